@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Decap: removes the balancer's outer header (IPv4 or IPv6 in IPv4 or IPv6) and passes the inner
-// packet to the kernel. XDP, on a backend's interface.
+// Decap: removes the outer header (IPv4 or IPv6) that the balancer has added to an IPv4 or IPv6
+// packet, and passes the inner packet to the kernel. XDP, on a backend's interface.
 //
 // Changes only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
 // stay unchanged. ECN is handled as in RFC 6040, section 4.2; the inner TTL and DSCP are not
@@ -16,7 +16,7 @@
 #include "packet.h"
 
 #define L2_BYTES_MAX (ETH_HLEN + WEIR_VLAN_TAGS_MAX * sizeof(struct vlan_tag))
-#define IPV4_FRAGMENT bpf_htons(0x3fff) // mask: more fragments, or an offset
+#define IPV4_FRAGMENT bpf_htons(0x3fff) // mask of the more-fragments flag and the offset
 #define ECN_MASK 3
 #define ECN_NOT_ECT 0
 #define ECN_ECT1 1
@@ -66,9 +66,10 @@ static __always_inline int count(enum weir_decap_result result, __u32 bytes, int
 	return verdict;
 }
 
-// Converts a length to host order. The verifier of Linux 6.1 accepts only bounded distances in a
-// packet, but does not derive that a swapped word has 16 bits. Therefore the length is masked. The
-// mask is written in assembly, because clang would remove a mask that does not change the value.
+// Converts a length to host order. The verifier of Linux 6.1 accepts a packet offset only if it has
+// a known bound, and does not see that the result of bpf_ntohs has 16 bits. Therefore the length is
+// masked. The mask is written in assembly, because clang would remove a mask that does not change
+// the value.
 static __always_inline __u32 length_of(__be16 word) {
 	__u64 length = bpf_ntohs(word);
 
@@ -93,7 +94,7 @@ static __always_inline bool may_send(__u8 family, const void *address, __u32 byt
 	return bpf_map_lookup_elem(&weir_decap_sources, &key) != NULL;
 }
 
-// True if the header's ones' complement sum is right. False if the frame ends inside the header.
+// True if the header checksum is correct. False if the frame ends inside the header.
 static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *end) {
 	const __u16 *word = (const void *)ip;
 	__u32 words = ip->ihl * 2, sum = 0;
@@ -102,8 +103,8 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 		if (i >= words) {
 			break;
 		}
-		// Without this line, clang would compute with `end`, which the verifier does not
-		// allow.
+		// Without this line, clang would do arithmetic on `end`, which the verifier
+		// rejects.
 		asm volatile("" : "+r"(word));
 		if ((void *)(word + 1) > end) {
 			return false;
@@ -115,9 +116,9 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 	return sum == 0xffff;
 }
 
-// The functions below return how to go on with a packet: WEIR_DECAP_DECAPSULATED = continue,
-// NOT_OURS = pass the packet to the kernel, any other result = drop the packet and count this
-// result.
+// The functions below return what to do with a packet: WEIR_DECAP_DECAPSULATED = go on with the
+// decapsulation, NOT_OURS = pass the packet to the kernel, any other result = drop the packet and
+// count this result.
 #define NOT_OURS (-1)
 
 static __always_inline int parse_outer_ipv4(void *at, void *end, struct tunnel *tunnel) {
@@ -204,7 +205,7 @@ static __always_inline int set_inner_ipv4(const struct tunnel *tunnel, void *end
 		__u8 tos = (ip->tos & ~ECN_MASK) | ecn;
 
 		// Update the checksum by RFC 1624: HC' = ~(~HC + ~m + m'). The changed word m holds
-		// version, header length and TOS. Only its low byte, TOS, differs, so that the high
+		// version, header length and TOS. Only its low byte, the TOS, changes, so the high
 		// byte is left out.
 		sum = (__u16)~ip->check + (__u16)~bpf_htons(ip->tos) + bpf_htons(tos);
 		sum = (sum & 0xffff) + (sum >> 16);

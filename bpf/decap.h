@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Decap: shared by decap.bpf.c and user space.
+// Decap: definitions for decap.bpf.c and user space.
 //
-// User space fills weir_decap_addresses (outer destinations of this host) and, if check_sources is
-// set before loading, weir_decap_sources (allowed sources).
+// User space fills weir_decap_addresses with the outer destination addresses of this host. If it
+// sets check_sources before loading, it also fills weir_decap_sources with the allowed outer source
+// addresses.
 #pragma once
 
 #include <linux/types.h>

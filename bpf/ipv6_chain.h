@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// The chain of IPv6 extension headers (RFC 8200, 4): shared by steer.bpf.c, the dataplane's parser
-// and weirctl, so that all three walk a chain identically. Callers check lengths, because BPF needs
-// a separate comparison before each load.
+// The chain of IPv6 extension headers (RFC 8200, 4). steer.bpf.c, the dataplane's parser and
+// weirctl use the same functions, so that all three parse a chain identically. Callers check
+// lengths, because BPF needs a separate comparison before each load.
 //
 // The fragments of a datagram are matched by their addresses and identification alone. The Next
 // Header of a fragment header names the first header of the fragmentable part, which may be another
 // extension header. Only the first fragment carries this part; the Next Header of later fragments
-// does not count (RFC 8200, 4.5).
+// is ignored (RFC 8200, 4.5).
 #pragma once
 
 #include <linux/types.h>
@@ -20,7 +20,7 @@ enum { // extension headers, by their number in the previous header
 	WEIR_IPV6_DESTINATION_OPTIONS = 60,
 };
 
-#define WEIR_IPV6_EXTENSIONS_MAX 8 // headers in a chain
+#define WEIR_IPV6_EXTENSIONS_MAX 8 // maximum number of headers in a chain
 #define WEIR_IPV6_EXTENSION_MIN 8u // bytes of the shortest extension header
 
 // Masks for the third and fourth byte of a fragment header. FRAGMENT_OFFSET selects the offset.
@@ -35,8 +35,8 @@ static inline int weir_ipv6_is_extension(__u8 next) {
 	       next == WEIR_IPV6_DESTINATION_OPTIONS;
 }
 
-// True if this extension header may be at `position` of the chain, from 0: hop-by-hop options are
-// first or absent.
+// True if this extension header is allowed at `position` of the chain, counted from 0. Only the
+// first header may be hop-by-hop options.
 static inline int weir_ipv6_extension_may_be(__u8 next, unsigned int position) {
 	return next != WEIR_IPV6_HOP_BY_HOP || position == 0;
 }

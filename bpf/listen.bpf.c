@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Listening sockets: reports in a ring buffer that a TCP socket at a watched port begins or ceases
-// to listen, in one network namespace. Attached to the tracepoint of socket state changes; all
-// other changes cost two comparisons.
+// Listening sockets: writes a record to a ring buffer when a TCP socket on a watched port starts or
+// stops listening, in one network namespace. Attached to the tracepoint of socket state changes.
+// Any other state change costs only two comparisons.
 //
 // The kernel removes a listening socket from its tables before this tracepoint, but adds a
 // listening socket after the tracepoint. A reader that reads the tables right after a record
@@ -31,7 +31,8 @@ int weir_listen(__u64 *ctx) { // sock, previous state, new state
 	if (is_set(port) && is_ours(sk)) {
 		struct weir_listen_event event = {.port = port, .listens = to == LISTEN};
 
-		// If the ring is full, the reader is already awake.
+		// An error is ignored: if the ring is full, earlier records have already woken the
+		// reader.
 		bpf_ringbuf_output(&weir_listen_events, &event, sizeof(event), BPF_RB_FORCE_WAKEUP);
 	}
 	return 0;

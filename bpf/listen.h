@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Listening sockets: shared by listen.bpf.c and user space. The program writes a record into a ring
-// buffer when a TCP socket at a watched port begins or ceases to listen. A record only wakes the
-// reader, which then reads the kernel's list of sockets, so that a lost record does no harm.
+// Listening sockets: definitions for listen.bpf.c and user space. The program writes a record into
+// a ring buffer when a TCP socket on a watched port starts or stops listening. A record only wakes
+// the reader, which then reads the kernel's list of sockets. Therefore a lost record does no harm.
 #pragma once
 
 #include <linux/types.h>
 
-#define WEIR_LISTEN_RING_BYTES 4096 // a power of 2 and whole pages; user space may enlarge the ring
+// A power of 2 and a multiple of the page size; user space may enlarge the ring.
+#define WEIR_LISTEN_RING_BYTES 4096
 
 struct weir_listen_event { // a record
 	__u32 port;

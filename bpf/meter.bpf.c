@@ -67,7 +67,7 @@ static __always_inline void time_connection(struct weir_meter_shard *shard, __u6
 	}
 	bucket = weir_meter_bucket(took_ns / 1000);
 	add(&shard->service_ns, took_ns);
-	if (bucket < WEIR_METER_BUCKETS) { // always true: the verifier needs a bound
+	if (bucket < WEIR_METER_BUCKETS) { // always true, but the verifier needs a bound
 		add(&shard->bucket[bucket], 1);
 	}
 }
@@ -106,8 +106,8 @@ int weir_meter(__u64 *ctx) { // sock, previous state, new state
 			open_connection((__u64)sk, bpf_ktime_get_ns());
 		}
 	} else if (was_open && !is_open) {
-		// On a change to CLOSE the port is not checked: a socket that is closed at once has
-		// already released its port.
+		// Do not check the port on a change to CLOSE: the socket may already have released
+		// its port.
 		if (to == CLOSE || is_set(sk->__sk_common.skc_num)) {
 			close_connection((__u64)sk, sk->sk_err, to);
 		}

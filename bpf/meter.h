@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Meter: shared by meter.bpf.c and user space. User space maps and reads weir_meter_shards; CPUs
-// that share a shard write with atomic additions.
+// Meter: definitions for meter.bpf.c and user space. User space maps and reads weir_meter_shards;
+// CPUs that share a shard write with atomic additions.
 //
-// A connection is *open* from the end of its handshake until the server has closed the connection
-// (or its own direction), or the connection was reset. The time in the accept queue is included.
-// The service time of a connection is the time that it is open.
+// A connection is *open* from the end of its handshake until the server sends a FIN, or the
+// connection is reset or times out. The time in the accept queue is included. The service time of a
+// connection is the time that it is open.
 #pragma once
 
 #include <linux/types.h>
 
 #define WEIR_METER_SHARDS 32 // power of 2; several CPUs may share a shard
-#define WEIR_METER_CONNECTIONS 65536 // maximum of open connections; set by user space
+// Default maximum of open connections; user space may change it.
+#define WEIR_METER_CONNECTIONS 65536
 
-// Service times in microseconds, 16 buckets for each power of 2, up to 2^34: 4.8 hours.
+// Number of buckets of the histogram of service times in microseconds: 16 buckets for each power of
+// 2, up to 2^34 us (4.8 hours).
 #define WEIR_METER_BUCKETS 496
 
 // X(NAME, "name", "meaning"): counters of connections

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Walking over a frame, for XDP programs. BPF side only.
+// Functions for XDP programs that parse a frame. Not for user space.
 #pragma once
 
 #include <linux/bpf.h>
@@ -11,7 +11,7 @@
 
 #define WEIR_VLAN_TAGS_MAX 2
 
-struct vlan_tag { // the rest of a VLAN tag, after EtherType 0x8100, 0x88a8 or 0x9100
+struct vlan_tag { // the four bytes after EtherType 0x8100, 0x88a8 or 0x9100
 	__be16 control;
 	__be16 type;
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Sockets of a service, for BPF programs: TCP sockets in one network namespace, at the ports that
+// Sockets of a service, for BPF programs: TCP sockets in one network namespace, on the ports that
 // user space has set.
 //
-// Kernel structures are declared here with the members in use; libbpf finds the offsets of the
-// members in the running kernel.
+// The kernel structures below declare only the members that the programs use. libbpf finds the
+// offsets of these members in the running kernel.
 #pragma once
 
 #include <stdbool.h>

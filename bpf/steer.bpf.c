@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Steer: sends a port's VIP traffic to the dataplane's AF_XDP sockets, and passes all other traffic
+// Steer: redirects VIP traffic to the dataplane's AF_XDP sockets, and passes all other traffic
 // (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. XDP, on the balancer's interface.
 //
 // Steering depends only on the destination, and packets are not validated: the dataplane drops and
-// counts broken packets for a VIP. At a port whose bind was removed, the program also checks TCP
-// flags and the kernel's sockets, so that open connections stay, and new connections go to the
-// kernel. If no socket serves the queue, the packet goes to the kernel.
+// counts malformed packets to a VIP. For a port whose bind was removed, the program also checks TCP
+// flags and the kernel's sockets: open connections stay on the dataplane, and new connections go to
+// the kernel. If there is no AF_XDP socket for the receive queue, the packet goes to the kernel.
 #include <linux/icmpv6.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -26,10 +26,11 @@
 
 #define TCP_FLAGS 13 // offset of the flags in the TCP header
 #define TCP_SYN 0x02
-// Mask of FIN, SYN, RST and ACK. A packet begins a connection if only SYN of these flags is set.
+// Mask of FIN, SYN, RST and ACK. A packet begins a connection if SYN is set and the other three
+// flags are not.
 #define TCP_BEGINS 0x17
 
-#define IPV4_FRAGMENT bpf_htons(0x3fff) // mask: more fragments, or an offset
+#define IPV4_FRAGMENT bpf_htons(0x3fff) // mask of the more-fragments flag and the offset
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -49,7 +50,7 @@ struct {
 enum verdict {
 	FOR_KERNEL,
 	FOR_DATAPLANE,
-	OPEN_CONNECTION, // a TCP packet other than a SYN, to a port that has no bind now
+	OPEN_CONNECTION, // a TCP packet other than a SYN, to a port whose bind was removed
 };
 
 static __always_inline weir_vip_value *look_up(
@@ -63,8 +64,8 @@ static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be1
 	return look_up(key, protocol, port) != NULL;
 }
 
-// Finds the wide range that contains a port, or the key for every port. Returns the value in the
-// map, or NULL if neither exists.
+// Looks up the block of ports that contains a port, or the key for every port. Returns the value in
+// the map, or NULL if neither exists.
 static __always_inline weir_vip_value *find_range(
 	struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	const __u32 number = bpf_ntohs(port);
@@ -93,8 +94,8 @@ static __always_inline weir_vip_value *find_range(
 	return NULL;
 }
 
-// True for an echo request or an error. Other ICMP goes to the kernel: redirects, router and
-// neighbour discovery, replies to requests of the kernel.
+// True for an ICMP echo request or ICMP error. Other ICMP packets go to the kernel: redirects,
+// router and neighbour discovery, replies to requests of the kernel.
 static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	if (protocol == IPPROTO_ICMP) {
 		return type == ICMP_ECHO || type == ICMP_DEST_UNREACH ||
@@ -104,8 +105,8 @@ static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	       (type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB);
 }
 
-// True if the frame contains the flags of the TCP header at `at`, and the packet begins no
-// connection.
+// True if the packet does not begin a connection. at: the TCP header. False if the frame ends
+// before the TCP flags.
 static __always_inline int is_of_connection(void *at, void *end) {
 	__u8 *header = at;
 
@@ -261,8 +262,8 @@ static __always_inline int kernel_has(
 	return has;
 }
 
-// True if a packet of an open connection is for the dataplane: its port had a bind that was
-// removed, and the kernel does not have the connection.
+// True if a packet of an open connection goes to the dataplane: the bind of its port was removed,
+// and the kernel has no such connection.
 static __always_inline int is_leaving(
 	struct xdp_md *ctx, void *at, void *end, struct weir_vip_key *key, struct tcphdr *tcp) {
 	const __be16 port = tcp->dest;

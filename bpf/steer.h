@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Steer: shared by steer.bpf.c and user space.
+// Steer: definitions for steer.bpf.c and user space.
 //
 // The map weir_vips describes the traffic of the dataplane, with five kinds of key, all with the
 // VIP's address:
@@ -13,17 +13,19 @@
 //                            packets without a readable port
 //   LEAVING, port            a TCP port whose bind was removed; also LEAVING, block's first, and
 //                            LEAVING, 0 with the sizes of these blocks
-// A range too wide to list is entered as blocks. An address also has the key 0, 0, unless all of
-// its other keys are leaving. The value of a key with port 0 that stands for a range is a set of
-// bits, as described above. The value of a leaving port or block is the time of the last packet, in
-// seconds of CLOCK_MONOTONIC. All other keys have the value 1.
+// A range with too many ports for single keys is stored as blocks. An address also has the key 0,
+// 0, unless all its other keys are LEAVING keys. The value of the keys `protocol, 0` and `LEAVING,
+// 0` is the set of bits described above. The value of a leaving port or block is the time of the
+// last packet, in seconds of CLOCK_MONOTONIC. All other keys have the value 1.
 //
-// Of the packets to a leaving port, only packets of open TCP connections are for the dataplane: no
-// SYNs, and no packets of a connection that the kernel has or has begun with a SYN cookie.
+// A packet to a leaving port goes to the dataplane only if it belongs to an open TCP connection.
+// SYNs go to the kernel. Packets of a connection that the kernel has, or has answered with a SYN
+// cookie, also go to the kernel.
 //
-// net_af_xdp's xdp_prog= requires that the XSKMAP is called xsks_map. The program stays attached
-// when the process that attached it ends; the next dataplane must first detach the program. Loading
-// needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (for packet pointers with variable offsets).
+// DPDK's driver net_af_xdp, with xdp_prog=, requires an XSKMAP with the name xsks_map. The program
+// stays attached when the process that attached it ends; the next dataplane must first detach the
+// program. Loading needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (for packet pointers with variable
+// offsets).
 #pragma once
 
 #include <linux/types.h>
@@ -32,8 +34,8 @@
 #define WEIR_STEER_QUEUES_MAX 64
 #define WEIR_STEER_VIPS_MAP "weir_vips"
 #define WEIR_STEER_XSKS_MAP "xsks_map"
-#define WEIR_STEER_WIDE_RANGE 1024 // maximum number of ports of a bind that are listed singly
-#define WEIR_STEER_SHORT_RANGE 16 // maximum number if the map would otherwise be full
+#define WEIR_STEER_WIDE_RANGE 1024 // a bind with up to this many ports gets a key for each port
+#define WEIR_STEER_SHORT_RANGE 16 // the same maximum if the map would otherwise be full
 #define WEIR_STEER_EVERY_PORT 1u
 // In keys of removed binds: the value of `protocol`, instead of IPPROTO_TCP.
 #define WEIR_STEER_LEAVING (0x80 | 6)

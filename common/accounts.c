@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The highest number is not an id: the kernel uses it for "unchanged", and callers use it for
-// "none".
+// The highest 32-bit number is not a valid id: the kernel uses it for "unchanged", and callers use
+// it for "none".
 bool weir_account_number(const char *text, uint32_t *ret) {
 	unsigned long number;
 	char *end;

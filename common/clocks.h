@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clocks: reads the kernel's clocks, as one number. The packet path uses dataplane/clock.h instead.
+// Clocks: reads the kernel's clocks as integers, in nanoseconds or milliseconds. The packet path
+// uses dataplane/clock.h instead.
 //
 // Threads: any. Async-signal-safe.
 #pragma once
@@ -29,7 +30,7 @@ static inline uint64_t weir_wall_ms(void) {
 	return weir_clock_read_ns(CLOCK_REALTIME) / 1000000;
 }
 
-// CPU time of the calling thread, without the time in which other threads use the CPU.
+// CPU time that the calling thread has used.
 static inline uint64_t weir_thread_cpu_ns(void) {
 	return weir_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }

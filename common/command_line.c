@@ -26,7 +26,7 @@ struct parser {
 	const struct weir_option_list *list;
 	void *options;
 	struct weir_command_line line;
-	char *const *argv; // the next word; ends with NULL
+	char *const *argv; // next argument to parse; the array ends with NULL
 	char *const *end;
 	char *why;
 	size_t why_bytes;
@@ -44,8 +44,8 @@ static const struct weir_option *row(const struct parser *parser, uint32_t i) {
 				       : &weir_options_standard[i - parser->list->count];
 }
 
-// Returns the index of the row with this name, which has `bytes` bytes, or with this letter; rows()
-// = no such row.
+// Returns the index of the row with this name (of `bytes` bytes) or this letter. Returns rows() if
+// there is no such row.
 static uint32_t find(const struct parser *parser, const char *name, size_t bytes, char letter) {
 	uint32_t i;
 
@@ -155,7 +155,7 @@ static int take_letters(struct parser *parser, const char *word) {
 		uint32_t number = find(parser, NULL, 0, *letter);
 
 		if (number == rows(parser)) {
-			// "-json": suggest a second dash.
+			// For "-json", suggest "--json".
 			return refuse_unknown(parser, word, word[2] != '\0' ? word + 1 : "");
 		}
 		if (weir_option_has_value(row(parser, number))) {

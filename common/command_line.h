@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Command lines of all programs, parsed by a table of options (option.h). Accepts --name VALUE,
-// --name=VALUE, -l VALUE, -lVALUE, -ab, options before, between and after operands, and "--", after
-// which every word is an operand. Every program also has --help, -h and --version, -V. Long names
-// cannot be abbreviated: a script must not break when an option is added.
+// Parses the command lines of all programs, using a table of options (option.h). Accepts --name
+// VALUE, --name=VALUE, -l VALUE, -lVALUE, -ab, options before, between and after operands, and
+// "--", after which every word is an operand. Every program also has --help, -h and --version, -V.
+// Long names cannot be abbreviated: a script must not break when an option is added.
 //
 // Messages have the same form in every program: one line with the error and its remedy. `--timeout:
 // "1s" is not a whole number; use 1 to 3600000`
@@ -13,7 +13,7 @@
 // for values, ranges and lists of words. argp writes --help to a FILE, in a format that the
 // environment changes (ARGP_HELP_FMT), and musl has no argp.
 //
-// Threads: any. Pure: prints nothing, never exits, keeps argv's order, no globals.
+// Threads: any. Pure: prints nothing, never exits, does not reorder argv, no globals.
 #pragma once
 
 #include "option.h"
@@ -25,8 +25,9 @@
 #define WEIR_OPTIONS_STANDARD 2
 extern const struct weir_option weir_options_standard[WEIR_OPTIONS_STANDARD];
 
-// The options of a program. Several rows may have one name: they are one option, which has another
-// help text in each group of commands. Such rows must have the same kind, field and range.
+// The options of a program. Several rows may have the same name: they describe one option, with a
+// different help text for each group of commands. Such rows must have the same kind, field and
+// range.
 struct weir_option_list {
 	const struct weir_option *row;
 	uint32_t count; // at most WEIR_OPTIONS_MAX
@@ -34,7 +35,7 @@ struct weir_option_list {
 };
 
 struct weir_command_line {
-	uint64_t given; // bit i: row i was given
+	uint64_t given; // bit i: the option of row i is on the command line
 	bool help, version;
 	const char *operand[WEIR_OPERANDS_MAX]; // pointers into argv
 	int operands;
@@ -51,9 +52,9 @@ int weir_command_line_parse(const struct weir_option_list *list, int argc, char 
 int weir_command_line_command(const struct weir_option_word *commands,
 	const struct weir_command_line *line, int *ret, char *why, size_t why_bytes);
 
-// Refuses options that the command does not have. groups: the groups of options that the command
-// has, as bits. command: the name of the command, for the message. Returns 0, or -EINVAL with one
-// line in why.
+// Refuses options that the command does not accept. groups: the groups of options that the command
+// accepts, as bits. command: the name of the command, for the message. Returns 0, or -EINVAL with
+// one line in why.
 int weir_command_line_check(const struct weir_option_list *list,
 	const struct weir_command_line *line, uint32_t groups, const char *command, char *why,
 	size_t why_bytes);

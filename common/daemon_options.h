@@ -14,11 +14,11 @@
 #define WEIR_CONTROL_DIR "control" // in the run directory; owned by weir-control
 #define WEIR_CONTROL_SOCKET WEIR_CONTROL_DIR "/control.sock"
 #define WEIR_USER_DEFAULT "weir" // user of weir-control, if this user exists
-#define WEIR_GROUP_DEFAULT "weir" // members may read with weirctl, if the group exists
-// Members may also change settings, if the group exists.
+#define WEIR_GROUP_DEFAULT "weir" // members have read access with weirctl, if the group exists
+// Members of this group, if it exists, may also change settings with weirctl.
 #define WEIR_ADMIN_GROUP_DEFAULT "weir-admin"
-// Maximum length of the run directory's path, in bytes: the path of a socket in it must fit into a
-// socket address.
+// Maximum length of the run directory's path, in bytes: the path of a socket in this directory must
+// fit into a socket address.
 #define WEIR_RUN_DIR_MAX \
 	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/" WEIR_CONTROL_SOCKET))
 

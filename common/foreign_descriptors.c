@@ -19,7 +19,7 @@ static _Thread_local timer_t timer;
 static _Thread_local bool has_timer;
 
 static void on_signal(int number) {
-	(void)number; // the signal has interrupted the wait
+	(void)number; // nothing to do: the signal has interrupted the system call
 }
 
 static void create_timer(void) {
@@ -35,8 +35,8 @@ static void create_timer(void) {
 		    timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
 }
 
-// Sends signals to this thread at this interval; 0 = stop. They repeat, because the first may come
-// before the wait that it should interrupt.
+// Sends signals to this thread at this interval; 0 = stop. The signals repeat, because the first
+// signal may arrive before the system call that it must interrupt.
 static void interrupt_after(long ns) {
 	const struct itimerspec spec = {.it_value.tv_nsec = ns, .it_interval.tv_nsec = ns};
 	int before = errno;

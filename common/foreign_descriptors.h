@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Foreign descriptors: a process that sends to a Unix socket can attach descriptors (SCM_RIGHTS)
-// without a request. Descriptors that the receiver does not take are closed by the kernel, during
-// the receiver's read(2) or close(2). Closing a TCP socket with SO_LINGER can block for a time that
-// the sender chose. With the functions below, a signal interrupts such a wait within two
-// milliseconds.
+// that the receiver does not want. The kernel closes such descriptors during the receiver's read(2)
+// or close(2). Closing a TCP socket with SO_LINGER can block for a time that the sender chose. With
+// the functions below, a signal interrupts such a wait within two milliseconds.
 //
 // Threads: any. Each thread gets its own timer at its first call; after fork(2), the child has no
 // timer. The functions use SIGVTALRM, so programs must not use this signal.
@@ -14,13 +13,13 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-// Make the kernel refuse descriptors at this socket, and at sockets accepted from it: the sender
-// gets EPERM. Without effect before Linux 6.16.
+// Make the kernel refuse descriptors that are sent to this socket, or to sockets accepted from it:
+// the sender gets EPERM. Has no effect before Linux 6.16.
 void weir_foreign_refuse(int fd);
 
 // Call these before and after calling a library that reads from a socket or closes a socket. Keep
-// the time between the two calls short, because signals interrupt every system call that waits
-// meanwhile.
+// the time between the two calls short, because signals interrupt every blocking system call
+// between them.
 void weir_foreign_begin(void);
 void weir_foreign_end(void);
 

@@ -36,7 +36,7 @@ static void end_line(struct text *text) {
 	text->column = 0;
 }
 
-// Add spaces up to a column, on this line or the next line.
+// Add spaces up to a column. Begins a new line if the current line is already longer.
 static void go_to(struct text *text, size_t column) {
 	if (text->column > column) {
 		end_line(text);
@@ -107,7 +107,8 @@ static void add_word_lines(struct text *text, const struct weir_option_word *wor
 	}
 }
 
-// The end of an option's help: its words, its default, whether it may be repeated.
+// Adds a row of the table: a heading, or an option with its help text. The help text ends with the
+// option's words, "may be repeated" and the default.
 static void add_option(struct text *text, const struct weir_option *option, size_t column) {
 	bool has_lines = option->words != NULL && option->words[0].help != NULL;
 	char words[WORDS_BYTES], help[1024], name[LABEL_BYTES];

@@ -20,8 +20,8 @@
 // --- sinks --------------------------------------------------------------------------------
 
 // Returns whether systemd has connected the descriptor to the journal. systemd puts the device and
-// inode of the socket into the environment; they differ from those of the descriptor if it was
-// redirected since then.
+// inode of the socket into the environment; if the descriptor was redirected since then, its device
+// and inode differ.
 static bool is_journal(int fd) {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
@@ -67,7 +67,7 @@ static bool write_bytes(int fd, const char *bytes, size_t count) {
 			return false;
 		}
 		wrote = write(fd, bytes + done, count - done);
-		// A log that cannot be written must not stop forwarding.
+		// Do not try again: a log that cannot be written must not stop forwarding.
 		if (wrote < 0 && errno != EINTR) {
 			return false;
 		}

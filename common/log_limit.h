@@ -10,7 +10,7 @@
 
 #include "log.h"
 
-#define WEIR_LOG_BURST 5 // equal lines in a window that are written
+#define WEIR_LOG_BURST 5 // number of equal lines that are written in a window
 #define WEIR_LOG_WINDOW_MS 10000
 
 struct weir_log_limit;
@@ -22,5 +22,5 @@ int weir_log_limit_create(
 // Log the numbers of suppressed lines, and remove log's filter. NULL is allowed.
 void weir_log_limit_free(struct weir_log_limit *limit);
 
-// Log the numbers of suppressed lines of ended windows. Call about once a second.
+// For each window that has ended, log the number of suppressed lines. Call about once a second.
 void weir_log_limit_tick(struct weir_log_limit *limit);

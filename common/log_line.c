@@ -35,8 +35,8 @@ static const int priorities[] = {
 
 // --- characters ---------------------------------------------------------------------------
 
-// Returns the length of the first character of a text in bytes, and the character in *ret; 0 if it
-// is not valid UTF-8 (RFC 3629).
+// Stores the first character of a text in *ret and returns its length in bytes. Returns 0 if it is
+// not valid UTF-8 (RFC 3629).
 static size_t take_character(const unsigned char *text, uint32_t *ret) {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	size_t bytes = text[0] < 0x80                      ? 1
@@ -132,7 +132,7 @@ size_t weir_log_text_line(
 
 // --- JSON ---------------------------------------------------------------------------------
 
-// `,"key":"text"`, truncated to the limit.
+// Adds `,"key":"text"`, with the text truncated at `limit`.
 static size_t add_json(char *buffer, size_t used, size_t limit, const char *key, const char *text) {
 	int n = snprintf(buffer + used, limit - used, "%s\"%s\":\"", used > 1 ? "," : "", key);
 
@@ -181,7 +181,7 @@ size_t weir_log_json_line(enum weir_log_level level, const struct weir_log_field
 
 // --- the journal --------------------------------------------------------------------------
 
-// "KEY=text\n". Sanitized text has no line end, so it cannot start another field.
+// Adds "KEY=text\n". Sanitized text has no line end, so it cannot start another field.
 static size_t add_datagram(char *buffer, size_t used, const char *key, const char *text) {
 	int n = snprintf(buffer + used, WEIR_LOG_DATAGRAM_BYTES - used, "%s=%s\n", key, text);
 

@@ -2,10 +2,10 @@
 //
 // Encodes a log record as bytes; used by log.c only. Pure, except for the time of day.
 //
-// The result is one line of text, one JSON object on one line, or one journal datagram with exactly
-// the given fields, for any content of messages and fields. Control characters, invalid UTF-8, and
-// characters that start a line or change the text direction become '?'. Long text is truncated
-// between characters.
+// The result is one line of text, one JSON object on one line, or one journal datagram. It has
+// exactly the given fields, whatever the message and the fields contain. Control characters,
+// invalid UTF-8, and characters that start a line or change the text direction become '?'. Long
+// text is truncated between characters.
 //
 // Threads: any.
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "log.h"
 
-// At most PIPE_BUF, so that a pipe takes a line completely or not at all.
+// At most PIPE_BUF, so that a write to a pipe writes the whole line or nothing.
 #define WEIR_LOG_LINE_BYTES 4096
 #define WEIR_LOG_DATAGRAM_BYTES 8192
 #define WEIR_LOG_MESSAGE_BYTES 2048

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Look budget: limits the CPU time of repeated scans ("looks"), such as dumps of all sockets, to a
-// share of one CPU. A scan is delayed until earlier scans are paid back. The time burst_ns may be
-// used without delay.
+// share of one CPU. The used CPU time is stored in spent_ns, which decreases at the permitted rate.
+// A scan is permitted while spent_ns is less than burst_ns.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -11,8 +11,8 @@
 
 struct weir_look_budget {
 	uint64_t share; // the scans may use 1 / share of the time: 10 = a tenth
-	uint64_t burst_ns; // CPU time that may be used at once
-	uint64_t spent_ns; // CPU time that was used and not yet paid back; 0 at first
+	uint64_t burst_ns; // CPU time that scans may use without a delay
+	uint64_t spent_ns; // used CPU time, minus the CPU time permitted since then; 0 at first
 	uint64_t paid_ns; // time when spent_ns was last reduced; 0 at first
 };
 

@@ -48,8 +48,8 @@ static uint32_t common_prefix(const char *a, const char *b) {
 	return length;
 }
 
-// Returns the candidate whose beginning has the most letters in common with the word, if they are
-// at least half of the word. Example: "least-loaded" for "leastconn".
+// Returns the candidate that has the longest common prefix with the word, if the prefix is at least
+// half of the word. Example: "least-loaded" for "leastconn".
 static const char *same_beginning(const char *word, const char *const *candidates, uint32_t count) {
 	const char *best = NULL;
 	uint32_t longest = 0, half = (uint32_t)(strlen(word) + 1) / 2;

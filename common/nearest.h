@@ -8,6 +8,6 @@
 
 #include <stdint.h>
 
-// Returns the candidate nearest to a word by edit distance. If no candidate is near, returns the
-// candidate with the same beginning; if there is none, NULL.
+// Returns the candidate nearest to a word by edit distance. If no candidate is near enough, returns
+// the candidate with the longest common prefix that is long enough, or NULL.
 const char *weir_nearest(const char *word, const char *const *candidates, uint32_t count);

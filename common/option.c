@@ -118,7 +118,7 @@ static const struct unit plain[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {NULL, 0}};
 static const struct unit durations[] = { // in milliseconds
 	{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {NULL, 0}};
 
-// Read decimal digits with at most one point, and a unit.
+// Read a decimal number with at most one point, and its unit.
 static int read_real(const char *text, const struct unit *units, double *ret) {
 	size_t digits = strspn(text, "0123456789.");
 	double value;
@@ -129,7 +129,8 @@ static int read_real(const char *text, const struct unit *units, double *ret) {
 	}
 	value = strtod(text, &end);
 	if (end != text + digits) {
-		// Refuses "1.2.3" and ".", and "1e3" and "0x10", which strtod would accept.
+		// Not a number, such as "1.2.3" or ".", or a form that only strtod accepts, such as
+		// "1e3" or "0x10".
 		return -EINVAL;
 	}
 	for (; units->name != NULL; units++) {

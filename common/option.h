@@ -28,14 +28,14 @@ enum weir_option_kind {
 struct weir_option_word {
 	const char *name; // NULL ends a list
 	int number;
-	const char *help; // meaning of the word; with it, each word gets a line in --help; or NULL
+	const char *help; // meaning of the word, in its own line of --help; NULL = no such line
 };
 
 struct weir_option;
 
-// A function that stores a value in the program's options. Returns 0, or -EINVAL with a text in why
-// that follows `--name: "value" ` in the message, such as "is not a prefix; use a prefix
-// such as 10.0.0.0/24".
+// A function that stores a value in the program's options. Returns 0, or -EINVAL with the rest of
+// the message in why. The message begins with `--name: "value" `. Examples of the rest: "is not a
+// prefix; use a prefix such as 10.0.0.0/24".
 typedef int (*weir_option_take)(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes);
 
@@ -64,7 +64,8 @@ struct weir_option {
 	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
 
 // A row of a table of options: WEIR_OPTION_ROW(NUMBER, "jobs", "N", "parallel runs", FIELD(jobs),
-// .min = 1, .max = 64). kind: without WEIR_OPTION_; the last arguments set other fields.
+// .min = 1, .max = 64). The first argument is the kind without WEIR_OPTION_. The last arguments set
+// other fields.
 #define WEIR_OPTION_ROW(of_kind, option, called, text, ...) \
 	{.name = (option), \
 		.kind = WEIR_OPTION_##of_kind, \

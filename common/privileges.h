@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Privileges: a program that is started as root switches to another user, and keeps only some
-// capabilities. All later file accesses use the rights of that user, so root never follows links
-// that the user may have created in its directories.
+// capabilities. All later file accesses have the rights of that user. Therefore a process with
+// root's rights never follows a link that the user has created.
 //
 // Threads: call before other threads start.
 #pragma once
@@ -34,9 +34,9 @@ int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *
 // Like weir_privileges_become, without any capability.
 int weir_privileges_drop(const struct weir_run_as *run_as);
 
-// Like weir_privileges_become, but without a change of the user. Returns -EPERM if the process
-// lacks one of the capabilities.
+// Like weir_privileges_become, but does not change the user. Returns -EPERM if the process lacks
+// one of the capabilities.
 int weir_privileges_keep(const cap_value_t *kept, int count);
 
-// Whether the process has this capability in effect.
+// True if this capability is in the effective set of the process.
 bool weir_privileges_has(cap_value_t capability);

@@ -34,9 +34,9 @@ static int make_parents(const char *path) {
 	return 0;
 }
 
-// Creates a directory unless it exists, and opens it. Later changes use the descriptor: they apply
-// to this directory even if another user replaces its name. Returns the descriptor or negative
-// errno.
+// Creates a directory unless it exists, and opens it. Later changes use the descriptor, so they
+// apply to this directory even if another user replaces it by another file. Returns the descriptor
+// or negative errno.
 static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat) {
 	bool made = mkdir(path, 0700) == 0;
 	int fd;

@@ -9,7 +9,7 @@
 void weir_standard_output_claim(void) {
 	int fd;
 
-	do { // open() returns the lowest free number
+	do { // open() returns the lowest free descriptor
 		fd = open("/dev/null", O_RDONLY);
 	} while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0) {

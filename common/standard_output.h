@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Standard output of commands: a full disk, a closed pipe or a closed descriptor must not look like
-// success.
+// Standard output of commands. A command must fail if its output cannot be written: the disk is
+// full, or the pipe or the descriptor is closed.
 //
 // Threads: main.
 #pragma once
@@ -10,10 +10,9 @@
 #include <stdio.h>
 
 // Opens /dev/null, only for reading, for descriptors 0 to 2 that are closed. Writing to them then
-// fails. Otherwise the next file or socket would get one of these numbers, and the program's output
-// would be written to it. Call this function first in main().
+// fails. Otherwise the next file or socket that the program opens would get one of these numbers,
+// and would receive the program's output. Call this function first in main().
 void weir_standard_output_claim(void);
 
-// Flush out. Returns whether everything printed to it was written; if not, a line was printed to
-// err.
+// Flush out. Returns true if all output was written. Otherwise prints a line to err.
 bool weir_standard_output_finish(const char *program, FILE *out, FILE *err);

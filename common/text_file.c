@@ -58,7 +58,7 @@ static int read_all(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	return 0;
 }
 
-// Closes the file.
+// Closes the file in every case.
 static int read_and_close(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	int r = fd < 0 ? fd : read_all(fd, most, ret, ret_bytes);
 
@@ -68,7 +68,7 @@ static int read_and_close(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	return r;
 }
 
-// Opens a regular file. If the name has become a pipe, fails instead of waiting for a writer.
+// Opens a regular file. If the file is a pipe, the function fails and does not wait for a writer.
 static int open_regular(const char *file, int flags, mode_t mode) {
 	int fd = open(file, flags | O_CLOEXEC | O_NONBLOCK, mode), r;
 	struct stat st;

@@ -4,10 +4,10 @@
 // documents it; the build generates weir.schema.json from the documentation and from config_keys.c.
 //
 // A file with an error is refused as a whole. Every error is reported with line, JSON path, reason
-// and remedy. Unknown keys and repeated keys are errors. A file without errors may have warnings,
-// which have the form of errors.
+// and remedy. Unknown keys and repeated keys are errors. A file without errors may have warnings.
+// Warnings are reported in the same form.
 //
-// Threads: any. A configuration is immutable after it was read. No globals, no logging.
+// Threads: any. A configuration does not change after it is read. No globals, no logging.
 #pragma once
 
 #include <stdbool.h>
@@ -40,8 +40,9 @@ struct weir_config_instance {
 };
 
 // Maximum MTU of a port with AF_XDP, in bytes. The memory of an AF_XDP socket has one page (4,096
-// bytes) for each packet. The page also holds DPDK's headers of a buffer, the headroom of DPDK and
-// of the kernel, and the Ethernet header with VLAN tags. dataplane/plan.c computes the same number.
+// bytes) for each packet. The page also holds the headers of DPDK's buffer, the headroom of DPDK,
+// the headroom of the kernel, and the Ethernet header with VLAN tags. dataplane/plan.c computes the
+// same number.
 #define WEIR_CONFIG_AF_XDP_MTU_MOST 3430u
 
 struct weir_config_port {
@@ -78,7 +79,7 @@ struct weir_config_workers {
 struct weir_config_flow_table {
 	uint32_t flows_per_worker; // 1024 .. 2^28, default 1048576
 	uint32_t half_open_percent; // 1..100, default 25: maximum share of half-open flows
-	// 1..100, default 25: room for IPv6 flows, in percent of flows_per_worker, in addition
+	// 1..100, default 25: additional room for IPv6 flows, in percent of flows_per_worker
 	uint32_t ipv6_percent;
 	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms, young_ms, udp_seen_ms;
 };
@@ -131,11 +132,12 @@ struct weir_config_policy {
 	uint32_t stale_ms; // an estimate without a newer sample expires after this time
 	enum weir_rounds rounds; // for interleaved-weighted-round-robin
 	uint32_t error_window_ms; // for policies that need errors; 0 = automatic
-	// Which keys are in the file: bit i is the i-th key of weir_config_policy_keys.
+	// Bit i is set if the i-th key of weir_config_policy_keys is in the file.
 	uint32_t given;
 };
 
-// The kind of flows. Requests: each connection or session is one short request.
+// The kind of traffic. With WEIR_WORKLOAD_REQUESTS, each connection or session is one short
+// request.
 enum weir_config_workload { WEIR_WORKLOAD_CONNECTIONS, WEIR_WORKLOAD_REQUESTS };
 
 struct weir_config_flow_control {
@@ -143,8 +145,8 @@ struct weir_config_flow_control {
 				   // on the workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is set in the file
-	// A backend whose accept queue is this full gets no new flows: percent of the queue's
-	// limit; 0 = never, default 75
+	// A backend gets no new flows if its accept queue is at least this full, in percent of the
+	// queue's limit; 0 = ignore the queue, default 75
 	uint32_t accept_queue_percent;
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows for workload requests
@@ -175,17 +177,17 @@ enum weir_config_check {
 	WEIR_CHECK_AGENT,
 	WEIR_CHECK_AGENT_CHECK,
 };
-// How the packets of a check reach the backend: directly at its address, or with the service's VIP
-// as destination and encapsulated, like packets from the dataplane.
+// How the packets of a check reach the backend. Direct: sent to the backend's address. Data path:
+// sent to the service's VIP and encapsulated, like packets from the dataplane.
 enum weir_config_via { WEIR_VIA_DIRECT, WEIR_VIA_DATA_PATH };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 
 struct weir_config_health_check {
-	enum weir_config_check type; // default none: backends count as healthy
+	enum weir_config_check type; // default none: all backends are considered healthy
 	enum weir_config_via via; // tcp, http, https, grpc
 	char path[256]; // http, https: default "/"
 	char host[256]; // Host header; default server_name, otherwise the backend's address
-	char body[256]; // text that the body must contain, "" = any
+	char body[256]; // text that the response's body must contain, "" = any body
 	char ca_file[256]; // https: file of trusted CAs, "" = CAs of the system
 	char server_name[256]; // https: SNI, and the name to verify; "" = host, otherwise the
 			       // address
@@ -198,7 +200,8 @@ struct weir_config_health_check {
 	uint16_t port; // 0 = the port of weir_config_checked_bind
 	uint16_t status_first, status_last; // http, https: default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500
-	uint32_t retry_interval_ms; // interval after a failed check, until `fall`; 0 = interval_ms
+	// interval after a failed check, until `fall` checks have failed; 0 = interval_ms
+	uint32_t retry_interval_ms;
 	uint32_t rise, fall; // default 2, 3
 };
 
@@ -213,7 +216,7 @@ struct weir_config_slow_start {
 struct weir_config_agent {
 	uint16_t port; // default 4777; 0 = the service has no agents
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms; // default 500, 10000, 400
-	bool tcp; // request TCP figures; default false
+	bool tcp; // request TCP statistics; default false
 };
 
 struct weir_config_backend {
@@ -225,9 +228,10 @@ struct weir_config_backend {
 };
 #define WEIR_CONFIG_WEIGHT_DEFAULT 100u
 
-// Outlier ejection: backends whose connections fail get no new flows for a while (ejection.h).
+// Outlier ejection: a backend whose connections fail gets no new flows for a limited time
+// (ejection.h).
 struct weir_config_outlier_ejection {
-	bool enabled; // default: whether the file has the object
+	bool enabled; // default: true if the file has this object
 	uint32_t interval_ms, base_ejection_ms, max_ejection_ms; // default 10000, 30000, 300000
 	uint32_t max_ejection_percent; // 0..100, default 10; one backend may always be ejected
 	uint32_t failure_percent; // 0..100, default 85
@@ -236,15 +240,15 @@ struct weir_config_outlier_ejection {
 	uint32_t unreachable_flows; // 0..8, default 3; 0 = do not count
 };
 
-// A backend gets stolen connections only if its last report is not older than this.
+// Connections move only to a backend whose last report is not older than this.
 #define WEIR_CONFIG_STEAL_REPORT_MOST_MS 60000u
 
 // Stealing: if a backend accepts no connections, connections to it that are not established yet
 // move to another backend.
 struct weir_config_steal {
-	bool enabled; // default: whether the file has the object
-	// A connection may move when its client has sent nothing but a SYN for this time,
-	// 100..60000, default 500
+	bool enabled; // default: true if the file has this object
+	// A connection may move if this much time has passed since its SYN, and the client has sent
+	// nothing else; 100..60000, default 500
 	uint32_t after_ms;
 	uint32_t per_second; // maximum rate of requests to agents, 1..10000, default 200
 };
@@ -329,8 +333,8 @@ int weir_config_read_regular(
 	const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
-// Like weir_config_read, and *ret_text is the text of the file, NUL-terminated; the caller frees
-// it. ret_text NULL: the text is not returned.
+// Like weir_config_read, and also returns the text of the file, NUL-terminated, in *ret_text; the
+// caller frees it. ret_text may be NULL.
 int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is allowed
@@ -340,8 +344,8 @@ const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
 // Returns the bind that the health check of a service uses: the first bind, or for checks via the
-// data path the first TCP bind, if there is one. Its first port is the default port of a check. Its
-// address is the first VIP for checks via the data path.
+// data path the first TCP bind, if there is one. The first port of this bind is the default port of
+// a check. Checks via the data path use the address of this bind as the VIP.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
 
 // Convert addresses to and from text. A buffer of INET6_ADDRSTRLEN is large enough.
@@ -373,6 +377,6 @@ const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadlin
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
 
 // Returns a key that the file sets in `settings`, but that the policy `name` does not use. Returns
-// NULL if there is no such key, so the file could name this policy.
+// NULL if there is no such key: then these settings are valid for the policy `name`.
 const char *weir_config_policy_misfit(
 	const struct weir_config_policy *settings, enum weir_policy name);

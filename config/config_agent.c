@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of weir-agent's keys that the table of keys cannot express.
+// Checks of the configuration keys for weir-agent that the table of keys cannot express.
 #include <stdio.h>
 #include <string.h>
 

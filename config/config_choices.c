@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The words that settings of the configuration accept, such as "poll" for idle, and functions that
-// search the lists of words.
+// The values that configuration keys accept as words, such as "poll" for "idle", and functions that
+// search these lists.
 #include <netinet/in.h>
 
 #include "config_keys.h"

@@ -10,13 +10,15 @@
 
 #define TEXT_BYTES 320
 #define WHAT_BYTES 512
-// Shown instead of a secret value, because logs and users without access to the file get the text.
+// Shown instead of a secret value, because the text is logged, and shown to users who cannot read
+// the file.
 #define HIDDEN "hidden"
 
 struct collector {
 	struct weir_difference difference;
 	uint32_t room;
-	// Inside a renamed element: its changes apply when its new name applies, after a restart.
+	// True inside a renamed element: the new name and all changes in the element need a
+	// restart.
 	bool renamed;
 	bool failed; // out of memory
 };
@@ -30,7 +32,8 @@ struct pair {
 static void compare_objects(struct collector *collector, const struct weir_json_object *object,
 	const struct pair *pair);
 
-// Adds a change. from NULL: the old configuration has no such value. to NULL: the new one has none.
+// Adds a change. from NULL: the old configuration has no such value. to NULL: the new configuration
+// has no such value.
 static void note(struct collector *collector, enum weir_change_kind kind,
 	const struct weir_json_key *key, const char *what, const char *from, const char *to) {
 	struct weir_difference *difference = &collector->difference;
@@ -154,9 +157,9 @@ static bool has(const struct list *list, const char *identity) {
 	return find_element(list, &element) != NULL;
 }
 
-// Returns the element of the other list that is this element with another name: it is at the same
-// index, has the same description, and each of the two names is in one list only. NULL: no such
-// element.
+// Returns the element of the other list that is this element under a new name, or NULL. Such an
+// element has the same index and the same description, and each of the two names is in only one of
+// the lists.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);
@@ -173,9 +176,9 @@ static const char *renamed_as(const struct weir_json_object *object, const struc
 	return has(list, name) || strcmp(text, other_text) != 0 ? NULL : there;
 }
 
-// Adds a change for each index that has another element than before. Added and removed elements
-// were noted before. Therefore this skips lists of different length, and indexes with an added or
-// removed element.
+// Adds a change for each index at which the two lists have different elements. Changes for added
+// and removed elements already exist, so this function skips lists of different length, and indexes
+// with an added or removed element.
 static void compare_order(struct collector *collector, const struct weir_json_key *key,
 	const char *of, const struct list *from, const struct list *to) {
 	char before[WEIR_JSON_IDENTITY_BYTES], after[WEIR_JSON_IDENTITY_BYTES];
@@ -338,8 +341,8 @@ void weir_difference_keep_restarts(struct weir_difference *difference) {
 	difference->count = kept;
 }
 
-// Returns whether the difference has a change of this value, or of an object that contains it, that
-// needs a restart.
+// Returns whether the difference has a change that needs a restart, of this value or of an object
+// that contains this value.
 static bool waits_still(const struct weir_difference *difference, const char *what) {
 	for (uint32_t i = 0; i < difference->count; i++) {
 		const struct weir_change *change = &difference->change[i];
@@ -472,8 +475,8 @@ const char *weir_change_format(const struct weir_change *change, char *buffer, s
 
 // --- the running configuration ------------------------------------------------------------
 
-// Copies the values of an object that need a restart (restart true), or those that do not (restart
-// false). Does not copy lists.
+// Copies the values of an object that need a restart (restart true), or the values that need no
+// restart (restart false). Does not copy lists.
 static void copy_values(
 	const struct weir_json_object *object, char *to, const char *from, bool restart) {
 	for (uint32_t i = 0; i < object->count; i++) {
@@ -489,9 +492,9 @@ static void copy_values(
 	}
 }
 
-// Replaces the list `key` of `to` by the list of `from`. Elements that are in both lists keep their
-// values in `to` that need no restart. Elements are copied by memcpy, because tests ensure that no
-// element of such a list contains a list.
+// Replaces the list `key` of `to` by the list of `from`. For elements that are in both lists, `to`
+// keeps the values that need no restart. Elements are copied by memcpy, because tests ensure that
+// no element of such a list contains a list.
 static int take_list(const struct weir_json_key *key, char *to, const char *from) {
 	const struct weir_json_object *object = key->object;
 	struct list wanted = get_list(key, to), running = get_list(key, from);
@@ -522,7 +525,8 @@ static int take_list(const struct weir_json_key *key, char *to, const char *from
 
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running) {
-	// Only one list needs a restart, so nothing has changed yet when take_list() fails.
+	// Only one list of the table needs a restart. Therefore `to` is still unchanged if
+	// take_list() fails.
 	for (uint32_t i = 0; i < keys->count; i++) {
 		const struct weir_json_key *key = &keys->key[i];
 

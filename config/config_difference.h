@@ -24,7 +24,7 @@ enum weir_change_kind {
 };
 
 #define WEIR_CHANGE_RESTART "needs a restart of weir-dataplane"
-#define WEIR_CHANGE_TAKEN_BACK "takes back a change that waited for a restart of weir-dataplane"
+#define WEIR_CHANGE_TAKEN_BACK "cancels a change that was pending until a restart of weir-dataplane"
 
 // Effect of a change on open flows. X(NAME, "effect in JSON")
 #define WEIR_CHANGE_EFFECTS(X) \
@@ -39,8 +39,8 @@ enum weir_change_effect {
 #undef X
 };
 
-// What a change costs. If the change needs a restart: what the restart costs, which applies all
-// such changes at once.
+// The effect of a change on open flows. If the change needs a restart, the effect of the restart,
+// which applies all such changes together.
 struct weir_change_cost {
 	enum weir_change_effect effect;
 	uint64_t flows; // open flows that stay, move or break
@@ -72,9 +72,10 @@ int weir_difference_compute(const struct weir_json_object *keys, const void *fro
 void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
 // Remove the changes that a reload applies; keep the changes that need a restart.
 void weir_difference_keep_restarts(struct weir_difference *difference);
-// Adds the changes of `waiting` that are no longer in the difference: the file has the running
-// value again. Each is added with taken_back set, from the pending value to the running value. The
-// texts move from `waiting`. Returns 0 or -ENOMEM (no change is added).
+// `waiting` has the pending changes that need a restart. Adds those that are no longer in the
+// difference, because the file has the running value again. They are added with taken_back set,
+// from the pending value to the running value. Their texts are moved out of `waiting`. Returns 0 or
+// -ENOMEM (no change is added).
 int weir_difference_take_back(struct weir_difference *difference, struct weir_difference *waiting);
 
 // Array of {kind, what, from?, to?, note?, cost?: {effect, flows, text}}. NULL: out of memory.
@@ -84,8 +85,9 @@ json_t *weir_difference_json(const struct weir_difference *difference);
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 
 // Copies all values that need a restart from `running` into `to`; other values of `to` are
-// unchanged. A list that needs a restart gets the elements of `running`. If an element is in both
-// lists, its values that need no restart stay as in `to`. Returns 0 or -ENOMEM (to is unchanged).
+// unchanged. If a list needs a restart, `to` gets the elements of `running`. For an element that is
+// in both lists, `to` keeps the values that need no restart. Returns 0 or -ENOMEM (to is
+// unchanged).
 int weir_config_keep_running(struct weir_config *to, const struct weir_config *running);
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of health checks that the table of keys cannot express.
+// Validates the settings of health checks, as far as the table of keys cannot express the rules.
 #include <netinet/in.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@
 #define RETRY_INTERVAL_LEAST_MS 10u
 #define SERVER_TYPES (TYPE(TCP) | HTTP_TYPES | TYPE(GRPC))
 
-// Keys that only some types of checks use: the types, and the text that messages show.
+// Keys that only some types of checks use, with these types and a text for messages.
 static const struct {
 	const char *key;
 	uint32_t types;
-	const char *use; // text: types to use the key with
+	const char *use; // the types, as text for messages
 } limited_keys[] = {
 	{"via", SERVER_TYPES, "\"tcp\", \"http\", \"https\" or \"grpc\""},
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},

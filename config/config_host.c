@@ -29,7 +29,7 @@ bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]) {
 	return ret[0] != '\0';
 }
 
-// Whether a name is the word, or the word followed by digits.
+// True if a name is `word`, or `word` followed by digits.
 static bool is_numbered(const char *name, const char *word) {
 	const size_t length = strlen(word);
 
@@ -42,8 +42,8 @@ bool weir_config_is_own_interface(const char *name) {
 	       is_numbered(name, "weir");
 }
 
-// List interfaces as "eth0, eth1", and the number of further ones. Interfaces of Weir and lo are
-// left out.
+// List interfaces as "eth0, eth1", and the number of interfaces that are not listed. Leaves out lo
+// and the interfaces that Weir creates.
 static void list_names(const struct if_nameindex *interfaces, char text[NAMES_BYTES]) {
 	uint32_t count = 0;
 	size_t used = 0;
@@ -128,7 +128,7 @@ static bool is_online(uint32_t cpu) {
 	}
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
 	file = fopen(path, "re");
-	if (file != NULL) { // without the file, the CPU is always online
+	if (file != NULL) { // without the file, the CPU cannot be taken offline
 		(void)fread(&state, 1, 1, file);
 		fclose(file);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Resources of this host that a configuration needs: the interfaces that devices name, except
-// interfaces that Weir creates, and the CPUs of workers.
+// Resources of this host that a configuration needs: the CPUs of workers, and the interfaces in the
+// names of devices, except interfaces that Weir creates.
 //
 // Threads: any.
 #pragma once
@@ -28,8 +28,8 @@ int weir_config_add_warning(
 	struct weir_config_errors *errors, const struct weir_config_error *warning);
 
 // Adds a warning for each port whose interface does not exist in the network namespace of this
-// process. The warning lists the existing interfaces. It is no error, because the file may be for
-// another host. Returns 0 or -ENOMEM (some warnings are missing).
+// process. The warning lists the existing interfaces. It is not an error, because the file may be
+// for another host. Returns 0 or -ENOMEM (some warnings are missing).
 int weir_config_warn_interfaces(
 	const struct weir_config *config, struct weir_config_errors *errors);
 // Add a warning for each CPU of a worker that is not online. Return values as for

@@ -6,15 +6,15 @@
 // clang-format off
 #define FIELD(of, field) .offset = offsetof(struct of, field), \
 	.bytes = sizeof(((struct of *)0)->field)
-// Which program reads a key, and what a change of the key needs. The dataplane reads its keys only
-// at its start.
+// Fields of a row: the programs that read the key, and what must happen before a changed value is
+// used. The dataplane reads its keys only at its start.
 #define DATAPLANE .read_by = WEIR_CONFIG_DATAPLANE, .needs = WEIR_JSON_NEEDS_RESTART
 #define BOTH .read_by = WEIR_CONFIG_DATAPLANE | WEIR_CONFIG_CONTROL, \
 	.needs = WEIR_JSON_NEEDS_RESTART
 #define CONTROL .read_by = WEIR_CONFIG_CONTROL // applied by a reload
 #define TABLES .read_by = WEIR_CONFIG_CONTROL, .needs = WEIR_JSON_NEEDS_REBUILD
 #define UNIT(of) .unit = of
-// A policy uses the key if it has one of these needs (WEIR_NEEDS_*).
+// A policy uses the key if the policy has one of these needs (WEIR_NEEDS_*).
 #define POLICIES(needed) .belongs_to = needed
 // Further arguments set other fields of the row.
 #define INTEGER(name, of, field, least, most, preset, ...) \
@@ -70,8 +70,7 @@ static const struct weir_json_key port_keys[] = {
 	INTEGER("queues", PORT, queues, 0, WEIR_CONFIG_CORES_MAX, "0", DATAPLANE),
 	COMMENT,
 };
-// Ports are ordered, because the segment identifies a port by its index: a port at another index is
-// another port.
+// The order of ports matters, because the segment identifies a port by its index.
 static const struct weir_json_object port_object = {.name = "port", ROWS(port_keys),
 	.bytes = sizeof(struct PORT), .has_line = true, .line_offset = offsetof(struct PORT, line),
 	.check = weir_config_check_port, .ordered = true,
@@ -192,7 +191,7 @@ static const struct weir_json_key policy_keys[] = {
 const struct weir_json_object weir_config_policy_keys = {.name = "policy", ROWS(policy_keys),
 	.check = weir_config_check_policy};
 
-// weir_config_check_service sets the default of max_active_flows, because it depends on "workload".
+// The default of max_active_flows depends on "workload", so weir_config_check_service sets it.
 #define FLOW_CONTROL weir_config_flow_control
 static const struct weir_json_key flow_control_keys[] = {
 	INTEGER("max_active_flows", FLOW_CONTROL, max_active_flows, 0, 1 << 28, NULL, TABLES),

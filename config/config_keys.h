@@ -18,23 +18,24 @@
 
 #define WEIR_CONFIG_HASH_SEED "0x5765697253656564" // default of hash_seed
 
-// Which program reads a key: bits of read_by. A change of a key of the dataplane needs a restart of
-// weir-dataplane.
+// Bits of read_by: the programs that read a key. If the dataplane reads a key, a change of the key
+// needs a restart of weir-dataplane.
 #define WEIR_CONFIG_DATAPLANE 0x01u
 #define WEIR_CONFIG_CONTROL 0x02u
-// For the keys of a policy, belongs_to contains WEIR_NEEDS_*: a policy uses the key if it has one
-// of these needs; 0 = every policy uses it. Bit i of weir_config_policy.given stands for the i-th
-// of these keys.
+// For the keys of a policy, belongs_to contains WEIR_NEEDS_*: a policy uses the key if the policy
+// has one of these needs; 0 = every policy uses the key. Bit i of weir_config_policy.given stands
+// for the i-th of these keys.
 
 extern const struct weir_json_object weir_config_keys; // the root
 extern const struct weir_json_object weir_config_policy_keys; // services[].policy
 
-// Reads a configuration by another table of keys, which has the rows of weir_config_keys and
-// further rows. *ret has the size of the struct of this table, and begins with struct weir_config.
+// Reads a configuration with another table of keys, which contains the rows of weir_config_keys and
+// additional rows. *ret has the size of the struct of this table, and begins with struct
+// weir_config.
 int weir_config_parse_keys(const struct weir_json_object *keys, const char *text, size_t bytes,
 	struct weir_config **ret, struct weir_config_errors *errors);
 
-// Words of settings with a choice; each list ends with a NULL name (config_choices.c).
+// Lists of the words that a key accepts; each list ends with a NULL name (config_choices.c).
 extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[],
 	weir_config_forwardings[], weir_config_checks[], weir_config_vias[], weir_config_methods[],
 	weir_config_policies[], weir_config_weights[], weir_config_statistics[],
@@ -43,8 +44,9 @@ extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[
 	weir_config_at_deadline[], weir_config_when_exhausted[], weir_config_closed_ports[],
 	weir_config_subset_algorithms[], weir_config_subset_modes[], weir_config_subset_clients[];
 
-// Rules between keys. The tables of keys contain pointers to these functions, which are in
-// config_ports.c, config_services.c, config_health.c, config_policy.c and config_subset.c.
+// Functions that check rules for several keys together. The tables of keys contain pointers to
+// these functions, which are in config_ports.c, config_services.c, config_health.c, config_policy.c
+// and config_subset.c.
 typedef void weir_config_check_object(struct weir_json_reader *reader,
 	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read);
 weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
@@ -71,7 +73,7 @@ const char *weir_config_unfit_key(const struct weir_json_object *keys,
 void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
 
-// Parts of weir_config_check_root.
+// Called by weir_config_check_root.
 void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
 void weir_config_check_gcu(struct weir_json_reader *reader, const struct weir_json_place *root,
@@ -79,8 +81,8 @@ void weir_config_check_gcu(struct weir_json_reader *reader, const struct weir_js
 void weir_config_check_services(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
 
-// Parts of weir_config_check_health and weir_config_check_service. given: the service has an object
-// "agent".
+// Called by weir_config_check_health and weir_config_check_service. given: the service has an
+// object "agent".
 void weir_config_check_agent_type(struct weir_json_reader *reader,
 	const struct weir_json_place *place, const struct weir_json_keys_read *read);
 void weir_config_check_service_agent(struct weir_json_reader *reader,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of the settings of a policy: which policies use which settings.
+// Checks the settings of a policy: it is an error to set a key that the policy does not use.
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static bool needs_reported(const char *key) {
 	return false;
 }
 
-// Whether a policy uses the i-th key of the table.
+// Returns whether a policy uses the i-th key of the table.
 static bool key_fits(const struct weir_json_object *keys, const struct weir_config_policy *policy,
 	uint32_t i, enum weir_policy name) {
 	uint8_t needs = keys->key[i].belongs_to;
@@ -68,8 +68,8 @@ static void check_reported(struct weir_json_reader *reader, const struct weir_js
 	}
 }
 
-// With "rounds": "tasks", each turn is one flow. Service times are not needed, so their settings
-// are errors.
+// With "rounds": "tasks", the policy uses no service times, so it is an error to set the keys for
+// service times.
 static void check_tasks(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *keys, const struct weir_config_policy *policy) {
 	for (uint32_t i = 0; i < keys->count; i++) {

@@ -79,7 +79,8 @@ static bool same_device(const char *a, const char *b) {
 	return bytes > 0 && bytes == strcspn(b, ",") && memcmp(a, b, bytes) == 0;
 }
 
-// DPDK names devices by an address with colons, by the driver ("net_tap0") or the bus ("dpni.1").
+// Returns whether a device seems to be the name of a network interface. A name of a DPDK device is
+// an address with colons, or contains the driver ("net_tap0") or the bus ("dpni.1").
 static bool is_interface_name(const char *device) {
 	const size_t length = strlen(device);
 

@@ -122,7 +122,8 @@ void weir_config_running_remove(const char *run_dir) {
 
 // --- the readers' side --------------------------------------------------------------------
 
-// Find the epoch of the only file in the run directory. Returns 0 or negative errno.
+// Find the only file of this module in the run directory, and get its epoch. Returns 0 or negative
+// errno.
 static int find_only(const char *run_dir, uint64_t *ret_epoch) {
 	DIR *dir = opendir(run_dir);
 	struct dirent *entry;

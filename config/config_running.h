@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The configuration that a running weir-dataplane started with, as a file of its run directory:
+// The configuration that a running weir-dataplane started with, in a file in its run directory:
 // RUN_DIR/dataplane-EPOCH.json, where EPOCH is the epoch of its segment in 16 hexadecimal digits.
 // Only this file has the running configuration: the configuration file may have changed since, and
 // weir-control may have been restarted.
 //
 // The dataplane, which holds the lock of the run directory, removes the files of earlier processes
-// at its start, and writes its file before control can attach. The file is written completely
-// before a rename to its name. Only the users of weir-dataplane and weir-control can read the file,
-// because it contains the hash_seed; members of the group that may connect to weir-control cannot.
+// at its start, and writes its file before control can attach. The dataplane writes the file under
+// a temporary name and then renames it. Only the users of weir-dataplane and weir-control can read
+// the file, because it contains the hash_seed; members of the group that may connect to
+// weir-control cannot read it.
 //
 // Threads: any. No logging.
 #pragma once
@@ -28,13 +29,13 @@ char *weir_config_running_text(const char *text, size_t bytes);
 // unless group is -1. Returns 0 or negative errno (no file exists then).
 int weir_config_running_write(
 	const char *run_dir, uint64_t epoch, uid_t user, gid_t group, const char *text);
-// Remove all files of weir_config_running_write, also unfinished files.
+// Remove all files that weir_config_running_write has written, including unfinished files.
 void weir_config_running_remove(const char *run_dir);
 
 // Read the file of an epoch; 0: the only file of the run directory. Returns 0 and a configuration
-// without services, -ENOENT (no file: weir-dataplane is not running, or of an earlier version; with
-// epoch 0 also several files), -EINVAL (not a regular file, or not a configuration that this
-// version can read), or another negative errno.
+// without services, -ENOENT (no file, because weir-dataplane is not running or is an earlier
+// version; with epoch 0, also if there are several files), -EINVAL (not a regular file, or not a
+// configuration that this version can read), or another negative errno.
 int weir_config_running_read(const char *run_dir, uint64_t epoch, struct weir_config **ret);
 
 // The time when the dataplane of an epoch started (wrote its file), in milliseconds since 1970; 0 =

@@ -128,7 +128,7 @@ static int compare_service_names(const void *a, const void *b, void *list) {
 	return order ? order : (x > y) - (x < y);
 }
 
-// Returns the indexes 0..n-1 of a list, sorted by `compare`; NULL = out of memory.
+// Returns the indexes 0..n-1 of the elements of a list, sorted by `compare`. NULL = out of memory.
 static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	int (*compare)(const void *, const void *, void *)) {
 	uint32_t *order = calloc(n ? n : 1, sizeof(*order));
@@ -144,8 +144,8 @@ static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	return order;
 }
 
-// Steal needs agents: only the agent of a backend can detect that a connection may leave, and that
-// the accept queue is full.
+// Steal needs agents: only the agent of a backend can detect that a connection may move to another
+// backend, and that the accept queue is full.
 static void check_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	if (!service->steal.enabled) {
@@ -176,9 +176,9 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	if (!weir_json_present(read, "steal")) {
 		service->steal.enabled = false;
 	}
-	// Only workload "requests" has a limit by default: so many requests in progress are a sign
-	// of overload. Other TCP connections may be idle for hours, and a limit would reject users
-	// although the backends are healthy.
+	// Only workload "requests" has a limit by default, because that many requests in progress
+	// are a sign of overload. Other TCP connections may be idle for hours, and a limit would
+	// reject users although the backends are healthy.
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
 		service->flow_control.max_active_flows = WEIR_CONFIG_MAX_ACTIVE_REQUESTS;
 	}
@@ -276,7 +276,7 @@ static void complain_bind(struct weir_json_reader *reader, const struct weir_jso
 			"ambiguous");
 }
 
-// Allocates an array with one element of `bytes` for each bind of all services. NULL: out of
+// Allocates an array with one element of `bytes` bytes for each bind of each service. NULL: out of
 // memory, which is recorded in the reader.
 static void *for_each_bind(
 	struct weir_json_reader *reader, const struct weir_config *config, size_t bytes) {
@@ -291,8 +291,8 @@ static void *for_each_bind(
 	return elements;
 }
 
-// Reports binds that are ambiguous. If two binds overlap, the narrower one takes precedence; if
-// they have equally many ports, neither does.
+// Reports ambiguous binds. If two binds overlap, the bind with fewer ports takes precedence; if
+// they have the same number of ports, the configuration is ambiguous.
 static void check_binds(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct bind_number *all = for_each_bind(reader, config, sizeof(*all));
@@ -378,8 +378,8 @@ static int compare_vips(const void *a, const void *b) {
 	return order ? order : (x->service > y->service) - (x->service < y->service);
 }
 
-// Services that share a VIP share the setting for the other ports of the VIP: the setting of the
-// first service is used.
+// Services that share a VIP must have the same setting for the ports without a bind: only the
+// setting of the first service is used.
 static void check_closed_ports(struct weir_json_reader *reader,
 	const struct weir_json_place *services, const struct weir_config *config) {
 	struct vip *vip = for_each_bind(reader, config, sizeof(*vip));
@@ -413,8 +413,8 @@ static void check_closed_ports(struct weir_json_reader *reader,
 		}
 		at = weir_json_place_element(services, vip[i].service);
 		weir_json_error_at(reader, &at, "closed_ports",
-			"is \"%s\", but services[%u] has the same VIP and sets \"%s\"%s; the first "
-			"service of a VIP decides",
+			"is \"%s\", but services[%u] has the same VIP and sets \"%s\"%s; only "
+			"the setting of the first service of a VIP is used",
 			weir_config_closed_ports_name(later->closed_ports), first->service,
 			weir_config_closed_ports_name(decides->closed_ports),
 			decides->has_closed_ports ? "" : ", the default");

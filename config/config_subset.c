@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of the settings of a subset: dependencies between keys.
+// Checks the dependencies between the keys of a subset.
 #include "config_keys.h"
 
-// Allows the other keys with algorithm "none", because a user may switch subsetting off for a
-// while.
+// With algorithm "none", the other keys are allowed, because a user may disable subsetting
+// temporarily.
 void weir_config_check_subset(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_subset *subset = into;

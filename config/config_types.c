@@ -11,7 +11,7 @@
 #include "config.h"
 #include "plural.h"
 
-#define CORE_MAX 1023 // highest number of a CPU
+#define CORE_MAX 1023 // highest CPU number
 
 static bool read_name(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
@@ -46,8 +46,8 @@ static void format_name(
 	snprintf(text, bytes, "%s", from + key->offset);
 }
 
-// Reads one port. If the value is not a port, the message names the keys of a range, port_first and
-// port_last.
+// Reads one port. If the value is a range, the error message names the keys for a range, port_first
+// and port_last.
 static bool read_port(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	unsigned int first, last;
@@ -122,7 +122,7 @@ static bool refuse_prefix4(
 }
 
 // Reads "192.0.2.64/28": the address, and the number of its low bits that vary from flow to flow
-// (here 4); 0 without a length.
+// (here 4). Without a prefix length, no bits vary.
 static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const char *text = weir_json_string(reader, place, key, json);

@@ -6,8 +6,8 @@
 #include "json_reader.h"
 
 extern const struct weir_json_type weir_config_type_name; // [A-Za-z0-9][A-Za-z0-9._-]*
-extern const struct weir_json_type
-	weir_config_type_port; // integer; an error message names the keys of a range
+// Integer; for a range such as "80-90", the error message names port_first and port_last.
+extern const struct weir_json_type weir_config_type_port;
 extern const struct weir_json_type weir_config_type_address; // struct weir_address
 // IPv4 "address" or "address/length", as struct weir_address; offset2: a uint8_t, 32 - length.
 extern const struct weir_json_type weir_config_type_prefix4;

@@ -50,8 +50,8 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
-// Warns of an agent-check without a port: it would connect to the port of the VIP, where the server
-// listens instead of the agent.
+// Warns of an agent-check without a port: it would connect to the port of the VIP, on which the
+// server listens, not the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;
@@ -194,8 +194,8 @@ static bool is_source(const struct weir_config_port *port, const struct weir_add
 	       differ >> port->source_ipv4_bits == 0;
 }
 
-// An address of a backend or VIP that is also an outer source of the port, or NULL; *ret_what: "a
-// VIP" or "a backend".
+// Returns an address of a backend or VIP that is also an outer source address of the port, or NULL.
+// *ret_what: "a VIP" or "a backend".
 static const struct weir_address *find_source(const struct weir_config *config,
 	const struct weir_config_port *port, const char **ret_what) {
 	for (uint32_t i = 0; i < config->service_count; i++) {

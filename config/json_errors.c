@@ -27,7 +27,7 @@ static bool is_known(const struct list *list, const struct weir_config_error *er
 }
 
 // Adds an error unless the list contains it. Several overlays may inherit a value from the root; an
-// error of this value would be found several times.
+// error in this value is found once for each overlay.
 static void add(struct weir_json_reader *reader, const struct list *list,
 	struct weir_config_error *error, const char *format, va_list arguments) {
 	char text[sizeof(error->reason)];
@@ -135,9 +135,9 @@ static void set_place(const struct weir_json_reader *reader, struct weir_config_
 	error->column = (int)(at_key ? node->key_column : node->column);
 }
 
-// Counts a further error after WEIR_JSON_ERRORS_MAX, and returns true: the caller then does nothing
-// else, because finding the positions of 65,000 elements would take seconds. Returns false with
-// overlays, where an error must first be compared with earlier errors.
+// If the list has WEIR_JSON_ERRORS_MAX errors, only counts the error and returns true. The caller
+// then does nothing else, because finding the positions of 65,000 elements would take seconds. With
+// overlays, returns false, because the error must first be compared with earlier errors.
 static bool only_count(const struct weir_json_reader *reader, const struct list *list) {
 	if (reader->overlay_path || *list->count < WEIR_JSON_ERRORS_MAX) {
 		return false;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Positions in a JSON text: line and column of each value and key of a parsed text, for error
-// messages. jansson keeps no positions. Filled once per text by config.c and the simulator, used by
-// json_reader.c and json_errors.c.
+// messages. jansson keeps no positions. The index is filled once per text by config.c and the
+// simulator, and used by json_reader.c and json_errors.c.
 //
-// Values are numbered in document order: 0 is the root, a container is followed by its members.
-// jansson keeps members in document order, too. Therefore a caller can step through the values of
-// jansson and the nodes of the index together.
+// Values are numbered in document order: 0 is the root, and the members of a container follow the
+// container. jansson keeps members in document order, too. Therefore a caller can step through the
+// values of jansson and the nodes of the index together.
 //
-// Threads: any; an index is immutable after it was made.
+// Threads: any; an index does not change after it is made.
 #pragma once
 
 #include <stddef.h>
@@ -31,13 +31,13 @@ struct weir_json_index {
 	uint32_t count;
 };
 
-// Make the index of a text. A JSON parser must have accepted the text, which must stay valid as
-// long as the index. Returns 0, -EINVAL (invalid JSON, or above 2 GiB), -ENOMEM.
+// Make the index of a text that a JSON parser has accepted. The text must stay valid as long as the
+// index. Returns 0, -EINVAL (invalid JSON, or above 2 GiB), -ENOMEM.
 int weir_json_index_init(struct weir_json_index *index, const char *text, size_t bytes);
 void weir_json_index_fini(struct weir_json_index *index);
 
-// The first member of a container, or the next sibling of a member. WEIR_JSON_NO_NODE if there is
-// no such value, or if the argument is WEIR_JSON_NO_NODE.
+// weir_json_first returns the first member of a container, weir_json_sibling the next member after
+// `node`. Both return WEIR_JSON_NO_NODE if there is none, or if the argument is WEIR_JSON_NO_NODE.
 uint32_t weir_json_first(const struct weir_json_index *index, uint32_t container);
 uint32_t weir_json_sibling(const struct weir_json_index *index, uint32_t container, uint32_t node);
 

@@ -8,7 +8,7 @@
 #include "nearest.h"
 #include "plural.h"
 
-// A member of an object that is not read yet.
+// A member of an object, before it is read.
 struct member {
 	json_t *json; // NULL = not in the file
 	uint32_t node;
@@ -89,7 +89,8 @@ static void find_members(struct weir_json_reader *reader, const struct weir_json
 	const char *name;
 	json_t *value;
 
-	// jansson keeps members in the order of the document, unless it merged two objects.
+	// jansson keeps members in the order of the document, unless the object was merged from two
+	// objects.
 	if (reader->positions != NULL && reader->overlay_path == NULL) {
 		at.node = weir_json_first(reader->positions, place->node);
 	}
@@ -129,7 +130,7 @@ static void read_default(
 		const struct weir_json_place nowhere = {.node = WEIR_JSON_NO_NODE};
 		json_t *json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 
-		// Defaults are valid, so reading a default can only fail for lack of memory.
+		// All defaults are valid, so reading a default fails only if memory runs out.
 		if (json == NULL || !read_value(reader, &nowhere, key, json, into)) {
 			reader->out_of_memory = true;
 		}

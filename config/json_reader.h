@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reader: fills structs from JSON, by tables of keys. A row defines a key: type, range, unit,
-// default, and what a change of its value needs. The reader has no keys: the configuration
-// (config_keys.c) and the simulator's scenarios (scenario_keys.c) pass their tables and their
-// special types.
+// Reader: fills structs from JSON, using tables of keys. A row defines a key: type, range, unit,
+// default, and what must happen before a changed value is used. The reader itself defines no keys:
+// the configuration (config_keys.c) and the simulator's scenarios (scenario_keys.c) pass their
+// tables and their special types.
 //
-// Errors name line, JSON path, reason and remedy. All errors of a file are reported, not only the
-// first error.
+// Each error has a line, a JSON path, a reason and a remedy. All errors of a file are reported, not
+// only the first error.
 //
 // Threads: a reader is used by one thread. Tables are immutable.
 #pragma once
@@ -74,7 +74,7 @@ struct weir_json_key {
 	const char *key;
 	const struct weir_json_type *type;
 	bool required, nullable;
-	bool versioned; // later versions have other choices
+	bool versioned; // later versions accept other choices
 	uint16_t bytes; // size of the field
 	size_t offset, offset2; // offsets of the field and of a second field in the struct
 	double min, max; // whole numbers of up to 53 bits are exact
@@ -106,8 +106,8 @@ struct weir_json_object {
 	size_t bytes; // size of the struct
 	// Keys of later versions, which this version does not have; NULL-terminated, or NULL.
 	const char *const *later;
-	// another table with further keys of this JSON object, which the reader ignores here; or
-	// NULL
+	// A second table with more keys that this JSON object may have. The reader ignores these
+	// keys here. NULL = none.
 	const struct weir_json_object *beside;
 	bool open; // unknown keys are allowed
 	bool has_line;
@@ -120,10 +120,10 @@ struct weir_json_object {
 	// differences (NULL: no description). WEIR_JSON_IDENTITY_BYTES is enough.
 	void (*identify)(const void *element, char *text, size_t bytes);
 	void (*describe)(const void *element, char *text, size_t bytes);
-	// Another order of the elements is a difference. If only the identity of an element has
-	// changed, and not its description and index, the element was renamed.
+	// A changed order of the elements is a difference. An element was renamed if its identity
+	// has changed, but not its description and index.
 	bool ordered;
-	// Whether the file lacks this object. NULL: an absent object gets the defaults.
+	// Returns whether the file lacks this object. NULL: an absent object gets the defaults.
 	bool (*is_absent)(const void *object);
 };
 
@@ -131,8 +131,8 @@ struct weir_json_reader {
 	const struct weir_json_index *positions; // NULL while there are no positions
 	struct weir_config_errors *errors;
 	bool at_keys; // errors have the position of the key instead of the value
-	// Text before an object's name in errors of unknown keys, such as "weir-sim keys lists the
-	// keys of"; NULL: the errors list the keys.
+	// Text for errors of unknown keys, before the object's name, such as "weir-sim keys lists
+	// the keys of"; NULL: the errors list the keys.
 	const char *help;
 
 	// Overlay: an object of the file whose values replace values of the root. A value is read
@@ -154,15 +154,17 @@ bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_plac
 // Release the memory that weir_json_read allocated for a struct.
 void weir_json_free(const struct weir_json_object *object, void *from);
 
-// Whether a key was in the file; whether its field is valid.
+// weir_json_present returns whether a key is in the file, weir_json_valid whether its field is
+// valid.
 bool weir_json_present(const struct weir_json_keys_read *read, const char *key);
 bool weir_json_valid(const struct weir_json_keys_read *read, const char *key);
 
 // The name of a value; "unknown" if there is none.
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value);
 
-// Add an error. The functions differ in its position: a place; the key of a place; a member of a
-// place, or the place if the member is absent; the whole file, with a line (0 = no line).
+// Add an error. The functions report different positions: a place; the key of a place (_key); a
+// member of a place, or the place if the member is absent (_at); a line of the file, 0 = no line
+// (_file).
 void weir_json_error(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 void weir_json_error_key(struct weir_json_reader *reader, const struct weir_json_place *place,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The types for all tables of keys, except objects and lists.
+// The types that any table of keys may use (json_reader.h), except objects and lists.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "json_reader.h"
 #include "plural.h"
 
-#define CHOICES_BYTES 192 // length of the list of choices in a message
+#define CHOICES_BYTES 192 // maximum length of the list of choices in a message
 
 static const char *article(const json_t *json) {
 	switch (json_typeof(json)) {

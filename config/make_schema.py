@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Generates weir.schema.json: make_schema.py BASE KEYS CONFIGURATION_MD OUTPUT
 
-Types, ranges, choices and defaults come from the parser's table (the program KEYS prints it), the
-meaning of each key from the tables of docs/reference/configuration.md, the rest (descriptions of
-objects, patterns of strings, rules between keys) from BASE. A key without a meaning is an error.
+The program KEYS prints the parser's table, which has the types, ranges, choices and defaults. The
+meaning of each key comes from the tables of docs/reference/configuration.md. BASE has the rest:
+descriptions of objects, patterns of strings and rules for several keys. A key without a meaning is
+an error.
 """
 import json
 import re

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define WAIT_S 5
-#define REQUEST (SIGRTMAX - 1) // not used by any library of the process
+#define REQUEST (SIGRTMAX - 1) // no library in this process uses this signal
 
 int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
@@ -49,8 +49,8 @@ int weir_capabilities_drop(bool keep_net_admin) {
 
 // --- other threads ------------------------------------------------------------------------
 
-// The request for the signal handler, which gets no argument. Used by one call of
-// weir_capabilities_drop_everywhere at a time.
+// The argument and the result of the signal handler. Only one call to
+// weir_capabilities_drop_everywhere uses them at a time.
 static struct {
 	bool keep_net_admin;
 	sem_t done;
@@ -60,7 +60,7 @@ static void on_request(int signal) {
 	int saved = errno;
 
 	(void)signal;
-	(void)drop(request.keep_net_admin); // success is checked in the status of the thread
+	(void)drop(request.keep_net_admin); // check_threads later reads the thread's capabilities
 	sem_post(&request.done);
 	errno = saved;
 }
@@ -104,8 +104,8 @@ static uint64_t capabilities_of(const char *thread) {
 	return capabilities;
 }
 
-// Signal all threads that have more than the allowed capabilities, or only count these threads.
-// Returns the number of these threads, or negative errno.
+// Count the threads that have more than the allowed capabilities. If send is set, also signal these
+// threads. Returns the number of these threads, or negative errno.
 static int check_threads(bool keep_net_admin, bool send) {
 	uint64_t allowed = keep_net_admin ? UINT64_C(1) << CAP_NET_ADMIN : 0;
 	DIR *folder = opendir("/proc/self/task");
@@ -145,7 +145,9 @@ int weir_capabilities_drop_everywhere(bool keep_net_admin) {
 	if (r > 0) {
 		r = check_threads(keep_net_admin, false);
 	}
-	if (r == -ETIMEDOUT) { // end here: the thread may still run the handler later
+	// After a timeout, keep the handler and the semaphore: the thread may still run the
+	// handler.
+	if (r == -ETIMEDOUT) {
 		return r;
 	}
 	sigaction(REQUEST, &before, NULL);

@@ -4,13 +4,13 @@
 // (weir-control changes its user instead.)
 //
 // Opening devices needs nearly all of root's capabilities: BPF programs, raw and AF_XDP sockets,
-// taps, pinned memory, VFIO. Forwarding through open devices needs no capability. CAP_NET_ADMIN
-// stays only with devices that belong to the kernel: without this capability the process could not
-// detach the steer program or stop a tap at exit.
+// taps, pinned memory, VFIO. Forwarding through open devices needs no capability. CAP_NET_ADMIN is
+// kept only if a device belongs to the kernel: without this capability the process could not detach
+// the steer program or stop a tap at exit.
 //
 // Threads: called by main. Each thread has its own capabilities, and DPDK has already created
-// threads: each thread is interrupted by a signal, and the signal handler drops the capabilities of
-// the thread.
+// threads. Therefore a signal is sent to each thread, and the signal handler drops the capabilities
+// of the thread.
 #pragma once
 
 #include <stdbool.h>
@@ -24,6 +24,6 @@ int weir_capabilities_freeze(void);
 int weir_capabilities_drop(bool keep_net_admin);
 
 // Give up the capabilities of all threads: main, DPDK's workers, and the threads for interrupts and
-// telemetry. No thread may create threads meanwhile. Returns 0, -EPERM (a thread has kept more
+// telemetry. No thread may create threads meanwhile. Returns 0, -EPERM (a thread still has more
 // capabilities), -ETIMEDOUT, or another negative errno.
 int weir_capabilities_drop_everywhere(bool keep_net_admin);

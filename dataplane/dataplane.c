@@ -50,14 +50,14 @@ struct weir_dataplane {
 	struct weir_peers *peers; // NULL = not needed
 	struct weir_buffers buffers;
 	struct weir_handover offer;
-	bool short_of_memory; // memory for counters of further backends is missing
+	bool short_of_memory; // there is no memory for the counters of more backends
 	struct weir_segment *segment;
 	struct weir_transmit *transmit;
 	struct weir_pipelines pipelines;
 	struct weir_worker *worker[WEIR_WORKERS_MAX];
 };
 
-// Returns the worker that polls the first queue of a device. An exception device belongs to the
+// Returns the worker that polls the first queue of a device. An exception device is polled by the
 // worker of its port.
 static uint32_t owner_of(const struct weir_dataplane *dataplane, const struct weir_device *device) {
 	return device->port % dataplane->workers;
@@ -102,9 +102,9 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 		dataplane->claim[d] = r;
 		r = weir_steer_clear(ifindex, plan->interface, why, sizeof(why));
 	}
-	// The interface has another XDP program. This is no error for a device without a steer
-	// program (xdp_prog): its driver uses its own program or the program that is still
-	// attached.
+	// The interface has another XDP program. This is an error only for a device with a steer
+	// program (xdp_prog). The driver of any other device uses its own program or the program
+	// that is still attached.
 	if (r == -EBUSY && dataplane->claim[d] >= 0 &&
 		!weir_devargs_get(&plan->devargs, "xdp_prog", program, sizeof(program))) {
 		r = 0;
@@ -280,7 +280,7 @@ static int create_segment(struct weir_dataplane *dataplane) {
 	r = weir_segment_lock(dataplane->segment);
 	if (r < 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_INFO,
-			"the segment may be swapped out: %s (LimitMEMLOCK=)", strerror(-r));
+			"cannot lock the segment in memory: %s (see LimitMEMLOCK=)", strerror(-r));
 	}
 	dataplane->offer.statistics_fd = dataplane->segment->statistics_fd;
 	dataplane->offer.tables_fd = dataplane->segment->tables_fd;
@@ -305,8 +305,8 @@ static int create_pipelines(struct weir_dataplane *dataplane) {
 
 	if (params.bucketed) {
 		weir_log_write(dataplane->log, WEIR_LOG_INFO,
-			"%u workers share one flow table, in %u buckets", dataplane->workers,
-			WEIR_DISTRIBUTOR_BUCKETS);
+			"%u workers share one flow table, divided into %u buckets",
+			dataplane->workers, WEIR_DISTRIBUTOR_BUCKETS);
 	}
 	return weir_pipelines_create(&params, &dataplane->pipelines);
 }
@@ -354,8 +354,8 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 			source.kind = WEIR_SOURCE_KERNEL;
 		} else if (distributor != NULL) {
 			// Each ring of a distributor has a single producer. Therefore one worker
-			// polls all queues that share a distributor. This also keeps a flow in
-			// order when the kernel moves the flow to another queue.
+			// polls all queues that share a distributor. This also keeps the packets of
+			// a flow in order when the kernel moves the flow to another queue.
 			source.kind = WEIR_SOURCE_SHARED;
 			source.distributor = distributor;
 			worker = distributor->owner;
@@ -369,8 +369,8 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 }
 
 // Connects each worker to the next worker by a ring. The rings are needed if a NIC spreads flows
-// and flows are not in buckets: a packet of an unknown flow is then offered from worker to worker,
-// until a worker has the flow (offer.h).
+// and flows are not in buckets: a packet whose flow is not in the flow table of its worker is
+// offered to one worker after the other, until a worker has the flow (offer.h).
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
 	int r = 0;
@@ -420,8 +420,8 @@ static void describe_idle(const struct weir_dataplane *dataplane) {
 			weir_log_write(dataplane->log, WEIR_LOG_INFO, "worker %u: %s", w,
 				weir_worker_is_woken(dataplane->worker[w])
 					? "woken by packets"
-					: "sleeps as with idle yield, because it polls a device "
-					  "without receive interrupts or another worker's ring");
+					: "sleeps as with idle yield, because it polls another "
+					  "worker's ring or a device without receive interrupts");
 		}
 	}
 }
@@ -577,8 +577,8 @@ void weir_dataplane_follow(struct weir_dataplane *dataplane) {
 
 	if (short_of_memory && !dataplane->short_of_memory) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-			"out of memory for the counters of further backends: tables published from "
-			"now on are not used until memory is free");
+			"out of memory for the counters of more backends: tables published from "
+			"now on are not used until memory is available");
 	}
 	dataplane->short_of_memory = short_of_memory;
 }

@@ -33,15 +33,15 @@ void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all 
 const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane);
 // The data that a control process receives when it attaches. The dataplane keeps the descriptors.
 const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane);
-// Provide memory for the parts of the segment that control uses (weir_segment_follow), and log a
-// lack of memory.
+// Allocate memory for the parts of the segment that weir-control uses (weir_segment_follow). An
+// error is logged if there is not enough memory.
 void weir_dataplane_follow(struct weir_dataplane *dataplane);
 // Update the RSS redirection tables (RETA) of devices, so that packets reach the workers that now
 // own their buckets (queue_tables.h). now_ns: CLOCK_MONOTONIC.
 void weir_dataplane_update_queue_tables(struct weir_dataplane *dataplane, uint64_t now_ns);
-// Log which ports have gained or lost their link, or their interface, since the last call.
-// Returns 0, or -ENODEV (logged): an interface was removed and a new interface has its name.
-// Opening the new interface needs capabilities that this process has dropped: the process must be
+// Log each port whose link or interface has appeared or disappeared since the last call. Returns 0,
+// or -ENODEV (logged) if an interface was removed and a new interface has the same name. Opening
+// the new interface needs capabilities that this process has dropped: the process must be
 // restarted.
 int weir_dataplane_watch_links(struct weir_dataplane *dataplane);
 // Read the devices' statistics into the segment. now_ns: CLOCK_MONOTONIC.

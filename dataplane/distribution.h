@@ -6,7 +6,7 @@
 // A port whose device spreads flows by RSS has a distributor for each of its queues, if packets
 // carry the hash and the device's RSS redirection table (RETA) can be set. The RETA maps each
 // bucket to a queue of the bucket's first worker. When a bucket has moved to another worker, the
-// distributors pass its packets on.
+// distributors pass the packets of the bucket to that worker.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -24,7 +24,8 @@ struct weir_distributed_port {
 	// If not by_queue: why flows are not in buckets. UNKNOWN = the device spreads flows, and no
 	// more specific reason is known.
 	enum weir_bucketing why;
-	uint32_t owner; // worker of the port's first queue; the next workers have the next queues
+	// Worker that polls the port's first queue; the following workers poll the other queues
+	uint32_t owner;
 	uint16_t queues; // number of queues over which the device spreads packets
 	uint16_t table_entries; // number of entries of the device's RETA
 	bool table_stays; // the RETA cannot be changed while the device runs
@@ -35,19 +36,20 @@ struct weir_distributed_port {
 struct weir_distribution {
 	uint32_t ports;
 	uint32_t distributors;
-	// The first distributor of each port (NULL = not needed), then the distributors of further
-	// queues. A distributor's number is its index.
+	// The first distributor of each port (NULL = not needed), then the distributors of the
+	// other queues. A distributor's number is its index.
 	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
-	// Index of the first distributor of a port's further queues
+	// Index of the first distributor of a port's other queues
 	uint32_t further[WEIR_PORTS_MAX];
 	struct weir_moves *moves; // NULL = flows are not in buckets
 };
-_Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX, "one for each queue");
+_Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX,
+	"one distributor for each queue");
 
 // Returns whether flows are in buckets, or why not. may_share: the workers can share a flow memory.
 enum weir_bucketing weir_distribution_bucketing(
 	const struct weir_distributed_port *port, uint32_t ports, uint32_t workers, bool may_share);
-// Returns the RSS key that gives the buckets of flows if devices spread some of the flows,
+// If devices spread some of the flows, returns the RSS key whose hash gives the bucket of a flow,
 // otherwise NULL. The key is borrowed.
 const struct weir_rss_key *weir_distribution_key(
 	const struct weir_distributed_port *port, uint32_t ports);
@@ -56,11 +58,11 @@ const struct weir_rss_key *weir_distribution_key(
 // of any device, have the same first worker.
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
-// Returns the queue to set in RETA entries of this worker's buckets. If the worker receives a queue
-// of the port, the result is this queue.
+// Returns the queue to set in the RETA entries of this worker's buckets. If the worker polls a
+// queue of the port, this queue is returned.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
-// The worker that receives a queue of a port.
+// The worker that polls a queue of a port.
 static inline uint32_t weir_distribution_receiver(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t queue) {
 	return (port->owner + queue) % workers;
@@ -72,14 +74,14 @@ static inline uint32_t weir_distribution_receiver(
 int weir_distribution_create(const struct weir_segment *segment,
 	const struct weir_distributed_port *port, struct weir_flow_parcel *const *parcel,
 	struct weir_distribution *ret);
-// Make the rings of a port's distributors sources of the workers. Returns 0, -ENOMEM.
+// Add the rings of a port's distributors to the sources that the workers poll. Returns 0, -ENOMEM.
 int weir_distribution_connect(const struct weir_distribution *distribution, uint32_t port,
 	uint16_t queues, struct weir_worker *const *worker, uint32_t workers);
 // Free the distribution and the packets in rings. Call before the packet buffers are freed.
 void weir_distribution_free(struct weir_distribution *distribution);
 
-// The distributor of a queue, or NULL. If a port has one distributor for all queues, every queue
-// has this distributor.
+// Returns the distributor of a queue, or NULL. If a port has one distributor for all queues,
+// returns this distributor for every queue.
 static inline struct weir_distributor *weir_distribution_of(
 	const struct weir_distribution *distribution, uint32_t port, uint32_t queue) {
 	return queue == 0 || distribution->further[port] == 0

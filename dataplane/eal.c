@@ -159,9 +159,9 @@ static void add_memory(struct list *list, const struct weir_memory *memory) {
 	add(list, "-m%" PRIu64, (memory->bytes + (1u << 20) - 1) >> 20);
 }
 
-// Appends DPDK's file prefix, which names a directory of DPDK. All starts in one run directory have
-// the same prefix: otherwise directories would accumulate. Instances that run at the same time have
-// different prefixes.
+// Appends DPDK's file prefix, the name of DPDK's run-time directory. All starts in one run
+// directory use the same prefix; otherwise old directories would accumulate. Instances that run at
+// the same time have different prefixes.
 static void add_prefix(struct list *list, const char *instance, const char *run_dir) {
 	struct stat st;
 	uint64_t hash = 0;
@@ -243,7 +243,7 @@ int weir_eal_arguments(
 }
 
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes) {
-	// DPDK reorders the argument vector and loses a word. Therefore DPDK gets a copy.
+	// DPDK reorders the argument vector and drops an argument. Therefore pass a copy to DPDK.
 	char **copy = malloc(((size_t)count + 1) * sizeof(*copy));
 	int r = 0;
 

@@ -23,20 +23,20 @@ struct weir_eal_params {
 	const struct weir_plan *plan;
 	const struct weir_memory *memory;
 	const char *run_dir;
-	const char *extra; // --eal: words; words with spaces are in '...' or "..."
+	const char *extra; // --eal: arguments, separated by spaces; quote with '...' or "..."
 	bool telemetry; // serve DPDK's telemetry socket (telemetry.h)
 	enum weir_log_level log_level;
 };
 
 // Make the argument vector, NULL-terminated; free with weir_eal_arguments_free.
-// Returns the number of arguments, -EINVAL (a CPU that the process may not use, an open quote) with
-// one line in why, or -ENOMEM.
+// Returns the number of arguments, -EINVAL with one line in why (a CPU that the process may not
+// use, or a missing closing quote), or -ENOMEM.
 int weir_eal_arguments(
 	const struct weir_eal_params *params, char ***ret, char *why, size_t why_bytes);
 void weir_eal_arguments_free(char **arguments); // NULL is allowed
 
 // Start DPDK; the arguments must stay valid as long as DPDK runs. Returns 0 or negative errno with
-// one line in why (DPDK has logged more).
+// one line in why (DPDK logs the details).
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
 // End DPDK, and remove the files in DPDK's run-time directory.
 void weir_eal_fini(void);

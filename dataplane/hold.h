@@ -48,7 +48,8 @@ static inline bool weir_hold_is_empty(const struct weir_hold *hold) {
 	return hold->first == hold->next;
 }
 
-// Start processing held packets: in each iteration, as many as weir_hold_due returns.
+// Start to process held packets. In each iteration, process as many packets as weir_hold_due
+// returns.
 static inline void weir_hold_begin(struct weir_hold *hold) {
 	hold->seen = hold->next;
 }

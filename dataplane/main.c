@@ -44,8 +44,8 @@
 
 #define EXIT_USAGE 2
 #define WHY_BYTES 512
-#define LINE_BYTES 5120 // a path of the file system, and an error
-#define TURN_MS 100 // iteration of the main loop
+#define LINE_BYTES 5120 // the path of a file, and an error
+#define TURN_MS 100 // maximum wait in an iteration of the main loop
 #define PORTS_MS 500 // time between two readings of the ports' statistics
 #define LISTEN_TRIES 10
 #define LISTEN_PAUSE_MS 100
@@ -74,7 +74,7 @@ static int fail(const struct context *context, int error, const char *why) {
 
 // --- the main loop ------------------------------------------------------------------------
 
-// Returns true when the process should end.
+// Returns true if the process should exit.
 static bool take_signal(const struct context *context) {
 	struct signalfd_siginfo info;
 
@@ -92,8 +92,8 @@ static bool take_signal(const struct context *context) {
 	return false;
 }
 
-// Logs how many processes were refused. Any local process may try to attach, any number of times:
-// therefore at most one line is logged per minute.
+// Logs how many processes were refused. Any local process may try to attach as often as it likes.
+// Therefore at most one line is logged per minute.
 static void log_refusals(struct context *context) {
 	uint64_t now = weir_monotonic_ms();
 	struct weir_handover_refusals refusals;
@@ -153,7 +153,7 @@ static void wait_for_event(const struct context *context) {
 	if (context->serve_error != 0) {
 		fds[1].fd = -1;
 	}
-	// All descriptors are checked, for any result of poll.
+	// The result is not needed, because the caller checks all descriptors.
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
 }
 
@@ -198,7 +198,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 
 // --- set-up -------------------------------------------------------------------------------
 
-// Whether devices belong to the kernel, so that CAP_NET_ADMIN must be kept (capabilities.h).
+// Whether any device belongs to the kernel, so that CAP_NET_ADMIN must be kept (capabilities.h).
 static bool has_kernel_devices(const struct weir_plan *plan) {
 	for (uint32_t d = 0; d < plan->devices; d++) {
 		const struct weir_devargs *devargs = &plan->device[d].devargs;
@@ -212,8 +212,8 @@ static bool has_kernel_devices(const struct weir_plan *plan) {
 	return false;
 }
 
-// Write the running configuration for weir-control, which cannot attach earlier. Without the file,
-// weir-control assumes that its own configuration is running.
+// Write the running configuration to a file for weir-control. weir-control cannot attach before
+// this. Without the file, weir-control assumes that its own configuration is running.
 static void write_running(const struct context *context, const struct weir_dataplane *dataplane) {
 	const struct weir_handover_params *params = &context->handover;
 	const bool is_root = geteuid() == 0;
@@ -291,8 +291,8 @@ close_dataplane:
 	return r;
 }
 
-// Log the file prefix, by which dpdk-telemetry.py finds DPDK's socket. The prefix is the last part
-// of the run-time directory.
+// Log the file prefix, which dpdk-telemetry.py needs to find DPDK's socket. The prefix is the last
+// component of the path of the run-time directory.
 static void log_telemetry(const struct context *context) {
 	const char *directory = rte_eal_get_runtime_dir();
 	const char *slash = strrchr(directory, '/');
@@ -369,7 +369,8 @@ static int plan(struct context *context) {
 	return 0;
 }
 
-// A killed dataplane keeps the socket until the kernel has freed its memory: retry.
+// Retry, because the socket of a killed dataplane exists until the kernel has freed the memory of
+// the dataplane.
 static int listen_with_retries(
 	const struct weir_handover_params *params, struct weir_handover_server **ret) {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000};
@@ -438,7 +439,8 @@ static int run(struct context *context) {
 	if (r < 0) {
 		goto close_signals;
 	}
-	weir_config_running_remove(context->handover.run_dir); // file of a killed weir-dataplane
+	// A killed weir-dataplane may have left the file.
+	weir_config_running_remove(context->handover.run_dir);
 	r = plan(context);
 	if (r == 0) {
 		r = run_eal(context);
@@ -523,7 +525,7 @@ int main(int argc, char **argv) {
 	int r;
 
 	weir_standard_output_claim();
-	signal(SIGPIPE, SIG_IGN); // forwarding continues when the reader of the log exits
+	signal(SIGPIPE, SIG_IGN); // do not end if the process that reads the log exits
 	if (weir_dataplane_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);
 		return EXIT_USAGE;

@@ -13,7 +13,7 @@
 
 #define HUGE_PAGES_FOLDER "/sys/kernel/mm/hugepages"
 #define MIB (1ull << 20)
-#define TAKE_BYTES (64 * MIB) // bytes per step; a step takes 20 to 100 ms
+#define TAKE_BYTES (64 * MIB) // bytes to populate per step; a step takes 20 to 100 ms
 #define GIB_PAGE (1ull << 30)
 
 #ifndef MADV_POPULATE_WRITE
@@ -133,7 +133,8 @@ static int take(const struct rte_memseg_list *list, const struct rte_memseg *seg
 		if (taking->stops(taking->context)) {
 			taking->error = -ECANCELED;
 		} else if (madvise(addr + done, part, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
-			// EINVAL is no error: an older kernel populates the memory at first use.
+			// EINVAL: the kernel is older than 5.14 and populates the memory at first
+			// use.
 			taking->error = -ENOMEM;
 		}
 	}

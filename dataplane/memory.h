@@ -26,12 +26,12 @@ struct weir_memory {
 // Read the memory of the machine. Returns 0 or negative errno.
 int weir_memory_facts(struct weir_memory_facts *ret);
 
-// Choose the kind of pages. why gets a warning when ordinary pages are used, otherwise ""; on
-// failure, why gets the missing memory and the key to lower. Returns 0 or -ENOMEM.
+// Choose the kind of pages. Writes a warning to why if ordinary pages are used, otherwise "". On
+// failure, why says how much memory is missing and which key to lower. Returns 0 or -ENOMEM.
 int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_facts *facts,
 	struct weir_memory *ret, char *why, size_t why_bytes);
 
 // Populate all of DPDK's memory, so that no worker later waits for a page fault or fails for lack
-// of memory. Call after rte_eal_init; does nothing with huge pages. Calls `stops` every 64 MiB, and
-// ends if `stops` returns true. Returns 0, -ECANCELED (stopped) or -ENOMEM.
+// of memory. Call after rte_eal_init; does nothing with huge pages. Calls `stops` after every 64
+// MiB, and stops if `stops` returns true. Returns 0, -ECANCELED (stopped) or -ENOMEM.
 int weir_memory_take(bool (*stops)(void *context), void *context);

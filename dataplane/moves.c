@@ -176,7 +176,7 @@ void weir_mover_settled(struct weir_mover *mover) {
 
 // --- the thief ------------------------------------------------------------------------------
 
-// Returns the move by which this worker takes a bucket, or NULL if it takes none.
+// Returns the move that gives a bucket to this worker, or NULL if there is none.
 static struct weir_move *taking(const struct weir_mover *mover) {
 	uint64_t victim = __atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE);
 
@@ -262,8 +262,8 @@ static uint32_t shortest(const struct weir_distributor *distributor, uint32_t vi
 	return best;
 }
 
-// The bucket with most packets, but not more than half of all packets. Returns false without such a
-// bucket.
+// Find the bucket with the most packets among those with at most half of all packets. Returns false
+// if there is none.
 static bool busiest(struct rte_mbuf *const *pkts, uint16_t n, uint32_t *ret_bucket) {
 	uint16_t most = 0;
 
@@ -288,7 +288,7 @@ void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distrib
 	uint32_t thief, bucket;
 
 	if (n < 2) {
-		return; // the bucket of a single packet has more than half of all packets
+		return; // the bucket of a single packet would have more than half of all packets
 	}
 	if (now_ns - distributor->pressed_ns < WEIR_URGENT_NS ||
 		now_ns - distributor->looked_ns[victim] < WEIR_URGENT_NS) {

@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves: the hand-over of buckets of flows between workers, without a lost or reordered packet.
+// Moves: hands over buckets of flows between workers, without losing or reordering packets.
 //
-// A bucket's owner is the worker that has the bucket's part of the flow table. Packets of a bucket
-// reach the owner by the distributors of the ports or queues (distributor.h). A move from the
+// A bucket's owner is the worker that has the bucket's part of the flow table. The distributors of
+// the ports or queues pass the packets of a bucket to its owner (distributor.h). A move from the
 // victim to the thief has five steps:
 //
-//   1. weir_mover_request: the victim refuses, or confirms and begins. To begin, the victim writes
-//      its number into the thief's `taking`; from then on the thief holds packets of the bucket.
+//   1. weir_mover_request: the victim refuses the request, or confirms it and begins the move. To
+//      begin, it writes its number into the thief's `taking`; from then on the thief holds packets
+//      of the bucket.
 //   2. The victim requests a switch from every distributor. A distributor switches between two
 //      bursts: it notes the *end*, the total number of packets that it has put into the victim's
 //      ring, and puts all further packets of the bucket into the thief's ring.
 //   3. When the victim has taken as many packets from each ring as the ring's end, no packet of the
-//      bucket is left in the rings. The victim then releases the part in slices, waits until
-//      packets that it has processed can no longer be overtaken on their way out, and hands the
-//      part to the thief.
+//      bucket is left in the rings. The victim then releases the part in slices. It waits until
+//      packets from the thief can no longer overtake packets that the victim has processed. Then it
+//      hands the part to the thief.
 //   4. The thief adopts the part in slices, then processes the held packets in order, and publishes
 //      itself as owner.
 //   5. The victim subtracts the bucket's flows from its gauges. This step is last, so that the sum
 //      over workers is never too low: control frees a backend when the sum is 0.
 //
-// Begin and end of a move are positions in the packet stream, not times: a slow worker delays only
-// this bucket. Control only requests moves. A worker can be the victim of one move and the thief of
-// one move at the same time.
+// A move begins and ends at positions in the packet stream, not at fixed times. Therefore a slow
+// worker delays only the packets of this bucket. Control only requests moves. A worker can be the
+// victim of one move and the thief of one move at the same time.
 //
 // tests/models/moves.pml is a model of moves and of distributor.h: M1 to M4 hold in all executions
 // of the model.
 //   M1 no packet of a bucket is processed by a worker that does not have the bucket's part
 //   M2 packets of a flow are processed in the order in which their port received them
 //   M3 no packet is lost except packets refused by a full hold queue, which are counted
-//   M4 every move that begins ends with the thief as the owner; a refused request has no effect
+//   M4 every move that has begun ends, and then the thief is the owner; a refused request has no
+//      effect
 //
 // Threads: each function is called by the worker of its mover; set-up and weir_moves_free while no
 // worker runs. S1: no lock, no allocation, no log, no system call.
@@ -53,7 +55,7 @@ enum weir_moving {
 	WEIR_MOVING_SWITCHING, // distributors switch, and the victim's rings are drained
 	WEIR_MOVING_RELEASING, // the victim removes the bucket's flows from its table
 	WEIR_MOVING_RELEASED, // the thief adopts the bucket's flows
-	WEIR_MOVING_ADOPTED, // the victim settles its gauges
+	WEIR_MOVING_ADOPTED, // the victim subtracts the bucket's flows from its gauges
 };
 
 // A move with one worker as the victim.
@@ -66,22 +68,23 @@ struct weir_move {
 
 // The state of one worker for moves.
 struct weir_mover {
-	uint64_t taking; // 0 or 1 + number of the victim: [victim] sets, [worker] clears
+	// 0 = none, otherwise 1 + number of the victim; [victim] sets it, [worker] clears it
+	uint64_t taking;
 	uint64_t urgent; // a distributor's request: [distributors] set, [worker] clears
 	uint64_t shifting; // 0 or 1: moves->shift is for this worker: [main] sets, [worker] clears
 	uint64_t crowded; // 0 or 1: half of `hold` is in use. [worker] writes, its victim reads
 	uint64_t reserved[4];
 	// The move with this worker as the victim
 	struct weir_move move __attribute__((aligned(64)));
-	// All further fields: [worker]
+	// All fields below: [worker]
 	struct weir_moves *moves;
 	uint32_t worker;
-	bool adopted; // the taken part is in the worker's table: held packets are due
+	bool adopted; // the part is in this worker's table: held packets may be processed
 	bool shift_holds; // packets of shifting buckets are held
-	bool shift_due; // held packets of shifting buckets are due
+	bool shift_due; // held packets of shifting buckets may be processed
 	// Total number of packets taken from each distributor's ring
 	uint64_t taken[WEIR_DISTRIBUTORS_MAX];
-	struct weir_hold hold; // packets of the bucket that the worker takes
+	struct weir_hold hold; // packets of the bucket that is moving to this worker
 	struct weir_hold shift_hold; // packets of shifting buckets
 } __attribute__((aligned(64)));
 
@@ -102,14 +105,14 @@ struct weir_moves {
 	struct weir_mover mover[]; // [workers]
 };
 
-// Create the moves. The owners are taken from the distributors, which must agree. Returns 0,
-// -EINVAL (fewer than two or more than WEIR_WORKERS_MAX workers, no distributor or more than
-// WEIR_DISTRIBUTORS_MAX, a distributor that is NULL or has a wrong number, distributors that do not
-// agree), -ENOMEM. [set-up]
+// Create the data for moves. The initial owners of the buckets are read from the distributors,
+// which must agree. Returns 0, -EINVAL (fewer than two or more than WEIR_WORKERS_MAX workers, no
+// distributor or more than WEIR_DISTRIBUTORS_MAX, a distributor that is NULL or has a wrong number,
+// distributors that do not agree), -ENOMEM. [set-up]
 int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
 void weir_moves_free(struct weir_moves *moves); // also frees held packets; NULL is allowed
 
-// --- both -------------------------------------------------------------------------------------
+// --- victim and thief -------------------------------------------------------------------------
 
 // Record that the worker has taken n packets from the ring of a distributor. Call before the
 // packets are processed.
@@ -117,16 +120,16 @@ static inline void weir_mover_took(struct weir_mover *mover, uint32_t distributo
 	mover->taken[distributor] += n;
 }
 
-// Give a bucket away. Call between bursts. deadline_ns: time after which the request is refused, on
-// the clock of now_ns. stealing: whether stealing is enabled. Returns WEIR_BUCKET_CONFIRMED, or the
-// reason of a refusal, which has no effect.
+// Request that this worker gives a bucket to the thief. Call between bursts. deadline_ns: time
+// after which the request is refused, on the same clock as now_ns. stealing: whether stealing is
+// enabled. Returns WEIR_BUCKET_CONFIRMED, or the reason of a refusal, which has no effect.
 enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bucket,
 	uint32_t thief, uint64_t deadline_ns, uint64_t now_ns, bool stealing);
 
 // --- the victim -------------------------------------------------------------------------------
 
 enum weir_giving {
-	WEIR_GIVING_NOTHING, // no step at present
+	WEIR_GIVING_NOTHING, // nothing to do now
 	WEIR_GIVING_RELEASE, // release a slice; after the last slice call weir_mover_released
 	WEIR_GIVING_SETTLE, // settle a slice of the gauges; then call weir_mover_settled
 };
@@ -159,10 +162,10 @@ static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 	return __builtin_expect(__atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE) != 0, 0);
 }
 
-// Hold those of at most WEIR_BURST packets that belong to the bucket that the worker takes. Other
-// packets stay in pkts, in order. Returns the number of packets that stay. *ret_refused: number of
-// packets of the bucket that did not fit the queue; these packets are at the end of pkts, and the
-// caller drops them.
+// Hold the packets that belong to the bucket that is moving to this worker. n: at most WEIR_BURST.
+// Other packets stay in pkts, in order. Returns the number of packets that stay. *ret_refused:
+// number of packets of the bucket that were not held because the queue is full. These packets are
+// at the end of pkts, and the caller drops them.
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 
@@ -173,8 +176,8 @@ void weir_mover_adopted(struct weir_mover *mover);
 // The held packets that may be processed in this iteration. NULL: the part is not adopted yet. Call
 // once per iteration.
 struct weir_hold *weir_mover_held(struct weir_mover *mover);
-// Call after held packets were processed. Returns true if no packet was left: the move has ended,
-// and this worker owns *ret_bucket.
+// Call after held packets were processed. Returns true if no held packet is left: then the move has
+// ended, and this worker owns *ret_bucket.
 bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket);
 
 // --- the owner of buckets whose queue changes (shift.h) ------------------------------------------
@@ -185,15 +188,17 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 
 // --- back pressure ------------------------------------------------------------------------------
 
-// Request that a worker whose ring is nearly full gives away the bucket with most of these packets
-// to the worker with the shortest ring of this distributor, if the shortest ring is at most a
-// quarter full. A bucket with more than half of the packets is not moved, because it would also
-// fill the next ring. Packets carry their bucket (distributor.h). One search is made per
-// WEIR_URGENT_NS and crowded worker, whether or not a bucket is found. [worker of the distributor]
+// Call when the ring of the victim is nearly full. Requests that the victim gives the bucket with
+// the most of these packets to the worker with the shortest ring of this distributor. No request is
+// made if the shortest ring is more than a quarter full. A bucket with more than half of the
+// packets is not moved, because it would also fill the other ring. Packets carry their bucket
+// (distributor.h). One search is made per WEIR_URGENT_NS and crowded worker, whether or not a
+// bucket is found. [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 
-// Take a distributor's request to this worker, if a request is pending, for weir_mover_request.
+// Take the request that a distributor has made to this worker, and return it as arguments of
+// weir_mover_request. Returns false if no request is pending.
 static inline bool weir_mover_pressed(
 	struct weir_mover *mover, uint32_t *ret_bucket, uint32_t *ret_thief) {
 	uint64_t urgent = __atomic_load_n(&mover->urgent, __ATOMIC_RELAXED);

@@ -54,8 +54,8 @@ const char *weir_dataplane_help(char *buffer, size_t bytes) {
 	return weir_help_text(&list, &help, buffer, bytes);
 }
 
-// The path must not contain a comma: it becomes a device argument of DPDK, and commas separate
-// device arguments.
+// The path must not contain a comma, because it becomes a device argument of DPDK, and commas
+// separate device arguments.
 static bool is_steer_object(const char *path) {
 	return path[0] != '\0' && strchr(path, ',') == NULL;
 }
@@ -81,7 +81,7 @@ int weir_dataplane_options_parse(
 	if (!line.help && !line.version && !is_steer_object(options.steer_object)) {
 		snprintf(why, why_bytes,
 			"--steer-object, " STEER_OBJECT_VARIABLE
-			": \"%s\" is not a path; use one without commas, or none",
+			": \"%s\" is not valid: use a path without commas, or \"none\"",
 			weir_terminal_text(options.steer_object, shown, sizeof(shown)));
 		return -EINVAL;
 	}

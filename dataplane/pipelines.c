@@ -75,7 +75,7 @@ static struct weir_pipeline_params pipeline_params(const struct weir_pipelines_p
 	};
 }
 
-// The memory is on the first worker's NUMA node; if this node has too little memory, on another
+// The memory is on the first worker's NUMA node or, if this node has too little memory, on another
 // node.
 static int create_memory(
 	const struct weir_pipelines_params *params, struct weir_flow_memory **ret) {

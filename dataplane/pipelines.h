@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipelines: the pipelines of all workers, and their flow memory. If distributors spread all ports,
-// the dataplane is *bucketed*: the workers share one flow memory in parts, so that a part can move
-// from one worker to another (pipeline_parts.h). Otherwise each worker has a private flow table.
+// Pipelines: the pipelines of all workers, and their flow memory. If distributors spread the
+// packets of all ports, the dataplane is *bucketed*: the workers share one flow memory, which is
+// divided into parts, so that a part can move from one worker to another (pipeline_parts.h).
+// Otherwise each worker has a private flow table.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -20,10 +21,11 @@ struct weir_pipelines_params {
 	const struct weir_config *config;
 	const struct weir_segment *segment; // borrowed: must outlive the pipelines
 	const struct weir_log *log;
-	uint32_t any_mac_ports; // a bit per port that accepts frames to any unicast MAC address
+	uint32_t any_mac_ports; // bit p: port p accepts frames to any unicast MAC address
 	bool bucketed;
-	// If bucketed: the first owner of each part [WEIR_BUCKETS], and the key of the hash that
-	// gives the parts if devices spread flows (NULL = the flow hash). Borrowed.
+	// If bucketed: the first owner of each part [WEIR_BUCKETS] and, if devices spread flows,
+	// the RSS key of the hash from which parts are computed (NULL = parts are computed from the
+	// flow hash). Borrowed.
 	const uint8_t *first_worker;
 	const struct weir_rss_key *rss;
 };
@@ -32,12 +34,12 @@ struct weir_pipelines {
 	uint32_t workers;
 	struct weir_flow_memory *flows; // NULL = the dataplane is not bucketed
 	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
-	struct weir_flow_parcel
-		*parcel[WEIR_WORKERS_MAX]; // if bucketed: for parts that a worker gives
+	// If bucketed: for parts that a worker gives to another worker
+	struct weir_flow_parcel *parcel[WEIR_WORKERS_MAX];
 };
 
 // Whether the workers of this configuration can share a flow memory if the distributor spreads all
-// ports: several workers, whose flows fit one memory.
+// ports: there are several workers, and their flows fit in one memory.
 bool weir_pipelines_may_share(const struct weir_config *config);
 // Bytes of flow memory and flow tables of all workers.
 uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucketed);

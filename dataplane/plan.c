@@ -31,14 +31,14 @@
 #define MBUF_CACHE 256
 
 // AF_XDP: the kernel puts packets 256 bytes after the headroom. A buffer with its mbuf and the
-// mempool's header is one frame of the socket and must not be larger than a page. 63 cache lines,
-// because the mempool takes an odd number, to spread buffers over memory channels.
+// mempool's header is one frame of the socket and must not be larger than a page. It has 63 cache
+// lines: the mempool rounds to an odd number, to spread buffers over memory channels.
 #define XDP_HEADROOM_BYTES 256
 #define XDP_ROOM_MAX (63 * 64 - 64 - 128)
 _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
 			       WEIR_CONFIG_AF_XDP_MTU_MOST + FCS_BYTES ==
 		       XDP_ROOM_MAX,
-	"the configuration has no larger mtu");
+	"the largest MTU that the configuration allows fits");
 // Buffers in a queue's rings in addition to the descriptors: half of the fill ring, and the
 // completion ring.
 #define XDP_QUEUE_BUFFERS (2048 + 2048)
@@ -48,7 +48,7 @@ _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
 #define RING_BYTES(packets) (512 + 8ull * (packets))
 // Bytes of a mempool in addition to its buffers, for the caches of all lcores and the ring
 #define POOL_BYTES (4 << 20)
-#define DEVICE_BYTES (4 << 20) // taps have separate mempools
+#define DEVICE_BYTES (4 << 20) // a tap has its own mempools
 #define SLACK_BYTES (16ull << 20) // memory of DPDK itself
 
 static int refuse(char *why, size_t why_bytes, int error, const char *format, ...)
@@ -65,7 +65,7 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- devices ------------------------------------------------------------------------------
 
-// Room for the longest frame, with a driver's headroom.
+// Size of a buffer for the longest frame, with the headroom of the driver.
 static uint32_t room_for(uint16_t mtu, bool af_xdp) {
 	uint32_t room = RTE_PKTMBUF_HEADROOM + LAYER2_BYTES + mtu + FCS_BYTES;
 
@@ -216,8 +216,9 @@ static uint32_t queue_buffers(const struct weir_device_plan *device) {
 // Returns the maximum number of buffers that can be in use outside of receive queues, for each size
 // of buffers.
 static uint32_t travelling_buffers(const struct weir_plan *plan) {
-	uint32_t buffers = plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST) +
-			   WEIR_HOLD_PACKETS; // packets held by a shift
+	// WEIR_HOLD_PACKETS: packets that are held while a bucket shifts (shift.h)
+	uint32_t buffers =
+		plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST) + WEIR_HOLD_PACKETS;
 
 	for (uint32_t i = 0; i < plan->devices; i++) {
 		buffers += plan->device[i].descriptors;
@@ -225,12 +226,10 @@ static uint32_t travelling_buffers(const struct weir_plan *plan) {
 			buffers += (plan->workers - 1) * WEIR_TX_RING;
 		}
 		if (i == 0 && plan->workers > 1) {
-			buffers +=
-				plan->workers *
-				MAX(WEIR_PEER_RING,
-					WEIR_HOLD_PACKETS); // offers and moves never occur together
+			// The maximum, because a dataplane has either offers or moves, never both.
+			buffers += plan->workers * MAX(WEIR_PEER_RING, WEIR_HOLD_PACKETS);
 		}
-		// This number also suffices if a device spreads flows and each of its queues has
+		// This number is also enough if a device spreads flows and each of its queues has
 		// rings to all workers, because most packets reach the right worker without a ring.
 		if (plan->workers > 1 && !plan->device[i].exception) {
 			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;
@@ -298,7 +297,8 @@ static int draw_rss_key(struct weir_plan *plan) {
 	return 0;
 }
 
-// Whether the workers share a flow memory is known only when the devices are open.
+// Only after the devices are open is it known whether the workers share a flow memory: return the
+// maximum of both cases.
 static uint64_t flow_bytes(const struct weir_config *config) {
 	uint64_t own = weir_pipelines_flow_bytes(config, false);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Plan: the devices that the dataplane will open and the memory that they need, computed from the
-// configuration before DPDK starts, because DPDK gets its memory limit at start.
+// configuration before DPDK starts, because the memory limit is an argument of DPDK.
 //
 // Threads: one, before the workers exist.
 #pragma once
@@ -24,7 +24,8 @@ struct weir_plan {
 	uint64_t total_bytes; // total DPDK memory, on one node
 };
 
-// steer_object: used for AF_XDP ports without their own xdp_prog; "none" = not used. Returns 0, or
-// negative errno with one line in why that names the key of the configuration.
+// steer_object: XDP program for AF_XDP ports whose device has no xdp_prog argument; "none" = no
+// program. Returns 0, or negative errno with one line in why that names the key of the
+// configuration.
 int weir_plan_make(const struct weir_config *config, const char *steer_object,
 	struct weir_plan *ret, char *why, size_t why_bytes);

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#define GRACE_NS 1000000 // time in which a device stores packets on their way to a queue
+#define GRACE_NS 1000000 // maximum time for which packets in a device are on their way to a queue
 #define STEP_NS 50000
-#define STEPS 60 // maximum steps of waiting for workers before the main loop continues
+#define STEPS 60 // maximum number of waits for workers before the main loop continues
 #define SHIFTS 8 // maximum number of shifts per call
 
 // True if the RETA of a port's device is updated when buckets move.
@@ -90,7 +90,7 @@ static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) 
 	}
 }
 
-// Get the queue to set in an entry. Returns false if the entry may stay.
+// Get the queue to set in an entry. Returns false if the entry need not be changed.
 static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
 	uint16_t *ret_queue) {
 	const struct weir_queue_table *table = &tables->table[p];
@@ -155,7 +155,7 @@ static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 		weir_distribution_of(distribution, p, queue), other, others);
 }
 
-// Handle a device that has failed to change its table, or whose table is unknown.
+// Handle an error: a device could not change its RETA, or its RETA could not be read.
 static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uint64_t now_ns) {
 	struct weir_queue_table *table = &tables->table[p];
 
@@ -171,7 +171,7 @@ static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uin
 	}
 }
 
-// Changes the table. Call while the owner holds packets of the buckets.
+// Changes the RETA. Call while the owner holds packets of the buckets.
 static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	uint32_t p = tables->requested_port, e = tables->requested_entry;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Queue tables: updates the RSS redirection tables (RETA) of devices that spread flows (rss.h) when
-// buckets move. When all buckets of an entry have been owned for a while by one worker that
-// receives a queue of the device, a shift (shift.h) sets the entry to the queue. An entry whose
-// buckets have several owners stays: packets of some of its buckets go through a ring.
+// buckets move. If one worker has owned all buckets of an entry for a while, and the worker polls a
+// queue of the device, a shift (shift.h) sets the entry to this queue. An entry whose buckets have
+// several owners is not changed: packets of some of its buckets go through a ring.
 //
 // Threads: main. The functions wait for devices, and a few milliseconds for workers.
 #pragma once
@@ -19,13 +19,13 @@
 
 struct weir_queue_table {
 	const char *port; // name of the port, for the log
-	bool failed; // the last change failed, and was logged
+	bool failed; // the last change failed, and this was logged
 	bool changed; // the last reading found an external change
 	uint64_t ready_ns; // earliest time of the next change
 	uint64_t read_ns; // when the table was read
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // queue of each entry, as set or read
-	uint8_t worker[WEIR_RSS_ENTRIES_MAX]; // 1 + worker of all buckets of the entry, 0 = several
-					      // workers
+	// 1 + number of the worker that owns all buckets of the entry; 0 = several workers
+	uint8_t worker[WEIR_RSS_ENTRIES_MAX];
 	uint64_t since_ns[WEIR_RSS_ENTRIES_MAX]; // time of the last change of `worker`
 };
 
@@ -36,13 +36,13 @@ struct weir_queue_tables {
 	uint64_t settled_ns, retry_ns; // WEIR_QUEUE_TABLES_..., or other values in tests
 	uint32_t requested_port; // port of the last shift
 	uint32_t requested_entry;
-	uint64_t shifts; // number of updates that devices have carried out
-	uint64_t refusals; // number of updates that devices have refused
+	uint64_t shifts; // number of successful updates
+	uint64_t refusals; // number of failed updates
 	struct weir_queue_table table[WEIR_PORTS_MAX];
 };
 
-// Create the queue tables. All arguments are borrowed. config: provides the names of ports. Returns
-// 0, -ENOMEM; *ret is NULL if no device spreads flows in buckets.
+// Create the queue tables. All arguments are borrowed. config: for the names of ports. Returns 0,
+// -ENOMEM; *ret is NULL if no device spreads flows in buckets.
 int weir_queue_tables_create(const struct weir_spreading *spreading,
 	const struct weir_distribution *distribution, const struct weir_config *config,
 	const struct weir_log *log, struct weir_queue_tables **ret);

@@ -32,8 +32,8 @@ void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 void weir_shift_drain(struct weir_moves *moves) {
 	struct weir_shift *shift = &moves->shift;
 
-	// Request the drains before the state is set, so that the owner does not mistake earlier
-	// drains for the new drains.
+	// Request the drains before the state is set. Otherwise the owner could take the result of
+	// an earlier drain for the result of a new one.
 	for (uint32_t i = 0; i < shift->others; i++) {
 		weir_distributor_drain(shift->other[i], shift->into->owner);
 	}
@@ -73,7 +73,7 @@ static void answer(struct weir_mover *mover) {
 	set_state(shift, WEIR_SHIFT_REFUSED);
 }
 
-// True if this worker has taken all packets that other queues had received.
+// True if this worker has taken all packets that the other queues had received from their rings.
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_shift *shift = &mover->moves->shift;
 

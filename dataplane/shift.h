@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shift: after buckets have moved, updates the RSS redirection table (RETA) of a device that
-// spreads flows (rss.h), so that packets of the buckets arrive at the queue of their new owner,
-// without a reordered packet. Before the update, and if the update fails, the distributor of the
-// former queue passes the packets on through its ring: a shift only saves this cost.
+// spreads flows (rss.h) without reordering packets. Packets of the buckets then arrive at the queue
+// of their new owner. Before the update, and if the update fails, the distributor of the previous
+// queue passes the packets to the owner through a ring. The only purpose of a shift is to save this
+// cost.
 //
-// An entry of the RETA has all buckets with equal low bits. The worker of these buckets, the
-// *owner*, receives the new queue; the workers that receive the other queues of the port are the
+// All buckets with the same low bits belong to one entry of the RETA. The worker of these buckets,
+// the *owner*, polls the new queue. The workers that poll the other queues of the port are the
 // *senders*. Any sender may have received the buckets' packets until now.
 //
-//   1. weir_shift_request [main]: the owner refuses if it does not own all of the buckets, or if a
-//      bucket is leaving. Otherwise the owner *holds* packets of the buckets that arrive at the new
-//      queue, and processes packets that arrive through the senders' rings. The owner gives none of
-//      the buckets away.
-//   2. main updates the RETA, and gives the device time to store packets that are on their way to
-//      the previous queue.
+//   1. weir_shift_request [main]: the owner refuses if it does not own all of the buckets, or if
+//      one of them is moving to another worker. Otherwise the owner *holds* packets of the buckets
+//      that arrive at the new queue, and processes packets that arrive through the senders' rings.
+//      Meanwhile the owner gives none of the buckets to another worker.
+//   2. main updates the RETA. Then it waits long enough for packets that are on their way to the
+//      previous queue to arrive there.
 //   3. weir_shift_drain [main]: each sender polls until its queue is empty, or until it has
 //      received more packets than a device can store. Then the sender records the *end*: the total
 //      number of packets that it has put into the owner's ring.
@@ -49,14 +50,14 @@ enum weir_shift_state {
 
 struct weir_shift {
 	uint32_t state; // enum weir_shift_state, which defines who writes: main or the owner
-	// [main], before ASKED
+	// [main], before the state becomes REQUESTED
 	const struct weir_distributor
 		*into; // distributor of the new queue; its owner owns the buckets
 	struct weir_distributor
 		*other[WEIR_SHIFT_OTHERS_MAX]; // distributors of the port's other queues
 	uint32_t others;
-	uint32_t mask; // mask for a bucket's number
-	uint32_t low; // the bits under the mask that the entry's buckets share
+	uint32_t mask; // mask for the number of a bucket
+	uint32_t low; // value that the numbers of the entry's buckets have under the mask
 } __attribute__((aligned(64)));
 
 struct weir_hold;
@@ -71,20 +72,21 @@ static inline bool weir_shift_has(const struct weir_shift *shift, uint32_t bucke
 // --- main -------------------------------------------------------------------------------------
 
 enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
-// Request a shift of the buckets with these bits under the mask, from any queues, to the queue of a
-// distributor whose owner owns the buckets. other: the distributors of the port's other queues, at
-// most WEIR_SHIFT_OTHERS_MAX. The state must be NOTHING or REFUSED, and becomes HOLDING or REFUSED.
+// Request a shift of the buckets whose numbers have the value `low` under the mask. Their packets
+// may arrive at any queue of the port; they are shifted to the queue of the distributor `into`,
+// whose owner must own the buckets. other: the distributors of the port's other queues, at most
+// WEIR_SHIFT_OTHERS_MAX. The state must be NOTHING or REFUSED, and becomes HOLDING or REFUSED.
 void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);
-// Call after the update of the RETA has succeeded or failed, and the device has stored all packets
-// that it had received before the update. The state must be HOLDING, and becomes NOTHING.
+// Call after the update of the RETA has succeeded or failed, when all packets that the device had
+// received before the update are in its queues. The state must be HOLDING, and becomes NOTHING.
 void weir_shift_drain(struct weir_moves *moves);
 
 // --- the owner --------------------------------------------------------------------------------
 
-// Hold the packets, of at most WEIR_BURST, of buckets that shift to this queue, like
-// weir_mover_hold.
+// Hold the packets of buckets that shift to this queue, like weir_mover_hold. n: at most
+// WEIR_BURST.
 uint16_t weir_mover_hold_shift(struct weir_mover *mover, const struct weir_distributor *distributor,
 	struct rte_mbuf **pkts, uint16_t n, uint8_t in_port, uint16_t *ret_refused);
 // Do a step of the shift to this worker. Call between bursts, once per iteration. Returns the held

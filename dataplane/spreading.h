@@ -19,13 +19,14 @@ struct weir_spreading {
 	uint8_t first_worker[WEIR_BUCKETS]; // first owner of the bucket
 };
 
-// Determine the spreading. device: [ports], opened. may_share: the workers can share a flow memory.
-// Sets the RETA of devices that spread flows, if flows are in buckets.
+// Determine the spreading, for open devices. device: [ports]. may_share: the workers can share a
+// flow memory. Sets the RETA of devices that spread flows, if flows are in buckets.
 void weir_spreading_plan(const struct weir_device *const *device, uint32_t ports, uint32_t workers,
 	bool may_share, struct weir_spreading *ret);
-// The first queue of each entry of the RETA of a port's device, for a port that is spread by its
-// device. ret_queue: [entries].
+// Get the initial queue of each entry of a RETA, for a port that is spread by its device.
+// ret_queue: [entries].
 void weir_spreading_first_queues(
 	const struct weir_spreading *spreading, uint32_t port, uint16_t *ret_queue);
-// The key of the RSS hash that assigns flows to buckets; NULL if the flow hash assigns them.
+// The key of the RSS hash that determines the bucket of a flow; NULL if the flow hash determines
+// it.
 const struct weir_rss_key *weir_spreading_key(const struct weir_spreading *spreading);

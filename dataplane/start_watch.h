@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Start watch: watches a descriptor while the main thread is in a call that takes seconds and
-// cannot be interrupted, because DPDK allocates all huge pages in one call.
+// Start watch: watches a descriptor while the main thread is in a call that cannot be interrupted.
+// DPDK allocates all huge pages in one call, which takes seconds.
 //
 // Threads: begin and end are called by the main thread, outside the packet path. Between begin and
 // end, a separate thread calls on_readable.
@@ -18,8 +18,8 @@ struct weir_start_watch {
 };
 
 // Call on_readable whenever fd is readable; on_readable must read from fd. The thread blocks the
-// signals that the caller blocks. Returns 0 or negative errno. `watch` must not be moved until the
-// end.
+// signals that the caller blocks. Returns 0 or negative errno. `watch` must stay at the same
+// address until weir_start_watch_end.
 int weir_start_watch_begin(
 	struct weir_start_watch *watch, int fd, void (*on_readable)(void *context), void *context);
 // End the watch. Afterwards on_readable neither runs nor is called.

@@ -22,8 +22,8 @@
 #define HAS_USAGE 0
 #endif
 
-// DPDK passes no context to a command. main writes and DPDK's threads read this struct, under the
-// lock.
+// DPDK passes no context to a command. main writes this struct and DPDK's threads read it, both
+// with the lock held.
 static struct {
 	pthread_mutex_t lock;
 	const struct weir_segment *segment; // NULL = not available

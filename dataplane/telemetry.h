@@ -9,8 +9,9 @@
 //   /weir/flows      flows of all workers together
 //   /weir/drops      packets dropped, by reason
 //
-// From DPDK 23.03 on, /eal/lcore/usage and /eal/lcore/info report the cycles in which a worker had
-// packets, and all cycles of the worker. (A poll loop always uses 100 % of its CPU.)
+// From DPDK 23.03 on, /eal/lcore/usage and /eal/lcore/info report the cycles in which a worker
+// processed packets, and its total cycles. (The CPU usage is no measure: a poll loop always uses
+// 100 %.)
 //
 // Threads: main. The commands run in DPDK's threads, and only read counters in the segment.
 #pragma once
@@ -19,11 +20,12 @@
 #include "segment.h"
 
 // Register the commands. Call before rte_eal_init, so that the list of commands is complete when
-// the socket appears. The commands fail until weir_telemetry_begin. Returns 0 or negative errno.
+// the socket appears. The commands fail until weir_telemetry_begin is called. Returns 0 or negative
+// errno.
 int weir_telemetry_register(void);
 
 // Begin to serve the commands. The segment and the configuration are borrowed until
-// weir_telemetry_end, which waits for answers in progress. weir_telemetry_end may be called without
-// begin.
+// weir_telemetry_end, which waits until commands in progress have ended. weir_telemetry_end may be
+// called without begin.
 void weir_telemetry_begin(const struct weir_segment *segment, const struct weir_config *config);
 void weir_telemetry_end(void);

@@ -11,7 +11,7 @@
 #include "log.h"
 #include "segment.h"
 
-#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker without a heartbeat for this time is stalled
+#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker whose heartbeat is older than this is stalled
 
 struct weir_watchdog {
 	const struct weir_segment *segment;

@@ -92,9 +92,9 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 	}
 }
 
-// Send the packets of the kernel on the port, unchanged. These packets belong to no service and
-// count only as sent; packets that cannot be sent count as received and dropped, so that the sums
-// of the counters stay consistent.
+// Send packets from the kernel on the port, unchanged. These packets belong to no service and count
+// only as sent. A packet that cannot be sent counts as received and as dropped, so that the sums of
+// the counters stay consistent.
 static void forward_from_kernel(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	struct weir_path *path = weir_worker_path(worker, worker->ports[source->port].wire);
@@ -198,8 +198,8 @@ static void respond(struct weir_worker *worker) {
 	} else {
 		weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
 	}
-	// The result is ignored: a response is lost if control has not taken earlier responses and
-	// the ring is full.
+	// Ignore the result: if weir-control has not read earlier responses and the ring is full,
+	// the response is lost.
 	(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
 }
 
@@ -225,11 +225,11 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 	respond(worker);
 	weir_worker_move_buckets(worker);
 	if (unlikely(weir_pipeline_maintain(worker->pipeline, worker->now_ns))) {
-		// A large table has flows to expire: do not sleep until expiry has caught up.
+		// More flows of a large table must be checked for expiry, so do not sleep.
 		worker->idle.turns = 0;
 	}
-	// The worker may report a quiescent state here: it keeps no pointer into a table beyond an
-	// iteration.
+	// The worker may report a quiescent state here, because it keeps no pointers into tables
+	// from one iteration to the next.
 	weir_pipeline_quiescent(worker->pipeline);
 	return moved;
 }
@@ -305,9 +305,8 @@ int weir_worker_add_source(struct weir_worker *worker, const struct weir_source 
 	if (worker->sources == WEIR_SOURCES_MAX) {
 		return -ENOSPC;
 	}
-	worker->idle.not_woken |=
-		source->ring !=
-		NULL; // the producer of a ring does not wake the worker: no system calls (S1)
+	// The producer of a ring makes no system calls (S1), so it cannot wake the worker.
+	worker->idle.not_woken |= source->ring != NULL;
 	worker->source[worker->sources++] = *source;
 	return 0;
 }

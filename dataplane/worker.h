@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker: the poll loop of one lcore. Takes packets from receive queues and rings, gives the
-// packets to the pipeline, and sends them according to their verdicts.
+// Worker: the poll loop of one lcore. Takes packets from receive queues and rings, passes them to
+// the pipeline, and sends them according to their verdicts.
 //
 // An iteration (turn) of the loop polls every source once, moves packets of other workers into
-// queues that this worker owns, answers one request of the mailbox, does a step of the moves of
-// buckets from or to this worker (moves.h), expires flows, reports a quiescent state, and pauses if
-// no work was done.
+// queues that this worker owns, answers one request from the mailbox, does one step of each move of
+// a bucket from or to this worker (moves.h), expires flows, reports a quiescent state, and pauses
+// if no work was done.
 //
 // Threads: created by main, then used only by its lcore, until the caller of weir_worker_stop has
 // waited for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need
@@ -24,8 +24,8 @@
 #include "pipeline.h"
 #include "transmit.h"
 
-// Maximum number of sources: queues of devices, rings to the worker, and the ring of offers or the
-// queue of packets from the kernel.
+// Maximum number of sources: queues of devices, rings to this worker, and either the ring of
+// offered packets or the queue of packets from the kernel.
 #define WEIR_SOURCES_MAX (2 * WEIR_DEVICES_MAX + WEIR_DISTRIBUTORS_MAX + 1)
 #define WEIR_NO_DEVICE 0xff
 
@@ -33,8 +33,8 @@ enum weir_source_kind {
 	WEIR_SOURCE_QUEUE, // a port's receive queue, for this worker's pipeline
 	WEIR_SOURCE_SHARED, // a port's receive queue that the distributor spreads
 	WEIR_SOURCE_HANDED, // ring from the worker that owns a shared queue
-	WEIR_SOURCE_OFFERED, // ring from another worker, for packets of flows which that worker
-			     // lacks
+	// Ring from another worker, for packets whose flow is not in that worker's flow table
+	WEIR_SOURCE_OFFERED,
 	WEIR_SOURCE_KERNEL, // an exception device: packets from the kernel to send on the port
 };
 
@@ -72,8 +72,8 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 void weir_worker_free(struct weir_worker *worker); // NULL is allowed
 // Add a source. Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
-// In idle mode `sleep`: enable packets in this queue of a device to wake the worker that polls the
-// queue, if the device supports receive interrupts. [set-up]
+// For idle mode `sleep`: let packets in this queue of a device wake the worker, which polls the
+// queue. Has no effect if the device cannot wake a worker. [set-up]
 void weir_worker_wake_by(
 	struct weir_worker *worker, const struct weir_device *device, uint16_t queue);
 // True if all sources of the worker are queues that wake the worker. [set-up]
@@ -81,7 +81,7 @@ bool weir_worker_is_woken(const struct weir_worker *worker);
 int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
 // Offer packets of unknown flows to the next worker through this ring. [set-up]
 void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next);
-// Take part in moves of buckets, in a bucketed segment. moves is borrowed.
+// Let the worker take part in moves of buckets, if the segment is bucketed. moves is borrowed.
 // [set-up]
 void weir_worker_join_moves(struct weir_worker *worker, struct weir_moves *moves);
 

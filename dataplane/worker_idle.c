@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The only exception to S1: a worker in idle mode `yield` or `sleep` gives up its CPU after
-// iterations without work. No packet is waiting at that time.
+// iterations without work, when no packet is waiting.
 //
 // With `yield` the worker polls at least every tenth of a millisecond. With `sleep` the worker
-// waits in epoll until a queue has a packet, for at most a millisecond, because requests and tables
-// of control have no event, and a grace period waits for each worker.
+// waits in epoll until a queue has a packet, but for at most a millisecond: requests and new tables
+// of control do not wake it, and a grace period waits for each worker.
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -18,7 +18,7 @@
 
 #include "worker_private.h"
 
-// Iterations without packets before the pause becomes longer.
+// Number of iterations without packets before the next longer kind of pause.
 #define SPIN_TURNS 32 // each iteration executes a pause instruction
 // Each iteration calls sched_yield, which costs little if no other thread needs the CPU.
 #define YIELD_TURNS 64
@@ -42,9 +42,9 @@ void weir_idle_fini(struct weir_idle *idle) {
 
 // --- what wakes a worker --------------------------------------------------------------------
 
-// AF_XDP: the driver has no interrupts, but its sockets can be polled. Which socket belongs to the
-// queue is unknown. Therefore all sockets are polled, and packets of other queues wake the worker
-// needlessly.
+// AF_XDP: the driver has no interrupts, but its sockets can be polled. It is not known which socket
+// belongs to the queue. Therefore all sockets are polled, and packets of other queues wake the
+// worker needlessly.
 static bool watch_sockets(struct weir_idle *idle, const struct weir_device *device) {
 	struct epoll_event event = {.events = EPOLLIN};
 
@@ -90,8 +90,8 @@ bool weir_worker_is_woken(const struct weir_worker *worker) {
 
 // --- pauses ---------------------------------------------------------------------------------
 
-// Interrupts are raised only for packets that arrive after interrupts were enabled: the next
-// iteration polls once more before the worker waits.
+// An interrupt is raised only for a packet that arrives after interrupts were enabled. Therefore
+// the next iteration polls once more before the worker waits.
 static void arm(struct weir_idle *idle) {
 	idle->armed = true;
 	for (uint16_t i = 0; i < idle->interrupts; i++) {

@@ -8,14 +8,14 @@
 #define STUCK_NS 100000000ull
 
 // Maximum time that a move waits until the packets in a transmit queue are transmitted: many
-// drivers do not report this, or not for the last packets of an idle queue.
+// drivers never report this, or do not report it for the last packets of an idle queue.
 #define DEPARTURE_NS 1000000ull
-// Time in which a device transmits the packets whose transmission its driver does not report. The
-// time suffices for 41 packets of 1,500 bytes at 10 Gbit/s.
+// Time in which a device transmits the packets whose transmission its driver does not report. In
+// this time a device sends 41 packets of 1,500 bytes at 10 Gbit/s.
 #define UNREPORTED_NS 50000ull
 
-// Held packets are processed while at least this number of packets fits each transmit ring. The
-// room that is left is for other packets.
+// Held packets are processed while each transmit ring has room for at least this number of packets.
+// This room is left for other packets.
 #define ROOM (WEIR_TX_RING / 4)
 _Static_assert(ROOM >= WEIR_BURST, "a burst fits");
 
@@ -51,8 +51,8 @@ enum weir_bucket_answer weir_worker_give(
 	return answer;
 }
 
-// Counts the cycles since `since` as cost of a move. The caller leaves out the processing of held
-// packets, which would also be processed without a move.
+// Counts the cycles since `since` as the cost of a move. Not for the processing of held packets,
+// which would also be processed without a move.
 static void count_cycles(struct weir_worker *worker, uint64_t since) {
 	weir_counter_add(&worker->steals->move_cycles, rte_rdtsc() - since);
 }
@@ -60,8 +60,8 @@ static void count_cycles(struct weir_worker *worker, uint64_t since) {
 // --- waiting for devices ----------------------------------------------------------------------
 
 // True if a move no longer waits for a device: the device has sent no packet since an earlier move
-// stopped waiting for it, or this move has waited long enough and the device accepts no packet. A
-// move always waits for a worker that makes no progress.
+// stopped waiting for it, or this move has waited long enough and the device accepts no packet. If
+// the worker that owns the queue makes no progress, a move always waits.
 static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
 	uint64_t sent = weir_path_sent(weir_worker_path(worker, (uint8_t)device));
 
@@ -90,7 +90,7 @@ static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 
 // --- the thief --------------------------------------------------------------------------------
 
-// Process a few held packets in each iteration, so that neither the worker's sources nor its
+// Process only a few held packets in each iteration, so that neither the worker's sources nor its
 // transmit rings overflow.
 static void process_held(struct weir_worker *worker, struct weir_hold *hold, uint64_t until_ns) {
 	struct rte_mbuf *pkts[WEIR_BURST];
@@ -166,9 +166,8 @@ static __rte_noinline void shift_buckets(struct weir_worker *worker) {
 
 // --- the victim -------------------------------------------------------------------------------
 
-// Records how many packets were put into each path so far. The bucket's packets have been
-// processed, but may still wait in rings to the workers that own transmit queues, or in the
-// transmit queues.
+// Records how many packets were put into each path so far. The packets of the bucket have been
+// processed, but may still be in transmit queues, or in rings to the workers that own these queues.
 static void begin_release(struct weir_worker *worker) {
 	worker->release.begun = true;
 	worker->release.done = false;
@@ -191,9 +190,9 @@ static bool has_departed(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL ? weir_path_has_departed(path, put) : weir_path_is_answered(path);
 }
 
-// True if the packets given to a device were transmitted, or the move no longer waits for them.
-// Drivers do not report the last few packets: after the report that all packets were transmitted,
-// the move waits UNREPORTED_NS longer.
+// True if the device has transmitted the packets, or the move no longer waits for them. A driver
+// may report that all packets were transmitted while the last few still wait. Therefore the move
+// then waits UNREPORTED_NS longer.
 static bool is_gone(
 	const struct weir_worker *worker, const struct weir_path *path, struct leaving *leaving) {
 	if (!leaving->departed && has_departed(path, leaving->put)) {

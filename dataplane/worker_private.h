@@ -35,12 +35,12 @@ struct weir_idle {
 	} interrupt[WEIR_SOURCES_MAX];
 };
 
-// Packets of a part being released that are in flight to a device.
+// State of the packets to one device that were sent before a part is released.
 struct leaving {
-	uint64_t put; // packets put into the path before the release
+	uint64_t put; // total number of packets put into the path before the release
 	bool given; // all of these packets were given to the device
 	bool departed; // all of these packets have left the device, according to its driver
-	uint64_t until_ns; // the end of waiting for transmission
+	uint64_t until_ns; // when the wait for transmission ends
 };
 
 struct weir_worker {
@@ -50,7 +50,7 @@ struct weir_worker {
 	// Number of the capture order of control; 0 = no packet is captured.
 	const uint64_t *capture_wanted;
 	struct weir_packet_capture *capture;
-	bool capturing; // packets of the present burst are captured
+	bool capturing; // packets of the current burst are captured
 	struct weir_transmit *transmit;
 	const struct weir_port *ports;
 	uint32_t ports_count;
@@ -71,11 +71,11 @@ struct weir_worker {
 	// The part that is being released.
 	struct {
 		bool begun, done;
-		uint64_t until_ns; // the end of waiting for packets in rings
+		uint64_t until_ns; // when the wait for packets in rings ends
 		struct leaving leaving[WEIR_DEVICES_MAX];
 	} release;
-	uint64_t held_until_ns; // end of waiting for space in transmit rings, for held packets
-	uint64_t shift_until_ns; // end of waiting for space, for packets of shifting buckets
+	uint64_t held_until_ns; // when held packets no longer wait for room in transmit rings
+	uint64_t shift_until_ns; // the same for held packets of shifting buckets
 	// 1 + number of packets of the path that a device had sent when a move stopped waiting for
 	// the device; 0 = no move has stopped waiting.
 	uint64_t given_up[WEIR_DEVICES_MAX];
@@ -85,7 +85,7 @@ struct weir_worker {
 
 // --- counting -----------------------------------------------------------------------------
 
-// Count packets that no pipeline counts.
+// Count received packets that no pipeline counts.
 static inline void weir_worker_count_received(
 	struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
 	weir_counter_add(&worker->counters->rx_packets, packets);
@@ -159,7 +159,7 @@ static inline void weir_idle_end(struct weir_idle *idle) {
 
 // --- worker_moves.c -----------------------------------------------------------------------------
 
-// Slow half of weir_worker_hold.
+// Slow path of weir_worker_hold.
 uint16_t weir_worker_hold_slow(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
 
@@ -172,7 +172,7 @@ static inline uint16_t weir_worker_hold(
 		       : weir_worker_hold_slow(worker, pkts, n, in_port);
 }
 
-// Slow half of weir_worker_hold_shift.
+// Slow path of weir_worker_hold_shift.
 uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port);
@@ -187,8 +187,9 @@ static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
 		       : weir_worker_hold_shift_slow(worker, distributor, pkts, n, in_port);
 }
 
-// Answer a request for a bucket, and begin to move the bucket unless the request is refused.
+// Answer a request to give a bucket to another worker. Unless the request is refused, the move of
+// the bucket begins.
 enum weir_bucket_answer weir_worker_give(
 	struct weir_worker *worker, uint32_t bucket, uint32_t thief, uint64_t deadline_ns);
-// Do a step of the moves from and to this worker. Call once per iteration, between bursts.
+// Do one step of each move from or to this worker. Call once per iteration, between bursts.
 void weir_worker_move_buckets(struct weir_worker *worker);

@@ -5,7 +5,7 @@
 
 static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason) {
-	// Captures contain only received packets, not packets that the pipeline made in addition.
+	// Captures contain only received packets, not additional packets from the pipeline.
 	if (worker->capturing && verdict >= worker->verdicts &&
 		verdict < worker->verdicts + WEIR_BURST) {
 		weir_packet_capture_undelivered(
@@ -15,8 +15,8 @@ static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
 	rte_pktmbuf_free(m);
 }
 
-// Send a batch. All packets of a batch have one kind: a device is either a port or an exception
-// device.
+// Send a batch. Either all or none of its packets go to the kernel, because a device is either a
+// port or an exception device.
 static void flush(struct weir_worker *worker, uint8_t device) {
 	struct batch *batch = &worker->to_device[device];
 	bool kernel = batch->verdict[0]->action == WEIR_ACTION_KERNEL;
@@ -34,7 +34,7 @@ static void flush(struct weir_worker *worker, uint8_t device) {
 	batch->count = 0;
 }
 
-// The device that a verdict sends a packet to, or WEIR_NO_DEVICE.
+// Returns the device to send a packet to, according to its verdict, or WEIR_NO_DEVICE.
 static uint8_t device_of(
 	const struct weir_worker *worker, const struct weir_verdict *verdict, uint8_t in_port) {
 	if (unlikely(verdict->action == WEIR_ACTION_KERNEL)) {
@@ -54,7 +54,7 @@ static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 	undelivered(worker, m, verdict, WEIR_DROP_NO_EXCEPTION_PORT);
 }
 
-// Free a packet, or give it to the next worker, which may have its flow.
+// Free a packet, or pass it to the next worker, which may have the flow of the packet.
 static void drop_or_offer(
 	struct weir_worker *worker, struct rte_mbuf *m, const struct weir_verdict *verdict) {
 	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1, "the last two actions");
@@ -139,8 +139,8 @@ static void run_pipeline(struct weir_worker *worker, struct rte_mbuf **pkts, uin
 	}
 }
 
-// Process a burst during a capture: the same as without a capture, and a record of each packet
-// that control requests.
+// Process a burst during a capture. In addition to the normal processing, record each packet that
+// matches the capture.
 static __rte_noinline void process_captured(struct weir_worker *worker, struct rte_mbuf **pkts,
 	uint16_t n, uint8_t in_port, bool offered) {
 	worker->capturing =
@@ -166,7 +166,7 @@ void weir_worker_process(
 	deliver_burst(worker, pkts, n, in_port);
 }
 
-// The packets may come from several ports. Process them in runs from one port.
+// The packets may come from several ports: process consecutive packets from the same port together.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
 	uint16_t run;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Signal: data about a backend that weir-control writes and the policy of the backend's service
-// reads. A signal is one word of 64 bits, because a word is read and written atomically. The
-// highest two bits are the kind of the signal: while a service changes its policy, a worker may
-// read a word that weir-control wrote for the previous policy.
+// reads. A signal is one 64-bit word, so that it is read and written atomically. The highest two
+// bits are the kind of the signal. They are needed because, while a service changes its policy, a
+// worker may read a word that weir-control wrote for the previous policy.
 //
 //   cost     predicted cost of a flow, ns; 0 = unknown
 //   errors   errors that the backend reports, converted to a number of active flows per worker
-//   share    a worker's share of the requests in progress that the backend reports; also the errors
+//   share    a worker's share of the requests in progress that the backend reports, and its errors
 //   probe    requests in progress, latency, and the time of the backend's report
 //
 // Threads: control writes, workers read; relaxed accesses of whole words.
@@ -52,7 +52,8 @@ static inline uint32_t weir_signal_errors(uint64_t word) {
 
 struct weir_signal_share {
 	double flows; // flows that each worker would have if all workers had equally many
-	// Each worker adds a random number of flows, from -spread / 2 to spread / 2; 0 to 1.
+	// Each worker adds a random number of flows between -spread / 2 and spread / 2. spread: 0
+	// to 1.
 	double spread;
 	double gain; // how much of (flows - the worker's own flows) counts as load, 0 to 1
 	uint32_t errors; // errors, as a number of active flows (weir_signal_of_errors)
@@ -62,8 +63,8 @@ static inline uint64_t weir_signal_bits(double value, uint32_t most) {
 	return value < most ? (uint64_t)value : most;
 }
 
-// before: the word that the result replaces. The result gets the next serial, and workers detect a
-// new report by the changed serial.
+// before: the word that the result replaces. The result has the next serial: workers detect a new
+// report by its different serial.
 static inline uint64_t weir_signal_of_share(
 	const struct weir_signal_share *share, uint64_t before) {
 	uint64_t serial = (before >> WEIR_SIGNAL_SERIAL_SHIFT & WEIR_SIGNAL_SERIALS) + 1;

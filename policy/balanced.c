@@ -4,8 +4,9 @@
 #include <math.h>
 
 #define NS_PER_S 1000000000ull
-#define NEARLY_NONE 0.01 // a fading correction that is smaller is set to 0: about 1 % of the weight
-#define MEAN_LEAST 0.02 // below this utilization, backends count as equal
+// A correction that fades below this is set to 0; it changes the weight by about 1 %
+#define NEARLY_NONE 0.01
+#define MEAN_LEAST 0.02 // if the mean utilization is below this, backends count as equal
 #define MEAN_TURNS 64u
 #define MEAN_NEAR 0.001
 
@@ -74,9 +75,9 @@ static uint32_t mean_below(const double *utilization, uint32_t n, double most, d
 }
 
 // Adjusts each correction by the distance of the backend's utilization from the mean. Does nothing
-// with fewer than two utilizations. For the mean, each utilization is limited to twice the mean:
-// otherwise one extreme report would raise the mean so far that all other backends would seem
-// equally idle.
+// with fewer than two utilizations. To compute the mean, each utilization is limited to twice the
+// mean. Otherwise one extreme report would raise the mean so much that all other backends would
+// seem equally idle.
 static void correct(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, double gain) {
 	double mean, before;
@@ -100,8 +101,8 @@ static void correct(const struct weir_balanced_settings *settings, const double 
 	}
 }
 
-// Keeps the mean of the corrections at 0. This changes all weights by one factor, and only the
-// ratios of weights matter.
+// Keeps the mean of the corrections at 0. This changes all weights by the same factor, which has no
+// effect, because only the ratios of weights matter.
 static void centre(const double *utilization, double *correction, uint32_t n) {
 	double sum = 0;
 	uint32_t known = 0;

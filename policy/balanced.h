@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Balanced weights: a controller that equalises the utilization of a service's backends. In small
-// periodic steps it corrects each configured weight until the backend's utilization is the mean of
-// all backends. Weights from capability (capability.h) reflect the cost of a request on a backend,
-// but not the requests of clients that use only some of the backends, nor clients with unequal
-// numbers of requests. Balanced weights reflect such clients too, because the controller measures
-// the utilization that results.
+// periodic steps it corrects each configured weight until the utilization of the backend is equal
+// to the mean of all backends. Weights from capability (capability.h) reflect the cost of a request
+// on a backend. They are wrong if some clients use only some of the backends, or if clients send
+// unequal numbers of requests. Balanced weights also work for such clients, because the controller
+// measures the resulting utilization.
 //
 // Source: Dropbox's Robinhood (2024), which corrects weights by the distance from the mean.
 //
 // A correction is the logarithm of the factor of a weight. Each second, it changes by gain times
 // the relative distance of the utilization from the mean, and by at most the gain. If the load
 // follows the weights, the distance left by a sudden change of the load falls to 1/e within 1/gain
-// seconds. Utilization is smoothed over a shorter time than that, which keeps overshoot negligible.
+// seconds. Utilization is smoothed over a shorter time, so that overshoot is negligible.
 //
 // Called by weir-control and by the simulator.
 //
@@ -25,20 +25,21 @@
 struct weir_balanced_settings {
 	double gain; // per second; below 0.5
 	double most; // maximum factor of a weight, > 1; the minimum is 1 / most
-	// This times the share of failed requests is added to the utilization: a backend that
-	// fails fast would seem idle otherwise.
+	// The penalty times the share of failed requests is added to the utilization: otherwise a
+	// backend that fails fast would seem idle.
 	double penalty;
 	uint64_t smoothing_ns; // time constant of the averages of utilization
-	// Maximum age of a report that is used; after this age the correction stays unchanged.
+	// Maximum age of a report that is used. After this time without a report the correction
+	// stays unchanged.
 	uint64_t fresh_ns;
-	uint64_t expiration_ns; // age of the last report after which the correction fades
+	uint64_t expiration_ns; // after this time without a report the correction fades
 };
 
 // Returns the defaults: gain 0.1, most 10, penalty 1, smoothing 5 s, fresh 10 s, expiration 3 min.
 struct weir_balanced_settings weir_balanced_defaults(void);
 
-// The load that a backend reports: the larger of its CPU utilization, and its requests in progress
-// as a share of its limit (0 = no limit).
+// Returns the utilization that results from a report: the CPU utilization, or the number of
+// requests in progress divided by their limit (0 = no limit), whichever is higher.
 double weir_balanced_utilization(double cpu, double active, double most_active);
 
 // Load state of one backend.
@@ -53,7 +54,7 @@ void weir_balanced_report(struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, double utilization,
 	double requests_per_second, double errors_per_second, uint64_t now_ns);
 
-#define WEIR_BALANCED_HOLD (-1.0) // no recent utilization: the correction stays
+#define WEIR_BALANCED_HOLD (-1.0) // no recent utilization: the correction is not changed
 #define WEIR_BALANCED_UNKNOWN (-2.0) // no utilization: the correction fades
 
 // The current utilization, or WEIR_BALANCED_HOLD or WEIR_BALANCED_UNKNOWN.
@@ -61,8 +62,8 @@ double weir_balanced_read(const struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, uint64_t now_ns);
 
 // Does one step: changes the corrections of n backends according to their utilizations. elapsed_ns:
-// time since the previous step. Returns whether any correction is not 0; if all are 0, the
-// configured weights apply.
+// time since the previous step. Returns false if all corrections are 0: then the configured weights
+// apply.
 bool weir_balanced_step(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, uint64_t elapsed_ns);
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define NS_PER_S 1000000000ull
-#define LEAST_SUCCESSFUL 0.01 // at least this share of the requests counts as successful
+#define LEAST_SUCCESSFUL 0.01 // minimum share of requests that counts as successful
 
 struct weir_capability_settings weir_capability_defaults(void) {
 	return (struct weir_capability_settings){

@@ -4,11 +4,11 @@
 // utilization. Errors lower it. With weights "reported", weighted round robin uses the capability
 // as the weight.
 //
-// Source: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy for the order of
-// two steps: the penalty for errors is added first, then a report without utilization is refused.
-// gRPC refuses first (`grpc_order`): a backend that fails all requests at no cost then keeps its
-// last good weight for 180 s. gRPC divides the rate of all requests by the utilization; the book
-// divides the rate of successful requests (`successful`).
+// Source: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy (order of two
+// steps). As in Envoy, the penalty for errors is added before a report without utilization is
+// refused. gRPC refuses such a report first (`grpc_order`): then a backend that fails all requests,
+// and needs no CPU for this, keeps its last good weight for 180 s. gRPC divides the rate of all
+// requests by the utilization; the book divides the rate of successful requests (`successful`).
 //
 // Called by weir-control for each backend and by the simulator.
 //
@@ -22,10 +22,12 @@ struct weir_capability_settings {
 	uint64_t blackout_ns; // a backend must have sent reports for this time before they are used
 	uint64_t expiration_ns; // a report is used until this age; > 0
 	uint64_t smoothing_ns; // time constant of the averages of rates and utilization; 0 = none
-	double penalty; // this times the share of failed requests is added to the utilization
-	bool successful; // count successful requests only
-	// To replay gRPC: refuse before the penalty is added; check expiration only in
-	// weir_capability_read.
+	// The penalty times the share of failed requests is added to the utilization
+	double penalty;
+	// Divide the rate of successful requests, not of all requests, by the utilization
+	bool successful;
+	// Use the order of gRPC: refuse a report before the penalty is added, and check the
+	// expiration only in weir_capability_read.
 	bool grpc_order;
 };
 
@@ -50,25 +52,25 @@ struct weir_capability { // zeroed at first
 	bool has_last;
 };
 
-// Selects the utilization to use: the largest of the configured named metrics; if there are none,
-// the utilization that the application reports; if there is none, the CPU's. A value of 0 or less
-// counts as absent. Returns 0 if all are absent.
+// Returns the utilization to use: the largest of the configured named metrics. If there are none,
+// the utilization that the application reports. If that is also absent, the CPU utilization. A
+// value of 0 or less counts as absent. Returns 0 if all are absent.
 double weir_capability_utilization(const double *named, uint32_t n, double application, double cpu);
 
-// Computes the weight from one report, without smoothing. Returns 0 if the report is refused: it
-// has no requests, no utilization even with the penalty, or a number that is negative, infinite
-// or NaN. With `successful`, at least a hundredth of the requests counts as successful: with a
-// weight of 0 the backend would get no new flows, and could not show that it has recovered.
+// Computes the weight from one report, without smoothing. Returns 0 if the report is refused: if it
+// has no requests, if its utilization is 0 even with the penalty, or if a number is negative,
+// infinite or NaN. With `successful`, at least a hundredth of the requests counts as successful:
+// with a weight of 0 the backend would get no new flows, and could not show that it has recovered.
 double weir_capability_weight(const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report);
 
-// Adds a report. Returns the resulting weight, even during the blackout. Returns 0 if the report
-// was refused; nothing changes then.
+// Adds a report. Returns the resulting weight, even during the blackout. If the report is refused,
+// returns 0 and changes nothing.
 double weir_capability_add(struct weir_capability *capability,
 	const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report, uint64_t now_ns);
 
-// The backend became ready: the blackout restarts with its next report.
+// Call when the backend has become ready. The blackout restarts with its next report.
 void weir_capability_ready(struct weir_capability *capability);
 
 // Returns the current weight of the backend; 0 = unknown (blackout, expired, or never reported).
@@ -76,8 +78,8 @@ void weir_capability_ready(struct weir_capability *capability);
 double weir_capability_read(struct weir_capability *capability,
 	const struct weir_capability_settings *settings, uint64_t now_ns);
 
-// Convert the capabilities of a service's backends to weights above 0 with the same ratios: an
-// unknown capability (0) gets the mean of the known capabilities. Weights are scaled by a power of
-// two, so that the largest is between 2^30 and 2^31. Returns the number of known capabilities; if
-// the number is 0, weights is untouched, and the configured weights apply.
+// Convert the capabilities of a service's backends to weights above 0 with the same ratios. For an
+// unknown capability (0), the mean of the known capabilities is used. Weights are scaled by a power
+// of two, so that the largest is between 2^30 and 2^31. Returns the number of known capabilities.
+// If this is 0, weights[] is not changed, and the configured weights apply.
 uint32_t weir_capability_weights(const double *capabilities, uint32_t n, uint32_t *weights);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ejection.h"
 
-#define WORSE_BY 0.1 // minimum difference between two shares of failures
+#define WORSE_BY 0.1 // minimum difference between two failure rates
 #define DEVIATIONS_OF_CHANCE 4.0
 #define DEVIATIONS_OF_RATES 1.9 // distance below the mean of success rates, in standard deviations
 
@@ -13,8 +13,8 @@ static double failed_share(struct weir_ejection_count count) {
 	return (double)count.failed / (double)results(count);
 }
 
-// Whether a backend fails significantly more than the other backends together. The two shares of
-// failures are compared by a test of two proportions.
+// Whether a backend fails significantly more often than the other backends together. The two
+// failure rates are compared by a test of two proportions.
 static bool is_worse(struct weir_ejection_count own, struct weir_ejection_count others) {
 	double n = (double)results(own), m = (double)results(others), pooled, difference;
 
@@ -46,7 +46,7 @@ static void forget(struct weir_ejection_backend *backend) {
 	backend->unreachable = (struct weir_ejection_unreachable){0};
 }
 
-// Counts since the last evaluation.
+// Returns the counts since the last evaluation.
 static struct weir_ejection_count take(struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = {0};
 
@@ -69,8 +69,8 @@ static void expire_unreachable(const struct weir_ejection_settings *settings,
 }
 
 // Counts what happened to a backend since the last evaluation. The counters do not show the order
-// of failures and established connections: if a connection was established, all failures count as
-// earlier, and the run of failures ends.
+// of failures and established connections. If at least one connection was established, all failures
+// count as earlier than it, so that the run of failures ends.
 static void note(struct weir_ejection *service, struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = take(backend);
 
@@ -217,7 +217,7 @@ static void judge_rates(const struct weir_ejection_settings *settings,
 	}
 }
 
-// An interval without an ejection decrements the number of ejections in a row.
+// After an interval without an ejection, the number of ejections in a row is decremented.
 static void end_interval(struct weir_ejection_backend *backend) {
 	if (!weir_ejection_is(backend) && backend->reason == WEIR_EJECTION_NONE &&
 		backend->times > 0 && backend->unreachable.messages == 0 &&
@@ -233,7 +233,8 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection_count all = {0};
 	bool is_end = now_ms >= service->interval_end_ms && service->interval_end_ms != 0;
 
-	// The end is too far in the future if the setting was shortened meanwhile.
+	// The end may be too far in the future, because the interval may have been made shorter in
+	// the configuration.
 	if (is_end || service->interval_end_ms > now_ms + settings->interval_ms ||
 		service->interval_end_ms == 0) {
 		service->interval_end_ms = now_ms + settings->interval_ms;

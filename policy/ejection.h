@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ejection: which backends of a service get no new flows for a while, because more of their
-// connections fail than connections to the other backends. The decision uses the workers' counters
-// of established and failed connections (WEIR_OUTCOME_REFUSED, _UNANSWERED), and ICMP errors of
-// backend hosts about tunnel packets, which also work for UDP.
+// Ejection: decides which backends of a service get no new flows for a while, because connections
+// to them fail more often than connections to the other backends. The decision uses the workers'
+// counters of established and failed connections (WEIR_OUTCOME_REFUSED, _UNANSWERED), and ICMP
+// errors from backend hosts about tunnel packets. The ICMP errors also work for UDP.
 //
 // Source: outlier detection of Envoy and gRFC A50: success rate, failure percentage, consecutive
 // failures, and the duration and number of ejections. One rule is added: a backend is ejected only
-// if its share of failures is higher than the share of the other backends together, by at least a
-// tenth of the connections and by more than chance (four standard deviations of the difference).
-// Therefore a flood of forged SYNs ejects no backend: forged SYNs fail on all backends alike.
+// if its failure rate is higher than that of the other backends together, by at least 0.1 and by at
+// least four standard deviations of the difference. Therefore a flood of forged SYNs ejects no
+// backend: forged SYNs fail equally often on all backends.
 //
-// ICMP errors can be forged. Therefore they count only if they are about several flows, arrive for
-// longer than a restart of the decapsulation takes, and no connection is established meanwhile.
+// ICMP errors can be forged. Therefore they count only if they are about several flows, if they
+// arrive for longer than the backend host needs to restart its decapsulation, and if no connection
+// is established in that time.
 //
 // Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once
@@ -35,21 +36,23 @@ enum weir_ejection_reason {
 
 // Success rates are compared only if at least this many backends have enough connections.
 #define WEIR_EJECTION_RATE_BACKENDS 5u
-// a success rate needs this many times minimum_flows connections
+// A success rate needs at least this number times minimum_flows connections
 #define WEIR_EJECTION_RATE_FLOWS 2u
 #define WEIR_EJECTION_UNREACHABLE_FLOWS 8u // maximum of unreachable_flows
-// ICMP errors eject a backend only if at least this time lies between the first and the last; half
-// an interval is enough if that is less. Linux sends one ICMP error a second.
+// ICMP errors eject a backend only if the time between the first and the last is at least this
+// long, or at least half an interval if that is shorter. Linux sends one ICMP error per second.
 #define WEIR_EJECTION_UNREACHABLE_MS 1500u
 
 struct weir_ejection_settings {
 	uint64_t interval_ms; // interval of success rates and failure percentages; above 0
-	uint64_t base_ms; // length of the first ejection; the n-th in a row lasts n times as long
-	uint64_t max_ms; // maximum length, or base_ms if that is more
+	// Duration of the first ejection; the n-th ejection in a row lasts n times as long
+	uint64_t base_ms;
+	uint64_t max_ms; // maximum duration, or base_ms if that is longer
 	// Maximum share of ejected backends; one backend may always be ejected.
 	uint32_t max_percent;
-	uint32_t failure_percent; // a higher share of failures ejects a backend; 100 = never
-	uint32_t minimum_flows; // connections per interval that a failure percentage needs
+	uint32_t failure_percent; // a higher percentage of failures ejects a backend; 100 = never
+	// Minimum number of connections per interval for a failure percentage
+	uint32_t minimum_flows;
 	uint32_t consecutive_failures; // failures in a row that eject a backend; 0 = never
 	// A backend with ICMP errors about this many flows in an interval is ejected; 0 = never.
 	uint32_t unreachable_flows;
@@ -80,7 +83,7 @@ struct weir_ejection_backend { // zeroed at first
 	uint64_t until_ms; // 0 = not ejected
 	struct weir_ejection_count last; // count at the last evaluation
 	struct weir_ejection_count interval; // connections in this interval
-	uint64_t run; // number of failures since the last established connection: a run
+	uint64_t run; // number of failures since the last established connection (a run)
 	struct weir_ejection_count others; // total of all backends when the run began
 	struct weir_ejection_unreachable unreachable;
 };
@@ -98,8 +101,8 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection *service, struct weir_ejection_backend *backends, uint32_t count,
 	uint64_t now_ms);
 
-// Record an ICMP error of a backend's host about a tunnel packet; flow: hash of the inner flow. The
-// next evaluation decides.
+// Record an ICMP error from a backend's host about a tunnel packet. flow: hash of the inner flow.
+// The next evaluation uses it.
 void weir_ejection_record_unreachable(const struct weir_ejection_settings *settings,
 	struct weir_ejection_backend *backend, uint32_t flow, uint64_t now_ms);
 
@@ -112,7 +115,7 @@ bool weir_ejection_allowed(const struct weir_ejection_settings *settings,
 uint64_t weir_ejection_begin(const struct weir_ejection_settings *settings,
 	struct weir_ejection_backend *backend, uint64_t now_ms);
 
-// Whether the ejection of a backend has just ended. True once.
+// Returns true once after the ejection of a backend has ended.
 bool weir_ejection_over(struct weir_ejection_backend *backend, uint64_t now_ms);
 
 static inline bool weir_ejection_is(const struct weir_ejection_backend *backend) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fair share: chooses the candidate that is predicted to finish its flows first. V of a backend is
-// the predicted end of all flows that the backend was given. A choice takes the candidate with the
-// least max(now, V); equal candidates take turns. A new flow sets V to max(now, V) + its predicted
-// cost. (poolifier adds the cost only at the end of a task; a burst then goes to one worker.)
+// the predicted time when the backend will have finished all its flows. The candidate with the
+// least max(now, V) is chosen; equal candidates are chosen in turn. A new flow sets V to max(now,
+// V) + its predicted cost. (poolifier adds the cost only when a task ends, so that a burst of tasks
+// goes to one worker.)
 //
 // The key of a backend is V - base, in units of 1,024 ns, as a number of 32 bits: 73 minutes. Keys
-// are not relative to now, because V runs ahead of the clock without bound when backends serve many
+// are not relative to now, because V may be ahead of the clock by any time when backends serve many
 // flows concurrently. When the least key or the clock is more than half of the 73 minutes above
 // base, base is advanced and all keys are recomputed.
 //
-// If the V of other backends are far ahead of the clock, a new backend with V = 0 would get all
-// flows for a long time. Therefore a new backend starts at the V of the other backends. With more
-// than WEIR_POLICY_EXACT candidates, a choice compares only some of them, and the V of a backend
-// may fall behind. A backend that is behind by more than a lap counts as new; a lap is as many
-// choices as there are candidates.
+// If the other backends have V far ahead of the clock, a new backend with V = 0 would get all flows
+// for a long time. Therefore a new backend starts with the V of the other backends. With more than
+// WEIR_POLICY_EXACT candidates, a choice compares only some of them. Therefore the V of a backend
+// that is not compared for a long time may fall behind. A lap is as many choices as there are
+// candidates. A backend that is behind by more than a lap counts as new.
 #include "window.h"
 
 #define SHARERS_MOST 65536u
@@ -22,7 +23,8 @@
 #define KEY_MAX (WEIR_POLICY_KEY_NONE - 1)
 #define KEY_HALF (UINT32_C(1) << 31)
 #define HALF_NS ((uint64_t)KEY_HALF << UNIT_SHIFT)
-// The distance of base below the least V of a window. Backends in other windows may have a lower V.
+// Distance by which base is below the least V of a window. Backends in other windows may have a
+// lower V.
 #define SLACK_NS (HALF_NS / 2)
 
 static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
@@ -97,9 +99,9 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	rebase(worker, client, now_ns);
 }
 
-// Returns whether a backend in slow start takes the flow. A backend that still has predicted work
-// (waits) always does: its divided cost already limits its flows. An idle backend takes `part` of
-// its turns.
+// Returns whether a backend in slow start accepts the flow. A backend that still has predicted work
+// (waits) always accepts, because its flows are already limited: its cost is divided by `part`. An
+// idle backend accepts only the fraction `part` of the flows for which it is chosen.
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t id, bool waits) {
 	(void)client;
@@ -142,8 +144,8 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 	uint64_t sharers = client->settings.sharers;
 	uint64_t cost = weir_policy_cost(worker, id);
 
-	// All sharers give flows to the backend, but this worker charges only its own flows: so
-	// it charges each of them once per sharer.
+	// All sharers send flows to the backend, but this worker adds only the cost of its own
+	// flows. Therefore it multiplies the cost of each flow by the number of sharers.
 	cost *= sharers > 0 && sharers < SHARERS_MOST ? sharers : 1;
 	cost = cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 	cost = weir_policy_over_part(backend, cost);
@@ -151,7 +153,7 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 			  (cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS);
 }
 
-// Call when a backend is no longer closed: raises its V to that of the other backends, as for a
+// Call when a backend is no longer closed. Raises its V to the V of the other backends, as for a
 // new backend.
 static void open_backend(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow control: what happens to a new flow when its policy found no backend below the limit of
-// active flows. Searches for such a backend in blocks of WEIR_POLICY_WINDOW candidates, at most
+// Flow control: handles a new flow if its policy found no backend below the limit of active flows.
+// Searches for such a backend in blocks of WEIR_POLICY_WINDOW candidates, and checks at most
 // WEIR_POLICY_SEARCH candidates for one flow. A search always finds a backend that is not closed,
 // because weir-control publishes a new table before WEIR_POLICY_SEARCH candidates of a table are
 // closed.
 //
 // A backend stays at its limit until one of its flows ends, or a new table arrives. Therefore a
 // search continues where the previous search stopped (spill_cursor, spill_full). Backends whose
-// flows have ended meanwhile are recorded in a list (spill_room); of the candidates already
-// searched, only the recorded backends are checked again. When all candidates have been searched
-// without success, the client is marked `exhausted`. Then neither the policy nor flow control
-// searches until a flow ends.
+// flows have ended in the meantime are recorded in a list (spill_room). Of the candidates that were
+// already searched, only these are checked again. When all candidates have been searched without
+// success, the client is marked `exhausted`. Then neither the policy nor flow control searches
+// until a flow ends.
 //
 // With limits that workers share, a flow may also end on another worker. Therefore each search
 // reads the number of free slots, and backends that were full are checked again from time to time
 // (shared_limit.h).
 //
-// Without limits a search skips only closed backends. If it always began at one candidate, it could
-// return one backend again and again, whatever the load of that backend. Therefore the next search
-// starts after the backend that was found.
+// Without limits a search skips only closed backends. If every search began at the same candidate,
+// it could return the same backend again and again, regardless of the load of that backend.
+// Therefore the next search starts after the backend that was found.
 #include "recent_errors.h"
 #include "shared_limit.h"
 
@@ -27,7 +27,7 @@
 // at its limit, its load, its position in the block. UINT64_MAX: the backend is closed.
 #define AT_LIMIT (UINT64_C(1) << 63)
 #define LOAD_SHIFT 8
-_Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "order fits");
+_Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "the position in a block fits");
 
 static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t order) {
@@ -37,7 +37,8 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		weir_errors_look(worker, id);
 	} else {
-		backend->reported = 0; // the policy no longer needs reports, and this number is old
+		// The policy no longer needs reports, and this value is outdated.
+		backend->reported = 0;
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
@@ -86,8 +87,8 @@ void weir_policy_has_room(struct weir_policy_client *client, uint16_t id) {
 	}
 }
 
-// Returns a recorded backend that takes a flow, or WEIR_POLICY_NONE. Drops recorded backends that
-// are no longer candidates, or are full again.
+// Returns a recorded backend that can accept a flow, or WEIR_POLICY_NONE. Removes recorded backends
+// that are no longer candidates, or are full again.
 static uint32_t find_remembered(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table) {
 	while (client->spill_room_count > 0) {
@@ -104,7 +105,7 @@ static uint32_t find_remembered(struct weir_policy_worker *worker,
 	return WEIR_POLICY_NONE;
 }
 
-// The candidate after the candidate with this rank, in a block that starts at `at`.
+// Returns the candidate after the one with this rank. at: start of the block.
 static uint32_t behind(const struct weir_policy_table *table, uint32_t at, uint64_t rank) {
 	at += (uint32_t)(rank & ((1u << LOAD_SHIFT) - 1)) + 1;
 	return at < table->count ? at : at - table->count;
@@ -114,8 +115,8 @@ static bool has_limits(const struct weir_policy_client *client) {
 	return client->limit != UINT32_MAX || client->limited > 0;
 }
 
-// Searches all candidates, if there are at most WEIR_POLICY_WINDOW. Candidates with equal ranks
-// take turns.
+// Searches all candidates, if there are at most WEIR_POLICY_WINDOW. Candidates with equal ranks are
+// chosen in turn.
 static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
@@ -129,8 +130,8 @@ static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy
 }
 
 // Searches more than WEIR_POLICY_WINDOW candidates, block by block. Stops at the first block with a
-// backend below its limit. If there is none, the result is the best backend of the last block with
-// an open backend. If all candidates are known to be at their limit, the search stops at the first
+// backend below its limit. If there is none, returns the best backend of the last block that has an
+// open backend. If all candidates are known to be at their limit, the search stops at the first
 // block with an open backend.
 static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
@@ -189,7 +190,7 @@ struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	if (least < AT_LIMIT && !weir_policy_admits(worker, client, chosen.id)) {
 		least = search(worker, client, table, &chosen.id);
 		if (least < AT_LIMIT && !weir_policy_admits(worker, client, chosen.id)) {
-			// Twice, other workers took the last slot: treat the backend as full.
+			// Other workers have taken the last slot twice: treat the backend as full.
 			least |= AT_LIMIT;
 		}
 	}

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hashes: one for flows on the packet path, one for names. Identical on every machine, so that
-// instances agree. Little-endian, 64 bits, no tables.
+// Hashes: one for flows on the packet path, one for names. They give the same values on every
+// machine, because all instances must agree. 64 bits, little-endian, no tables.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-// 64 x 64 -> 128 bit multiplication, folded. After the well-known wyhash/mum construction.
+// 64 x 64 -> 128 bit multiplication, folded to 64 bits, as in wyhash and mum-hash.
 static inline uint64_t weir_hash_mix(uint64_t a, uint64_t b) {
 	unsigned __int128 product = (unsigned __int128)a * b;
 
 	return (uint64_t)(product >> 64 ^ product);
 }
 
-// A seed, and the values that flow hashes derive from the seed. They are computed once, because
-// they are equal for all packets.
+// A seed, and the values that are derived from the seed for flow hashes. They are computed once,
+// because they are the same for all packets.
 struct weir_hash_keys {
 	uint64_t seed;
 	uint64_t source[2], destination[2];
 };
 
 static inline struct weir_hash_keys weir_hash_keys_of(uint64_t seed) {
-	// The seed goes into both factors of a product. A product is 0 if one factor is 0: without
-	// the seed in a factor, an attacker could choose an address that makes the factor 0,
-	// whatever the rest of the packet.
+	// Both factors of each product include the seed. A product is 0 if one factor is 0. If a
+	// factor did not include the seed, an attacker could choose an address that makes the
+	// factor 0, so that the rest of the packet would not change the product.
 	uint64_t turned = seed << 32 | seed >> 32;
 
 	return (struct weir_hash_keys){.seed = seed,

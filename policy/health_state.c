@@ -11,7 +11,7 @@ enum weir_health_state weir_health_state_of(struct weir_health_facts facts) {
 		[WEIR_HEALTH_WORD_LAME_DUCK] = WEIR_HEALTH_##lame_duck, \
 		[WEIR_HEALTH_WORD_DOWN] = WEIR_HEALTH_##down, \
 	}
-		// First argument: the verdict; then the resulting state for each announcement:
+		// Arguments of ROW: the verdict, then the resulting state for each announcement:
 		// none, starting, ready, lame duck, down.
 		ROW(UNKNOWN, STARTING, STARTING, STARTING, LAME_DUCK, REFUSING),
 		ROW(PASSING, HEALTHY, STARTING, HEALTHY, LAME_DUCK, REFUSING),

@@ -5,10 +5,10 @@
 // the tables of this header, and a unit test compares them.
 //
 // Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck listens and can serve, but
-// has requested that clients send it no new requests.
+// has asked clients to send no new requests to it.
 //
-// The administrative state that an operator sets (drain, maintenance) is kept separately, and is no
-// input of this state.
+// The administrative state that an operator sets (drain, maintenance) is kept separately, and does
+// not affect this state.
 //
 // Threads: pure functions.
 #pragma once
@@ -34,7 +34,7 @@
 // The last announcement of the backend. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_WORDS(X) \
 	X(NONE, "nothing", "no announcement, or none since the health checks failed") \
-	X(STARTING, "starting", "the backend is not ready yet; health checks may connect") \
+	X(STARTING, "starting", "the backend is not ready for new flows yet") \
 	X(READY, "ready", "the backend accepts new flows") \
 	X(LAME_DUCK, "lame-duck", "the backend accepts no new flows and serves existing flows") \
 	X(DOWN, "down", "the backend serves no flows")
@@ -67,15 +67,15 @@ struct weir_health_facts { // inputs of one backend
 // The resulting state. Values out of range count as UNKNOWN and NONE.
 enum weir_health_state weir_health_state_of(struct weir_health_facts facts);
 
-// Makes the initial facts of a backend from a state that an earlier process left; no check result
-// or announcement is known yet. The facts give this state until the first check or announcement.
-// checked: the service has a health check. Without a health check, STARTING and REFUSING become
-// HEALTHY, because nothing might ever end these states.
+// Returns the initial facts of a backend, made from the last state that an earlier process stored.
+// They result in the same state until the first check or announcement. checked: the service has a
+// health check. Without a health check, STARTING and REFUSING become HEALTHY, because otherwise the
+// backend might stay in these states forever.
 struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool checked);
 
 // Sets the verdict of the checks, which may be unchanged. When the checks fail, the last
-// announcement expires, because the server that made it may have ended. A running server repeats
-// its announcement.
+// announcement is removed, because the server that sent it may have exited. A running server
+// repeats its announcement.
 struct weir_health_facts weir_health_set_verdict(
 	struct weir_health_facts facts, enum weir_health_verdict verdict);
 
@@ -89,7 +89,7 @@ struct weir_health_facts weir_health_set_word(
 // starting, ready, nothing. Values out of range count as NONE.
 bool weir_health_word_is_worse(uint8_t word, uint8_t than);
 
-// Removes an announcement that was not repeated in time; this also ends DOWN. A lame duck stays a
+// Removes an announcement that was not repeated in time, even DOWN. Exception: a lame duck stays a
 // lame duck, because a missing announcement does not mean "ready".
 struct weir_health_facts weir_health_expire(struct weir_health_facts facts);
 

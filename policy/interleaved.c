@@ -3,10 +3,11 @@
 // Interleaved weighted round robin: there is one round for each distinct weight R, in ascending
 // order. In the round of weight R, every candidate with weight R or more has a turn. The turn lasts
 // until the candidate's flows are predicted to have used the quota of the round, in milliseconds of
-// service time. The quota is R minus the weight of the previous round; a candidate's quotas then
-// add up to its weight. With WEIR_ROUNDS_DOCUMENTED the quota is R itself, as in the literature:
-// heavy candidates then get more than their weight. With WEIR_ROUNDS_TASKS a turn is one flow of
-// any service time: service times are not needed, and only the order of the weights counts.
+// service time. The quota is R minus the weight of the previous round, so that the quotas of a
+// candidate add up to its weight. With WEIR_ROUNDS_DOCUMENTED the quota is R itself, as in the
+// literature; then heavy candidates get more than their weight. With WEIR_ROUNDS_TASKS a turn is
+// one flow of any service time. Then service times are not needed, and only the order of the
+// weights matters.
 #include "interleaved.h"
 
 #include <stdlib.h>
@@ -88,8 +89,8 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	client->spent_ns = 0;
 }
 
-// Continues the schedule after a change of weights. If each change restarted the schedule, frequent
-// changes would starve the heavy candidates, because their rounds are last.
+// Continues the schedule after a change of weights. The schedule is not restarted, because the
+// rounds of heavy candidates are last: frequent changes would then starve the heavy candidates.
 static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
 	(void)worker;
@@ -104,8 +105,8 @@ static bool by_flows(const struct weir_policy_client *client) {
 	return client->settings.documented_rounds == WEIR_ROUNDS_TASKS;
 }
 
-// Returns the quota of a round for each of its candidates, in ns, and in *ret_weight the minimum
-// weight of the round. If quotas are numbers of flows, a flow counts as 1 ns.
+// Returns the quota, in ns, that each candidate of a round gets. *ret_weight is the minimum weight
+// of the round. If the quota is a number of flows, a flow counts as 1 ns.
 static uint64_t quota_ns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t round, uint32_t *ret_weight) {
 	uint32_t weight = weight_of(table, round);
@@ -122,8 +123,8 @@ static uint64_t quota_ns(const struct weir_policy_client *client,
 }
 
 // Returns the candidate after `at`; after the last candidate, the first candidate of the next
-// round. While no service time is known, the first round is repeated. A turn is then two flows, and
-// the other rounds would give further turns only to heavy candidates.
+// round. While no service time is known, only the first round is repeated: a turn is then two
+// flows, and the other rounds would give additional turns to heavy candidates.
 static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at) {
 	uint32_t round = client->round + 1, first;

@@ -7,8 +7,8 @@
 
 #include "policy.h"
 
-// Compute the rounds: the distinct weights of the candidates, ascending, each with the first
-// candidate that takes part. rounds has room for n. Returns the number of rounds. Efficient for
-// candidates sorted by weight, correct for any order.
+// Compute the rounds, one for each distinct weight of the candidates, in ascending order. `first`
+// of a round is the first candidate with at least this weight. rounds has room for n. Returns the
+// number of rounds. Efficient for candidates sorted by weight, correct for any order.
 uint32_t weir_interleaved_rounds(
 	const struct weir_candidate *candidates, uint32_t n, struct weir_round *rounds);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Least loaded: chooses the candidate with the fewest active flows and recent errors, in turn among
-// equal candidates. With more than WEIR_POLICY_EXACT candidates, it compares the candidates of two
-// windows instead of all (window.h). Errors count as load, because a backend that fails fast would
-// seem idle otherwise.
+// Least loaded: chooses the candidate with the lowest sum of active flows and recent errors; equal
+// candidates are chosen in turn. With more than WEIR_POLICY_EXACT candidates, it compares only the
+// candidates of two windows (window.h). Errors count as load, because otherwise a backend that
+// fails fast would seem idle.
 #include "recent_errors.h"
 #include "window.h"
 

@@ -3,34 +3,35 @@
 
 #include <string.h>
 
-// A table is built by claims, one for each slot. The weights alone decide which backend claims next
-// (its turn). Which slot the backend gets depends on the slots that are free then.
+// A table is built by claims, one for each slot. Which backend claims next (its turn) depends only
+// on the weights. Which slot it gets depends on the slots that are free at that time.
 //
 // Turns. The accumulator method: in every sweep over the backends, each backend gains its weight.
-// When it has gained the largest weight W, it pays W and claims a slot. A table needs n * slots * W
-// / sum(weights) visits of backends in sweeps; that is slots * n if one weight outweighs all other
-// weights. Therefore, if a claim would take more than SWEEP_COST visits, claims are scheduled
-// instead: a backend that has `gained` g after a claim claims again after ceil((W - g) / weight)
-// sweeps. The schedule processes a window of sweeps at a time, long enough for about n claims. Two
-// passes over the backends sort the claims of a window by sweep, and keep the order of the backends
-// within a sweep.
+// When its sum has reached the largest weight W, W is subtracted and the backend claims a slot. A
+// table needs n * slots * W / sum(weights) visits to backends. This is about slots * n if one
+// weight is much larger than the sum of the others. Therefore, if a claim would take more than
+// SWEEP_COST visits, claims are scheduled instead: a backend that has `gained` g after a claim
+// claims again after ceil((W - g) / weight) sweeps. The schedule processes one window of sweeps at
+// a time, which is long enough for about n claims. Two passes over the backends sort the claims of
+// a window by sweep and, within a sweep, by backend.
 //
 // Slots. A claim takes the first free slot of the backend's permutation. All claims together
-// inspect about slots * ln(slots) slots, most of them taken. If slots were inspected one by one,
-// each claim would end with a branch that the CPU cannot predict. Therefore a backend inspects many
-// positions of its permutation at once, without branches, and keeps those that are free. The table
-// is the same: taken slots stay taken, and a kept position is checked again before it is claimed.
-// When only `left` slots are free, a claim would inspect slots / left slots. Therefore the last
-// slots are found in reverse: for each free slot, the number of steps until the permutation reaches
-// the slot is computed.
+// inspect about slots * ln(slots) slots, most of which are taken. If slots were inspected one by
+// one, each claim would end with a mispredicted branch. Therefore many positions of a backend's
+// permutation are inspected at once, without branches, and the free positions are kept. This does
+// not change the table: taken slots stay taken, and a kept position is checked again before it is
+// claimed. When only `left` slots are free, a claim would inspect slots / left slots. Therefore the
+// last slots are found in reverse: for each free slot, the number of steps until the permutation
+// reaches the slot is computed.
 
 #define SWEEP_COST 4u
-#define AHEAD_FEW 32u // positions inspected at once with few backends: the bits of a mask
-// Positions inspected at once with at least MANY backends: few, because other backends soon take
-// inspected slots.
+// Number of positions inspected at once with few backends: one per bit of a mask
+#define AHEAD_FEW 32u
+// Number of positions inspected at once with at least MANY backends. It is small, because other
+// backends soon take the inspected slots.
 #define AHEAD_MANY 8u
 #define MANY 1000u
-#define LAST_SHARE 256u // about sqrt(65,537): where inspection and reverse search cost the same
+#define LAST_SHARE 256u // about sqrt(65,537): here inspection and reverse search cost the same
 #define LAST_MAX 1024u
 
 struct build {
@@ -40,19 +41,20 @@ struct build {
 	uint16_t *table;
 	uint32_t heaviest;
 	bool scheduled;
-	bool alike; // all weights are 0 or the maximum: all sweeps are equal
+	bool alike; // all weights are 0 or the maximum, so all sweeps are equal
 	uint32_t window; // length of a window, in sweeps: 1 .. n
 	uint32_t ahead; // positions inspected at once, a multiple of LOOK
 	uint32_t *positions; // [n * ahead] the last positions inspected
-	uint32_t *kept; // [n] bit i: position i was free and is not passed yet
-	// [n] what each backend has gained after its last scheduled claim, or after the last sweep
+	uint32_t *kept; // [n] bit i: position i was free when inspected and has not been used yet
+	// [n] sum that each backend has gained, after its last scheduled claim or after the last
+	// sweep
 	uint32_t *gained;
 	uint32_t *next; // [n] sweeps from the window's start to the next claim
 	uint32_t *first; // [n + 1] first claim of each sweep of the window
 	uint16_t *claims; // [2 * n] backends in the order of their turns
 	uint32_t claim_count;
 	uint32_t claimed; // number of claims processed
-	uint32_t left; // free slots; the last slots are claimed together
+	uint32_t left; // number of free slots
 	uint32_t last;
 };
 
@@ -83,8 +85,8 @@ size_t weir_maglev_scratch_bytes(uint32_t n) {
 // --- turns: the schedule ------------------------------------------------------------------
 
 static void schedule_init(struct build *b, uint64_t sum) {
-	// A window has at most window * sum / heaviest + n claims. With this length, that is at
-	// most 2 * n.
+	// A window has at most window * sum / heaviest + n claims. With the length below, this is
+	// at most 2 * n.
 	b->window = (uint32_t)((uint64_t)b->n * b->heaviest / sum);
 	for (uint32_t i = 0; i < b->n; i++) {
 		uint32_t weight = b->backends[i].weight;
@@ -149,8 +151,8 @@ static uint32_t schedule_window(struct build *b) {
 
 // --- turns: sweeps ------------------------------------------------------------------------
 
-// Copies the weights to next[]. They are contiguous there, so the compiler can process four at
-// once; in backends[] other fields lie between them.
+// Copies the weights to next[]. There they are contiguous, so that the compiler can process four at
+// once. In backends[] there are other fields between them.
 static void sweep_init(struct build *b) {
 	for (uint32_t i = 0; i < b->n; i++) {
 		b->gained[i] = 0;
@@ -197,7 +199,7 @@ static void init_turns(struct build *b) {
 	}
 }
 
-// Takes the next claims, at most `most`. *ret points to the first. Returns the number of claims.
+// Takes up to `most` of the next claims. *ret points to the first of them. Returns their number.
 static uint32_t take_claims(struct build *b, uint32_t most, const uint16_t **ret) {
 	uint32_t n;
 
@@ -234,9 +236,9 @@ static void init_positions(struct build *b) {
 	}
 }
 
-#define LANES 4u // adjacent in a register
+#define LANES 4u // processed in one vector register
 #define LOOK (2 * LANES)
-_Static_assert(WEIR_MAGLEV_EMPTY == 0xffff, "the largest value");
+_Static_assert(WEIR_MAGLEV_EMPTY == 0xffff, "the largest value of a slot");
 
 // Inspects the next positions of a backend's permutation. Bit i of the result: position i is free.
 static uint32_t look_ahead(const struct build *b, uint16_t backend, uint32_t *positions) {
@@ -319,7 +321,8 @@ static uint32_t collect_free(const struct build *b, uint32_t *slots) {
 	return n;
 }
 
-// x such that a * x = 1 modulo slots, by Euclid's algorithm. slots is prime, 0 < a < slots.
+// Returns x such that a * x = 1 modulo slots, by the extended Euclidean algorithm. slots is prime,
+// 0 < a < slots.
 static uint32_t inverse(uint32_t a, uint32_t slots) {
 	uint32_t rest = slots, next_rest = a;
 	int64_t x = 0, next_x = 1;

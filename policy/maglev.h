@@ -20,7 +20,7 @@
 struct weir_maglev_backend {
 	uint32_t offset; // first slot of its permutation, < slots
 	uint32_t skip; // step of its permutation, 1 .. slots - 1
-	uint32_t weight; // 0 = claims no slot
+	uint32_t weight; // 0 = the backend gets no slot
 };
 
 // Computes offset and skip as two independent hashes of a backend's identity.
@@ -36,12 +36,12 @@ size_t weir_maglev_scratch_bytes(uint32_t n);
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
 
-// weir_maglev_build in steps, with the same result. backends, table and scratch are used until the
-// last step.
+// The same as weir_maglev_build, but in steps. backends, table and scratch are used until the last
+// step.
 void weir_maglev_begin(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
-// Fills up to `most` slots, or all of the last slots (at most 1,024) at once. Returns the number of
-// empty slots.
+// Fills up to `most` slots; the last slots (at most 1,024) are all filled in one call. Returns the
+// number of slots that are still empty.
 uint32_t weir_maglev_step(void *scratch, uint32_t most);
 
 bool weir_is_prime(uint32_t n);

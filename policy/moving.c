@@ -11,7 +11,7 @@ struct weir_moving {
 	uint64_t most_ns;
 	uint64_t last_ns;
 	uint64_t window_sum_ns;
-	uint64_t *sorted; // the window's samples in ascending order; NULL without median
+	uint64_t *sorted; // samples of the window in ascending order; NULL if there is no median
 	uint32_t *length; // [window] number of equal samples in each run of `ring`
 	uint32_t window;
 	uint32_t window_count; // number of samples
@@ -28,8 +28,8 @@ struct weir_moving *weir_moving_create(uint32_t window, bool median) {
 	if (window == 0) {
 		return NULL;
 	}
-	// malloc, because the arrays are written before they are read. Their pages are then
-	// allocated only when the window fills.
+	// Use malloc, not calloc, because the arrays are written before they are read. Pages are
+	// then allocated only as the window fills.
 	moving = malloc(sizeof(*moving) + bytes);
 	if (moving == NULL) {
 		return NULL;
@@ -56,7 +56,7 @@ void weir_moving_reset(struct weir_moving *moving) {
 	moving->window = window;
 }
 
-// Index of the first sample that is not smaller.
+// Returns the index of the first sample in `sorted` that is at least `sample`.
 static uint32_t find(const struct weir_moving *moving, uint64_t sample) {
 	uint32_t low = 0, high = moving->window_count;
 
@@ -93,7 +93,7 @@ static uint32_t wrap(const struct weir_moving *moving, uint32_t run) {
 	return run < moving->window ? run : run - moving->window;
 }
 
-// Drop the oldest samples until n new samples fit; n is at most the window.
+// Drop the oldest samples until the window has room for n new samples. n: at most the window.
 static void make_room(struct weir_moving *moving, uint32_t n) {
 	while (moving->window_count > moving->window - n) {
 		uint32_t excess = moving->window_count - (moving->window - n);
@@ -130,7 +130,7 @@ static void add_to_window(struct weir_moving *moving, uint64_t sample_ns, uint32
 
 void weir_moving_add_many(
 	struct weir_moving *moving, uint64_t sample_ns, uint64_t n, uint64_t now_ns) {
-	// With samples up to this, the sum of the window cannot overflow.
+	// With samples up to this value, the sum of the window cannot overflow.
 	uint64_t most = UINT64_MAX / moving->window;
 	uint64_t sum_ns;
 

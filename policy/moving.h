@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moving statistics of one backend: simple moving average and simple moving median of its service
-// times over the last samples, and count, sum, minimum and maximum over all samples. The statistics
-// are exact: samples are whole nanoseconds, and the window's sum is updated with every sample.
+// Moving statistics of one backend: simple moving average and simple moving median of its last
+// service times, and count, sum, minimum and maximum of all its service times. The statistics are
+// exact: samples are integers in nanoseconds, and the sum of the window is updated with every
+// sample.
 //
 // Called by weir-control, which collects the workers' measurements, and by the simulator.
 //
@@ -14,11 +15,11 @@
 
 #define WEIR_MOVING_WINDOW 386u // default number of samples
 
-struct weir_moving; // about window * 12 bytes, 20 with a median
+struct weir_moving; // uses about window * 12 bytes, or window * 20 bytes with a median
 
 // Statistics of a backend. All zero before the first sample.
 struct weir_moving_stats {
-	uint64_t count; // all samples, not only the window; also for sum, least and most
+	uint64_t count; // count, sum, least and most are over all samples, not only the window
 	uint64_t sum_ns; // saturates at UINT64_MAX
 	uint64_t least_ns;
 	uint64_t most_ns;
@@ -26,29 +27,31 @@ struct weir_moving_stats {
 	uint64_t window_sum_ns; // sum of the samples in the window
 	uint32_t window_count;
 	uint64_t mean_ns; // mean of the window, rounded to the nearest ns
-	uint64_t median_ns; // median of the window (even: mean of the middle two); 0 if not kept
+	// Median of the window (the mean of the middle two if the count is even); 0 if there is no
+	// median
+	uint64_t median_ns;
 };
 
-// Returns NULL without memory or if window is 0.
+// Create statistics. Returns NULL if there is no memory or window is 0.
 struct weir_moving *weir_moving_create(uint32_t window, bool median);
 void weir_moving_free(struct weir_moving *moving); // NULL is allowed
 
 // Add a sample, limited to 2^64 / window. Cost: O(1); with a median, also a binary search and a
 // memmove.
 void weir_moving_add(struct weir_moving *moving, uint64_t sample_ns, uint64_t now_ns);
-// Add one sample n times, for a backend that reports the mean of n requests; n = 0 does nothing.
-// Cost: as for one sample, for any n; with a median, the memmove moves n more samples.
+// Add one sample n times, for a backend that reports the mean of n requests. n = 0 does nothing.
+// The cost is that of one sample; with a median, the memmove moves n more samples.
 void weir_moving_add_many(
 	struct weir_moving *moving, uint64_t sample_ns, uint64_t n, uint64_t now_ns);
 
-// Reset: the backend was replaced.
+// Discard all samples, because the backend was replaced.
 void weir_moving_reset(struct weir_moving *moving);
 
 void weir_moving_read(const struct weir_moving *moving, struct weir_moving_stats *ret_stats);
 
 // Returns the estimate of the service time for policies: the median if it is kept, otherwise the
-// mean; at least 1. Returns 0 (unknown) if there was no sample within ttl_ns. After a new sample,
-// the older samples of the window count again.
+// mean; at least 1. Returns 0 (unknown) if there was no sample within ttl_ns. After the next
+// sample, the older samples of the window are used again.
 uint64_t weir_moving_estimate_ns(
 	const struct weir_moving *moving, uint64_t now_ns, uint64_t ttl_ns);
 

@@ -56,15 +56,15 @@ bool weir_policy_uses_weights(enum weir_policy policy) {
 	       policy == WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN;
 }
 
-// The index is valid: only weir_policy_adopt changes the settings of a client, and it rejects
-// unknown policies.
+// The policy is a valid index, because only weir_policy_adopt changes the settings of a client, and
+// it rejects unknown policies.
 static const struct weir_policy_ops *client_ops(const struct weir_policy_client *client) {
 	return ops_of[client->settings.policy];
 }
 
 // Sets the cursor to the backend that it had in the previous table, if that backend is within
-// WEIR_POLICY_WINDOW candidates of its old index. Otherwise the cursor keeps its index. If the
-// backend was removed and nothing else has changed, this is the index of the next backend.
+// WEIR_POLICY_WINDOW candidates of its old index. Otherwise the cursor keeps its index: if the
+// backend was removed and nothing else has changed, the next backend has this index.
 static bool find_cursor(struct weir_policy_client *client, const struct weir_policy_table *table) {
 	uint32_t at = weir_policy_cursor(client, table);
 
@@ -92,7 +92,7 @@ static bool find_cursor(struct weir_policy_client *client, const struct weir_pol
 }
 
 // Returns whether the workers' cursors must be spread over the candidates again. If they were set
-// when there were fewer candidates than workers, or at most half of the current candidates, the
+// when there were fewer candidates than workers, or at most half as many candidates as now, several
 // workers would choose the same candidates at the same time.
 static bool must_spread(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
@@ -113,8 +113,8 @@ static void set_limits(struct weir_policy_client *client) {
 	bool limits = client->limit != UINT32_MAX || client->limited > 0;
 
 	client->limits = limits || client->closed > 0;
-	// If a policy charges flows when they start, the end of a flow does not change the key of
-	// the backend, except if the backend was at its limit.
+	// If a policy adds the cost of a flow when the flow starts (charge), the end of a flow does
+	// not change the key of the backend, except if the backend was at its limit.
 	client->reacts_to_end = (client->settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
 				(ops->key != NULL && (ops->charge == NULL || limits));
 	client->exhausted = 0;
@@ -140,7 +140,8 @@ static void set_own(struct weir_policy_worker *worker, struct weir_policy_client
 	backend->withheld = withheld;
 	backend->closed = closed;
 	if (client->started == 0) {
-		// The client has no table yet; adopting the first table sets the remaining fields.
+		// The client has no table yet. The other fields are set when the first table is
+		// adopted.
 		return;
 	}
 	set_limits(client);
@@ -246,8 +247,8 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	return chosen;
 }
 
-// Number of further choices by the policy; then flow control searches for a backend below its
-// limit.
+// Number of additional choices by the policy. After these, flow control searches for a backend
+// below its limit.
 #define CHOICES 3u
 
 struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
@@ -271,7 +272,7 @@ struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 
 // --- slow start ---
 
-// Minimum of `part`, in 1 / WEIR_POLICY_PART_ONE; cost / part cannot overflow with it.
+// Minimum of `part`, in 1 / WEIR_POLICY_PART_ONE. It keeps cost / part from overflowing.
 #define PART_LEAST 64u
 
 void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,

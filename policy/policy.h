@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Policies: which backend gets the next new flow of a service. One implementation for workers,
-// simulator and tests. Each policy has its own file (policy_private.h is shared by them); users
-// include only this header.
+// Policies: choose the backend for each new flow of a service. Workers, simulator and tests use the
+// same implementation. Each policy has its own file, and the files share policy_private.h. Other
+// modules include only this header.
 //
 //   table     candidates and policy settings of a service, published by control
-//   worker    a worker's state of all backends, by backend id: flows, errors, charges
+//   worker    a worker's state of all backends, by backend id: flows, errors, predicted costs
 //   client    one worker's state for one service: cursors and the window of a scan. The "client
 //             task" of the SRE book, chapter 20.
 //
 // Life of a flow: choose -> started -> ended. If a flow gets a backend but no entry in the flow
-// table, it is not started: the choice has moved the cursor, but the flow does not count as load. A
-// half-open flow counts as load. It counts towards the limit only when it is established, or if its
-// handshake has reserved a slot (shared_limit.h).
+// table, `started` is not called: the choice has moved the cursor, but the flow does not count as
+// load. A half-open flow counts as load. It does not count towards the limit before it is
+// established, unless its handshake has reserved a slot (shared_limit.h).
 //
-// Cost of a choice: O(1) for most policies. Policies that scan keep the minimum of each block of 16
-// candidates, and scan these minima without branches, for up to WEIR_POLICY_EXACT candidates. With
-// more candidates, they compare two windows of WEIR_POLICY_WINDOW candidates (window.h). Flow
-// control searches more candidates, but each only once until flows have ended (flow_control.c).
+// Cost of a choice: O(1) for most policies. Policies that scan store the minimum of each block of
+// 16 candidates. With up to WEIR_POLICY_EXACT candidates, they scan all these minima without
+// branches. With more candidates, they compare two windows of WEIR_POLICY_WINDOW candidates
+// (window.h). Flow control searches more candidates, but does not search a candidate again before
+// flows have ended (flow_control.c).
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by a thread of control
 // (relaxed stores of whole words, backend_signal.h). No allocation, no clock (time is an argument),
@@ -31,9 +32,9 @@
 #define WEIR_POLICY_WINDOW 128u
 #define WEIR_POLICY_EXACT 1024u // up to this number of candidates, scans cover all of them
 #define WEIR_POLICY_SEARCH 4096u // maximum number of candidates searched per choice
-// Maximum length of the list of backends that are below their limit again.
+// Maximum length of the list of backends that have fallen below their limit (spill_room).
 #define WEIR_POLICY_ROOM 32u
-#define WEIR_POLICY_BLOCK 16u // a block of this many places has a stored minimum
+#define WEIR_POLICY_BLOCK 16u // number of places in a block, whose minimum is stored
 #define WEIR_POLICY_KEY_NONE UINT32_MAX
 #define WEIR_POLICY_PROBES 16u // prequal: maximum number of probes of a client
 #define WEIR_POLICY_ERROR_SLOTS 8u // time slots for counting recent errors
@@ -52,14 +53,14 @@
 	X(POWER_OF_TWO, "power-of-two", WEIR_NEEDS_ERRORS) \
 	X(PREQUAL, "prequal", WEIR_NEEDS_PROBES)
 
-// The inputs of a policy, as bits. For a service, only the inputs that its policy needs are
-// collected.
+// The inputs of a policy, as bits. Only the inputs that the policy of a service needs are collected
+// for the service.
 #define WEIR_NEEDS_SLOTS 0x01u // a weighted Maglev table
 #define WEIR_NEEDS_ROUNDS 0x02u // rounds of the interleaved schedule
 #define WEIR_NEEDS_ERRORS 0x04u // recent errors
 #define WEIR_NEEDS_COST 0x08u // estimates of the service time
 #define WEIR_NEEDS_PROBES 0x40u // reports of requests in progress and latency
-#define WEIR_NEEDS_OF_POLICY 0x0fu // the bits that depend only on the policy; workers check them
+#define WEIR_NEEDS_OF_POLICY 0x0fu // the bits that depend only on the policy and that workers check
 // Workers measure the service times of flows; weir-control sets this bit for each table.
 #define WEIR_NEEDS_TIMES 0x10u
 // Workers count established connections; weir-control sets this bit for each table.
@@ -87,13 +88,14 @@ enum weir_when_exhausted {
 enum weir_outcome {
 	WEIR_OUTCOME_COMPLETED, // FIN, RST of an established connection, or idle timeout of a UDP
 				// flow
-	WEIR_OUTCOME_REFUSED, // refused by the backend: an error. Detected by weir-sim only
+	WEIR_OUTCOME_REFUSED, // refused by the backend: an error. Only weir-sim detects it
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout: an error
-	// No error: the client reset the half-open flow, or the flow was evicted or idle too long.
+	// No error: the client has reset the half-open flow, or the flow was evicted or was idle
+	// for too long.
 	WEIR_OUTCOME_ABANDONED,
 };
 
-// A backend that may be chosen. In a published table: control writes, workers read.
+// A backend that may be chosen, in a published table. Control writes it, and workers read it.
 struct weir_candidate { // 8 bytes
 	uint16_t id; // backend id
 	uint16_t stride; // weight scaled to 1..65535 (stride.h); weighted-round-robin only, else 0
@@ -108,7 +110,7 @@ struct weir_round { // 8 bytes, ascending weights
 };
 _Static_assert(sizeof(struct weir_round) == 8, "segment ABI");
 
-// Interleaved weighted round robin: what a candidate gets in each of its rounds (interleaved.c).
+// Interleaved weighted round robin: the quota of a candidate in each of its rounds (interleaved.c).
 enum weir_rounds {
 	WEIR_ROUNDS_INCREMENTAL, // time: weight of the round minus weight of the previous round
 	WEIR_ROUNDS_DOCUMENTED, // time: the weight of the round
@@ -118,20 +120,21 @@ enum weir_rounds {
 // Settings of a service's policy, as published. 16 bytes.
 struct weir_policy_settings {
 	uint8_t policy; // enum weir_policy
-	uint8_t needs; // WEIR_NEEDS_*: inputs of the policy, and configured inputs
+	uint8_t needs; // WEIR_NEEDS_*: inputs of the policy, and other configured inputs
 	uint8_t when_exhausted; // enum weir_when_exhausted
 	uint8_t documented_rounds; // interleaved: enum weir_rounds
 	// Maximum number of established flows of each backend on each worker; 0 = no limit. A limit
-	// that workers share is in the backend's row of the segment instead.
+	// that all workers share is in the backend's row in the segment instead.
 	uint32_t max_active_flows;
 	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
-	// fair-share: number of workers, of all instances, that use a backend; 0 counts as 1
+	// fair-share: total number of workers of all instances that use a backend; 0 counts as 1
 	uint32_t sharers;
 };
 _Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
 
-// A published table. Pointers and counts are private copies of the reader, which were checked when
-// they were copied. Ids, slots and rounds are in shared memory, and are checked at every use.
+// A published table. The pointers and counts are private copies of the reader, and were checked
+// when they were copied. Ids, slots and rounds are in shared memory, so they are checked at every
+// use.
 struct weir_policy_table {
 	const struct weir_candidate *candidates; // candidates in control's order
 	const uint16_t *slots; // Maglev table of the fallback: index into candidates
@@ -152,8 +155,8 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
 
-// The slow start of a backend, in its published row: weir-control writes it, workers read it. part
-// and turns are 0 for a backend that is not in slow start.
+// The slow start of a backend, in its published row. weir-control writes it, and workers read it.
+// part and turns are 0 if the backend is not in slow start.
 //   part   the fraction of its share that the backend gets (slow_start.h)
 //   turns  the maximum number of flows that the backend gets, as a multiple of the mean of its
 //          service's candidates
@@ -169,7 +172,7 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 //   prequal                                     the backend gets at most `turns`; without reports,
 //                                               it gets `part` of its turns, as for random
 //   maglev                                      none: the backend's weight in the table is lower
-// A limit of active flows is multiplied by `part`, at least 1.
+// A limit of active flows is multiplied by `part`; the result is at least 1.
 struct weir_policy_share {
 	uint16_t part; // in units of 1 / WEIR_POLICY_PART_ONE
 	uint16_t turns; // in units of 1 / WEIR_POLICY_TURNS_ONE
@@ -189,30 +192,31 @@ struct weir_probe {
 
 // A worker's state of one backend. One cache line.
 struct weir_policy_backend {
-	uint64_t end_ns; // fair-share: predicted end of all flows given to the backend
+	uint64_t end_ns; // fair-share: predicted end of all flows of the backend
 	uint32_t active; // number of flows that have started and not ended
 	uint32_t errors; // recent errors: sum of error[]
 	uint32_t error_tick; // tick of the newest element of error[]
 	// Errors of the last ticks; index: tick modulo WEIR_POLICY_ERROR_SLOTS.
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS];
-	uint8_t closed : 1; // takes no new flow, even when all other backends are at their limit
-	uint8_t counted : 1; // flows take slots of a limit that workers share (shared_limit.h)
-	uint8_t full : 6; // the value of client->look when no slot was left; 0 = not full
+	uint8_t closed : 1; // gets no new flow, even if all other backends are at their limit
+	uint8_t counted : 1; // flows use slots of a limit that workers share (shared_limit.h)
+	uint8_t full : 6; // value of client->look when the backend was found full; 0 = not full
 	uint8_t serial; // serial of the share in `reported`; 0 = none
-	// Index among the candidates when last scanned or searched; may be out of date.
+	// Index among the candidates at the last scan or search; may be out of date.
 	uint16_t index;
 	uint32_t half_open; // half-open flows; included in active
 	uint32_t withheld; // UINT32_MAX minus the backend's own limit of active flows; 0 = none
-	// Added to the load, in units of 1 / WEIR_SIGNAL_FLOW flow. Sum of the errors in the
-	// signal, and of the number of flows by which the worker was below its share of the
-	// reported requests when it read the signal (recent_errors.h).
+	// Added to the load, in units of 1 / WEIR_SIGNAL_FLOW flow. It is the sum of two numbers:
+	// the errors in the signal, and the number of flows by which the worker was below its share
+	// of the reported requests when it read the signal (recent_errors.h).
 	uint32_t reported;
 	struct weir_policy_share share; // slow start
 	uint32_t turns_seen; // client->turns when credit was last updated
-	// Slow start: the part of a turn or flow that the backend has earned and not used
-	// (turns.c). For turns, in 1 / WEIR_POLICY_PART_ONE; for flows, WEIR_POLICY_TURNS_ONE times
-	// the number of candidates is one flow. A policy uses one of these units. prequal changes
-	// the unit when reports begin or end; then a few flows go to another backend.
+	// Slow start: the fraction of a turn or of a flow that the backend has earned and not used
+	// yet (turns.c). For turns, in 1 / WEIR_POLICY_PART_ONE; for flows, WEIR_POLICY_TURNS_ONE
+	// times the number of candidates is one flow. Each policy uses only one of these units.
+	// Exception: prequal changes the unit when reports begin or end, and then a few flows go to
+	// another backend.
 	uint32_t credit;
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
@@ -226,12 +230,13 @@ struct weir_policy_windows {
 	uint64_t *stamp; // [size / WEIR_POLICY_WINDOW]
 	uint32_t size; // number of places; a multiple of WEIR_POLICY_WINDOW
 	uint32_t next; // first place for the next service
-	uint64_t head; // number of places taken so far; the last `size` of them are intact
-	uint64_t stamps; // number of stamps given
+	// Total number of places allocated so far; only the last `size` of them are still valid
+	uint64_t head;
+	uint64_t stamps; // number of stamps assigned so far
 };
 
-// The number of slots of a backend's shared limit that workers hold: in use, reserved, or idle
-// (shared_limit.h). All workers write this word.
+// The number of slots of a backend's shared limit that workers hold. A held slot is in use,
+// reserved or idle (shared_limit.h). All workers write this word.
 struct weir_limit_word {
 	uint32_t held;
 	uint32_t reserved[15];
@@ -247,7 +252,8 @@ struct weir_policy_worker {
 	const uint64_t *cost_ns;
 	uint32_t backend_count;
 	uint32_t closed; // number of closed backends
-	// Number of this worker, 0 .. ranks - 1: each worker starts its schedules at another point.
+	// Number of this worker, 0 .. ranks - 1. Each worker starts its schedules at a different
+	// position.
 	uint32_t rank;
 	uint32_t ranks;
 	uint64_t random; // state of the generator
@@ -257,14 +263,15 @@ struct weir_policy_worker {
 	struct weir_limit_word *words; // [backend_count] NULL = each worker has its own limits
 	struct weir_limit_part *parts; // [backend_count]
 	uint32_t tick; // current time, in units of 2^WEIR_LIMIT_TICK_SHIFT ns
-	uint32_t queue_count; // backends with idle slots or reservations
-	uint32_t queue_due; // backends in the queue still to be processed in this tick
+	uint32_t queue_count; // number of backends with idle slots or reservations
+	// Number of backends in the queue that must still be processed in this tick
+	uint32_t queue_due;
 	uint16_t queue_first, queue_last;
 	uint8_t slice_shift;
 };
 
-// Returns the bytes that weir_policy_windows_init needs: about 19 per backend; 0 if no service can
-// have more than WEIR_POLICY_WINDOW candidates.
+// Returns the number of bytes that weir_policy_windows_init needs, about 19 per backend. Returns 0
+// if no service can have more than WEIR_POLICY_WINDOW candidates.
 uint64_t weir_policy_windows_bytes(uint32_t backend_count);
 
 // Sets a worker's memory for windows. memory: zeroed, 64-aligned, owned by the caller;
@@ -272,13 +279,13 @@ uint64_t weir_policy_windows_bytes(uint32_t backend_count);
 // memory.
 void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory);
 
-// Set a worker's memory for windows, allocated by malloc; frees memory of an earlier call. For
-// programs without a packet path. Returns 0 or -ENOMEM.
+// Like weir_policy_windows_init, but allocates the memory with malloc, and frees the memory of an
+// earlier call. For programs without a packet path. Returns 0 or -ENOMEM.
 int weir_policy_windows_alloc(struct weir_policy_worker *worker);
 
 struct weir_policy_client {
-	// The keys of a scanning policy (window.h): place p is candidate p. Keys of up to
-	// WEIR_POLICY_WINDOW candidates are in this struct; more keys are in worker->windows.
+	// The keys of a scanning policy (window.h): place p has the key of candidate p. Keys of up
+	// to WEIR_POLICY_WINDOW candidates are in this struct; more keys are in worker->windows.
 	// WEIR_POLICY_KEY_NONE marks a backend at its limit or an empty place.
 	union {
 		uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
@@ -290,12 +297,12 @@ struct weir_policy_client {
 	uint32_t window_count; // places in use
 	uint32_t window_offset; // first place in worker->windows
 	uint32_t window_room; // number of places in worker->windows
-	uint32_t lap_turns; // fair-share: choices since the last start of a lap
-	uint64_t window_at; // value of worker->windows.head when the places were taken
+	uint32_t lap_turns; // fair-share: number of choices since the last start of a lap
+	uint64_t window_at; // value of worker->windows.head when the places were allocated
 	uint64_t window_stamp; // a window with another stamp must be loaded again
 	// Cursors.
-	uint32_t cursor; // candidate where a search starts
-	uint32_t spill_cursor; // candidate where the search for a less loaded candidate begins
+	uint32_t cursor; // candidate at which a search starts
+	uint32_t spill_cursor; // candidate at which the search of flow control starts
 	// Number of candidates before spill_cursor that are at their limit, except those in
 	// spill_room.
 	uint32_t spill_full;
@@ -303,20 +310,21 @@ struct weir_policy_client {
 	uint32_t phase; // weighted-round-robin: this worker's phase in the schedule
 	uint32_t turns; // number of choices, for policies that use loads
 	uint32_t round; // interleaved
-	// interleaved: weight of the round, by which the round is found in the next table
+	// interleaved: weight of the round, to find the round in the next table
 	uint32_t round_weight;
-	// weighted-round-robin: the last choice, which is repeated if no candidate has a turn
+	// weighted-round-robin: the last choice; it is repeated if no candidate has a turn
 	uint32_t last_id;
 	uint64_t spent_ns; // time-weighted, interleaved: time used in this turn
 	uint64_t base_ns; // fair-share: base of the keys
-	uint64_t virtual_ns; // fair-share: predicted end of the last choice before it was charged
+	// fair-share: predicted end of the last chosen backend, without the cost of that flow
+	uint64_t virtual_ns;
 	uint64_t lap_ns; // fair-share: virtual_ns at the last start of a lap; 0 = never
 	uint64_t former_lap_ns; // fair-share: lap_ns of the previous lap
 	// prequal.
 	uint32_t probe_count;
 	uint32_t probe_hot; // 256 times the number of active requests above which a probe is hot
-	uint32_t
-		probe_reuse; // 256 times the maximum uses of a probe; UINT32_MAX = until it expires
+	// 256 times the maximum number of uses of a probe; UINT32_MAX = no maximum
+	uint32_t probe_reuse;
 	uint32_t probe_turn; // number of flows, for the periodic removal of probes
 	uint32_t probe_room; // maximum number of probes in the pool
 	// Recent errors.
@@ -328,11 +336,11 @@ struct weir_policy_client {
 	// The adopted table.
 	uint32_t count; // candidates of the last nonempty table
 	uint32_t limit; // limit of established flows of each backend; UINT32_MAX = none
-	uint32_t limited; // backends of the service with a limit of their own
-	uint32_t closed; // backends of the service that are closed
+	uint32_t limited; // number of backends of the service with their own limit
+	uint32_t closed; // number of closed backends of the service
 	weir_policy_choice *choose; // the policy's function
 	struct weir_policy_settings settings;
-	uint16_t spill_room[WEIR_POLICY_ROOM]; // backends where flows have ended since the search
+	uint16_t spill_room[WEIR_POLICY_ROOM]; // backends whose flows have ended since the search
 	uint16_t spill_room_count;
 	uint16_t cursor_id; // backend at the cursor, to find the cursor in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
@@ -342,13 +350,13 @@ struct weir_policy_client {
 	uint8_t started; // the policy has adopted a table with candidates
 	uint8_t reacts; // the policy handles starts of flows
 	uint8_t reacts_to_end; // the policy handles ends of flows
-	uint8_t limits; // a backend may be at a limit, or is closed
+	uint8_t limits; // at least one backend has a limit or is closed
 };
 
 enum weir_chosen_how {
 	WEIR_CHOSEN, // a backend chosen by the policy
-	// All candidates were at their limit (of more than WEIR_POLICY_SEARCH candidates, all
-	// searched candidates; the next choice searches other candidates):
+	// All candidates were at their limit. If there are more than WEIR_POLICY_SEARCH candidates,
+	// only some were searched, and the next choice searches others.
 	WEIR_CHOSEN_SPILLED, // the least loaded candidate
 	WEIR_CHOSEN_REJECTED, // no backend
 	WEIR_CHOSEN_NONE, // the table has no candidate
@@ -368,8 +376,8 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
-// Call when the policy found no backend. Returns the least loaded candidate below the limit; if
-// there is none, the result according to when_exhausted. table->count > 0. (flow_control.c)
+// Call when the policy has found no backend. Returns the least loaded candidate below the limit. If
+// there is none, the result depends on when_exhausted. table->count > 0. (flow_control.c)
 struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table);
 
@@ -386,15 +394,15 @@ struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 bool weir_shared_limit_take(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
-// Returns whether the backend's limit has room for a flow. If the limit is shared, the worker then
-// holds an idle slot for the flow. id < backend_count.
+// Returns whether the limit of the backend has room for a flow. If it has, and the limit is shared,
+// the worker then holds an idle slot for the flow. id < backend_count.
 static inline bool weir_policy_admits(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	return __builtin_expect(worker->backends[id].counted == 0, 1) ||
 	       weir_shared_limit_take(worker, client, id);
 }
 
-// Choose a backend for a new flow. hash: of the flow (policy/hash.h).
+// Choose a backend for a new flow. hash: hash of the flow (policy/hash.h).
 static inline struct weir_chosen weir_policy_choose(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns) {
@@ -432,9 +440,9 @@ void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy
 // The reduced limit of a backend in slow start. (turns.c)
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit);
 
-// Returns whether the backend has fewer established flows than the limit of the service and its own
-// limit. With a shared limit: whether this worker has not found the backend full since its last
-// check of full backends.
+// Returns whether the backend has fewer established flows than the limit of the service and than
+// its own limit. If the limit is shared, returns whether this worker has not found the backend full
+// since its last check of full backends.
 static inline bool weir_policy_below_limit(
 	const struct weir_policy_client *client, const struct weir_policy_backend *backend) {
 	uint32_t own = UINT32_MAX - backend->withheld;
@@ -453,7 +461,7 @@ static inline bool weir_policy_below_limit(
 bool weir_shared_limit_has_room(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint16_t id);
 
-// Whether a choice of backend `id` (< backend_count) would be admitted now. Changes nothing.
+// Whether backend `id` (< backend_count) could accept a new flow now. Changes nothing.
 static inline bool weir_policy_would_admit(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint16_t id) {
 	const struct weir_policy_backend *backend = &worker->backends[id];
@@ -462,10 +470,10 @@ static inline bool weir_policy_would_admit(const struct weir_policy_worker *work
 	       (backend->counted == 0 || weir_shared_limit_has_room(worker, client, id));
 }
 
-// Limits the active flows on backend `id` (< backend_count) of the client's service. Flows on this
-// worker count; after weir_policy_count_shared, flows on all workers count. 0 = no new flow while
-// another backend is below its limit, UINT32_MAX = no limit. If the backend is closed, this opens
-// it. Also allowed before the client has adopted a table.
+// Limits the active flows of backend `id` (< backend_count) of the client's service. Only flows of
+// this worker count, or, after weir_policy_count_shared, the flows of all workers. 0 = the backend
+// gets no new flow while another backend is below its limit, UINT32_MAX = no limit. Opens the
+// backend if it is closed. Also allowed before the client has adopted a table.
 void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t limit);
 
@@ -481,11 +489,11 @@ void weir_shared_limit_confirm(struct weir_policy_worker *worker, uint16_t id);
 void weir_shared_limit_follow(struct weir_policy_worker *worker, uint16_t id);
 
 // Close backend `id` (< backend_count) of the client's service until weir_policy_set_limit. A
-// closed backend gets no new flow, even while an older table still has the backend as a candidate.
+// closed backend gets no new flow, even while an older table still contains it.
 void weir_policy_close(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
-// A flow started on backend `id` (< backend_count) of the client's service.
+// Call when a flow has started on backend `id` (< backend_count) of the client's service.
 static inline void weir_policy_started(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint16_t id, uint64_t now_ns) {
 	worker->backends[id].active++;
@@ -497,9 +505,9 @@ static inline void weir_policy_started(struct weir_policy_worker *worker,
 	}
 }
 
-// Call before weir_policy_started for a half-open flow, so that forged SYNs do not fill a backend's
-// limit. handshake: the flow is established by a handshake, which reserves a slot of a shared
-// limit.
+// Call before weir_policy_started for a half-open flow, so that forged SYNs do not use up a
+// backend's limit. handshake: the flow begins with a handshake, and reserves a slot if the limit is
+// shared.
 static inline void weir_policy_half_open(
 	struct weir_policy_worker *worker, uint16_t id, bool handshake) {
 	if (__builtin_expect(worker->backends[id].counted != 0, 0) && handshake) {
@@ -508,15 +516,15 @@ static inline void weir_policy_half_open(
 	worker->backends[id].half_open++;
 }
 
-// A flow is no longer half-open. Call before weir_policy_ended for a flow that was never
-// established.
+// Call when a flow is no longer half-open. For a flow that was never established, call it before
+// weir_policy_ended.
 static inline void weir_policy_no_longer_half_open(struct weir_policy_worker *worker, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 
 	backend->half_open -= backend->half_open > 0;
 }
 
-// A half-open flow was established.
+// Call when a half-open flow was established.
 static inline void weir_policy_established(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	weir_policy_no_longer_half_open(worker, id);
@@ -528,7 +536,8 @@ static inline void weir_policy_established(
 	}
 }
 
-// A flow that had ended continues after all: the flow counts again, but is not charged again.
+// Call when a flow that had ended continues. The flow counts as active again, but its cost is not
+// added again.
 static inline void weir_policy_resumed(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	worker->backends[id].active++;
@@ -540,7 +549,7 @@ static inline void weir_policy_resumed(
 	}
 }
 
-// A started flow has ended, or has finished its work.
+// Call when a started flow has ended or finished.
 static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint16_t id, enum weir_outcome outcome,
 	uint64_t now_ns) {
@@ -561,9 +570,9 @@ static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	}
 }
 
-// For flows of a backend that move between workers: the new worker takes the flows, the old worker
-// releases them. active: number of moved flows; half_open: how many of them are half-open. Moved
-// flows are not charged again.
+// Call when flows of a backend move between workers: take_flows on the new worker, give_flows on
+// the previous worker. active: number of moved flows; half_open: how many of them are half-open.
+// The costs of moved flows are not added again.
 void weir_policy_take_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t active, uint32_t half_open);
 void weir_policy_give_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -578,6 +587,6 @@ static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
 const char *weir_policy_name(enum weir_policy policy); // "unknown" when out of range
 int weir_policy_parse(const char *name); // enum weir_policy or -EINVAL
 uint8_t weir_policy_needs(enum weir_policy policy);
-// Returns whether the shares of backends depend on their weights. Under every policy, a weight of
-// 0 means no new flows.
+// Returns whether the shares of backends depend on their weights. With every policy, a backend with
+// weight 0 gets no new flows.
 bool weir_policy_uses_weights(enum weir_policy policy);

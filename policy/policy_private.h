@@ -4,8 +4,8 @@
 // helpers. Used only by policy.c and the policies.
 //
 // Candidates, slots and rounds are in memory that another process may write at any time. Therefore
-// a value is read from shared memory once, and compared with a private count before it is used as
-// an index.
+// a value is read from shared memory only once, and is compared with a private count before it is
+// used as an index.
 #pragma once
 
 #include <stddef.h>
@@ -14,28 +14,28 @@
 #include "policy.h"
 
 #define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // predicted cost of a flow while no cost is known
-// 73 minutes; with this limit, sums cannot overflow
+// 73 minutes; this limit keeps sums from overflowing
 #define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42)
 
 // All members except choose may be NULL.
 struct weir_policy_ops {
 	// Called for the first table with this policy: initialises the policy's state. The cursor
-	// is at the worker's start.
+	// is at the first position of this worker (weir_policy_start).
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
-	// Called for each later table with this policy. found: the cursor is at the backend where
-	// it was in the previous table; otherwise it is at the old index. NULL: start is called
+	// Called for each later table with this policy. found: the cursor is still at the same
+	// backend; otherwise it still has the same index. If resume is NULL, start is called
 	// instead.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
 	weir_policy_choice *choose;
-	// A flow began.
+	// Called when a flow has started.
 	void (*charge)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		uint16_t id, uint64_t now_ns);
 	// For policies that scan (window.h): returns the key of a backend, below
 	// WEIR_POLICY_KEY_NONE. A scan selects the least key.
 	uint32_t (*key)(struct weir_policy_client *client, struct weir_policy_backend *backend);
-	// A backend (< backend_count) is no longer closed; the table is unchanged.
+	// Called when a backend (< backend_count) is no longer closed. The table is unchanged.
 	void (*open)(
 		struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 	bool cursor; // the cursor must follow its backend from table to table
@@ -82,7 +82,7 @@ static inline void weir_policy_set_cursor(
 	client->cursor_id = weir_policy_id(table, index);
 }
 
-// Returns the first index of this worker's cursor. Each worker starts at another candidate.
+// Returns the initial index of this worker's cursor. Each worker starts at a different candidate.
 // table->count > 0.
 static inline uint32_t weir_policy_start(
 	const struct weir_policy_worker *worker, const struct weir_policy_table *table) {
@@ -98,24 +98,24 @@ static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	       (client->limits == 0 || weir_policy_below_limit(client, &worker->backends[id]));
 }
 
-// Call when a backend in slow start has a turn. Returns whether it takes the turn; it takes `part`
-// of its turns. (turns.c)
+// Call when a backend in slow start has a turn. Returns whether it gets a flow: true for the
+// fraction `part` of its turns. (turns.c)
 bool weir_policy_has_part(struct weir_policy_backend *backend);
 
-// Returns whether a backend in slow start takes a flow; it takes at most `turns` times the mean of
-// the candidates. (turns.c)
+// Returns whether a backend in slow start may get a flow. It may get at most `turns` times the mean
+// number of flows of the candidates. (turns.c)
 bool weir_policy_has_turns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, struct weir_policy_backend *backend);
 
-// Whether the backend takes its turn. id < backend_count.
+// Whether the backend uses its turn. Always true if it is not in slow start. id < backend_count.
 static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uint32_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 
 	return __builtin_expect(backend->share.part == 0, 1) || weir_policy_has_part(backend);
 }
 
-// Returns whether the backend takes a flow; true unless it is in slow start and has taken its
-// `turns`. id < backend_count.
+// Returns whether the backend may get a flow. False only if it is in slow start and has already got
+// its `turns`. id < backend_count.
 static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t id) {
@@ -150,8 +150,8 @@ static inline bool weir_policy_cost_is_known(const struct weir_policy_worker *wo
 }
 
 // Returns the predicted cost of a flow, for policies whose turns last until quota_ns is used. While
-// no cost is known, returns half of the quota: a turn is then two flows. With a guessed cost, the
-// first hundred flows could go to one backend.
+// no cost is known, returns half of the quota, so that a turn is two flows. If the cost was
+// guessed, the first hundred flows might all go to one backend.
 static inline uint64_t weir_policy_turn_cost(
 	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
@@ -169,7 +169,7 @@ static inline uint64_t weir_policy_mix(uint64_t x) {
 	return x ^ x >> 31;
 }
 
-// 0 .. n - 1. n > 0.
+// Returns a random number from 0 to n - 1. n > 0.
 static inline uint32_t weir_policy_uniform(struct weir_policy_worker *worker, uint32_t n) {
 	worker->random += UINT64_C(0x9e3779b97f4a7c15);
 	return (uint32_t)(((weir_policy_mix(worker->random) >> 32) * n) >> 32);

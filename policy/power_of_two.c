@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Power of two choices: chooses the less loaded (active flows and recent errors) of two different
-// random candidates. For comparison with other policies.
+// Power of two choices: chooses the less loaded of two different random candidates. The load is the
+// number of active flows and recent errors. For comparison with other policies.
 #include "recent_errors.h"
 
-#define DRAWS 8u // pairs drawn before searching for the least loaded candidate
+#define DRAWS 8u // maximum number of pairs to draw before flow control searches for a candidate
 
 static uint64_t load_of(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t id) {
@@ -28,8 +28,8 @@ static uint32_t better(struct weir_policy_worker *worker, const struct weir_poli
 	return load_of(worker, client, second) < load_of(worker, client, first) ? second : first;
 }
 
-// Returns the less loaded of two candidates. If it is in slow start and skips the flow, returns the
-// other.
+// Returns the less loaded of two candidates. If this candidate is in slow start and skips the flow,
+// returns the other candidate.
 static uint32_t choose_of(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t first, uint32_t second) {
 	uint32_t id = better(worker, client, first, second);

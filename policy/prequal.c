@@ -6,8 +6,8 @@
 // A probe is the last report of a backend, which weir-control has stored in the backend's signal
 // (backend_signal.h). For each flow, the worker reads the signals of three random backends and adds
 // them to its pool of probes. Therefore probes cost no packets. A probe is as old as the report,
-// and expires after a second. The worker's own count of flows is newer than the reported number of
-// requests; the higher of the two is used.
+// and expires after a second. The worker's own count of flows may be newer than the reported number
+// of requests. The higher of the two numbers is used.
 //
 // With fewer than two probes in the pool, a random backend is chosen.
 #include "prequal.h"
@@ -17,13 +17,13 @@
 #include "policy_private.h"
 
 #define QUANTILE 215u // in 1/256: a probe above the 0.84 quantile of active requests is hot
-// An age from here to 2^24 is negative: the report was written after now_ns was read.
+// An age from this value to 2^24 is negative, because the report was written after now_ns was read.
 #define STAMP_LATE 0xff0000u
 #define AGE_MAX 954u // 1 s, in units of 2^20 ns
 #define REMOVE_EVERY 4u // remove a probe after this many flows; 1 / WEIR_PREQUAL_REMOVE
 #define REUSE_UNIT 256.0
-// The pool holds probes of at most a quarter of the backends. With probes of all backends, all
-// clients would choose one backend until the next reports arrive.
+// The pool holds probes of at most a quarter of the backends. If it held probes of all backends,
+// all clients would choose the same backend until the next reports.
 #define BACKENDS_PER_PROBE 4u
 #define ROOM_LEAST 2u
 
@@ -71,8 +71,8 @@ static uint32_t age_of(uint32_t stamp, uint64_t now_ns) {
 	return age < STAMP_LATE ? age : 0;
 }
 
-// Returns the number of active requests above which a probe is hot. Rounded up: if all probes have
-// equal numbers, no probe is hot.
+// Returns the number of active requests above which a probe is hot. It is rounded up, so that no
+// probe is hot if all probes have the same number.
 static uint32_t hot_above(const struct weir_policy_client *client) {
 	return (client->probe_hot + 255) >> 8;
 }
@@ -107,7 +107,7 @@ static uint32_t oldest(const struct weir_policy_client *client, uint64_t now_ns)
 	return found;
 }
 
-// Selects the probe to remove: if any probe is hot, the probe with the most active requests;
+// Selects the probe to remove. If a probe is hot, this is the probe with the most active requests,
 // otherwise the probe with the highest latency.
 static uint32_t worst(const struct weir_policy_client *client) {
 	uint64_t most = 0;
@@ -125,7 +125,7 @@ static uint32_t worst(const struct weir_policy_client *client) {
 	return found;
 }
 
-// Put the current data of a backend into the pool, and replace its old probe.
+// Put the current probe of a backend into the pool. It replaces an older probe of the backend.
 static void add(struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id,
 	uint64_t now_ns) {
 	uint64_t word = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
@@ -139,7 +139,8 @@ static void add(struct weir_policy_worker *worker, struct weir_policy_client *cl
 	if (!weir_signal_is_probe(word) || age_of(probe.stamp, now_ns) > AGE_MAX) {
 		return;
 	}
-	probe.active = probe.active > own ? probe.active : own; // the worker's own count is newer
+	// The worker's own count may be newer.
+	probe.active = probe.active > own ? probe.active : own;
 	learn_hot(client, probe.active);
 	while (at < client->probe_count && client->probe[at].id != id) {
 		at++;
@@ -168,8 +169,8 @@ static void remove_some(
 	}
 }
 
-// Returns the best probe whose backend takes the flow, or WEIR_POLICY_NONE. A backend in slow start
-// may skip the flow; its probe is then removed.
+// Returns the best probe whose backend accepts the flow, or WEIR_POLICY_NONE. If a backend in slow
+// start skips the flow, its probe is removed.
 static uint32_t pick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table) {
 	while (client->probe_count > 0) {

@@ -12,10 +12,10 @@
 
 // The hot-cold lexicographic rule: a probe is hot if it has more active requests than `hot`. The
 // chosen probe is the cold probe with the lowest latency or, if all are hot, the probe with the
-// fewest active requests; among equal probes, the first. count > 0.
+// fewest active requests; the first of several equal probes is chosen. count > 0.
 uint32_t weir_prequal_pick(const struct weir_probe *probes, uint32_t count, uint32_t hot);
 
-// Returns how often a probe may be used before it is removed, so that additions and removals
-// balance. n: number of backends; m: number of probes in the pool. Infinity if no number of uses
-// gives a balance.
+// Returns how often a probe may be used before it is removed, so that as many probes are removed as
+// are added. n: number of backends; m: number of probes in the pool. Returns infinity if there is
+// no such number of uses.
 double weir_prequal_reuse(uint32_t n, uint32_t m, double draws, double remove, double delta);

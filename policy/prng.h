@@ -3,8 +3,8 @@
 // Portable random numbers: identical on every machine and in every language, so that all clients
 // compute the same shuffle without communication. Used by subsetting; never on the packet path.
 //
-// Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014); bounds by multiply-high, without
-// rejection: the bias of a number below n is less than n / 2^64.
+// Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014); a number below n is computed by
+// multiply-high, without rejection, so that its bias is less than n / 2^64.
 //
 // Threads: pure functions; the state is the caller's.
 #pragma once
@@ -23,7 +23,7 @@ static inline uint64_t weir_prng_next(struct weir_prng *prng) {
 	return x ^ x >> 31;
 }
 
-// 0 .. n - 1. n > 0.
+// Returns a number from 0 to n - 1. n > 0.
 static inline uint32_t weir_prng_below(struct weir_prng *prng, uint32_t n) {
 	return (uint32_t)((unsigned __int128)weir_prng_next(prng) * n >> 64);
 }

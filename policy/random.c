@@ -3,7 +3,7 @@
 // Random: chooses a uniformly random candidate. For comparison with other policies.
 #include "policy_private.h"
 
-#define DRAWS 16u // tries before searching for the least loaded candidate
+#define DRAWS 16u // maximum number of tries before flow control searches for a candidate
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Recent errors of backends, which count as active flows. Errors that the worker detects are
-// counted in WEIR_POLICY_ERROR_SLOTS time slots: each counts for at least seven eighths of the
-// error window, and at most the whole window. Errors that backends report come from weir-control
-// (reported_errors.h), and are read several times a second. Called by policy.c and by the
-// policies that use loads.
+// counted in WEIR_POLICY_ERROR_SLOTS time slots. Each error counts for at least seven eighths of
+// the error window, and at most for the whole window. Errors that backends report come from
+// weir-control (reported_errors.h), and are read several times a second. Called by policy.c and by
+// the policies that use loads.
 //
 // weir-control also writes a worker's share of the requests in progress that a backend reports
 // (reported_share.h). The report includes the flows of all workers, all instances and other
 // clients. If the worker has fewer flows at the backend than its share, the difference is added to
-// its load until the next report. Flows that the worker starts or ends later change the load at
-// once. If the worker has more flows than its share, nothing is added.
+// the load of the backend until the next report. Flows that start or end on this worker later
+// change the load at once. If the worker has more flows than its share, nothing is added.
 //
 // Threads: as policy.h. Ticks advance by comparison, after a pause of any length.
 #pragma once
@@ -49,8 +49,8 @@ static inline bool weir_errors_look(struct weir_policy_worker *worker, uint32_t 
 	return backend->reported != before;
 }
 
-// Returns the load: active flows, recent errors, and the reported addition, in units of 1 /
-// WEIR_SIGNAL_FLOW flow.
+// Returns the load: active flows, recent errors and `reported`, in units of 1 / WEIR_SIGNAL_FLOW
+// flow.
 static inline uint64_t weir_policy_load(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	if (backend->errors != 0) {
@@ -60,8 +60,8 @@ static inline uint64_t weir_policy_load(
 }
 
 // Returns the load, divided by the backend's `part` in slow start, and rounded down to whole flows.
-// Without rounding, a backend whose load is higher by a fraction of a flow would not be chosen
-// while backends have few flows. Among equal loads, `turns` limits the flows of the backend.
+// Without rounding, while backends have few flows, a backend would not be chosen if its load is
+// higher by a fraction of a flow. If loads are equal, `turns` limits the flows of the backend.
 static inline uint64_t weir_policy_load_over_part(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	uint64_t load = weir_policy_load(client, backend);

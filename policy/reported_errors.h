@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reported errors of one backend: errors inside established connections, which a balancer cannot
-// detect. Without reported errors, a backend that fails fast would seem fast and idle. A reported
-// error counts like an error detected by a worker (recent_errors.h): as an active flow for the
-// length of a window.
+// detect. If reported errors were ignored, a backend that fails fast would seem fast and idle. A
+// reported error counts like an error detected by a worker (recent_errors.h): as an active flow for
+// the length of a window.
 //
-// The errors of a report have full weight until the next report is due. Then their weight fades,
-// with a time constant of window_ns.
+// The errors of a report have full weight until the next report is due. After that, their weight
+// decreases with a time constant of window_ns.
 //
 // Called by weir-control and by the simulator.
 //
@@ -22,13 +22,13 @@ struct weir_reported_errors { // zeroed at first
 	uint64_t hold_ns; // how long that report has full weight
 };
 
-// Add a report: rates since the previous report. The rate of requests includes failed requests; 0
-// if unknown. Both rates are finite and not negative. window_ns > 0.
+// Add a report. The rates are averages since the previous report. requests_per_second includes
+// failed requests; 0 = unknown. Both rates are finite and not negative. window_ns > 0.
 void weir_reported_errors_add(struct weir_reported_errors *reported, double requests_per_second,
 	double errors_per_second, uint64_t window_ns, uint64_t now_ns);
 
 // The errors as a number of active flows, for each of `sharers` (> 0) workers that share the
-// backend. At least 1 while an error counts.
+// backend. At least 1 as long as an error counts.
 uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported, uint32_t sharers,
 	uint64_t window_ns, uint64_t now_ns);
 

@@ -5,11 +5,14 @@
 #include <stddef.h>
 
 #define MEAN_ROUNDS 8u // number of reports of each backend that the averages cover
-// Number of reports of each backend that the sums cover; sums of changes need more.
+// Number of reports of each backend that the sums cover. Sums of changes need more reports than
+// averages.
 #define FOLLOWS_ROUNDS 64.0
-// Initial value of the sums, as if reports had followed this many changes of one flow.
+// Initial value of the sums, as if the reported requests had changed together with the flows this
+// many times, by one flow each time.
 #define TRUST 8.0
-// `spread` is this many times the flows that a worker begins at a backend between two reports
+// `spread` is this many times the number of flows that a worker begins at a backend between two
+// reports
 #define SPREADS 2.0
 #define NEARLY_ALL 0.875
 #define HOLD_INTERVALS 3u
@@ -64,15 +67,14 @@ void weir_reported_share_add(struct weir_reported_share *share, struct weir_repo
 		.last_ns = now_ns,
 		.until_ns = now_ns + hold_ns(count, now_ns)};
 
-	// Without flows of this instance, a report of 0 may be right or wrong: keep the last
-	// result.
+	// If this instance has no flows, a report of 0 cannot be checked: keep the last result.
 	next.too_few =
 		next.own > 0 ? next.all < WEIR_REPORTED_SHARE_FOLLOWS * next.own : count->too_few;
 	if (share->square <= 0) { // the first report
 		share->product = share->square = TRUST;
 	}
-	// Skip the change if the previous report has expired, or if the dataplane was restarted and
-	// its counts began again at 0.
+	// Skip the change if the previous report has expired, or if the dataplane was restarted, so
+	// that its counts began again at 0.
 	if (now_ns < count->until_ns && next.begun >= count->begun) {
 		add_change(share, count, &next, own->outside, backends);
 	}
@@ -87,7 +89,7 @@ static double gain(const struct weir_reported_share *share) {
 	return r > 1e-3 ? (1 - exp(-r)) / r : 1;
 }
 
-// Returns the part of one worker in the requests in progress at a backend, 0..1.
+// Returns one worker's share of the requests in progress at a backend, 0..1.
 static double part(const struct weir_reported_share *share, uint32_t workers) {
 	return (share->own < share->all ? share->own / share->all : 1) / workers;
 }
@@ -146,7 +148,7 @@ uint64_t weir_reported_share_refresh(const struct weir_reported_share *share,
 		return weir_signal_of_errors(errors);
 	}
 	if (now_ns < count->until_ns && weir_signal_serial(before) != 0) {
-		return before; // unchanged, with the errors of the backend's last report
+		return before; // unchanged, including the errors from the backend's last report
 	}
 	return signal_of(share, share->all, workers, errors, before);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ringsteady: places items on a circle, at the van der Corput positions of base 2: the position of
-// item i is the fraction whose bits are the bits of i in reverse. For any number of items,
-// neighbours are about equally far apart. An additional item splits one of the largest gaps and
-// moves no other item.
+// Ringsteady: places items on a circle, at the positions of the van der Corput sequence in base 2:
+// the position of item i is the binary fraction with the bits of i in reverse order. For any number
+// of items, neighbours are about equally far apart. An additional item splits one of the largest
+// gaps and moves no other item.
 //
 // Threads: pure functions.
 #pragma once
@@ -18,8 +18,8 @@ static inline uint32_t weir_ringsteady_position(uint32_t i) {
 	return __builtin_bswap32(i);
 }
 
-// Writes the items 0 .. count - 1 in the order of their positions. The first is the first item at
-// or after the position of item `start`, which may be count or more. Cost: O(count).
+// Writes the items 0 .. count - 1 in the order of their positions, beginning with the first item at
+// or after the position of item `start`. `start` may be count or more. Cost: O(count).
 static inline void weir_ringsteady_order(uint32_t start, uint32_t count, uint32_t *ret_order) {
 	uint32_t bits = count > 1 ? 32 - (uint32_t)__builtin_clz(count - 1) : 0;
 	// The circle is divided into this many equal cells, each with at most one item.

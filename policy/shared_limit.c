@@ -4,7 +4,7 @@
 #include "window.h"
 
 #define NONE UINT16_MAX // end of the queue; backend ids are below NONE
-#define QUARTER_SHIFT 2 // a worker takes a quarter of its share of the free slots at once
+#define QUARTER_SHIFT 2 // a worker takes a quarter of its share of the free slots at a time
 #define LOOKS 63 // checks of full backends are numbered 1 to LOOKS
 
 void weir_shared_limit_init(struct weir_policy_worker *worker, struct weir_limit_word *words,
@@ -47,7 +47,7 @@ static uint32_t limit_of(
 	return backend->share.part != 0 ? weir_policy_part_of_limit(backend, limit) : limit;
 }
 
-// Returns the number of slots that the worker needs: in use or reserved.
+// Returns the number of slots of the worker that are in use or reserved.
 static uint32_t needed(const struct weir_policy_worker *worker, uint16_t id) {
 	const struct weir_policy_backend *backend = &worker->backends[id];
 	uint32_t established =
@@ -170,7 +170,8 @@ bool weir_shared_limit_take(
 	if (spare > 0 && taken <= limit) {
 		return true;
 	}
-	// More slots are held than the limit allows: it was lowered, or flows were spilled.
+	// If there are idle slots, more slots are held than the limit allows: the limit was
+	// lowered, or flows were spilled.
 	give_back(worker, id, spare);
 	taken -= spare;
 	for (uint32_t i = 0; i < WEIR_LIMIT_TRIES && taken < limit; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shared limit: the limit of a backend's active flows, counted over all workers of an instance
-// (SRE book, chapter 20: the limit of a client task). Each flow that counts takes a slot of the
+// (SRE book, chapter 20: the limit of a client task). Each flow that counts uses a slot of the
 // limit. Each backend has one shared word: the number of slots that all workers hold. Called by
 // policy.c, flow_control.c and the functions of policy.h.
 //
@@ -10,21 +10,23 @@
 // or at once when it has too many idle slots or the limit was lowered. Therefore most flows begin
 // and end without a write to the shared word, and one worker alone can use the whole limit.
 //
-// A flow that no choice has admitted takes a slot even above the limit: a flow that was spilled,
-// that moved from another worker, that began before the limit was set, or whose handshake lost its
-// reservation. While the word is above the limit, workers take no other slots.
+// Some flows take a slot even above the limit, because they were not checked against the limit when
+// their backend was chosen: flows that were spilled, that moved from another worker, that began
+// before the limit was set, or whose reservation has ended. While the word is above the limit,
+// workers take no other slots.
 //
 // A TCP flow reserves a slot with its SYN. Forged SYNs reserve slots, too. Therefore a reservation
 // lasts only for one to two WEIR_LIMIT_HANDSHAKE_TICKS. A rejected client sends its SYN again after
-// a second (RFC 6298), when these reservations have ended: forged SYNs delay clients, but do not
-// exclude them. If more reservations end in that time without a handshake than with one, and they
-// are more than a quarter of the worker's share of the limit, the worker reserves no slots at this
-// backend for WEIR_LIMIT_MISTRUST_TICKS. It then waits until the backend has fewer half-open flows
-// than that quarter. Datagrams reserve no slots, because a flow may consist of one request and its
-// response.
+// a second (RFC 6298), when these reservations have ended. Therefore forged SYNs delay clients, but
+// do not exclude them. The worker stops reserving slots of a backend if, in that time, more
+// reservations end without a handshake than with one, and their number is more than a quarter of
+// the worker's share of the limit. It reserves slots again after WEIR_LIMIT_MISTRUST_TICKS, as soon
+// as the backend has fewer half-open flows than that quarter. Datagrams reserve no slots, because a
+// flow may consist of one request and its response.
 //
 // Guarantees:
-//   L1 A choice admits a flow only while the word, including the flow, is at most the limit.
+//   L1 A choice admits a flow only if the word, including the slot of this flow, is at most the
+//      limit.
 //   L2 The word is the sum of the slots that workers hold; each worker holds at least its slots in
 //      use.
 //   L3 A worker gives an idle slot back after one tick and one iteration. Until then, the other
@@ -44,14 +46,14 @@
 #define WEIR_LIMIT_HANDSHAKE_TICKS 256u
 #define WEIR_LIMIT_MISTRUST_TICKS 10240u
 #define WEIR_LIMIT_TRIES 8u
-#define WEIR_LIMIT_STEP 32u // backends per call of weir_shared_limit_turn
+#define WEIR_LIMIT_STEP 32u // maximum number of backends per call to weir_shared_limit_turn
 
-// Slots of one backend that one worker holds.
+// The slots of one backend that one worker holds.
 struct weir_limit_part { // 28 bytes
 	uint32_t held; // number of slots: in use, reserved and idle
 	uint32_t reserved; // slots reserved for handshakes
 	uint32_t before; // number of reservations that may be older than `since`
-	uint32_t kept; // number of handshakes with a reservation that were completed since then
+	uint32_t kept; // number of handshakes with a reservation that were completed since `since`
 	uint32_t since; // tick at the start of the current interval
 	uint32_t mistrust; // no slots are reserved until this tick; 0 = slots are reserved
 	uint16_t next; // next backend in the queue
@@ -61,7 +63,7 @@ struct weir_limit_part { // 28 bytes
 _Static_assert(sizeof(struct weir_limit_part) == 28, "private memory per backend and worker");
 
 // Share limits between `workers` workers. words, parts: [worker->backend_count], zeroed, owned by
-// the caller; words: one array for all workers. Call once, before any other function.
+// the caller; words: the same array for all workers. Call once, before any other function.
 void weir_shared_limit_init(struct weir_policy_worker *worker, struct weir_limit_word *words,
 	struct weir_limit_part *parts, uint32_t workers);
 
@@ -69,8 +71,8 @@ void weir_shared_limit_init(struct weir_policy_worker *worker, struct weir_limit
 void weir_shared_limit_mark_full(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
-// Makes backends that were full candidates again, if the time for a check has come. Returns true
-// then; the caller must recompute the keys of its windows.
+// If a check is due, lets the policy choose backends again that were full. Returns true in this
+// case; the caller must then recompute the keys of its windows.
 bool weir_shared_limit_look(
 	const struct weir_policy_worker *worker, struct weir_policy_client *client);
 

@@ -15,18 +15,18 @@
 
 struct weir_slow_start_settings {
 	uint64_t window_ms; // 0 = no slow start
-	double aggression; // > 0; 1 = linear, higher: faster at first
+	double aggression; // > 0; 1 = linear, a higher value gives more flows at first
 	double least; // minimum fraction of its share, which the backend gets at the start: 0..1
 };
 
-// A shorter time since the start of a backend counts as this time.
+// Minimum of t_ms: a shorter time since the backend became healthy counts as this time.
 #define WEIR_SLOW_START_LEAST_MS 1000u
 
 // The fraction of its share that a backend gets t_ms after it became healthy: above 0, at most 1.
 double weir_slow_start_factor(const struct weir_slow_start_settings *settings, uint64_t t_ms);
 
-// Scales the factors of a service's candidates: the largest becomes 1. Without this, a service
-// whose backends are all new would be slowed down. Returns the sum of the scaled factors.
+// Scales the factors of a service's candidates so that the largest is 1. Otherwise a service whose
+// backends are all new would be slowed down. Returns the sum of the scaled factors.
 double weir_slow_start_level(double *factors, uint32_t n);
 
 // Converts a scaled factor to the values for workers. n: number of candidates; sum: the sum of

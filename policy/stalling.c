@@ -9,7 +9,7 @@
 
 struct passed { // since the last evaluation
 	uint64_t ms;
-	double recent; // weight of earlier new flows in the recent sum (memory_ms)
+	double recent; // weight of earlier new flows in the sum of recent new flows (memory_ms)
 	double late; // weight of the earlier rate in the short average (half of after_ms)
 };
 
@@ -48,8 +48,8 @@ static int compare(const void *a, const void *b) {
 				    : (x->backend > y->backend) - (x->backend < y->backend);
 }
 
-// Sorts the backends by half-open flows per new flow. moved: count flows moved from other backends,
-// too. Returns the sum of new flows of all backends.
+// Sorts the backends by half-open flows per new flow. moved: also count flows moved from other
+// backends. Returns the sum of new flows of all backends.
 static double put_in_order(struct weir_stalling_backend *backends, uint32_t count, bool moved,
 	struct weir_stalling_place *order) {
 	double sum = 0;
@@ -72,8 +72,8 @@ static double put_in_order(struct weir_stalling_backend *backends, uint32_t coun
 	return sum;
 }
 
-// Returns the first index in [first, end) up to which the backends have at least `flows` new flows
-// together; end if there is none.
+// Returns the first index in [first, end) for which the backends up to this index have at least
+// `flows` new flows in total, or end if there is none.
 static uint32_t search(
 	const struct weir_stalling_place *order, uint32_t first, uint32_t end, double flows) {
 	while (first < end) {
@@ -88,8 +88,8 @@ static uint32_t search(
 	return first;
 }
 
-// Returns how many half-open flows a backend should have, judged by the other backends; below 0 =
-// unknown.
+// Returns the expected number of half-open flows of a backend, computed from the other backends;
+// below 0 = unknown.
 static double expected(const struct weir_stalling_backend *backend,
 	const struct weir_stalling_place *order, uint32_t count, double sum) {
 	double others = sum - backend->recent, flows = others * WEIR_STALLING_MEASURE;
@@ -110,8 +110,8 @@ static double expected(const struct weir_stalling_backend *backend,
 
 // --- judging --------------------------------------------------------------------------------
 
-// Returns whether too many flows are half-open, and have waited too long on average. part: fraction
-// of the number that is too many.
+// Returns whether too many flows are half-open, and they have waited too long on average. part:
+// fraction of the normal limit above which their number is too high.
 static bool too_many(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected, double part) {
 	double half_open = (double)backend->own;
@@ -120,15 +120,15 @@ static bool too_many(const struct weir_stalling_settings *settings,
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
 }
 
-// Returns whether the half-open flows are no more than the flows that arrive within half of
-// after_ms. If they are more, some have waited longer.
+// Returns whether there are at most as many half-open flows as new flows that arrive within half of
+// after_ms. If there are more, some have waited longer.
 static bool may_all_be_new(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend) {
 	return (double)backend->own <= backend->rate * settings->after_ms / 2;
 }
 
-// Returns whether a stalling backend still stalls. With few half-open flows left, it stalls longer,
-// because the last flows must also be moved.
+// Returns whether a stalling backend still stalls. The limit is lower if few half-open flows are
+// left, because the last flows must also be moved.
 static bool too_many_still(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected) {
 	double half_open = (double)backend->own;
@@ -164,8 +164,8 @@ static void judge_other(const struct weir_stalling_settings *settings,
 	}
 }
 
-// Evaluates the backends that stall, or (stalling false) those that do not. Returns the number of
-// backends that stall afterwards.
+// Evaluates the backends that stall or, if stalling is false, the other backends. Returns how many
+// of them stall after the evaluation.
 static uint32_t judge(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, bool stalling,
 	struct weir_stalling_place *order) {

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalling: detects the backends of a service that accept no connections. The sign is many
-// half-open flows: flows with a SYN and no other packet. They accumulate on a server that hangs or
-// whose host drops SYNs. This needs no report of the backend about its accept queue.
+// Stalling: detects the backends of a service that accept no connections. Such a backend has many
+// half-open flows, that is, flows with a SYN and no other packet. They accumulate if a server hangs
+// or its host drops SYNs. The backend need not report the length of its accept queue.
 //
 // A backend starts to stall when WEIR_STALLING_LOOKS evaluations in a row find all of these:
 //
 //   - The backend has at least WEIR_STALLING_TIMES * e + WEIR_STALLING_LEAST half-open flows, where
-//     e is the number that is expected for its new flows. Therefore an idle backend does not stall.
+//     e is the number expected from its number of new flows. Therefore an idle backend does not
+//     stall.
 //   - On average, flows have been half-open for at least half of after_ms, which is longer than a
 //     round trip.
 //   - There are more half-open flows than new flows that arrive within half of after_ms.
-//   - The number of half-open flows is not below the number in the first of these evaluations.
+//   - The number of half-open flows has not decreased since the first of these evaluations.
 //
 // The backend stalls until one of these happens:
 //
-//   - An evaluation finds less than half of the half-open flows above, or a shorter wait. If fewer
-//     than WEIR_STALLING_LEAST flows are half-open, the backend stalls until their number is at
-//     most half of WEIR_STALLING_TIMES * e.
+//   - An evaluation finds less than half of the number in the first condition above, or a shorter
+//     average wait than in the second. If fewer than WEIR_STALLING_LEAST flows are half-open, the
+//     backend stalls until their number is at most half of WEIR_STALLING_TIMES * e.
 //   - WEIR_STALLING_LOOKS evaluations in a row find no more half-open flows than arrive within half
-//     of after_ms. The backend then accepts its clients, even if the clients are few.
+//     of after_ms. Then the backend accepts connections again, even if it has few clients.
 //
-// The expected number is measured on the other backends. The reference is the group of backends
-// with the fewest half-open flows per new flow that together have a quarter of the new flows. In
-// a flood of forged SYNs all backends have many half-open flows; the expected number is then
-// high, and no backend stalls. If most backends stall, the few remaining backends are the
-// reference. Without new flows on other backends there is no reference, and no backend starts to
-// stall. Older new flows count less; the time constant is memory_ms, the timeout of half-open
-// flows.
+// The expected number is computed from the other backends. The reference is the group of backends
+// with the fewest half-open flows per new flow; together they have a quarter of the new flows. In a
+// flood of forged SYNs all backends have many half-open flows; the expected number is then high,
+// and no backend stalls. If most backends stall, the few remaining backends are the reference. If
+// other backends have no new flows, there is no reference, and no backend starts to stall. Older
+// new flows count less; the time constant is memory_ms, the timeout of half-open flows.
 //
-// Flows that move to a backend are half-open until their clients retransmit; how many of them still
-// wait is unknown. Moved flows do not count against the backend that took them. They also do not
-// count in the number expected of a backend that already stalls, because its own flows would raise
-// that number. They count in the number expected of the other backends; otherwise these could
-// seem worse than backends that took flows.
+// Flows that are moved to a backend stay half-open until their clients retransmit, and it is not
+// known how many of them still wait. Therefore a backend does not stall because of flows that were
+// moved to it. For a backend that already stalls, moved flows are also not included in the expected
+// number e, because its own flows, moved to other backends, would raise e. For other backends,
+// moved flows are included in e; otherwise these backends could seem worse than backends to which
+// flows were moved.
 //
 // Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once
@@ -42,14 +43,14 @@
 #include <stdint.h>
 
 #define WEIR_STALLING_LOOKS 3u
-// Minimum number of half-open flows; a reference needs this many new flows.
+// Minimum number of half-open flows, and minimum number of new flows on the other backends.
 #define WEIR_STALLING_LEAST 8.0
 #define WEIR_STALLING_TIMES 4.0
 #define WEIR_STALLING_MEASURE 0.25 // the backends of the reference have this share of the new flows
 
 struct weir_stalling_settings {
-	uint32_t memory_ms; // time constant by which older new flows count less, above 0
-	uint32_t after_ms; // a flow that has waited this long may be moved
+	uint32_t memory_ms; // time constant with which new flows lose their weight, above 0
+	uint32_t after_ms; // a flow that has waited for this time may be moved
 };
 
 struct weir_stalling_backend { // zeroed at first
@@ -63,17 +64,17 @@ struct weir_stalling_backend { // zeroed at first
 	// Private to this module.
 	bool known;
 	uint32_t looks; // consecutive evaluations that contradict `stalls`
-	uint64_t own; // half-open flows, without flows moved from other backends
+	uint64_t own; // number of half-open flows, without flows moved from other backends
 	uint64_t first; // `own` at the first evaluation that contradicts `stalls`
 	uint64_t last; // new_flows at the last evaluation
 	double recent; // new flows
-	// Time in which the recent new flows arrived; older time counts less, like the flows.
+	// Time in which the recent new flows arrived; older time has less weight, like the flows.
 	double recent_ms;
 	double rate; // new flows per ms, averaged over about half of after_ms
-	uint32_t place; // index of the backend in the order
+	uint32_t place; // index of the backend in `order`
 };
 
-struct weir_stalling_place { // a backend in the order by half-open flows per new flow
+struct weir_stalling_place { // a backend, in an array sorted by half-open flows per new flow
 	double share; // half-open flows per new flow
 	double recent; // new flows
 	double before; // new flows of this and all earlier entries

@@ -6,7 +6,8 @@
 
 // If no worker is saturated, this many of the most loaded workers are victims.
 #define FALLBACK_VICTIMS 10u
-// Up to this number, all victims are sorted by load, and tried from the most loaded on.
+// Up to this number of victims, all victims are sorted by load and tried from the highest load to
+// the lowest.
 #define SORTED_VICTIMS 20u
 
 // --- idle and saturated workers -----------------------------------------------------------
@@ -59,7 +60,8 @@ static void classify_all(struct weir_steal_plan *plan) {
 
 // --- thieves ------------------------------------------------------------------------------
 
-// Whether thief a would begin sooner than b, not counting the transfer of data.
+// Whether thief a would begin a task sooner than thief b. cost_a, cost_b: cost of the transfer to
+// each thief.
 static bool sooner(
 	const struct weir_steal_plan *plan, uint32_t a, uint32_t b, double cost_a, double cost_b) {
 	const struct weir_steal_worker *wa = &plan->workers[a], *wb = &plan->workers[b];
@@ -119,7 +121,8 @@ static void drop_thief(struct weir_steal_plan *plan, uint32_t worker) {
 	}
 }
 
-// Returns whether the maximum number of workers steal already; no other worker may begin then.
+// Returns whether the maximum number of workers are already stealing. If so, no other worker may
+// begin to steal.
 static bool enough_steal(const struct weir_steal_plan *plan) {
 	return plan->stealing >= (uint32_t)ceil(plan->params.steal_share * plan->worker_count);
 }
@@ -145,7 +148,7 @@ static void keep_those_who_may(struct weir_steal_plan *plan) {
 	}
 }
 
-// Lists the idle workers that may steal now in plan->thieves. Returns the number of all idle
+// Writes the idle workers that may steal now to plan->thieves. Returns the number of all idle
 // workers.
 static uint32_t gather_thieves(struct weir_steal_plan *plan, double now) {
 	uint32_t idle = 0;
@@ -168,7 +171,7 @@ static bool is_allowed(const struct weir_steal_slot *t, uint32_t worker) {
 	return (t->allowed[worker / 64] >> (worker % 64) & 1) != 0;
 }
 
-// The best thief for a task, by a scan of all thieves.
+// Finds the best thief for a task by a scan of all thieves.
 static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 	const struct weir_steal_slot *restricted) {
 	uint32_t best = WEIR_STEAL_NONE;
@@ -188,8 +191,8 @@ static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 }
 
 // Returns the best thief for a restricted task, if moving the task costs the same for all thieves.
-// This is the allowed thief that would begin first. In the heap, no thief below an allowed thief
-// begins sooner; therefore only disallowed thieves and their children are visited.
+// This is the allowed thief that would begin first. No thief below another thief in the heap begins
+// sooner. Therefore the children of an allowed thief need not be visited.
 static uint32_t first_allowed(
 	const struct weir_steal_plan *plan, const struct weir_steal_slot *restricted) {
 	uint32_t best = WEIR_STEAL_NONE, left[64] = {0}, count = 1; // the heap is less than 32 deep
@@ -222,15 +225,15 @@ static uint32_t find_thief(const struct weir_steal_plan *plan, uint32_t task) {
 			return found;
 		}
 	}
-	// Without a transfer function, the cost is equal for all thieves, and the top of the heap
-	// begins first.
+	// Without a transfer function, the cost is the same for all thieves, so the thief at the
+	// top of the heap begins first.
 	return plan->transfer == NULL ? plan->thieves[0] : search_thief(plan, task, NULL);
 }
 
 // --- victims ------------------------------------------------------------------------------
 
-// Inserts a worker into the list of victims, which has the highest load first. Keeps only the first
-// `most` victims.
+// Inserts a worker into the list of victims, which is sorted from the highest load to the lowest.
+// Keeps only the first `most` victims.
 static void insert_victim(struct weir_steal_plan *plan, uint32_t worker, uint32_t most) {
 	uint32_t i = plan->victim_count;
 	double occupancy = combined(&plan->workers[worker]);
@@ -287,7 +290,8 @@ static void gather_victims(struct weir_steal_plan *plan) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// Requests a task if a thief would gain from the move. Returns whether the task was requested.
+// Requests a task if a thief would finish it before the victim would begin it. Returns whether the
+// task was requested.
 static bool try_task(struct weir_steal_plan *plan, uint32_t task, uint8_t level, double now,
 	struct weir_steal_request *request) {
 	const struct weir_steal_slot *t = &plan->tasks[task];

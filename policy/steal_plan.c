@@ -136,7 +136,7 @@ static void leave_bin(struct weir_steal_plan *plan, uint32_t task) {
 	}
 }
 
-// Put the task into its bin, if the task has a bin.
+// Put the task into the bin for its level, if there is one.
 static void sort_in(struct weir_steal_plan *plan, uint32_t task) {
 	struct weir_steal_slot *t = &plan->tasks[task];
 	uint8_t level = WEIR_STEAL_NO_LEVEL;
@@ -169,7 +169,7 @@ static double burden_at(const struct weir_steal_plan *plan, uint32_t task, uint3
 	       (plan->params.parallel ? 0 : weir_steal_cost_at(plan, task, worker));
 }
 
-// When the worker has no tasks left, sets the sum to 0, which drops rounding errors.
+// If the worker has no tasks left, sets the sum to 0, to remove rounding errors.
 static void burden(struct weir_steal_worker *worker, double change, int32_t tasks) {
 	worker->tasks += (uint32_t)tasks;
 	worker->occupancy = worker->tasks == 0 ? 0 : worker->occupancy + change;

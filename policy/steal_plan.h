@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stealing: which tasks of busy workers should move to idle workers. A task is work that can move
-// between workers: a bucket of flows of a worker thread, or a connection that waits on a backend.
+// Stealing: plans which tasks of busy workers should move to idle workers. A task is work that can
+// move between workers: a bucket of flows of a worker thread, or a connection that waits on a
+// backend.
 //
 // Source: work stealing of dask.distributed. Tasks are sorted into bins by the ratio of their
 // compute time to the cost of moving them. Tasks in bin 0 move at no cost, bins 1 to 14 have ratios
 // from 32 down to 1/256, and tasks with lower ratios are not moved. The bins with the cheapest
-// moves are tried first, and in each bin the most loaded victims. A task is requested if the thief
-// is expected to finish it before the victim would begin it. Until the victim answers, the task
-// counts as moved, and is not requested again.
+// moves are tried first and, within a bin, the victims with the highest load. A task is requested
+// if the thief is expected to finish it before the victim would begin it. Until the victim answers,
+// the task counts as moved, and is not requested again.
 //
-// Two limits come from poolifier: at most a share of the workers steal at once, and a worker whose
-// request is refused waits before it becomes a thief again, twice as long each time.
+// Two limits come from poolifier. Only a share of the workers may steal at the same time. A worker
+// whose request is refused waits before it becomes a thief again; the time doubles with each
+// further refusal.
 //
-// The plan itself moves nothing: weir_steal_plan_balance() returns the requests, the caller sends
-// them to the victims, and weir_steal_plan_answer() returns the consequence of an answer. Only
-// tasks released by their victim move.
+// The plan itself does not move tasks. weir_steal_plan_balance() returns requests, which the caller
+// sends to the victims. weir_steal_plan_answer() returns what the answer of a victim means for the
+// task. A task is moved only after its victim has released it.
 //
 // Units: durations in seconds, or in another unit if params uses it everywhere. Threads: one; no
 // clock (time is an argument). All memory is allocated at the start.
@@ -37,13 +39,15 @@ struct weir_steal_params {
 	double pending_ratio; // see pending_floor
 	double idle_ratio; // a worker with less work per thread than this times the mean is idle
 	bool all_in_mean; // the mean includes workers that do not run
-	bool parallel; // moves take time, but no work of the thief: their costs do not add up
-	double steal_share; // share of the workers that may steal at once (rounded up), 0 to 1
-	// Time that a thief waits after a first refusal; doubles with each further refusal; 0 =
-	// none.
+	// Moves take time, but the thief does no work for them, so their costs do not add up
+	bool parallel;
+	// Share of the workers that may steal at the same time (rounded up), 0 to 1
+	double steal_share;
+	// Time for which a thief waits after a refusal. It doubles with each further refusal. 0 =
+	// no wait.
 	double backoff;
 	double backoff_max;
-	double rest; // minimum time that a moved task stays; 0 = none
+	double rest; // minimum time before a moved task may be moved again; 0 = none
 	double answer_limit; // timeout of a request
 };
 
@@ -55,19 +59,20 @@ struct weir_steal_plan;
 // Properties of a task that waits on a worker.
 struct weir_steal_task {
 	double duration; // compute time, above 0
-	double transfer; // cost of moving the task, without latency; below 0: no cost
-	// One bit for each worker, set if it may have the task; NULL = all. Borrowed until the task
-	// is removed.
+	double transfer; // cost of moving the task, without latency; below 0 = no cost at all
+	// One bit for each worker, which is set if the worker may get the task; NULL = all workers
+	// may. Borrowed until the task is removed.
 	const uint64_t *allowed;
-	bool loose; // if no allowed worker is idle, any idle worker may have the task
-	bool fixed; // never moves
+	bool loose; // if no allowed worker is idle, any idle worker may get the task
+	bool fixed; // the task is never moved
 };
 
 struct weir_steal_request {
 	uint32_t task, victim, thief;
 	uint32_t id; // returned in the answer; not 0
 	uint8_t level;
-	// Work of both before this request; tasks requested earlier count as moved.
+	// Work of victim and thief before this request. Tasks that were requested earlier count as
+	// moved.
 	double victim_occupancy, thief_occupancy;
 };
 
@@ -106,8 +111,8 @@ int weir_steal_plan_create(const struct weir_steal_params *params, uint32_t work
 void weir_steal_plan_free(struct weir_steal_plan *plan); // NULL is allowed
 
 // Sets the properties of a worker. threads: 1 or more. A worker that does not run is neither thief
-// nor victim, and keeps its tasks. stored: amount of data that the worker holds; of two equal
-// thieves, the thief with less data is chosen.
+// nor victim, and keeps its tasks. stored: amount of data that the worker holds; if two thieves
+// would begin at the same time, the thief with less data is chosen.
 void weir_steal_plan_worker(struct weir_steal_plan *plan, uint32_t worker, uint32_t threads,
 	bool running, double stored);
 
@@ -115,42 +120,43 @@ void weir_steal_plan_worker(struct weir_steal_plan *plan, uint32_t worker, uint3
 void weir_steal_plan_put(struct weir_steal_plan *plan, uint32_t task, uint32_t worker,
 	const struct weir_steal_task *what);
 // Update the properties of a task. A refused task may then be requested again. A pending request
-// for the task is unaffected. O(1).
+// for the task is not affected. O(1).
 void weir_steal_plan_update(
 	struct weir_steal_plan *plan, uint32_t task, const struct weir_steal_task *what);
-// Records that a task has begun. The task cannot move any more, but counts as work until it is
+// Records that a task has begun. The task can no longer be moved, but counts as work until it is
 // removed. O(1).
 void weir_steal_plan_begin(struct weir_steal_plan *plan, uint32_t task);
 // Remove a task that has ended or whose worker has ended; a pending request for the task becomes
 // void. Does nothing if the task was not added. O(1).
 void weir_steal_plan_remove(struct weir_steal_plan *plan, uint32_t task);
 
-// A function that returns what it costs a worker to fetch a task's data, without latency; 0 if the
-// worker has the data. NULL: the cost is the task's `transfer` for every worker except its own.
+// A function that returns the cost for a worker to fetch the data of a task, without latency; 0 if
+// the worker already has the data. NULL: the cost is the task's `transfer` for every worker except
+// the worker on which the task waits.
 typedef double (*weir_steal_transfer)(void *context, uint32_t task, uint32_t worker);
 void weir_steal_plan_set_transfer(
 	struct weir_steal_plan *plan, weir_steal_transfer transfer, void *context);
 
 // Computes up to max requests. now: monotonic. Returns the number of requests. Cost for each task
-// that is tried: with a transfer function, O(thieves); without, O(log thieves), and for a
-// restricted task also O(log thieves) for each disallowed thief that would begin sooner than the
-// chosen thief.
+// that is tried: O(thieves) with a transfer function, otherwise O(log thieves). For a restricted
+// task without a transfer function, there is an additional cost of O(log thieves) for each
+// disallowed thief that would begin sooner than the chosen thief.
 uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
 	struct weir_steal_request *requests, uint32_t max);
 
-// Processes a victim's answer. thief_alive: whether the thief can take the task. Wrong values of
-// task and id are detected.
+// Processes a victim's answer. thief_alive: whether the thief can still accept the task. Invalid
+// values of task and id are detected.
 enum weir_steal_outcome weir_steal_plan_answer(struct weir_steal_plan *plan, uint32_t task,
 	uint32_t id, enum weir_steal_answer answer, bool thief_alive, double now);
 
-// Cancels the oldest request if it has timed out; its task stays with the victim. Returns the task,
-// or UINT32_MAX if no request has timed out. Call repeatedly until UINT32_MAX.
+// Cancels the oldest request if it has timed out. Its task stays with the victim. Returns the task,
+// or UINT32_MAX if no request has timed out. Call repeatedly until it returns UINT32_MAX.
 uint32_t weir_steal_plan_expire(struct weir_steal_plan *plan, double now);
 
 // --- introspection ---
 
-// The bin of a task, or WEIR_STEAL_NO_LEVEL if moving the task is never worthwhile. latency: as in
-// the params.
+// Returns the bin of a task, or WEIR_STEAL_NO_LEVEL if it is never worthwhile to move the task.
+// latency: as in the params.
 uint8_t weir_steal_level(double duration, double transfer, double latency);
 bool weir_steal_plan_is_idle(const struct weir_steal_plan *plan, uint32_t worker);
 bool weir_steal_plan_is_saturated(const struct weir_steal_plan *plan, uint32_t worker);

@@ -37,11 +37,11 @@ struct weir_steal_slot {
 	struct weir_steal_link flight; // valid while id is not 0
 	const uint64_t *allowed;
 	double duration, transfer;
-	double burden; // the task's part of its worker's load
+	double burden; // load that the task adds to its worker
 	double moved_at;
 	// Time of the request, and its effect on the work of victim and thief.
 	double requested_at, victim_burden, thief_burden;
-	uint32_t worker; // WEIR_STEAL_NONE = not put
+	uint32_t worker; // WEIR_STEAL_NONE = the task was not added
 	uint32_t thief;
 	uint32_t id; // id of the request, 0 = none
 	uint8_t level; // the task's bin, WEIR_STEAL_NO_LEVEL = none
@@ -60,12 +60,13 @@ struct weir_steal_plan {
 	uint32_t in_flight;
 	uint32_t stealing; // number of thieves with requests in flight
 	uint32_t next_id;
-	uint32_t *thieves, thief_count; // heap of workers; first: the worker that would begin first
+	// Heap of workers; the worker that would begin first is on top
+	uint32_t *thieves, thief_count;
 	uint32_t *victims, victim_count;
 	double total_occupancy, total_threads; // values at the last weir_steal_plan_balance
 };
 
-// The cost for a worker to fetch a task's data.
+// Returns the cost for a worker to fetch the data of a task.
 double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uint32_t worker);
 // Request a task. Returns the id of the request.
 uint32_t weir_steal_begin_request(

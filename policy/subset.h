@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsetting: which of a service's backends a client uses. Called by control when the backends,
-// their states or the configuration change, by weirctl's preview and by the simulator; never on the
-// packet path.
+// Subsetting: chooses which of a service's backends a client uses. Called by control when the
+// backends, their states or the configuration change, by weirctl's preview and by the simulator;
+// never on the packet path.
 //
 // Sources: "Site Reliability Engineering" (2016), chapter 20, for random and deterministic
 // subsetting; Ward and Wittig, "Deterministic subsetting" (ACM Queue 2022), for rocksteadier.
@@ -11,13 +11,14 @@
 // canonical order; weir_subset_compare_names). Clients are numbered 0, 1, 2 ... without gaps.
 //
 // Guarantees
-//   U1 Pure: equal lists, clients and parameters give equal subsets, on every machine, and
-//      independent of earlier calls and of the number of clients.
+//   U1 The same list, client and parameters give the same subset on every machine. The result does
+//      not depend on earlier calls or on the number of clients.
 //   U2 A subset has the requested number of usable backends, unless fewer backends are usable.
-//   U3 When a backend becomes unusable, only the subsets that contain it change, and each replaces
-//      only this member. When the backend is usable again, the old subsets are restored.
-//   U4 deterministic, spread: with clients 0 .. m - 1 and all backends usable, the numbers of
-//      clients of any two backends differ by one at most.
+//   U3 When a backend becomes unusable, only the subsets that contain it change, and in each of
+//      them only this backend is replaced. When the backend is usable again, the old subsets are
+//      restored.
+//   U4 deterministic, spread: with clients 0 .. m - 1, and if all backends are usable, the numbers
+//      of clients of any two backends differ by at most one.
 //
 // A backend that was removed permanently may stay in the list as unusable, so that the other
 // backends keep their indexes.
@@ -42,7 +43,7 @@ enum weir_subset_algorithm {
 		WEIR_SUBSET_ALGORITHM_COUNT,
 };
 
-// How the deterministic algorithm handles a number of backends that is no multiple of the size.
+// How the deterministic algorithm handles a number of backends that is not a multiple of the size.
 // X(NAME, "name")
 #define WEIR_SUBSET_MODES(X) \
 	X(SPREAD, "spread") /*some subsets are larger; no backend is left out*/ \
@@ -55,7 +56,7 @@ enum weir_subset_mode {
 		WEIR_SUBSET_MODE_COUNT,
 };
 
-// What counts as one client. All workers of a client share a subset. X(NAME, "name")
+// What counts as one client. All workers of a client use the same subset. X(NAME, "name")
 #define WEIR_SUBSET_CLIENTS(X) \
 	X(GROUP, "group") /*all instances that may receive each other's flows*/ \
 	X(INSTANCE, "instance") \
@@ -71,9 +72,10 @@ enum weir_subset_client {
 struct weir_subset_params {
 	enum weir_subset_algorithm algorithm;
 	enum weir_subset_mode mode;
-	uint32_t size; // requested number of backends; 0, or the number of backends or more = all
+	uint32_t size; // requested number of backends; 0, or at least the number of backends = all
 	uint32_t client; // index of the client
-	uint32_t salt; // equal for all clients; a different salt gives different shuffles
+	// Must be the same for all clients; a different salt gives different shuffles
+	uint32_t salt;
 };
 
 // Position of a client in its fleet. Every index is below its count.
@@ -105,12 +107,12 @@ size_t weir_subset_scratch_count(uint32_t n);
 // ret_order  [n]
 // scratch    [weir_subset_scratch_count(n)]
 // Returns the number of backends that the client uses if all are usable: the size, or n if that is
-// less. In mode spread it may be more than the size, if n is no multiple of the size. Cost: O(n).
+// less. In mode spread it may be more than the size if n is not a multiple of the size. Cost: O(n).
 uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order,
 	uint32_t *scratch);
 
-// Compute the client's subset: the first usable backends of its order, as many as weir_subset_order
-// returns.
+// Compute the client's subset. It consists of the first usable backends in the client's order of
+// preference, as many as weir_subset_order returns.
 //
 // usable      [n], 0 = unusable now; NULL = all are usable
 // ret_subset  [n], in order of preference
@@ -132,9 +134,9 @@ void weir_subset_count(const struct weir_subset_params *params, uint32_t clients
 struct weir_subset_slice weir_subset_slice(
 	enum weir_subset_mode mode, uint32_t client, uint32_t n, uint32_t size);
 
-// Compares names in the canonical order: like strcmp, but digits compare as numbers. Therefore
-// web-10 comes after web-9, and a backend that is added with the next number comes last. Returns <
-// 0, 0 (only for equal names) or > 0, as for qsort.
+// Compares names in the canonical order: like strcmp, but sequences of digits are compared as
+// numbers. Therefore web-10 comes after web-9, and a backend that is added with the next number
+// comes last. Returns < 0, 0 (only for equal names) or > 0, as for qsort.
 int weir_subset_compare_names(const char *a, const char *b);
 
 const char *weir_subset_name(enum weir_subset_algorithm algorithm); // "unknown" when out of range

@@ -9,7 +9,7 @@
 #include "prng.h"
 #include "subset.h"
 
-#define WEIR_ROCKSTEADIER_LOT 10u // backends in a lot, and clients in a lot
+#define WEIR_ROCKSTEADIER_LOT 10u // backends per lot, and also clients per lot
 
 uint32_t weir_subset_random_order(
 	const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order);

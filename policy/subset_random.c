@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: every client shuffles the backends independently. The only requirement is that
-// clients have different numbers. The number of clients of a backend has a binomial distribution,
-// which is uneven unless subsets contain most of the backends.
+// Random subsetting: every client shuffles the backends independently. The only requirement is
+// that all clients have different numbers. The number of clients per backend has a binomial
+// distribution: it differs widely between backends, unless a subset contains most of the
+// backends.
 #include "subset_private.h"
 
 uint32_t weir_subset_random_order(

@@ -2,10 +2,10 @@
 //
 // Rocksteadier subsetting: almost as even as deterministic subsetting, and an added or removed
 // backend causes minimal changes. Backends and clients are grouped into lots of ten. For each
-// client lot, every backend lot is shuffled independently. Each client of the lot visits the
-// backend lots around a circle (ringsteady.h), takes one backend of each lot, and begins with a
-// different row of the shuffled lots. Added lots are placed between existing lots and change no
-// existing lot.
+// client lot, every backend lot is shuffled independently. Each client of a client lot visits the
+// backend lots in the order of a circle (ringsteady.h) and takes one backend from each. Each of
+// these clients starts with a different row of the shuffled lots. A new lot is placed between
+// existing lots and does not change them.
 //
 // The last lot is padded; padding elements are shuffled like backends and then skipped, so that a
 // new backend replaces a padding element.
@@ -14,8 +14,8 @@
 
 #define LOT WEIR_ROCKSTEADIER_LOT
 
-// Fills table[lots][LOT] with the backends, and shuffles each lot. The lots take random numbers
-// from one stream, one lot after the other; therefore an additional lot does not change earlier
+// Fills table[lots][LOT] with the backends, and shuffles each lot. All lots use one stream of
+// random numbers, one lot after the other. Therefore an additional lot does not change earlier
 // lots.
 static void shuffle_lots(struct weir_prng prng, uint32_t *table, uint32_t lots) {
 	for (uint32_t lot = 0; lot < lots; lot++) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Time-weighted round robin: a backend keeps its turn until the predicted service times of its
-// flows in this turn add up to its weight, in milliseconds.
+// Time-weighted round robin: a backend gets the new flows until their predicted service times add
+// up to its weight in milliseconds. Then the turn of the next backend begins.
 //
-// The first flow of a turn is also charged, as shares would not follow the weights otherwise;
-// poolifier does not charge it. A flow is charged when its backend is chosen, not when it ends:
-// otherwise a burst would go to one backend.
+// The first flow of a turn is also charged (in poolifier, it is not); otherwise the backends'
+// shares of the flows would not be proportional to their weights. A flow is charged when its
+// backend is chosen, not when the flow ends; otherwise all flows of a burst would go to one
+// backend.
 #include "policy_private.h"
 
 #define NS_PER_WEIGHT UINT64_C(1000000)

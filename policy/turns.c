@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: decides whether a backend takes the next turn of a round robin or the next flow, and
-// computes its reduced limit of flows.
+// Slow start: decides whether a backend gets the next turn of a round robin, or the next flow,
+// and computes its reduced flow limit.
 #include "policy_private.h"
 
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit) {
@@ -21,7 +21,8 @@ bool weir_policy_has_part(struct weir_policy_backend *backend) {
 	return credit >= WEIR_POLICY_PART_ONE;
 }
 
-// A backend may keep credit for this many flows, because credit is updated irregularly.
+// Maximum credit that a backend can save, in flows. Some is needed because credit is updated
+// irregularly.
 #define TURNS_KEPT 8u
 
 bool weir_policy_has_turns(const struct weir_policy_client *client,

@@ -64,7 +64,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	uint32_t at = weir_policy_cursor(client, table);
 	uint32_t chosen = WEIR_POLICY_NONE;
 	uint32_t heaviest = WEIR_POLICY_NONE;
-	// Last candidate that skipped its turn because of slow start
+	// the last candidate that skipped its turn because of slow start
 	uint32_t passed = WEIR_POLICY_NONE;
 	uint16_t most = 0;
 

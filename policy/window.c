@@ -10,12 +10,12 @@
 #define WINDOWS_MOST (WEIR_POLICY_EXACT / WEIR_POLICY_WINDOW) // maximum number of windows in a scan
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
-_Static_assert(WEIR_POLICY_BLOCK == 16 && BLOCKS == 8, "sizes of vectors, and one bit per block");
-_Static_assert(BLOCKS *WINDOWS_MOST <= 64, "one bit per block of a scan");
+_Static_assert(WEIR_POLICY_BLOCK == 16 && BLOCKS == 8, "the vector code assumes these sizes");
+_Static_assert(BLOCKS *WINDOWS_MOST <= 64, "one bit per block must fit in 64 bits");
 
 // --- memory ---------------------------------------------------------------------------------
 
-#define RING_SHARE 3u // places for each backend of the worker (window.h)
+#define RING_SHARE 3u // places in the ring per backend of the worker (window.h)
 
 static uint32_t round_up(uint32_t places) {
 	return (places + WEIR_POLICY_WINDOW - 1) / WEIR_POLICY_WINDOW * WEIR_POLICY_WINDOW;
@@ -39,7 +39,7 @@ void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory) {
 	struct weir_policy_windows *all = &worker->windows;
 
 	*all = (struct weir_policy_windows){.size = size,
-		// This invalidates the places that clients took in the earlier memory.
+		// This invalidates all places that clients allocated in the old memory.
 		.head = all->head + size,
 		.stamps = all->stamps};
 	if (size == 0) {
@@ -63,8 +63,8 @@ int weir_policy_windows_alloc(struct weir_policy_worker *worker) {
 	return 0;
 }
 
-// Takes the next places of the ring, which were taken longest ago. room: number of places, at most
-// the size of the ring.
+// Allocates the next places of the ring to a client; they are the places that were allocated
+// longest ago. room: number of places, at most the size of the ring.
 static void take_room(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint32_t room) {
 	struct weir_policy_windows *all = &worker->windows;
@@ -97,7 +97,8 @@ static void fetch_backends(const struct weir_policy_worker *worker,
 	}
 }
 
-// Sets the place of the candidate with index `index` (< table->count). Returns the candidate's key.
+// Assigns place `index` to the candidate with this index (< table->count). Returns the
+// candidate's key.
 static uint32_t enter(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t index,
 	uint16_t *ret_id) {
@@ -170,8 +171,9 @@ void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_pol
 	}
 }
 
-// Update the keys of all backends; with `look`, only of those with errors, as they may have
-// expired or changed. Does nothing if the keys must be loaded again anyway.
+// Updates the keys of all backends. If `look` is true, updates only the keys of backends with
+// errors, because errors may have expired or changed. If there are more than WEIR_POLICY_EXACT
+// candidates, only marks their windows to be loaded again.
 static void refresh_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, bool look) {
 	if (client->window_count > WEIR_POLICY_EXACT) {
@@ -202,7 +204,7 @@ void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_clie
 
 #ifdef WEIR_WINDOW_VECTORS
 
-// The least of the minima of all blocks of the scanned windows.
+// Returns the least key of the scanned windows; least[] has the minimum of each block.
 static ALWAYS_INLINE uint32_t least_of_blocks(const uint32_t *least, uint32_t windows) {
 	const __m128i *leasts = (const __m128i *)(const void *)least;
 	__m128i a = _mm_min_epu32(leasts[0], leasts[1]);
@@ -271,7 +273,7 @@ static uint32_t keys_at_most(const uint32_t key[WEIR_POLICY_BLOCK], uint32_t mos
 // The range that a choice scans: one window, or several consecutive windows.
 struct scan {
 	uint32_t *key, *least;
-	uint32_t first; // place
+	uint32_t first; // first place of the range
 	uint32_t windows;
 };
 
@@ -288,9 +290,10 @@ static inline struct scan scan_of(const struct weir_policy_worker *worker,
 		.windows = all ? windows : 1};
 }
 
-// Returns the first place at or after the cursor, cyclic, whose key is at most `most`. Such a place
-// must exist. Searches the cursor's block from the cursor on, then the next block with such a key,
-// which may be the cursor's block again. Has no branches, because the CPU could not predict them.
+// Returns the first place at or after the cursor whose key is at most `most`. The search wraps
+// around at the end of the range; such a place must exist. First searches the rest of the
+// cursor's block, then the next block with such a key, which can be the cursor's block again. Has
+// no branches, because the CPU could not predict them.
 static ALWAYS_INLINE uint32_t find_first(
 	const struct scan *scan, uint32_t windows, uint32_t most, uint32_t cursor) {
 	uint32_t at = cursor - scan->first;
@@ -311,8 +314,8 @@ static ALWAYS_INLINE uint32_t find_first(
 	return scan->first + block * WEIR_POLICY_BLOCK + (uint32_t)__builtin_ctz(here);
 }
 
-// Returns the place with the least max(key, floor): the first place whose key is at most max(least
-// key, floor).
+// Returns the place with the least max(key, floor), which is the first place whose key is at most
+// max(least key, floor).
 static ALWAYS_INLINE uint32_t least_of_windows(const struct scan *scan, uint32_t windows,
 	uint32_t floor, uint32_t cursor, uint32_t *ret_least) {
 	uint32_t least = least_of_blocks(scan->least, windows);
@@ -450,8 +453,9 @@ uint32_t weir_window_take(const struct weir_policy_worker *worker,
 		client->cursor_id = weir_window_id(worker, client, next);
 		return weir_window_id(worker, client, place);
 	}
-	// If the place is in the window of the cursor, at or after the cursor, the cursor moves
-	// behind the place. Otherwise, the cursor must not jump.
+	// If the place is in the window of the cursor, and not before the cursor, the cursor
+	// moves to the next place after it. Otherwise the cursor advances by one, because it must
+	// not skip candidates.
 	if (place < client->cursor ||
 		place / WEIR_POLICY_WINDOW != client->cursor / WEIR_POLICY_WINDOW) {
 		next = client->cursor + 1 < count ? client->cursor + 1 : 0;

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The keys of a scanning policy, in contiguous memory for a fast scan: place p has the key of
-// candidate p. Used by policy.c and the policies that scan.
+// The keys of a policy that scans all candidates for the least key. They are in contiguous memory
+// for a fast scan: place p has the key of candidate p. Used by policy.c and these policies.
 //
 //   up to WEIR_POLICY_WINDOW candidates  the keys are in the client
-//   up to WEIR_POLICY_EXACT              the keys are in worker->windows; a choice takes the least
-//                                        key
+//   up to WEIR_POLICY_EXACT              the keys are in worker->windows; a choice takes the
+//                                        candidate with the least key
 //   more                                 the candidates are divided into windows of
-//                                        WEIR_POLICY_WINDOW. A choice takes the better of two
-//                                        windows: the window at the cursor, which advances by one
-//                                        window with each choice, and a random window. After a
-//                                        publication, a window is loaded when a choice first
-//                                        needs it, at most one window per choice.
+//                                        WEIR_POLICY_WINDOW places. A choice compares two
+//                                        windows and takes the better candidate. One window is at
+//                                        the cursor, which advances by one window with each
+//                                        choice; the other window is random. After a publication,
+//                                        a window is loaded when a choice needs it for the first
+//                                        time, and a choice loads at most one window.
 //
-// worker->windows is a ring: a client that needs room takes the next places, and overwrites the
-// places that were taken longest ago. The client that had those places detects the loss by their
-// age, and loads its keys again at its next choice. Places are never released, so that services
-// that end or change their policy need no cleanup. The ring has room for three times the worker's
-// backends. A service in the ring has more than WEIR_POLICY_WINDOW candidates, rounded up to a
-// multiple of WEIR_POLICY_WINDOW. Therefore the services in use need at most two thirds of the
-// ring. For each place that a client takes, other clients load at most two places again.
+// worker->windows is a ring: a client that needs room allocates the next places, and overwrites
+// the places that were allocated longest ago. The previous owner of these places detects the loss
+// by their age, and loads its keys again at its next choice. Places are never released, so no
+// cleanup is needed when a service is removed or changes its policy. The ring has three places
+// for each of the worker's backends. A service in the ring has more than WEIR_POLICY_WINDOW
+// candidates, and their number is rounded up to a multiple of WEIR_POLICY_WINDOW. Therefore the
+// services in use need at most two thirds of the ring. For each place that a client allocates,
+// other clients load at most two places again.
 //
-// Threads: as policy.h. Code that changes an input of a key must update the key:
-// weir_window_refresh.
+// Threads: as policy.h. Code that changes an input of a key must call weir_window_refresh to
+// update the key.
 #pragma once
 
 #if defined(__SSE4_1__) && !defined(WEIR_WINDOW_PORTABLE)
@@ -41,7 +43,7 @@ struct weir_window {
 
 // Load the keys of all candidates of a table; with more than WEIR_POLICY_EXACT candidates, each
 // window is loaded when it is needed. worker->windows always has room for worker->backend_count
-// candidates; candidates beyond its room are left out.
+// candidates; further candidates are left out.
 void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops);
 
@@ -53,16 +55,17 @@ void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_cl
 void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// Returns the place with the least max(key, floor) among backends below their limit. Of several
-// equal places, returns the first at or after the cursor; in a random window, at or after a random
-// place. Returns WEIR_POLICY_NONE if all backends are at their limit; ret_least is unchanged then.
-// floor < WEIR_POLICY_KEY_NONE. table: the loaded table.
+// Returns the place with the least max(key, floor) among backends below their limit. If several
+// places are equal, returns the first one at or after the cursor, or, in a random window, the
+// first one at or after a random place. If all backends are at their limit, returns
+// WEIR_POLICY_NONE and leaves ret_least unchanged. floor < WEIR_POLICY_KEY_NONE. table: the
+// loaded table.
 uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t floor,
 	uint32_t *ret_least);
 
-// Returns whether backend `id` takes a flow, or skips it because of its slow start. waits: the
-// backend's key is above the floor.
+// Returns false if backend `id` must skip a flow because of its slow start. waits: the backend's
+// key is above the floor.
 typedef bool weir_window_takes(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table, uint16_t id,
 	bool waits);
@@ -92,7 +95,7 @@ static inline void weir_window_put(uint32_t *array, uint32_t index, uint32_t val
 #endif
 }
 
-// The least of a block's keys.
+// Returns the least key of a block.
 static inline uint32_t weir_window_block_least(const uint32_t key[WEIR_POLICY_BLOCK]) {
 #ifdef WEIR_WINDOW_VECTORS
 	const __m128i *keys = (const __m128i *)(const void *)key;
@@ -141,7 +144,7 @@ static inline uint16_t weir_window_id(const struct weir_policy_worker *worker,
 	return weir_window_of(worker, client, place).id[place % WEIR_POLICY_WINDOW];
 }
 
-// Whether the backend at a place takes a flow.
+// Returns false if the backend at a place must skip a flow because of its slow start.
 static inline bool weir_window_place_takes(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	weir_window_takes *takes, uint32_t place, uint32_t floor) {
@@ -151,7 +154,7 @@ static inline bool weir_window_place_takes(struct weir_policy_worker *worker,
 	return takes(worker, client, table, window.id[place], window.key[place] > floor);
 }
 
-// Whether no other client has overwritten this client's part of worker->windows.
+// Returns false if another client has overwritten this client's places in worker->windows.
 static inline bool weir_window_is_intact(
 	const struct weir_policy_worker *worker, const struct weir_policy_client *client) {
 	return worker->windows.head - client->window_at <= worker->windows.size;
@@ -181,7 +184,7 @@ static inline uint32_t weir_window_key(struct weir_policy_client *client,
 							: WEIR_POLICY_KEY_NONE;
 }
 
-// weir_window_refresh for keys in worker->windows.
+// Like weir_window_refresh, for a client whose keys are in worker->windows.
 void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, uint16_t id);
 

@@ -110,7 +110,7 @@ class Tree:
                 self.problems.append(f"row of {name}: nothing there includes {other}")
 
     def check_circles(self, root, build):
-        """There are no circular calls between source files, according to the symbols of their objects."""
+        """Check for circular calls between source files, by the symbols of their object files."""
         defined, wanted = {}, collections.defaultdict(set)
         for path, command in self.commands(root, build):
             output = os.path.join(command["directory"], command["output"])
@@ -143,7 +143,7 @@ class Tree:
                 visit(node)
 
     def commands(self, root, build):
-        """(source, compile command) of our sources in programs and libraries."""
+        """Yield (source, compile command) for each source of our programs and libraries."""
         with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
             for command in json.load(file):
                 path = os.path.relpath(os.path.join(command["directory"], command["file"]), root)
@@ -151,7 +151,7 @@ class Tree:
                     yield path, command
 
     def check_paths(self, root, build):
-        """The include path of each source has only folders that the source's folder may include."""
+        """Check that each source's include path has only folders that its folder may include."""
         checked = 0
         for path, command in self.commands(root, build):
             room, checked = self.room(path), checked + 1

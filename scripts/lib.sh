@@ -45,11 +45,11 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-# Restart the script as root if necessary. Arguments: those of the script.
+# Restart the script as root if necessary. The arguments are the script's own arguments.
 become_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		if [ -n "${SUDO_UID:-}" ]; then
-			# files that root builds in a user's checkout belong to the user
+			# give files that root builds in a user's checkout to the user
 			at_exit "chown -R $SUDO_UID:${SUDO_GID:-$SUDO_UID} '$WEIR'/build* 2>/dev/null"
 		fi
 		return
@@ -60,8 +60,8 @@ become_root() {
 	exec sudo -- "$0" "$@"
 }
 
-# Files of the project, relative to its root: those that git tracks or would add; without git,
-# all files.
+# Print the project's files, relative to its root: the files that git tracks or does not ignore;
+# without git, all files.
 project_files() {
 	local file
 	{
@@ -91,8 +91,8 @@ missing_packages() {
 	done
 }
 
-# Path of the script that apt runs before it starts a service. A temporary script here prevents
-# all starts.
+# Installing a package runs this script before it starts a service of the package. A temporary
+# script here prevents all such starts.
 POLICY=/usr/sbin/policy-rc.d
 POLICY_HELD=0
 
@@ -136,7 +136,8 @@ install_packages() {
 	[ ${#missing[@]} -eq 0 ] || die "still missing after installation: ${missing[*]}"
 }
 
-# Run a command and wait for its end. A signal to this script is forwarded to the command at once.
+# Run a command and wait until it exits. A signal to this script is forwarded to the command at
+# once.
 run_attended() {
 	local status=0
 	"$@" &
@@ -146,8 +147,8 @@ run_attended() {
 	return $status
 }
 
-# configure DIR [MESON OPTION...]: create a build directory; if it exists, set these options in
-# it. CC comes from the environment.
+# configure DIR [MESON OPTION...]: create a build directory, or set these options in an existing
+# one. CC comes from the environment.
 configure() {
 	local dir=$WEIR/$1
 	shift
@@ -180,7 +181,8 @@ quietly() {
 
 HUGEPAGES_ADDED=0
 
-# reserve_hugepages PAGES: make this many 2 MiB pages free; the added ones are released at exit.
+# reserve_hugepages PAGES: make sure that this many 2 MiB pages are free. Pages that it adds are
+# released at exit.
 reserve_hugepages() {
 	local file=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages free before after
 	[ -w "$file" ] || return 0

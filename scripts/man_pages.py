@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Generates a man page: of a program, from its --help; or of a file format, from its Markdown
-document.
+"""Generates the man page of a program from its --help, or the man page of a file format from its
+Markdown document.
 
 usage: man_pages.py PAGE.SECTION --summary TEXT --version VERSION --changelog FILE --out FILE
            [--see-also PAGE(SECTION)]... [--file "PATH: WHAT"]...  (of a document: first the file it describes)
            (--program PROGRAM [--descend] | --document FILE.md)
 
---descend also includes the help of each command of the program. The date of a page is that of the
-first entry in debian/changelog (--changelog), so that two builds generate the same page.
+--descend also includes the help of each command of the program. The date of a page is the date of
+the first entry in debian/changelog (--changelog), so that two builds generate the same page.
 """
 import argparse
 import email.utils
@@ -22,7 +22,7 @@ DOCUMENTS = "/usr/share/doc/weir/docs"
 # --- roff ---------------------------------------------------------------------------------------
 
 def escape(text):
-    """Escape all special characters. ASCII hyphens and quotes are kept, for copying."""
+    """Escape special characters. Hyphens and quotes stay ASCII, so that text can be copied."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     text = text.replace("`", "\\(ga").replace("^", "\\(ha").replace("~", "\\(ti")
     return "".join(c if ord(c) < 128 else f"\\[u{ord(c):04X}]" for c in text)
@@ -74,7 +74,7 @@ OPTION = re.compile(r"^  (?:    |-\w, )(--\S.*)$")
 
 
 class Help:
-    """The parts of a --help (common/help_text.c)."""
+    """The parts of a program's --help (common/help_text.c)."""
 
     def __init__(self, program, words=()):
         self.program = program
@@ -91,7 +91,7 @@ class Help:
             into = self.block(into)
 
     def block(self, into):
-        """Handle one line. Returns the list for following text without a heading."""
+        """Handle one line. Returns the list to which following text without a heading belongs."""
         first = self.lines.pop(0)
         if first.startswith("Usage: "):
             self.usage = [first[7:], *self.indented()]
@@ -141,7 +141,7 @@ class Help:
 
 
 def paragraphs(lines):
-    """Blank lines separate paragraphs; so does a short line that ends with a full stop."""
+    """A blank line ends a paragraph, and so does a short line with a full stop at its end."""
     found, open_ended = [], False
     for i, each in enumerate(lines):
         if not each:
@@ -164,7 +164,7 @@ def options(rows):
 
 
 def sentence(text):
-    """First letter in upper case, a full stop at the end; except names in lower case."""
+    """Capitalizes the text, unless it begins with a name, and adds a full stop."""
     if not text:
         return "\\&"
     if not re.match(r"weir|[a-z]+\.", text):
@@ -188,7 +188,7 @@ def about_command(parent, name):
     own = Help(parent.program, words)
     known = {row[0] for _, rows in parent.sections for row in rows}
     if own.about[0] and not own.about[0].endswith(".") and own.about[1:2] in ([], [""]):
-        own.about[0] = sentence(own.about[0])  # the summary of weirctl's list of commands
+        own.about[0] = sentence(own.about[0])  # the same summary as in weirctl's list of commands
     yield from (".SS " + label(name), *paragraphs(own.about))
     for _, rows in own.sections:
         yield from options([row for row in rows if row[0] not in known])
@@ -219,7 +219,7 @@ def program_page(page, section, args):
 # --- a document in Markdown ---------------------------------------------------------------------
 
 def inline(text):
-    """Code spans, links, emphasis."""
+    """Converts code spans, links and emphasis."""
     out = []
     for part in re.split(r"(`[^`]+`|\[[^\]]+\]\([^)]*\)|\*\*[^*]+\*\*|(?<!\w)\*[^*]+\*)", text):
         if part.startswith("`"):
@@ -290,7 +290,7 @@ def document_body(lines):
 
 
 def joined(text, lines, more):
-    """Joins a paragraph to one line, because a code span may cross the end of a line."""
+    """Joins the lines of a paragraph, because a code span may continue on the next line."""
     while lines and re.match(more, lines[0]):
         text.append(lines.pop(0).strip())
     return " ".join(text)

@@ -7,7 +7,7 @@
 
 #include "layout.h"
 
-// Whether the backend takes new flows.
+// Whether the backend accepts new flows.
 static inline bool weir_backend_row_is_open(const struct weir_backend_row *row) {
 	return (row->flags & WEIR_BACKEND_PRESENT) != 0 && (row->flags & WEIR_BACKEND_CLOSED) == 0;
 }

@@ -5,7 +5,7 @@
 
 #define HEAD_BYTES 64
 
-// The header of any blob, copied to private memory.
+// A copy of a blob's header in private memory.
 union head {
 	struct weir_blob blob;
 	struct weir_service_table services;
@@ -100,7 +100,7 @@ static bool subset_sound(const struct weir_selection_subset *subset,
 		       8);
 }
 
-// Reads and checks the parts of a selection that are common to its subsets.
+// Reads and checks the fields of a selection that apply to all of its subsets.
 static bool read_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_selection *ret) {
 	struct weir_blob_extent extent;
@@ -119,7 +119,7 @@ static bool read_selection(const struct weir_segment *segment, uint16_t service,
 	return true;
 }
 
-// The description of a subset, copied to private memory.
+// Copies the description of a subset to private memory.
 static struct weir_selection_subset read_subset(
 	const struct weir_selection *selection, const uint8_t *base, uint32_t worker) {
 	union {

@@ -26,17 +26,17 @@ static inline uint64_t weir_ref_offset(weir_ref ref) {
 	return (ref & 0xffffffffu) * 64;
 }
 
-// The lower half of the generation of the blob.
+// Returns the lower 32 bits of the blob's generation.
 static inline uint32_t weir_ref_generation(weir_ref ref) {
 	return (uint32_t)(ref >> 32);
 }
 
-// Each of the following functions returns false, with outputs untouched, if the reference is 0 or
-// points outside the heap, if kind or generation of the blob is wrong, or if an array is not inside
-// the blob.
+// Each of the following functions returns false and leaves the outputs unchanged if the reference
+// is 0 or points outside the heap, if the kind or generation of the blob is wrong, or if an array
+// is not inside the blob.
 bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
-// Find the subset of one worker; other subsets are not checked.
+// Finds the subset of one worker. Does not check other subsets.
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
 // Number of subsets of a selection; 0 = invalid.

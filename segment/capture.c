@@ -8,8 +8,8 @@
 
 _Static_assert(
 	(WEIR_CAPTURE_RING_BYTES & (WEIR_CAPTURE_RING_BYTES - 1)) == 0, "offsets are masked");
-_Static_assert(sizeof(struct weir_capture_terms) % 8 == 0, "copied in words");
-_Static_assert(WEIR_DROP_REASON_COUNT <= 64, "a bit for each reason");
+_Static_assert(sizeof(struct weir_capture_terms) % 8 == 0, "copied as 64-bit words");
+_Static_assert(WEIR_DROP_REASON_COUNT <= 64, "one bit per reason must fit in 64 bits");
 
 union terms {
 	struct weir_capture_terms terms;
@@ -127,7 +127,8 @@ void weir_capture_begin(struct weir_capture_ring *ring, uint64_t number) {
 	__atomic_store_n(&ring->number, number, __ATOMIC_RELEASE);
 }
 
-// Positions from control are untrusted: a distance beyond the ring's size counts as full.
+// The read position is written by control and is not trusted: if it is more than a ring's size
+// behind, the ring counts as full.
 bool weir_capture_put(struct weir_capture_ring *ring, const struct weir_ring_position *read,
 	struct weir_capture_record *record, const uint8_t *data) {
 	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
@@ -165,7 +166,7 @@ bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint
 	uint64_t head = __atomic_load_n(&read->head, __ATOMIC_RELAXED);
 	bool found = false;
 
-	// The loop goes around the ring at most once: each step advances by a record.
+	// The loop passes over the ring at most once, because each step advances by one record.
 	while (!found && head != tail) {
 		uint64_t used = tail - head;
 		struct weir_capture_record *record = &ret->record;

@@ -2,12 +2,12 @@
 //
 // Capture: workers copy packets for control, with records of how the pipeline processed them.
 //
-//   order   control writes the terms of a capture (tables). Workers read weir_news.capture with
-//           every burst: the number of the active order, 0 = none. A worker copies the terms of a
-//           new order once, under a sequence lock, and checks the terms. The worker ignores an
-//           order after its deadline, which control extends while a client reads. Therefore a
+//   order   control writes the terms of a capture into tables. With every burst, workers read the
+//           number of the active order from weir_news.capture (0 = none). A worker copies the terms
+//           of a new order once, under a sequence lock, and checks them. The worker ignores an
+//           order after its deadline. Control extends the deadline while a client reads, so a
 //           capture also ends if the control process dies.
-//   ring    a worker writes one record for each packet that matches the order (statistics). When
+//   ring    a worker writes one record into statistics for each packet that matches the order. When
 //           the ring is full, records are lost and counted; the worker never waits.
 //
 // Threads: one writer of the order, one writer and one reader of each ring, as marked.
@@ -31,9 +31,9 @@ struct weir_capture_packet { // private memory: one record and its bytes
 
 // --- control ------------------------------------------------------------------------------
 
-// Activate an order, which replaces the previous order, and skip the present contents of the rings.
-// terms->number is ignored. The segment must have capture_rings. Returns the number
-// of the order. [control]
+// Activate an order in place of the previous order, and skip the records that are now in the
+// rings. terms->number is ignored. The segment must have capture_rings. Returns the number of the
+// order. [control]
 uint64_t weir_capture_order(
 	struct weir_segment *segment, const struct weir_capture_terms *terms, uint64_t deadline_ns);
 // Set the time (CLOCK_MONOTONIC) until which the order is active. [control]
@@ -41,8 +41,8 @@ void weir_capture_extend(struct weir_segment *segment, uint64_t deadline_ns);
 // Deactivate the order. [control]
 void weir_capture_withdraw(struct weir_segment *segment);
 // Take the oldest record of this order from a worker's ring. If a record is inconsistent or has
-// invalid values, the rest of the ring's present contents is skipped. Returns false if the ring has
-// no record. [control]
+// invalid values, skips all records that are now in the ring. Returns false if the ring has no
+// record. [control]
 bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	struct weir_capture_packet *ret);
 // Number of packets of this order that a worker did not record: *ret_lost because the ring was

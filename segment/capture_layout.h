@@ -23,13 +23,13 @@ enum weir_capture_path {
 #undef X
 };
 
-// Which packets to copy, and how many bytes of each. A packet must match all given terms. Addresses
-// of IPv4 are in the first 4 bytes.
+// Which packets to copy, and how many bytes of each. A packet must match all terms that are set.
+// IPv4 addresses are in the first 4 bytes.
 struct weir_capture_terms { // 80 bytes, [control]
 	uint64_t number; // number of the order, never 0
 	uint64_t interval_ns; // average time between two records of a worker
 	uint64_t reasons; // one bit per enum weir_drop_reason; 0 = any packet, dropped or not
-	uint32_t snap_bytes; // maximum number of bytes to copy of a frame
+	uint32_t snap_bytes; // maximum number of bytes to copy from a frame
 	// One bit per enum weir_action; 0 = all except OFFER, which another worker records
 	uint32_t actions;
 	uint16_t service; // WEIR_SERVICE_NONE = packets of any or no service
@@ -59,8 +59,8 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 	uint64_t time_ns; // CLOCK_MONOTONIC of the iteration that received the packet
 	uint64_t number; // number of the order
 	uint64_t hash; // hash of the flow; 0 = unknown
-	uint64_t tables; // position in the update log up to which the worker had applied changes
-	uint32_t bytes; // bytes of record and frame, a multiple of 8
+	uint64_t tables; // position in the update log; the worker had applied all changes before it
+	uint32_t bytes; // size of the record with the frame's bytes, a multiple of 8
 	uint32_t length; // length of the frame
 	uint32_t bucket; // bucket of the flow, or WEIR_CAPTURE_NO_BUCKET
 	uint16_t saved;
@@ -81,9 +81,9 @@ _Static_assert(sizeof(struct weir_capture_record) == 64, "segment ABI");
 
 struct weir_capture_ring { // [worker]
 	uint64_t tail __attribute__((aligned(64))); // bytes written
-	// Number of the order of `lost` and `limited`; 0 = the counters are being cleared
+	// Number of the order that `lost` and `limited` belong to; 0 = they are being cleared
 	uint64_t number;
 	uint64_t lost; // records lost because the ring was full
 	uint64_t limited; // records omitted because of the rate limit
-	uint8_t data[WEIR_CAPTURE_RING_BYTES] __attribute__((aligned(64))); // ring of records
+	uint8_t data[WEIR_CAPTURE_RING_BYTES] __attribute__((aligned(64))); // the records
 };

@@ -5,13 +5,13 @@
 // units and help texts of metrics. The tables in docs/guide/troubleshooting.md are compared with
 // the list.
 //
-// A counter only grows, a gauge goes up and down: weirctl shows rates of counters, and only metrics
-// of counters have the suffix _total. The order is part of the segment's ABI.
+// A counter only increases, a gauge can also decrease. weirctl shows rates of counters, and only
+// metrics of counters have the suffix _total. The order is part of the segment's ABI.
 #pragma once
 
 // X(field, UNIT, "metric", "Help text.")
-// field: name in the segment, in JSON and in weirctl. metric: name as a metric, without prefix and
-// _total, with the base unit at its end. UNIT: one of WEIR_COUNTER_UNITS.
+// field: name in the segment, in JSON and in weirctl. metric: name of the metric, without prefix
+// and _total; it ends with the base unit. UNIT: one of WEIR_COUNTER_UNITS.
 
 // X(NAME, "base unit"): the base unit of metrics. TSC cycles are divided by tsc_hz to get seconds.
 #define WEIR_COUNTER_UNITS(X) \
@@ -43,7 +43,7 @@
 		"New flows not inserted (table full), sent by the Maglev fallback.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
 
-// Since ABI 6. In the segment they follow all others, in formerly reserved space.
+// Since ABI 6. In the segment they follow all other counters, in space that was reserved before.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
 		"Packets sent in fragments: they exceed the path MTU and could not be refused.") \
@@ -79,7 +79,8 @@
 	X(flows_half_open, FLOWS, "half_open_flows", "Half-open flows in the flow table.")
 
 // Counters per worker and service, and per worker and backend. Gauges and the counters up to
-// timed_out share the first cache line, the only cache line accessed for most packets and flows.
+// timed_out share the first cache line, which is the only cache line accessed for most packets
+// and flows.
 #define WEIR_SHARE_GAUGES(X) \
 	X(active_flows, FLOWS, "active_flows", "Flows started and not ended.") \
 	X(open_flows, FLOWS, "open_flows", "Flows without FIN or RST, the load that policies use.")
@@ -111,7 +112,7 @@
 	X(held_packets, PACKETS, "held_packets", \
 		"Packets that waited while their bucket was moving.") \
 	X(move_cycles, CYCLES, "move_seconds", \
-		"Time for handing buckets of flows over, as giver and as taker.")
+		"Time spent moving buckets of flows to and from other workers.")
 
 // Counters per port, from its device and from the kernel. A frame that reached no worker is counted
 // in exactly one of imissed, ierrors, rx_nombuf, xdp_ring_full and frame_too_long.
@@ -121,7 +122,7 @@
 	X(opackets, PACKETS, "port_transmit_packets", "Packets that the device sent.") \
 	X(obytes, BYTES, "port_transmit_bytes", "Bytes that the device sent.") \
 	X(imissed, PACKETS, "port_missed_packets", \
-		"Packets lost because no receive buffer was free: workers too slow.") \
+		"Packets lost because no receive buffer was free: the workers were too slow.") \
 	X(ierrors, PACKETS, "port_receive_error_packets", "Packets received with errors.") \
 	X(oerrors, PACKETS, "port_transmit_error_packets", \
 		"Packets that the device accepted and could not send.") \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drop reasons: the only list of reasons for not forwarding a packet. This list generates the enum,
+// Drop reasons: the only list of reasons why a packet is dropped. This list generates the enum,
 // the counters, the CLI text and the results of weir-pcap; the table in
 // docs/guide/troubleshooting.md is compared with the list. Append only: the order is part of the
 // segment's ABI.
@@ -67,7 +67,7 @@ enum weir_drop_reason {
 // There are more slots than reasons, so that a new reason does not change the ABI.
 #define WEIR_DROP_REASON_SLOTS 64
 
-_Static_assert(WEIR_DROP_REASON_COUNT <= WEIR_DROP_REASON_SLOTS, "drop reasons fit their counters");
+_Static_assert(WEIR_DROP_REASON_COUNT <= WEIR_DROP_REASON_SLOTS, "one counter per drop reason");
 
 // Name as used in JSON and counters, or "unknown". Never NULL.
 const char *weir_drop_reason_name(enum weir_drop_reason reason);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A field or enumeration of the layout that is missing here is found by the unit test, which
+// The list of all fields and enumerations of the layout. The unit test finds missing ones: it
 // compares this list with the declarations.
 #include "fingerprint.h"
 
@@ -24,7 +24,7 @@ struct fact {
 
 // clang-format off
 static const struct fact facts[] = {
-	// Limits and marks.
+	// Limits and special values.
 	VALUE(WEIR_WORKERS_MAX) VALUE(WEIR_PORTS_MAX) VALUE(WEIR_SERVICES_MAX)
 	VALUE(WEIR_BACKENDS_MAX) VALUE(WEIR_BACKEND_NONE) VALUE(WEIR_SERVICE_NONE)
 	VALUE(WEIR_NAME_BYTES) VALUE(WEIR_TABLE_SLOTS_MAX) VALUE(WEIR_OUTER_HEADER_BYTES)
@@ -383,9 +383,10 @@ struct layout {
 	uint64_t fingerprint;
 };
 
-// Previous layouts to which this layout only adds fields; 0 at the end. The facts of each are in
-// tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares them with the present ones.
-// Before using an addition that an older dataplane refuses, control checks weir_segment.abi.
+// Previous layouts to which this layout only adds fields; the last element is 0. The facts of
+// each layout are in tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares them with
+// the facts of this layout. Control checks weir_segment.abi before it uses an addition that an
+// older dataplane refuses.
 static const struct layout formers[] = {{5, 2272, UINT64_C(0xf4dd74c464735def)}, {0, 0, 0}};
 
 static const struct layout *find_former(uint32_t abi) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fingerprint of the layout: a number that changes with every property on which the dataplane and
-// control must agree: name, offset or size of a field, or name or value of an enumeration or limit,
-// in layout.h, mailbox.h, counters.h, drop_reasons.h, flow_state.h or policy.h. When control
-// attaches, both fingerprints are compared, so that a layout change without a new WEIR_SEGMENT_ABI
-// is also detected.
+// Fingerprint of the layout: a number that changes with every property that must be the same in
+// the dataplane and in control. These are the name, offset and size of each field, and the name
+// and value of each enumeration and limit, in layout.h, mailbox.h, counters.h, drop_reasons.h,
+// flow_state.h and policy.h. When control attaches, both fingerprints are compared, so that a
+// layout change without a new WEIR_SEGMENT_ABI is also detected.
 //
 // Threads: any; pure.
 #pragma once
@@ -15,9 +15,9 @@
 // The fingerprint of the layout that this program was compiled with. Never 0.
 uint64_t weir_layout_fingerprint(void);
 
-// True if a control process of this program can serve a dataplane with this ABI and fingerprint,
-// which must be those of this program's layout, or of a previous layout to which this program's
-// layout only adds fields in space that was reserved and zero. Therefore control can be upgraded
+// True if a control process of this program can serve a dataplane with this ABI and fingerprint.
+// They must belong to this program's layout, or to a previous layout to which this program's
+// layout only adds fields, in space that was reserved and zero. Therefore control can be upgraded
 // first, and the dataplane, with all its flows, at any later time.
 bool weir_layout_served(uint32_t abi, uint64_t fingerprint);
 

@@ -39,9 +39,9 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 		       : 0;
 }
 
-// The device in /proc/locks may differ from the device of stat, for instance on btrfs. On tmpfs the
-// devices are equal and must be compared, because files of other tmpfs mounts can have the same
-// small inode numbers.
+// The device in /proc/locks may differ from the device that stat() returns, for instance on
+// btrfs. On tmpfs the devices are equal and must be compared, because files of other tmpfs mounts
+// can have the same small inode numbers.
 static bool has_same_device(const char *path) {
 	struct statfs fs;
 
@@ -179,6 +179,6 @@ bool weir_glance_is_stopped(pid_t pid) {
 	n = fread(text, 1, sizeof(text) - 1, file);
 	fclose(file);
 	text[n] = '\0';
-	end = strrchr(text, ')'); // the name may have spaces
+	end = strrchr(text, ')'); // the name can contain spaces and parentheses
 	return end != NULL && end[1] == ' ' && (end[2] == 'T' || end[2] == 't' || end[2] == 'Z');
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Glance: reads the state of a running dataplane from a process that is not attached: whether the
-// workers run, and whether the dataplane has tables. For `weirctl status` while weir-control does
-// not answer. The memory is read with pread, without mappings, allocations or any effect on the
-// dataplane.
+// Glance: reads the state of a running dataplane without attaching to it: whether the workers
+// run, and whether the dataplane has tables. `weirctl status` uses it if weir-control does not
+// answer. The memory is read with pread, without mappings or allocations, and without any effect
+// on the dataplane.
 //
 // Threads: any.
 #pragma once
@@ -26,8 +26,8 @@ struct weir_glance {
 // the kernel lists in /proc/locks for every user. Returns the pid of the dataplane, -ENOENT (no
 // dataplane runs), or another negative errno, e.g. -EACCES.
 pid_t weir_glance_find(const char *run_dir);
-// The process that holds a lock of this file, from a line of /proc/locks; 0 = the line is about
-// another file. same_device: the device in the line must be equal to the device of stat.
+// Returns the process in a line of /proc/locks if the line is about this file, otherwise 0.
+// same_device: the device in the line must be the device in *lock.
 pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_device);
 // Read the state of a dataplane. now_ns: CLOCK_MONOTONIC. why gets one line. Returns 0, -EACCES
 // (only root and the dataplane's user may read), -ENOENT (no segment: no dataplane, or the
@@ -35,7 +35,7 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 // errno.
 int weir_glance_at(
 	pid_t pid, uint64_t now_ns, struct weir_glance *ret, char *why, size_t why_bytes);
-// weir_glance_at for memories that are already open.
+// Like weir_glance_at, for memory areas that are already open.
 int weir_glance_memories(int statistics_fd, int tables_fd, uint64_t now_ns, struct weir_glance *ret,
 	char *why, size_t why_bytes);
 // Whether a process is stopped (SIGSTOP, a debugger) or a zombie. Needs no privilege.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Grace: determines when workers have stopped using an unlinked object. Quiescent-state-based
-// reclamation, as in liburcu and rte_rcu_qsbr (Desnoyers et al., "User-Level Implementations of
-// Read-Copy Update", 2012), divided between the two memories of the segment: control writes the
-// token, and each worker writes its word.
+// Grace: determines when workers have stopped using an unlinked object. This is
+// quiescent-state-based reclamation, as in liburcu and rte_rcu_qsbr (Desnoyers et al.,
+// "User-Level Implementations of Read-Copy Update", 2012). Its state is in both memory areas of
+// the segment: control writes the token, and each worker writes its word.
 //
 // control:  unlink;  token := T;  full fence;  ... for each worker: acquire word; is it T or later?
 // worker:   acquire token, T;  (apply everything published before T;)  release word := T
@@ -12,8 +12,8 @@
 // Why no worker uses an unlinked object after its grace period:
 //   1. The worker reports T after it has acquired T: the unlinking is then visible to the worker,
 //      which finds only objects that are still linked.
-//   2. All earlier reads of the worker precede its release of the word; control acquires the word
-//      before it uses the memory again. This order holds for each store of the word, because
+//   2. All earlier reads of the worker precede its release of the word, and control acquires the
+//      word before it uses the memory again. Each store of the word must have this order, because
 //      control may miss the 0 of a worker that went offline and online again.
 //   3. A worker that goes online stores its word and then, after a full fence, reads the tables;
 //      control unlinks and then, after a full fence, reads the word. At least one of the two reads
@@ -22,8 +22,8 @@
 // tests/litmus/grace.py enumerates the executions of cases 1 to 3 under the C11 memory model.
 //
 // Tokens are odd, so that no token is 0 ("offline"); a worker sets the lowest bit of any value it
-// reads. A word counts as a report if it lies between the awaited and the newest token, modulo
-// 2^64. Therefore invalid values left by a faulty control process never count as a report for the
+// reads. A word counts as a report if it is between the awaited and the newest token, modulo
+// 2^64. Therefore invalid values from a faulty control process never count as a report for the
 // next control process (weir_grace_open).
 //
 // Threads: functions for control are called by the only writer of control, functions for a worker
@@ -55,7 +55,8 @@ static inline struct weir_grace weir_grace_open(const struct weir_segment *segme
 
 		if (word != 0 && word - grace.token < apart) {
 			grace.token = (word | 1) + 2 * apart;
-			i = UINT32_MAX; // start again with the first worker: at most 64 times
+			// start again with the first worker; happens at most 64 times
+			i = UINT32_MAX;
 		}
 	}
 	return grace;
@@ -70,7 +71,7 @@ static inline uint64_t weir_grace_start(struct weir_grace *grace) {
 	return grace->token;
 }
 
-// The first worker that has not reported the token and is not offline, or WEIR_WORKERS_MAX.
+// Returns the first worker that is online and has not reported the token, or WEIR_WORKERS_MAX.
 static inline uint32_t weir_grace_waits_for(const struct weir_grace *grace, uint64_t token) {
 	for (uint32_t i = 0; i < grace->workers; i++) {
 		uint64_t word = __atomic_load_n(&grace->words[i].token, __ATOMIC_ACQUIRE);

@@ -19,11 +19,11 @@
 #include "foreign_descriptors.h"
 #include "refuse.h"
 
-// If the socket's mode does not keep other processes out (H2 of handover.h), they may connect at
-// any rate. A refusal costs a few microseconds. The queue is long enough for control to connect,
-// and is emptied faster than one peer can fill it.
+// If the socket's mode does not exclude other processes (H2 in handover.h), they can connect at
+// any rate. A refusal takes a few microseconds. The queue is long enough that control can still
+// connect, and connections are accepted faster than one peer can fill it.
 #define BACKLOG 1024
-#define ACCEPTS_MAX 64 // maximum per call, so that many connections do not block the caller
+#define ACCEPTS_MAX 64 // maximum number per call, so that many connections do not block the caller
 #define ANSWER_MS 2000
 #define RETRY_NS 10000000
 #define FDS_FIRST 2u // descriptors of statistics and tables; VIP maps follow
@@ -35,14 +35,14 @@ struct answer {
 	uint64_t magic; // WEIR_SEGMENT_MAGIC
 	uint64_t fingerprint; // weir_layout_fingerprint()
 	uint32_t abi; // WEIR_SEGMENT_ABI
-	uint32_t error; // 0; EBUSY or EPERM in a message without descriptors
+	uint32_t error; // 0, or in a message without descriptors: EBUSY or EPERM
 	uint32_t pid; // for EBUSY: pid of the attached control process
 	uint32_t vip_maps;
 	uint32_t steered; // bit i: vip_map_fd[i] is included
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct answer) == 40, "handover ABI");
-_Static_assert(WEIR_PORTS_MAX <= 32, "one bit a port");
+_Static_assert(WEIR_PORTS_MAX <= 32, "one bit per port must fit in 32 bits");
 
 union control_message {
 	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
@@ -77,7 +77,8 @@ static int open_socket(void) {
 
 // --- dataplane's side ---------------------------------------------------------------------
 
-// Remove the socket of a dataplane that has died. Returns -EADDRINUSE if a dataplane is listening.
+// Remove the socket of a dataplane that has exited. Returns -EADDRINUSE if a dataplane is
+// listening.
 static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	struct stat st;
 	bool ours;
@@ -88,8 +89,8 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 		return errno == ENOENT ? 0 : -errno;
 	}
 	ours = st.st_uid == geteuid() || st.st_uid == 0 || st.st_uid == control_user;
-	// The socket was created while other users could still write in run_dir, therefore the
-	// listener is not a dataplane.
+	// Another user created this socket while run_dir was still writable for other users, so
+	// its listener is not a dataplane.
 	if (!ours) {
 		return unlink(address->sun_path) < 0 && errno != ENOENT ? -errno : 0;
 	}
@@ -110,8 +111,8 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	return r;
 }
 
-// As root, this process makes control's user the owner and keeps root's group: the group lets a
-// weir-control that runs as root connect, which has no capability to bypass the mode.
+// As root, this process makes control's user the owner and keeps root's group. The group allows a
+// weir-control that runs as root to connect, because it has no capability to bypass the mode.
 static int give_socket(const char *path, const struct weir_handover_params *params) {
 	bool is_root = geteuid() == 0;
 	bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
@@ -125,8 +126,8 @@ static int give_socket(const char *path, const struct weir_handover_params *para
 	return !is_own && chown(path, (uid_t)-1, params->group) < 0 ? -errno : 0;
 }
 
-// The socket is renamed to its final name last, when owner and mode are set and the socket is
-// listening: control connects as soon as the name exists, and must not be refused.
+// The socket is renamed to its final name last, when it has its owner and mode and is listening.
+// Control connects as soon as the name exists, and must not be refused.
 static int bind_and_listen(
 	int fd, const struct sockaddr_un *address, const struct weir_handover_params *params) {
 	struct sockaddr_un early = {.sun_family = AF_UNIX};
@@ -136,7 +137,8 @@ static int bind_and_listen(
 	if (n < 0 || (size_t)n >= sizeof(early.sun_path)) {
 		return -ENAMETOOLONG;
 	}
-	// This process holds the lock, so an existing socket was left by a dataplane that died.
+	// This process holds the lock, so an existing socket was left by a dataplane that has
+	// exited.
 	if (unlink(early.sun_path) < 0 && errno != ENOENT) {
 		return -errno;
 	}
@@ -153,10 +155,10 @@ static int bind_and_listen(
 	return r;
 }
 
-// Serialize dataplanes, so that two dataplanes that start together do not remove each other's
-// socket. The lock is on a private file, because any process that can open a file can lock it, and
-// the group can open run_dir. A previous owner may remove the file between open and lock; therefore
-// the name of the file is checked after the lock.
+// Takes a lock, so that two dataplanes that start at the same time do not remove each other's
+// socket. The lock is on a private file, because any process that can open a file can lock it,
+// and the group can open run_dir. A previous owner may remove the file between open and flock;
+// therefore the file's name is checked after flock.
 static int take_lock(const char *path) {
 	for (;;) {
 		struct stat mine, named;
@@ -194,7 +196,8 @@ int weir_handover_listen(
 	if (r < 0) {
 		goto free_server;
 	}
-	// The path fits: it is shorter than the path of the socket, which has been checked.
+	// The path fits, because it is shorter than the path of the socket, whose length was
+	// checked.
 	snprintf(server->lock_path, sizeof(server->lock_path), "%s/" WEIR_HANDOVER_LOCK,
 		params->run_dir);
 	server->listen_fd = open_socket();
@@ -253,7 +256,8 @@ int weir_handover_server_fds(const struct weir_handover_server *server, int fds[
 	return server->connection_fd >= 0 ? 2 : 1;
 }
 
-// The attached process sends no data. When the process ends, a read returns end of file.
+// Detects that the attached process has exited: it sends no data, and a read returns end of file
+// when it exits.
 static void notice_leaving(struct weir_handover_server *server) {
 	char ignored[64];
 
@@ -322,7 +326,7 @@ static void refuse(int fd, int error, pid_t holder) {
 	send_answer(fd, &answer, NULL, 0);
 }
 
-// The peer's credentials at the time of connecting, from the kernel.
+// Uses the peer's credentials at the time of connecting, as returned by the kernel.
 static bool may_attach(struct weir_handover_server *server, int fd, struct ucred *ret_peer) {
 	struct weir_handover_refusals *refusals = &server->refusals;
 	struct ucred peer = {.uid = (uid_t)-1};
@@ -436,7 +440,7 @@ static void close_all(const int *fds, unsigned int n) {
 	}
 }
 
-// Collect every received descriptor, so that no descriptor leaks, whatever was sent.
+// Collects every received descriptor, so that none leaks, even if the message is invalid.
 static unsigned int take_fds(struct msghdr *message, int fds[FDS_MAX]) {
 	unsigned int n = 0;
 
@@ -479,15 +483,16 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 	*ret_n = take_fds(&message, fds);
 	if (bytes != (ssize_t)sizeof(*ret) || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
 		close_all(fds, *ret_n);
-		// The message has room for all descriptors; therefore this process has reached
-		// its limit of open files.
+		// The message has room for all descriptors. MSG_CTRUNC therefore means that this
+		// process has reached its limit of open files.
 		return (message.msg_flags & MSG_CTRUNC) != 0 && *ret_n < FDS_MAX ? -EMFILE
 										 : -EPROTO;
 	}
 	return 0;
 }
 
-// Assign the received descriptors to *ret. Returns 0, or negative errno with nothing open.
+// Assign the received descriptors to *ret. Returns 0, or negative errno with all descriptors
+// closed.
 static int accept_answer(const struct answer *answer, const int *fds, unsigned int n,
 	struct weir_handover *ret, char *why, size_t why_bytes) {
 	unsigned int used = FDS_FIRST;

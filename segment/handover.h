@@ -2,16 +2,17 @@
 //
 // Handover: passes the segment from the dataplane to the control process.
 //
-// The dataplane listens on RUN_DIR/dataplane.sock. A process with the segment controls where
-// packets go. Therefore the segment is passed only to root, the dataplane's user and the user of
-// the control process, verified by the peer credentials of the kernel (H1). The socket's mode
-// prevents other users from connecting and filling the queue of the socket (H2). RUN_DIR must not
-// be writable by other users, who could otherwise replace the socket.
+// The dataplane listens on RUN_DIR/dataplane.sock. A process that has the segment controls where
+// packets go. Therefore the dataplane passes the segment only to root, to its own user and to the
+// user of the control process; it checks the peer credentials from the kernel (H1). The socket's
+// mode prevents other users from connecting and filling the queue of the socket (H2). RUN_DIR
+// must not be writable by other users, who could otherwise replace the socket.
 //
-// A control process connects and receives one message with the segment's descriptors and, per
-// steered port, the descriptor of the steer program's VIP map. The connection stays open: when one
-// process ends, the other process detects the closed connection (S3, S4). Only one control process
-// can be attached; a second control process is refused, and receives the pid of the first.
+// A control process connects and receives one message. The message has the segment's descriptors
+// and, for each steered port, the descriptor of the steer program's VIP map. The connection stays
+// open: when one process exits, the other process detects the closed connection (S3, S4). Only
+// one control process can be attached; a second one is refused, and receives the pid of the
+// first.
 //
 // Threads: one, never a worker. Descriptors are non-blocking; poll them.
 #pragma once
@@ -41,17 +42,18 @@ struct weir_handover_params {
 };
 
 struct weir_handover_refusals { // connections refused because of H1
-	uint64_t count; // refusals since the last call
+	uint64_t count; // refusals since the last call of weir_handover_take_refusals
 	uint64_t total;
 	pid_t last_pid;
 	uid_t last_uid;
 };
 
-// Listen on the socket, owned by control_user. Without root's privileges, the owner of the socket
-// cannot be changed: then the group can connect, and H2 does not hold. Each run directory has at
-// most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel releases the lock
-// when the process ends. A stale socket file, or a socket file of another program, is replaced.
-// Returns 0, -EADDRINUSE (another dataplane is running), or another negative errno.
+// Listen on the socket, whose owner is control_user. Without root's privileges, the owner of the
+// socket cannot be changed; then the whole group can connect, and H2 does not hold. Each run
+// directory has at most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel
+// releases the lock when the process ends. A stale socket file, or a socket file of another
+// program, is replaced. Returns 0, -EADDRINUSE (another dataplane is running), or another
+// negative errno.
 int weir_handover_listen(
 	const struct weir_handover_params *params, struct weir_handover_server **ret);
 void weir_handover_server_free(struct weir_handover_server *server); // removes socket and lock

@@ -76,7 +76,7 @@ void weir_heap_fini(struct weir_heap *heap) {
 	free(heap->free.item);
 }
 
-// Index of the first free extent after an offset.
+// Returns the index of the first free extent after an offset.
 static size_t free_after(const struct weir_heap *heap, uint64_t offset) {
 	size_t low = 0, high = heap->free.count;
 
@@ -117,7 +117,7 @@ void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent) {
 	}
 }
 
-// First fit: low addresses are reused, and the end of the heap stays untouched.
+// Uses first fit, so that low addresses are reused and the end of the heap stays unused.
 bool weir_heap_take(struct weir_heap *heap, uint64_t bytes, uint64_t *ret_offset) {
 	for (size_t i = 0; i < heap->free.count; i++) {
 		struct weir_blob_extent *extent = &heap->free.item[i];

@@ -27,7 +27,7 @@ struct weir_heap {
 
 // Make room for more entries. Returns false if out of memory.
 bool weir_extents_reserve(struct weir_extents *array, size_t more);
-// Insert an extent. Call weir_extents_reserve first.
+// Insert an extent at index `at`. Call weir_extents_reserve first.
 void weir_extents_insert(struct weir_extents *array, size_t at, struct weir_blob_extent extent);
 void weir_extents_remove(struct weir_extents *array, size_t at, size_t n);
 
@@ -36,14 +36,14 @@ int weir_heap_init(struct weir_heap *heap, const struct weir_segment *segment);
 // Free the heap's state. Call before the segment is freed. A zeroed heap is allowed.
 void weir_heap_fini(struct weir_heap *heap);
 
-// Take the first free extent of this many bytes, a multiple of 64. Returns false if no free extent
-// is large enough.
+// Allocate this many bytes, a multiple of 64, from the first free extent that is large enough.
+// Returns false if there is none.
 bool weir_heap_take(struct weir_heap *heap, uint64_t bytes, uint64_t *ret_offset);
 // Free an extent. `free` must have room for one more entry.
 void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent);
 
-// Take this extent. Returns false if any part of it is not free. `free` must have room for one more
-// entry.
+// Allocate exactly this extent. Returns false if any part of it is not free. `free` must have
+// room for one more entry.
 bool weir_heap_carve(struct weir_heap *heap, struct weir_blob_extent extent);
 // Take all free extents below an offset and append them to ret, which must have room. Returns the
 // total size of the extents, in bytes.
@@ -52,5 +52,6 @@ uint64_t weir_heap_take_below(struct weir_heap *heap, uint64_t top, struct weir_
 // Allocate memory for the heap up to an offset, so that no access to the heap can fail. Returns
 // false if out of memory.
 bool weir_heap_back(struct weir_heap *heap, uint64_t end);
-// Allocate memory for other bytes of tables. from, to: offsets from the start of tables.
+// Allocate memory for a range of tables outside the heap. from, to: offsets from the start of
+// tables.
 bool weir_tables_back(const struct weir_segment *segment, uint64_t from, uint64_t to);

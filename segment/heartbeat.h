@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heartbeats: whether the workers of a dataplane run. Used by all reports on a dataplane: the log
-// of weir-control, its API, metrics, `weirctl status` and the doctor.
+// Heartbeats: show whether the workers of a dataplane run. Used by everything that reports it:
+// the log of weir-control, its API, metrics, `weirctl status` and the doctor.
 //
 // Threads: any.
 #pragma once
 
 #include "segment.h"
 
-// A worker writes a heartbeat about every millisecond. A worker with an older heartbeat than this
-// is stalled: the packets of its queues are lost.
+// A worker writes a heartbeat about every millisecond. A worker whose heartbeat is older than
+// this is stalled: the packets in its queues are lost.
 #define WEIR_WORKER_ALIVE_NS 1000000000ull
 
 static inline bool weir_heartbeat_alive(uint64_t heartbeat_ns, uint64_t now_ns) {

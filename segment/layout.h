@@ -16,18 +16,18 @@
 //   [control] the control process
 //
 // There are two kinds of tables:
-//   A *blob* lies in the heap and is immutable once a root refers to the blob: the service table,
-//   and one selection per service. A blob is replaced as a whole by one release-store of the root.
-//   Each backend has two copies of its *row* at a fixed position: a change is written to the unused
-//   copy, and one release-store of the version switches to the changed copy. Therefore the cost of
-//   changing one backend does not depend on the number of backends.
+//   *Blobs* are the service table and one selection per service. A blob is in the heap and is
+//   immutable once a root refers to it. One release-store of the root replaces the whole blob.
+//   Each backend has two copies of its *row* at a fixed position: a change is written to the
+//   unused copy, and one release-store of the version switches to the changed copy. Therefore the
+//   cost of changing one backend does not depend on the number of backends.
 // After each store control appends an entry to the *update log*. Workers read the log in order, a
 // few entries per iteration, and copy the changes into private memory (reader.h).
 //
 // Guarantees kept by this folder:
 //   S2 A worker reads either the whole old or the whole new version of a table or row.
-//   S3 Control may die at any instruction: only complete tables are ever referenced, and a new
-//      control process reads all state that it needs to continue from the tables and the
+//   S3 Control may be killed at any instruction: only complete tables are ever referenced, and a
+//      new control process reads all state that it needs to continue from the tables and the
 //      identities.
 //   S5 The memory of a blob is reused only after every worker has reported a quiescent state
 //      (grace.h). A worker reports a quiescent state only after it has applied all earlier
@@ -35,8 +35,9 @@
 //
 // Order of publication (control) and of loading (workers): identities -> rows -> selections ->
 // services. Therefore a worker that has a selection also has the selection's backends. A row that
-// refuses new flows is published after the selections, so that these always have an open candidate.
-// Withdrawal has the reverse order, with a grace period before ids or memory are reused.
+// refuses new flows is published after the selections, so that each selection always has a
+// candidate that accepts new flows. Withdrawal has the reverse order, with a grace period before
+// ids or memory are reused.
 #pragma once
 
 #include <stddef.h>
@@ -48,7 +49,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 15 // shown to users; fingerprint.h detects changes without a new number
+#define WEIR_SEGMENT_ABI 15 // shown to users; fingerprint.h detects changes that keep the number
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -84,11 +85,11 @@ struct weir_blob { // [control]
 enum weir_bind_kind {
 	WEIR_BIND_EXACT = 1, // address, protocol, port -> service
 	WEIR_BIND_RANGES, // address, protocol -> ranges[first .. first + count)
-	// Address alone -> the address is a VIP (for ICMP, and for packets that match no port)
+	// address -> marks the address as a VIP (for ICMP, and for packets that match no port)
 	WEIR_BIND_ADDRESS,
 };
 
-// How packets to ports of a VIP without a bind are handled. X(NAME)
+// How packets to a VIP are handled if no bind of the VIP has their destination port. X(NAME)
 #define WEIR_CLOSED_PORTS(X) X(KERNEL) X(DROP) X(REJECT)
 
 enum weir_closed_ports {
@@ -108,7 +109,7 @@ enum weir_closed_ports {
 // workers end the flows of the bind themselves.
 #define WEIR_BIND_REMOVED 0x2000u
 #define WEIR_BIND_FLAGS (WEIR_BIND_DRAINED | WEIR_BIND_ENDED | WEIR_BIND_REMOVED)
-_Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "ids leave room for the flags");
+_Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "flags are above all ids");
 
 // IPv4 addresses are stored in the first 4 bytes, the remaining bytes are 0; family distinguishes
 // IPv4 and IPv6.
@@ -156,12 +157,12 @@ enum weir_backend_flag {
 	// Set with CLOSED if the backend is refusing, in maintenance or removed: workers choose
 	// another backend for a UDP flow at its next datagram.
 	WEIR_BACKEND_DOWN = 1u << 3,
-	// What happens to the TCP flows of a backend that is DOWN; without REHASH and RESET, flows
-	// stay.
+	// What happens to the TCP flows of a backend that is DOWN. Without REHASH and RESET, the
+	// flows stay on the backend.
 	WEIR_BACKEND_REHASH = 1u << 4, // flows move to another backend
 	WEIR_BACKEND_RESET = 1u << 5, // clients of the flows get an RST
-	// Treated as being at the limit of active flows, whatever the number of flows, because the
-	// backend's accept queue is full.
+	// The backend counts as being at its limit of active flows, whatever its number of flows,
+	// because its accept queue is full.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
 };
 
@@ -184,16 +185,17 @@ struct weir_backend_row { // 80 bytes, [control]
 	uint16_t mtu; // MTU of the port: largest outer IP packet, bytes
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
-	// Limit of the backend's active flows, at all workers together; 0 = no limit. Before
-	// WEIR_ABI_SHARED_LIMITS: limit at one worker, in addition to the limit of the selection.
+	// Limit of the backend's active flows, for all workers together; 0 = no limit. Before
+	// WEIR_ABI_SHARED_LIMITS: limit for one worker, in addition to the limit of the
+	// selection.
 	uint32_t max_active_flows;
 	uint8_t header[WEIR_OUTER_HEADER_BYTES +
 		       2]; // starts at byte 16; the first header_bytes are valid
 };
 _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
 
-// A row and its next version. row[version % 2] is in use. If a reader finds equal versions before
-// and after copying, it has copied a whole row.
+// A row and its next version. row[version % 2] is in use. If the version is the same before and
+// after copying, the reader has a consistent copy.
 struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
 	// Slow start of the backend. A change takes one store and an entry in the update log, like
@@ -219,8 +221,7 @@ struct weir_selection_subset { // 24 bytes, [control]
 };
 _Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
 
-// One subset shared by all workers, or several subsets: worker w has the subset with number w
-// modulo subsets.
+// Has one subset for all workers, or several subsets: worker w uses subset w modulo subsets.
 struct weir_selection { // blob, [control]
 	struct weir_blob blob;
 	uint16_t service;
@@ -232,11 +233,11 @@ struct weir_selection { // blob, [control]
 };
 _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 
-// --- identity: the backend of each id; written and read by control only --------------------------
+// --- identity: which backend has which id; written and read by control only ----------------------
 //
-// All data that control must keep across a restart: the backend of each id, administrative and
-// health states, weights. Workers never read identities. Indexed by id. Names and addresses are
-// written while the id is free and are constant while the id is in use; one store of `state`
+// All data that control must keep across a restart: which backend has which id, administrative
+// and health states, weights. Workers never read identities. Indexed by id. Names and addresses
+// are written while the id is free and are constant while the id is in use; one store of `state`
 // allocates or frees the id, and one store changes a state or a weight. Therefore a reader never
 // finds a partial change.
 
@@ -292,8 +293,8 @@ enum weir_admin_state {
 // The progress of a drain that an operator started.
 // X(NAME, "name")
 #define WEIR_DRAIN_PHASES(X) \
-	X(NONE, "none") /* no drain, or a drain that needs no action of control */ \
-	X(DRAINING, "draining") /* flows are left, and the deadline has not passed */ \
+	X(NONE, "none") /* no drain, or a drain that needs no action by control */ \
+	X(DRAINING, "draining") /* there are open flows, and the deadline has not passed */ \
 	X(DRAINED, "drained") /* no open flow was left */ \
 	X(KEPT, "kept") /* flows were left at the deadline: these flows continue */ \
 	X(DROPPED, "dropped") /* flows were left at the deadline: in maintenance, with RSTs */
@@ -315,8 +316,8 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 // The data that a worker reads in every iteration, in one cache line that changes only with a
 // publication.
 struct weir_news { // [control]
-	// Position of the next entry in the update log. A new control process advances the position
-	// by more entries than the log has: then workers read all tables.
+	// Position of the next entry in the update log. A new control process advances the
+	// position by more entries than the log has, which makes workers read all tables.
 	uint64_t updates;
 	uint64_t token; // token of the newest grace period (grace.h); odd
 	uint64_t stealing; // enum weir_stealing: whether workers may steal buckets now
@@ -329,12 +330,12 @@ struct weir_news { // [control]
 struct weir_notes { // [control]
 	uint64_t control_pid; // 0 = none attached
 	uint64_t publications; // total, informational
-	uint64_t generation; // last generation given to a blob
-	// Bytes of the heap that have ever held a blob; the rest was never written
+	uint64_t generation; // generation of the newest blob
+	// The heap beyond this offset has never been written
 	uint64_t heap_used;
 	uint32_t service_ids; // all ids in use are below service_ids
 	uint32_t backend_ids;
-	uint64_t stealing; // enum weir_stealing: as set by an operator, UNSET = not set
+	uint64_t stealing; // enum weir_stealing: set by an operator; UNSET = not set
 	uint64_t reserved[2];
 } __attribute__((aligned(64)));
 
@@ -360,13 +361,13 @@ struct weir_quiescence { // [worker]
 } __attribute__((aligned(64)));
 
 // Tables that a worker refused because an offset or a number is out of bounds, or a value is
-// unknown. The worker keeps using the previous table, and ends no grace period until control has
-// replaced the refused table.
+// unknown. The worker keeps using the previous table. It reports no token, so that no grace
+// period ends, until control has replaced the refused table.
 struct weir_refusals { // [worker]
 	uint64_t services; // total number of refused service tables
 	uint64_t selections;
 	uint64_t rows;
-	uint64_t refused; // number of roots whose table is refused now
+	uint64_t refused; // number of roots whose current table is refused
 	uint32_t change; // the last refused root, as in the update log
 	uint32_t reserved0;
 	weir_ref ref; // the refused reference; 0 for rows
@@ -403,10 +404,11 @@ struct weir_share_counters { // [worker]
 	uint64_t half_open;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
-_Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the first cache line");
+_Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "last in first cache line");
 
 #define WEIR_ABI_PORT_COUNTERS 6 // first ABI with port counters
-#define WEIR_PORT_XSTATS 128 // maximum number of a device's DPDK xstats, without those per queue
+// maximum number of DPDK xstats of a device, without the xstats of its queues
+#define WEIR_PORT_XSTATS 128
 
 struct weir_port_xstat { // [dp]
 	char name[56]; // name in DPDK; written before the segment is handed over
@@ -421,7 +423,7 @@ struct weir_port_counters { // [dp]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_PORT_COUNTERS(X)
 #undef X
-	uint64_t read_ns; // CLOCK_MONOTONIC of the last reading, 0 = none yet
+	uint64_t read_ns; // CLOCK_MONOTONIC when the counters were last read, 0 = never
 	uint64_t xstats; // elements of xstat[] in use; constant
 	uint64_t link; // enum weir_device_link
 	uint64_t reserved[9];
@@ -431,9 +433,10 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 
 // --- buckets of flows: the unit in which workers steal flows -------------------------------
 //
-// With several workers and distributors for every port, a flow belongs to one of
-// WEIR_BUCKETS buckets, and a bucket to one worker, its owner. Control determines which workers are
-// overloaded and sends them requests to give buckets away (WEIR_MESSAGE_STEAL in mailbox.h).
+// With several workers, and with distributors for every port, each flow belongs to one of
+// WEIR_BUCKETS buckets, and each bucket belongs to one worker, its owner. Control determines
+// which workers are overloaded and sends them requests to give buckets away (WEIR_MESSAGE_STEAL
+// in mailbox.h).
 
 #define WEIR_ABI_BUCKETS 8 // first ABI with buckets
 #define WEIR_BUCKETS 1024u // power of two
@@ -487,7 +490,8 @@ enum weir_bucket_answer {
 #define WEIR_BUCKET_ANSWER_SLOTS 16 // counters per worker, indexed by enum weir_bucket_answer
 _Static_assert((int)WEIR_BUCKET_ANSWER_COUNT <= WEIR_BUCKET_ANSWER_SLOTS, "segment ABI");
 
-// For each bucket: number of packets that a worker has received from queues and distributed.
+// For each bucket: the number of packets that this worker has received from queues and assigned
+// to the bucket.
 struct weir_bucket_packets { // [worker]
 	uint64_t packets[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
@@ -496,7 +500,7 @@ struct weir_bucket_packets { // [worker]
 struct weir_bucket_owners { // [worker], relaxed stores by any worker
 	uint8_t owner[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
-_Static_assert(WEIR_WORKERS_MAX <= 256, "a worker fits a byte");
+_Static_assert(WEIR_WORKERS_MAX <= 256, "a worker's number fits in a byte");
 
 struct weir_steal_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
@@ -509,12 +513,13 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 
 // --- limits of active flows ---------------------------------------------------------------
 //
-// struct weir_limit_word of each backend (policy.h). Written by all workers, like struct
-// weir_bucket_owners; all other cache lines in statistics have one writer.
+// Each backend has one struct weir_limit_word (policy.h). Like struct weir_bucket_owners, it is
+// written by all workers; all other cache lines in statistics have one writer.
 
 #define WEIR_ABI_SHARED_LIMITS 15 // first ABI with shared limits
 
-#define WEIR_ABI_SHARES 15 // first ABI whose workers use shares in signals (backend_signal.h)
+// first ABI whose workers use the shares in backend signals (backend_signal.h)
+#define WEIR_ABI_SHARES 15
 
 // --- service times: single producer, single consumer --------------------------------------
 //
@@ -562,7 +567,7 @@ struct weir_mailbox_ring { // [producer]
 // --- lists of flows, which do not fit into a message, see WEIR_MESSAGE_FLOW_LIST ------------
 
 #define WEIR_ABI_FLOW_LIST 9 // first ABI with lists of flows
-#define WEIR_FLOW_PAGES 8u // pages per worker: maximum number of concurrent answers
+#define WEIR_FLOW_PAGES 8u // pages per worker: maximum number of answers at the same time
 #define WEIR_FLOW_PAGE_FLOWS 64u
 
 struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network order
@@ -605,7 +610,7 @@ struct weir_port_info { // 128 bytes, [dp]
 	char name[WEIR_NAME_BYTES]; // name in the configuration
 	char kernel_interface[16]; // the kernel's interface on this network, "" = none
 	uint32_t kernel_ifindex; // 0 = none
-	uint16_t mtu; // bytes of IP packet
+	uint16_t mtu; // largest IP packet, bytes
 	uint16_t vlan; // tag of outgoing frames, 0 = none
 	uint8_t mac[6];
 	uint8_t steered; // 1 = a steer program filters this port (the handover passes its map)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: requests of control to a worker, and the worker's responses. Each worker has one ring
-// for requests and one ring for responses, single producer and single consumer, never blocking. A
-// worker responds to at most one request per iteration of its poll loop.
+// Mailboxes: carry control's requests to a worker, and the worker's responses. Each worker has
+// one ring for requests and one ring for responses. Each ring has a single producer and a single
+// consumer, and never blocks. A worker responds to at most one request per iteration of its poll
+// loop.
 #pragma once
 
 #include <stdbool.h>
@@ -12,12 +13,13 @@
 enum weir_message_kind {
 	// Look up the backend of a flow, and the backend that would be chosen now
 	WEIR_MESSAGE_FLOW_LOOKUP = 1,
-	// Give this bucket to another worker. The response is a confirmation or a refusal; after a
-	// confirmation the workers move the bucket, and control reads the new owner from
-	// weir_bucket_owners. A refusal changes nothing. Not sent to a dataplane whose header
-	// indicates that it does not use buckets.
+	// Give this bucket to another worker. The response is a confirmation or a refusal. After
+	// a confirmation the workers move the bucket, and control reads the new owner from
+	// weir_bucket_owners. A refusal changes nothing. Not sent if the segment's header shows
+	// that the dataplane does not use buckets.
 	WEIR_MESSAGE_STEAL,
-	WEIR_MESSAGE_FLOW_WAITING = 3, // list waiting flows in a range of the table
+	// list flows in a range of the table that wait for an answer to their SYN
+	WEIR_MESSAGE_FLOW_WAITING = 3,
 	WEIR_MESSAGE_FLOW_MOVE = 4, // give a waiting flow to another backend
 	// FLOW_LIST and FLOW_DELETE are not sent to a dataplane without flow pages
 	// (WEIR_ABI_FLOW_LIST).
@@ -70,7 +72,7 @@ struct weir_waiting_flow6 {
 _Static_assert(sizeof(struct weir_waiting_flow6) == 40, "segment ABI");
 
 struct weir_message { // WEIR_MESSAGE_BYTES
-	uint64_t sequence; // chosen by control, repeated in the response
+	uint64_t sequence; // chosen by control, copied to the response
 	uint32_t kind; // enum weir_message_kind
 	uint32_t reserved;
 	union {
@@ -101,11 +103,11 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint32_t answer; // enum weir_bucket_answer
 			uint32_t reserved;
 		} steal;
-		// WEIR_MESSAGE_FLOW_WAITING: the worker's TCP flows that have sent a SYN and no
-		// other packet for idle_ms, in the lines from `first` to before `last` of the
-		// table. The worker reads at most WEIR_WAITING_LINES of its lines, and skips lines
-		// of other workers. Send the request again with `first` = `next` until `next` is
-		// `lines` or `last`.
+		// WEIR_MESSAGE_FLOW_WAITING: lists the worker's TCP flows whose client has sent a
+		// SYN and, for idle_ms, no other packet. Covers the table's lines from `first` to
+		// before `last`. The worker reads at most WEIR_WAITING_LINES of its lines, and
+		// skips lines of other workers. Send the request again with `first` = `next`
+		// until `next` is `lines` or `last`.
 		struct {
 			uint32_t first; // line
 			uint32_t last; // line; a number beyond the table means the end of the table
@@ -138,17 +140,17 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			// CLOCK_MONOTONIC; at most 10 s after the flow was listed
 			uint64_t deadline_ns;
 		} move;
-		// WEIR_MESSAGE_FLOW_LIST: the worker's flows in the lines from `first` to before
-		// `last` of the table. The worker reads at most WEIR_LIST_LINES lines and
-		// WEIR_FLOW_PAGE_FLOWS flows, and writes the matching flows to one of its pages, or
-		// ends the matching flows. Send the request again with `first` = `next` until
-		// `next` is `lines` or `last`.
+		// WEIR_MESSAGE_FLOW_LIST: lists or ends the worker's flows in the table's lines
+		// from `first` to before `last`. The worker reads at most WEIR_LIST_LINES lines
+		// and WEIR_FLOW_PAGE_FLOWS flows, and writes the matching flows to one of its
+		// pages, or ends the matching flows. Send the request again with `first` = `next`
+		// until `next` is `lines` or `last`.
 		struct {
 			uint32_t first; // line
 			uint32_t last; // line; a number beyond the table means the end of the table
 			uint16_t backend; // WEIR_BACKEND_NONE = all backends
 			uint16_t service; // WEIR_SERVICE_NONE = all services
-			uint8_t states; // a bit for each enum weir_flow_state
+			uint8_t states; // one bit per enum weir_flow_state
 			uint8_t family; // family of the client's prefix: 4 or 6; 0 = all clients
 			uint8_t client_bits; // number of first bits of client[] to compare
 			uint8_t protocol; // 0 = TCP and UDP
@@ -167,9 +169,10 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 };
 _Static_assert(sizeof(struct weir_message) == WEIR_MESSAGE_BYTES, "segment ABI");
 
-// A ring: the producer's and the consumer's fields are in different memory areas. The position read
-// from the other process is untrusted: a distance beyond the ring's size counts as full for the
-// producer, and as empty for the consumer, which then resynchronizes.
+// A ring: the producer's and the consumer's fields are in different memory areas. The position
+// read from the other process is untrusted. If the distance between the positions is above the
+// ring's size, the producer treats the ring as full, and the consumer treats it as empty and
+// resynchronizes.
 
 // Add a copy of message to the ring. Returns false when the ring is full. [producer]
 bool weir_mailbox_send(struct weir_mailbox_ring *ring, const struct weir_ring_position *position,

@@ -37,8 +37,9 @@ static int compare_members(const void *left, const void *right) {
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-// A round of the interleaved policy contains the candidates of at least a certain weight. With the
-// heaviest candidates last, a round is a tail of the list.
+// A round of the interleaved policy contains the candidates whose weight is at least a certain
+// value. The heaviest candidates are last, so that the candidates of a round are at the end of
+// the list.
 static int compare_weights(const void *left, const void *right) {
 	const struct weir_selection_member *a = left;
 	const struct weir_selection_member *b = right;
@@ -82,7 +83,7 @@ static void radix_pass(struct weir_member_order *order, uint32_t pass) {
 		start[digit_of(&from[i], pass)]++;
 	}
 	if (order->n == 0 || start[digit_of(&from[0], pass)] == order->n) {
-		return; // all keys are equal, as usual for weights
+		return; // all keys are equal, which is common for weights
 	}
 	for (uint32_t i = 0; i < DIGITS; i++) {
 		uint32_t count = start[i];

@@ -3,9 +3,9 @@
 // Member order: sorts the members of a selection by identity, or by weight and then identity, so
 // that every instance has the same order. Private to this folder.
 //
-// Identities are hashes: a radix sort of their upper bits needs three passes over the members, and
-// only the few members with equal upper bits are compared. If identities are not hashes, all
-// members may be compared.
+// Identities are hashes: a radix sort of their upper bits needs three passes over the members,
+// and compares only the few members with equal upper bits. If identities are not hashes, the sort
+// may compare all members.
 //
 // Threads: pure functions of the caller's memory.
 #pragma once

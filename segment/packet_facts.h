@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet facts: properties and decisions of the dataplane about a packet that are reported to
-// control (capture.h). Each set has one list, which generates the enumeration and the names in
-// JSON. Append only: the order is part of the segment's ABI.
+// Packet facts: properties of a packet and decisions of the dataplane about it, which are
+// reported to control (capture.h). Each set has one list, which generates the enumeration and the
+// names in JSON. Append only: the order is part of the segment's ABI.
 #pragma once
 
 // The action for a packet. X(NAME, "name")
 #define WEIR_ACTIONS(X) \
 	X(FORWARD, "forward") /* packet rewritten; send on verdict.port */ \
 	X(REPLY, "reply") /* rewritten into an ICMP reply or an RST; send on verdict.port */ \
-	X(KERNEL, "kernel") /* packet unchanged; hand to the kernel of the ingress port */ \
+	X(KERNEL, "kernel") /* packet unchanged; pass to the ingress port's kernel */ \
 	X(DROP, "drop") /* free the packet; reason in verdict.reason, already counted */ \
 	X(OFFER, "offer") /* packet unchanged; hand to the next worker (weir_pipeline_offer_to) */
 
@@ -51,16 +51,16 @@ enum weir_packet_kind {
 #undef X
 };
 
-// The event of a packet for its flow. With direct server return (DSR) only packets of the client
-// are visible, and the states are correct with only these packets:
+// The event that a packet causes in its flow. With direct server return (DSR) only the client's
+// packets are visible; the flow states do not need other packets:
 //   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)
 //   DATA       SYN seen, young -> established; after RST -> established (the RST was forged)
 //   ACK        packet without a payload: SYN seen -> young, other states like DATA
 //   FIN        -> closing; further DATA refreshes the closing flow (half-closed download)
 //   RST        finished, but the flow stays for the timeout of its state: an RST is easily forged
 //   DATAGRAM   second datagram: UDP seen -> UDP; further datagrams refresh the flow
-// Code that does not check the payload may report DATA for an ACK of an established flow: only the
-// slow path distinguishes DATA and ACK. X(NAME, "name")
+// Only the slow path distinguishes DATA and ACK. Code that does not check the payload may report
+// DATA for an ACK of an established flow. X(NAME, "name")
 #define WEIR_FLOW_EVENT_LIST(X) \
 	X(SYN, "syn") \
 	X(DATA, "data") X(FIN, "fin") X(RST, "rst") X(DATAGRAM, "datagram") X(ACK, "ack")
@@ -71,8 +71,8 @@ enum weir_flow_event {
 #undef X
 };
 
-// Number of elements of each set. The numbers are not enumerators of the sets, because every
-// switch would have to handle them.
+// Number of elements of each set. They are not enumerators of the sets, because every switch
+// would then have to handle them.
 #define X(name, key) +1
 enum {
 	WEIR_ACTION_COUNT = 0 WEIR_ACTIONS(X),

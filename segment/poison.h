@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Poison: marks memory whose use AddressSanitizer should report. Does nothing in other builds.
-// Private to this folder and its tests.
+// Poison: marks memory, so that AddressSanitizer reports any use of it. Does nothing in other
+// builds. Private to this folder and its tests.
 #pragma once
 
 #include <stddef.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Probes: static tracepoints (USDT) for bpftrace, perf and SystemTap. A probe is one nop and a note
-// in the program's ELF file until a tracer attaches to it; its arguments are values available at
-// that point. docs/guide/operations.md lists the probes, and a test compares the list with the
-// programs.
+// in the program's ELF file until a tracer attaches to it; its arguments are values that the code
+// has already computed. docs/guide/operations.md lists the probes, and a test compares the list
+// with the programs.
 //
 // Threads: any. Probes of the packet path fire in workers, other probes in the named process.
 #pragma once
@@ -15,14 +15,15 @@
 #define WEIR_PROBE_FLOW_BEGIN(worker, service, backend, key) \
 	DTRACE_PROBE4(weir, flow_begin, worker, service, backend, key)
 
-// Fires when a flow has left the flow table, or its backend. [worker] cause: enum weir_flow_end;
-// entry: the flow's word in its line of the flow table; its key is still valid (flow_bucket.h).
+// Fires when a flow has been removed from the flow table, or moved away from its backend.
+// [worker] cause: enum weir_flow_end; entry: the flow's word in its line of the flow table; its
+// key is still valid (flow_bucket.h).
 #define WEIR_PROBE_FLOW_END(cause, backend, entry) \
 	DTRACE_PROBE3(weir, flow_end, cause, backend, entry)
 
-// Fires when a packet was counted as dropped. [worker] reason: enum weir_drop_reason; port: index,
-// WEIR_PROBE_NO_PORT = unknown; frame: its first byte, bytes: its length; key: struct
-// weir_flow_key, family 0 = not read, or NULL.
+// Fires when a packet was counted as dropped. [worker] reason: enum weir_drop_reason; port:
+// index, WEIR_PROBE_NO_PORT = unknown; frame: pointer to the frame's first byte; bytes: the
+// frame's length; key: struct weir_flow_key (family 0: the packet was not parsed), or NULL.
 #define WEIR_PROBE_DROP(reason, port, service, frame, bytes, key) \
 	DTRACE_PROBE6(weir, drop, reason, port, service, frame, bytes, key)
 #define WEIR_PROBE_NO_PORT 255

@@ -78,7 +78,7 @@ static void begin_scan(struct weir_reader *reader) {
 	reader->seen = reader->rows_seen - 1; // causes another weir_reader_catch_up
 }
 
-// Track the roots whose table is refused.
+// Updates the count of roots whose table is refused.
 static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref ref, bool sound) {
 	weir_ref now = sound ? 0 : ref;
 
@@ -96,11 +96,12 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 
 // --- adoption -----------------------------------------------------------------------------
 
-// A reference may be newer than its entry in the log: the tables that it depends on are published
-// before the reference, but with later entries. These entries are visible to a worker that has
-// loaded the reference. Therefore a selection is adopted only when the rows of all entries are
-// adopted, and the service table only when all selections are also adopted; otherwise the log is
-// processed first, and the reference is read again.
+// A worker may load a reference that is newer than the log entry which it processes. The tables
+// that the new reference depends on were published before it, but their log entries are later
+// ones. A worker that has loaded the reference can see these entries. Therefore a worker adopts a
+// selection only when it has adopted the rows of all visible entries, and the service table only
+// when it has also adopted all selections. Otherwise it processes the log first, and then reads
+// the reference again.
 
 static bool rows_complete(const struct weir_reader *reader) {
 	return __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE) ==
@@ -114,7 +115,7 @@ static bool adopt_services(struct weir_reader *reader) {
 	struct weir_blob_extent extent;
 	bool sound;
 
-	// Selections are adopted up to the position of the rows when this function is called.
+	// When this function is called, selections are adopted up to the same position as rows.
 	// Therefore this check also covers selections.
 	if (!rows_complete(reader)) {
 		return false;
@@ -189,8 +190,8 @@ static void set_closing(struct weir_reader *reader, uint16_t backend, bool closi
 }
 
 // Returns false if the adoption must wait, because the row is being changed, or its counters have
-// no memory. Later publications are then not adopted, so that no adopted table refers to the
-// backend. last: also adopt rows that close.
+// no memory yet. Later publications must then wait, too, so that no adopted table refers to the
+// backend. last: also adopt a row that no longer permits new flows.
 static bool adopt_row(struct weir_reader *reader, uint16_t backend, bool last) {
 	struct weir_backend_row row;
 	bool open;
@@ -226,8 +227,8 @@ static void look_through_everything(struct weir_reader *reader) {
 	begin_scan(reader);
 }
 
-// Read an entry of the log. Returns false when control has overwritten the entry, or may be about
-// to.
+// Read an entry of the log. Returns false if control has overwritten the entry, or may be
+// overwriting it.
 static bool read_entry(const struct weir_reader *reader, uint64_t n, uint32_t *ret) {
 	const struct weir_segment *segment = reader->segment;
 	uint32_t change =
@@ -279,11 +280,12 @@ static void selection_step(struct weir_reader *reader) {
 	reader->selections_seen++;
 }
 
-// Number of rows of the full scan.
+// Returns the number of rows to read in a full scan.
 static uint32_t scan_rows(const struct weir_reader *reader) {
 	uint32_t rows = __atomic_load_n(&reader->segment->notes->backend_ids, __ATOMIC_RELAXED);
 
-	// The number of ids never decreases: an invalid lower number only ends the scan early.
+	// The number of ids never decreases. A lower number is invalid, and only ends the scan
+	// early.
 	return rows < reader->segment->max_backends ? rows : reader->segment->max_backends;
 }
 
@@ -296,7 +298,7 @@ static void scan_selection(struct weir_reader *reader, uint32_t service) {
 	}
 }
 
-// Adopt one of the rows that close. At least one such row must exist.
+// Adopt one of the rows in `closing`. At least one must exist.
 static void closing_step(struct weir_reader *reader) {
 	uint32_t words = words_of(reader->segment->max_backends);
 
@@ -374,8 +376,8 @@ void weir_reader_settle(struct weir_reader *reader) {
 // --- grace periods ------------------------------------------------------------------------
 
 void weir_reader_report(struct weir_reader *reader, uint64_t token) {
-	// Wait for one token at a time: if each newer token replaced the awaited token, the reader
-	// might never reach any token.
+	// Wait for one token at a time. If each newer token replaced the awaited token, the
+	// reader might never report any token.
 	if (reader->token == reader->reported) {
 		reader->token = token;
 		reader->awaited =
@@ -391,7 +393,7 @@ void weir_reader_report(struct weir_reader *reader, uint64_t token) {
 	reader->reported = reader->token;
 }
 
-// Previously adopted tables may be freed: no previous table can stay in use.
+// Drops all adopted tables, because control may free them.
 static void forget(struct weir_reader *reader) {
 	uint32_t services = reader->segment->max_services;
 

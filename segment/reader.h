@@ -2,9 +2,10 @@
 //
 // Reader: reads the published tables in a worker.
 //
-// A reader follows the update log: with every burst it adopts a few of the newly published changes:
-// it loads them into private memory, rows first, then selections, then the service table, then rows
-// that close.
+// A reader follows the update log. With every burst it adopts a few of the published changes, i.e.
+// loads them into private memory: rows first, then selections, then the service table, and last the
+// rows of backends that no longer permit new flows.
+//
 // For a blob the reader keeps a *view*: pointers and counts, copied after their bounds were checked
 // against the segment. A backend's row is passed to adopt_row as a copy. Values inside the arrays
 // of a view (service ids, indexes of candidates) are compared with the private counts when they are
@@ -17,8 +18,8 @@
 // refused table, so that no table in use is freed. A refused row is counted, and the previous copy
 // stays in use.
 //
-// With more changes than the log holds, the reader scans all rows, selections and the service
-// table, WEIR_READER_STEPS at a time.
+// If there are more changes than the log holds, the reader scans all rows, selections and the
+// service table, WEIR_READER_STEPS at a time.
 //
 // Threads: one reader per worker, used only by that worker. A view is valid until the worker's next
 // quiescent report (S5).
@@ -30,8 +31,8 @@
 
 #define WEIR_READER_STEPS 32u
 
-// Adopt the row of a backend (below max_backends). row is a private copy, consistent but unchecked.
-// Returns false to refuse it.
+// Adopt the row of a backend (below max_backends). row is a private copy: consistent, but its
+// values are not checked. Returns false to refuse it.
 typedef bool weir_reader_adopt_row(
 	void *context, uint16_t backend, const struct weir_backend_row *row);
 
@@ -40,18 +41,20 @@ struct weir_reader {
 	const struct weir_segment *segment;
 	uint32_t worker;
 	uint32_t scan; // next position of the full scan; WEIR_READER_NO_SCAN = none in progress
-	// Positions in the log. Before seen, all entries are adopted; before rows_seen, all rows
-	// are adopted except rows that close; before selections_seen, all selections are adopted.
-	// rows_seen is ahead.
+	// Positions in the log. All entries before seen are adopted. All rows before rows_seen
+	// are adopted, except those in `closing`. All selections before selections_seen are
+	// adopted. rows_seen is never behind the other positions.
 	uint64_t seen;
 	uint64_t rows_seen;
 	uint64_t selections_seen;
-	bool services_due; // the service table is to be read after all selections
-	// Bits by backend: the adopted row permits new flows; the published row no longer permits
-	// them. Rows that close are adopted last, after the selections without these backends.
+	bool services_due; // the service table must be read after all selections
+	// One bit per backend. open: the adopted row permits new flows. closing: the published
+	// row no longer permits new flows, but is not adopted yet. Such rows are adopted last,
+	// after the selections that no longer contain their backends.
 	uint64_t *open, *closing;
 	uint32_t closings; // number of bits in closing
-	uint32_t closing_at; // word of closing at which the search for the next bit begins
+	// index of the word in closing where the search for the next bit starts
+	uint32_t closing_at;
 	uint64_t reported; // last reported token of a grace period
 	uint64_t token; // token to be reported when `awaited` changes have been adopted; odd
 	uint64_t awaited;
@@ -64,8 +67,8 @@ struct weir_reader {
 };
 #define WEIR_READER_NO_SCAN UINT32_MAX
 
-// Initialize an offline reader. adopt_row NULL: the caller reads rows itself. Returns 0, -EINVAL,
-// -ENOMEM.
+// Initialize an offline reader. If adopt_row is NULL, the caller reads rows itself. Returns 0,
+// -EINVAL, -ENOMEM.
 int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segment,
 	uint32_t worker, weir_reader_adopt_row *adopt_row, void *context);
 void weir_reader_fini(struct weir_reader *reader);
@@ -102,8 +105,9 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 // (weir_segment_follow). The number of changes is not bounded. [worker, outside of the poll loop]
 void weir_reader_settle(struct weir_reader *reader);
 
-// The position up to which a reader has adopted rows; and whether another worker's reader has
-// reached this position, and therefore has all backends of the first reader. [worker]
+// weir_reader_rows returns the position up to which a reader has adopted rows.
+// weir_reader_has_rows returns whether another worker's reader has reached this position, and
+// therefore has all backends of the first reader. [worker]
 static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
 	return reader->rows_seen;
 }
@@ -112,12 +116,13 @@ static inline bool weir_reader_has_rows(const struct weir_reader *reader, uint64
 	return reader->scan == WEIR_READER_NO_SCAN && (int64_t)(reader->rows_seen - rows) >= 0;
 }
 
-// The present row of a backend (below max_backends); all zeroes if no row was published. Returns
-// false if the row is being changed: try again later. Used by adoption, control and tests.
+// Reads the current row of a backend (below max_backends); all zeroes if no row was published.
+// Returns false if the row is being changed: try again later. Used by adoption, control and
+// tests.
 bool weir_reader_row(
 	const struct weir_segment *segment, uint16_t backend, struct weir_backend_row *ret);
 
-// The present slow start of a backend (below max_backends): unchecked values.
+// Returns the current slow start of a backend (below max_backends). The values are not checked.
 static inline struct weir_policy_share weir_reader_share(
 	const struct weir_segment *segment, uint16_t backend) {
 	struct weir_policy_share share;

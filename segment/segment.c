@@ -168,13 +168,14 @@ static int create_memory(const char *name, bool huge_pages, uint64_t bytes) {
 
 // Returns NULL and sets errno on failure.
 uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
-	// Reserve no memory: the heap allocates memory when the writer needs it (heap.c).
+	// MAP_NORESERVE, because the heap allocates memory when the writer needs it (heap.c).
 	void *base = mmap(NULL, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (base == MAP_FAILED) {
 		return NULL;
 	}
-	madvise(base, bytes, MADV_HUGEPAGE); // has an effect if tmpfs is configured for huge pages
+	// has an effect only if tmpfs is configured for huge pages
+	madvise(base, bytes, MADV_HUGEPAGE);
 	return base;
 }
 
@@ -286,8 +287,8 @@ static int create_tables(
 		return -errno;
 	}
 	// Allocate the data that workers read in every iteration, even before any table exists.
-	// With huge pages, everything except the heap: a page with ids in use also contains unused
-	// ids, and control reads both.
+	// With huge pages, allocate everything except the heap, because a page with ids in use
+	// also contains unused ids, and control reads both.
 	taken = huge_pages ? header->heap_off : header->identity_services_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
@@ -311,7 +312,7 @@ int weir_segment_lock(const struct weir_segment *segment) {
 	return 0;
 }
 
-// The pages that contain bytes [from, to) of a memory.
+// Applies `advice` to the pages that contain bytes [from, to) of a memory area.
 static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 	from -= from % PAGE_BYTES;
 	if (from < to) {
@@ -321,13 +322,13 @@ static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 
 #define COUNTED_STEP 1024u // number of ids
 
-// Limits a number. Numbers that control has written are untrusted.
+// Limits a number that control has written, because such numbers are untrusted.
 static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
 
-// Returns how many backends have counters once those of `backends` backends are allocated: counters
-// are allocated for COUNTED_STEP ids at a time.
+// Returns how many backends have counters after the counters of `backends` backends are
+// allocated. Counters are allocated for COUNTED_STEP ids at a time.
 static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }
@@ -376,10 +377,10 @@ static int count_backends(struct weir_segment *segment, uint32_t backends) {
 	return r;
 }
 
-#define WRITTEN_PIECES 64u // parts of the heap mapped per call
+#define WRITTEN_PIECES 64u // maximum number of parts of the heap that one call maps
 
-// Map only the written parts of the first `used` bytes of the heap: mapping an unallocated part
-// would allocate memory, and heap_used may have any value.
+// Maps only the written parts of the first `used` bytes of the heap. Mapping an unallocated part
+// would allocate memory, and heap_used, which control has written, may have any value.
 static void follow_heap(struct weir_segment *segment, uint64_t used) {
 	uint64_t end = segment->heap_off + used;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The segment: creates the segment (dataplane), attaches to the segment (control, tests), refuses
-// an invalid segment.
+// The segment: creates it (dataplane), attaches to it (control, tests), and refuses an invalid
+// segment.
 //
-// Threads: any, but one object is used by one thread unless a function is marked otherwise.
+// Threads: any. One thread uses one object, unless a function is marked otherwise.
 #pragma once
 
 #include <stdbool.h>
@@ -67,8 +67,9 @@ struct weir_segment {
 	struct weir_row_pair *rows; // [max_backends]
 	uint64_t *costs; // [max_backends]
 	struct weir_capture_control *capture_control; // NULL if capture_rings is NULL
-	// Progress of weir_segment_follow: backend ids below which counters have memory; number of
-	// mapped rows and bytes of the heap. In the dataplane only.
+	// Progress of weir_segment_follow, in the dataplane only: counters of backends below
+	// counted_backends have memory; mapped_rows rows and mapped_heap bytes of the heap are
+	// mapped.
 	uint32_t counted_backends;
 	uint32_t mapped_rows;
 	uint64_t mapped_heap;
@@ -88,13 +89,13 @@ struct weir_segment_params {
 	const struct weir_port_info *port_info; // [ports]
 };
 
-// Create and map both memories in sealed memfds (the memfds can neither shrink nor grow; no other
-// process can write statistics). [dataplane] Returns 0, -EINVAL (a parameter out of range),
+// Create and map both memory areas in sealed memfds: they can neither shrink nor grow, and no
+// other process can write statistics. [dataplane] Returns 0, -EINVAL (a parameter out of range),
 // -ENOMEM, or another negative errno.
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret);
 
-// Prevent allocated pages of both memories from being swapped out, because a worker would wait for
-// the disk. [dataplane, while it has the privilege] Returns 0, or negative errno, e.g. above
+// Lock allocated pages of both memory areas in RAM: with a swapped-out page, a worker would wait
+// for the disk. [dataplane, while it has the privilege] Returns 0, or negative errno, e.g. above
 // RLIMIT_MEMLOCK; optional.
 int weir_segment_lock(const struct weir_segment *segment);
 
@@ -117,15 +118,15 @@ int weir_segment_follow(struct weir_segment *segment);
 int weir_segment_attach(
 	int statistics_fd, int tables_fd, struct weir_segment **ret, char *why, size_t why_bytes);
 
-// Attach to a segment that this process created, for programs that are both dataplane and control.
-// Returns 0 or negative errno.
+// Attach to a segment that this process created. For programs that are both dataplane and
+// control. Returns 0 or negative errno.
 int weir_segment_attach_own(const struct weir_segment *own, struct weir_segment **ret);
 
-// Unmap and close the segment. The memory exists while another process has mapped it. NULL is
+// Unmap and close the segment. The memory is freed when no other process maps it. NULL is
 // allowed.
 void weir_segment_free(struct weir_segment *segment);
 
-// Worker w's counters for service s or backend b; indexes must be in range.
+// One worker's counters for a service or a backend. Indexes must be in range.
 static inline struct weir_share_counters *weir_segment_service_counters(
 	const struct weir_segment *segment, uint32_t worker, uint32_t service) {
 	return &segment->service_counters[(size_t)worker * segment->max_services + service];
@@ -136,7 +137,8 @@ static inline struct weir_share_counters *weir_segment_backend_counters(
 	return &segment->backend_counters[(size_t)worker * segment->max_backends + backend];
 }
 
-// Whether workers may steal from each other now: off until control enables stealing. Any thread.
+// Whether workers may now steal buckets from each other. False until control enables stealing.
+// Any thread.
 static inline bool weir_segment_stealing(const struct weir_segment *segment) {
 	return segment->bucketing == WEIR_BUCKETING_YES &&
 	       __atomic_load_n(&segment->news->stealing, __ATOMIC_RELAXED) == WEIR_STEALING_ON;

@@ -90,14 +90,14 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 		uint64_t at = *regions[i].offset;
 
 		if (header->abi < weir_region_since(i)) {
-			continue; // this layout, an older ABI, does not have the region
+			continue; // the segment has an older ABI, without this region
 		}
 		if (at % WEIR_LINE_BYTES != 0 || regions[i].bytes % 8 != 0 ||
 			regions[i].bytes == 0 || at < first || at > end ||
 			regions[i].bytes > end - at) {
 			return weir_refuse(-EBADMSG, why, why_bytes,
 				"invalid segment header: %s (offset %llu, %llu bytes) not inside "
-				"their memory of %llu bytes; restart weir-dataplane",
+				"the memory area of %llu bytes; restart weir-dataplane",
 				regions[i].name, (unsigned long long)at,
 				(unsigned long long)regions[i].bytes, (unsigned long long)end);
 		}
@@ -115,7 +115,7 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 	}
 	if (header->heap_bytes % WEIR_LINE_BYTES != 0) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: heap of %llu bytes is not a multiple of 64; "
+			"invalid segment header: heap size %llu is not a multiple of 64 bytes; "
 			"restart weir-dataplane",
 			(unsigned long long)header->heap_bytes);
 	}
@@ -143,13 +143,13 @@ static int check_bytes(
 	const char *name, uint64_t file, uint64_t header, char *why, size_t why_bytes) {
 	if (file < header) {
 		return weir_refuse(-ENODATA, why, why_bytes,
-			"the segment's %s have %llu bytes, %llu according to the header; restart "
-			"weir-dataplane",
+			"the segment's %s have %llu bytes, but %llu according to the header; "
+			"restart weir-dataplane",
 			name, (unsigned long long)file, (unsigned long long)header);
 	}
 	if (file != header) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: %llu bytes of %s, the memory has %llu bytes; "
+			"invalid segment header: %llu bytes of %s, but their memory has %llu; "
 			"restart "
 			"weir-dataplane",
 			(unsigned long long)header, name, (unsigned long long)file);
@@ -168,7 +168,7 @@ int weir_segment_read_header(
 	}
 	if (file_bytes < sizeof(*ret)) {
 		return weir_refuse(-ENODATA, why, why_bytes,
-			"segment has %llu bytes, shorter than its header of %zu; restart "
+			"segment has %llu bytes, less than its header of %zu bytes; restart "
 			"weir-dataplane",
 			(unsigned long long)file_bytes, sizeof(*ret));
 	}

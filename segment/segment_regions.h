@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Regions: positions of the segment's parts in its two memories. Private to segment.c, which
-// assigns the positions, and segment_attach.c, which checks the positions.
+// Regions: the positions of the segment's parts in its two memory areas. Private to segment.c,
+// which assigns the positions, and segment_attach.c, which checks them.
 #pragma once
 
 #include "segment.h"
@@ -9,7 +9,8 @@
 #define WEIR_LINE_BYTES 64u
 #define WEIR_SEGMENT_BYTES_MAX (1ull << 38) // addressable by the 32 bits of a reference
 
-// Regions of both memories, in the order of the memories; the heap is last.
+// Regions of both memory areas: first those of statistics, then those of tables. The heap is
+// last.
 enum weir_region {
 	WEIR_REGION_QUIESCENCE,
 	WEIR_REGION_REFUSALS,
@@ -79,7 +80,7 @@ void weir_regions_of(
 int weir_segment_read_header(
 	int statistics_fd, struct weir_segment_header *ret, char *why, size_t why_bytes);
 
-// Map a memory, shared. NULL and errno on failure.
+// Map a memory area (MAP_SHARED). Returns NULL and sets errno on failure.
 uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection);
 
 // Set the counts and the pointers to the regions, from the private copy of the header.

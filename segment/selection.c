@@ -31,8 +31,8 @@ static uint32_t pick_members(const struct weir_selection_params *params,
 	return count;
 }
 
-// A candidate for the Maglev table, which depends on the order of identities, not on the order of
-// candidates.
+// A candidate in the order of identities. The Maglev table depends on this order, not on the
+// order of candidates.
 struct ranked {
 	uint64_t identity;
 	uint32_t index;
@@ -55,9 +55,9 @@ struct assembly {
 	const struct weir_selection_subset *subset;
 	const struct weir_selection_member
 		*members; // members of the subset, in the order of candidates
-	bool reported; // weights_reported of the parameters
+	bool reported; // params->weights_reported
 	bool filling; // all permutations are computed; slots are being filled
-	uint32_t next; // next permutation, later next slot of number_slots
+	uint32_t next; // next permutation to compute; later, next slot for number_slots
 	struct weir_maglev_backend *backends;
 	struct ranked *ranked;
 	void *scratch;
@@ -94,9 +94,9 @@ static void make_permutations(struct assembly *assembly, uint32_t most) {
 	}
 }
 
-// In up to `most` slots, replaces positions in the order of identities by indexes of candidates.
-// Needed only with rounds, because candidates are then not in the order of identities. Returns true
-// if slots are left.
+// In up to `most` slots, replaces the rank of a candidate (in the order of identities) by its
+// index. Needed only with rounds, because candidates are then not in the order of identities.
+// Returns true if slots are left.
 static bool number_slots(struct assembly *assembly, uint32_t most) {
 	uint32_t slots = assembly->subset->slots;
 	uint32_t end = slots - assembly->next < most ? slots : assembly->next + most;
@@ -190,7 +190,7 @@ static int fill(struct weir_selection *selection, const struct weir_selection_su
 	return 0;
 }
 
-// Whether a table has exactly these candidates, and therefore equal arrays.
+// Whether a table has exactly these candidates. Its arrays are then equal, too.
 static bool is_same(const struct weir_selection_params *params,
 	const struct weir_selection_subset *subset, const struct weir_selection_member *members,
 	const struct weir_policy_table *table) {
@@ -234,7 +234,7 @@ static uint32_t count_weights(const struct weir_selection_member *members, uint3
 	return weights;
 }
 
-#define ALIGNMENT 64u // alignment of a subset's arrays: workers do not share cache lines
+#define ALIGNMENT 64u // alignment of a subset's arrays, so that workers do not share cache lines
 
 struct plan { // layout of a blob
 	uint32_t subsets;
@@ -371,8 +371,8 @@ int weir_selection_build(struct weir_writer *writer, const struct weir_selection
 
 struct weir_selection_work {
 	struct weir_selection_params params;
-	struct weir_selection_member *members; // [n] in the given order, then sorted
-	struct weir_selection_member *unordered; // [n] while they are being sorted
+	struct weir_selection_member *members; // [n] in the caller's order, later sorted
+	struct weir_selection_member *unordered; // [n] the members while they are being sorted
 	struct weir_member_order *order;
 	uint32_t n;
 	struct plan plan; // plan of the only subset
@@ -426,7 +426,7 @@ int weir_selection_begin(const struct weir_selection_params *params,
 	return 0;
 }
 
-// The members are sorted: determine the positions in the blob.
+// Called when the members are sorted: determines the positions in the blob.
 static int begin_assembly(struct weir_selection_work *work) {
 	struct plan *plan = &work->plan;
 	int r;

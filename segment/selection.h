@@ -10,7 +10,7 @@
 struct weir_selection_member {
 	uint64_t identity; // stable hash of the backend's identity, equal on every instance
 	uint16_t id; // backend id of this instance
-	uint32_t weight; // effective weight, 0 = takes no flows
+	uint32_t weight; // effective weight, 0 = gets no flows
 	uint64_t subsets; // bit i: member of subset i; ignored with only one subset
 };
 
@@ -18,16 +18,17 @@ struct weir_selection_params {
 	uint16_t service;
 	uint32_t slots; // slots of the Maglev table of a policy that chooses by slots, a prime
 	struct weir_policy_settings settings;
-	// Weights for the stride schedule come from reports of backends, not from an operator:
-	// outliers are capped (stride.h).
+	// Weights for the stride schedule come from reports of backends, not from an operator.
+	// Then outliers are capped (stride.h).
 	bool weights_reported;
 	uint32_t subsets; // 0 or 1: all workers choose from all members; maximum: WEIR_WORKERS_MAX
-	// The published selection, by subset, NULL = none; equal ids refer to equal backends. The
-	// arrays of an unchanged subset are copied, because building a large table takes long.
+	// The published selection, indexed by subset; NULL = none. Its ids must refer to the same
+	// backends as the members' ids. The arrays of an unchanged subset are copied from it,
+	// because building a large table takes long.
 	const struct weir_policy_table *published;
 };
 
-// Parameters with the needs of a policy, and no other option.
+// Returns parameters with the needs of a policy and without options.
 static inline struct weir_selection_params weir_selection_defaults(
 	uint16_t service, enum weir_policy policy, uint32_t slots) {
 	return (struct weir_selection_params){.service = service,
@@ -37,14 +38,14 @@ static inline struct weir_selection_params weir_selection_defaults(
 			.error_window_ms = 1000}};
 }
 
-// Build a selection. Each subset has its candidates, the data of the policy (strides, rounds), and
-// a Maglev table. The table is weighted, with params->slots slots, for a policy with
-// WEIR_NEEDS_SLOTS; for other policies the table is small and without weights, for the Maglev
-// fallback. A subset without members, or with all weights 0, has no candidates. Members may have
-// any order: the builder sorts members, so that instances with equal members and weights get equal
-// tables. Returns 0, -EINVAL (policy with slots: slots not prime or out of range, or n > slots; any
-// policy: a setting or the number of subsets out of range), -ENOMEM, -ENOSPC, -EBUSY (see
-// weir_writer_alloc).
+// Build a selection. Each subset has its own candidates, its own data for the policy (strides,
+// rounds) and its own Maglev table. The table is weighted, with params->slots slots, for a policy
+// with WEIR_NEEDS_SLOTS; for other policies the table is small and without weights, for the
+// Maglev fallback. A subset without members, or with all weights 0, has no candidates. Members
+// may have any order: the builder sorts members, so that instances with equal members and weights
+// get equal tables. Returns 0, -EINVAL (a setting or the number of subsets is out of range; for a
+// policy with slots also: slots is not prime or out of range, or n > slots), -ENOMEM, -ENOSPC,
+// -EBUSY (see weir_writer_alloc).
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 
@@ -70,7 +71,8 @@ void weir_selection_work_free(struct weir_selection_work *work); // NULL is allo
 uint32_t weir_selection_slots(
 	const struct weir_policy_settings *settings, uint32_t params_slots, uint32_t n);
 
-// The slot of a hash: multiply and shift, no division. slots > 0. [worker]
+// Returns the slot of a hash, computed by multiply and shift, without a division. slots > 0.
+// [worker]
 static inline uint32_t weir_selection_slot(uint64_t hash, uint32_t slots) {
 	return weir_policy_slot(hash, slots);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The table is built in two steps. First the binds are sorted, so that binds of one address and
-// protocol are adjacent. Then each group of such binds is converted to exact keys for single ports,
-// and one list of disjoint ranges for other binds.
+// protocol are adjacent. Then each group of binds with one address and protocol is converted:
+// binds of single ports to exact keys, all other binds to one list of disjoint ranges.
 #include "service_table.h"
 
 #include <errno.h>
@@ -12,8 +12,9 @@
 
 #include "hash.h"
 
-// Longest run of full buckets that a lookup probes. The builder doubles the table until no run is
-// longer. Therefore a lookup ends even if another process writes invalid data to the table.
+// Maximum number of buckets that a lookup probes, so that it ends even if another process writes
+// invalid data to the table. The builder doubles the table until no run of full buckets is
+// longer.
 #define PROBES_MAX 32
 #define DOUBLINGS_MAX 5
 #define BINDS_MAX (1u << 21)
@@ -63,7 +64,8 @@ static const struct weir_bind *find(const struct weir_services_view *view, const
 	return NULL;
 }
 
-// The ranges of a bucket. Returns the number of ranges, 0 if they are outside of the table.
+// Finds the ranges of a bucket. Returns the number of ranges, or 0 if they are outside of the
+// table.
 static uint32_t ranges_of(const struct weir_services_view *view, const struct weir_bind *bind,
 	const struct weir_bind_range **ret) {
 	// first and count are read once, because another process may change them between the check
@@ -290,7 +292,7 @@ static struct weir_bind *add_key(
 	return key;
 }
 
-// The narrowest of the ranges [from, to) that covers a port, or NULL.
+// Returns the narrowest of the binds [from, to) that covers a port, or NULL.
 static const struct weir_service_bind *narrowest(
 	const struct builder *b, uint32_t from, uint32_t to, uint32_t port) {
 	for (uint32_t i = from; i < to; i++) {
@@ -396,7 +398,7 @@ static int add_groups(struct builder *b) {
 	return 0;
 }
 
-// Insert the keys. Returns false if a run of full buckets became too long.
+// Insert the keys. Returns false if a run of full buckets would become too long.
 static bool fill_buckets(
 	const struct builder *b, struct weir_bind *buckets, uint32_t count, uint64_t seed) {
 	memset(buckets, 0, (size_t)count * sizeof(*buckets));

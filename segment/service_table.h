@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service table: maps (address, protocol, port) to a service id. Built by control, read by workers;
-// this file contains the builder and the lookup, because both must use the same hash.
+// Service table: maps (address, protocol, port) to a service id. Built by control, read by
+// workers. The builder and the lookup are in one file, because both must use the same hash.
 #pragma once
 
 #include "reader.h"
 #include "writer.h"
 
-// One bind of a service, from control. IPv4 in the first 4 bytes of address, remaining bytes 0.
+// One bind of a service, from control. An IPv4 address is in the first 4 bytes of address; the
+// remaining bytes are 0.
 struct weir_service_bind {
 	uint8_t address[16];
 	uint8_t family; // 4 or 6
@@ -19,18 +20,18 @@ struct weir_service_bind {
 			// applies
 };
 
-// Build a table from n binds in any order. Overlaps: an exact port takes precedence over a range, a
-// narrower range over a wider range; duplicate ports are -EEXIST (config check reports them first).
-// Of overlapping ranges with equal widths, the range that starts lower takes precedence. Returns 0
-// and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -EBUSY, -ENOMEM,
-// -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse, an unknown
-// value of closed).
+// Build a table from n binds in any order. If binds overlap, an exact port takes precedence over
+// a range, and a narrower range over a wider range. Duplicate ports cause -EEXIST (config check
+// reports them first). Of overlapping ranges with equal widths, the range that starts lower takes
+// precedence. Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST,
+// -ENOSPC, -EBUSY, -ENOMEM, -EINVAL (family, protocol, an IPv4 address that is not zero padded,
+// ports in reverse, an unknown value of closed).
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 
-// The service of (address, protocol, port) with the flags of the bind, or WEIR_SERVICE_NONE. One or
-// two probes. [worker] address: 16 bytes, IPv4 zero padded; port in host order. If the bind accepts
-// no new flows, the result has flags and is no valid id.
+// Returns the service of (address, protocol, port) with the flags of the bind, or
+// WEIR_SERVICE_NONE. Needs one or two probes. [worker] address: 16 bytes, IPv4 zero padded; port
+// in host order. If the bind accepts no new flows, the result has flags and is not a valid id.
 uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t port);
 
@@ -38,13 +39,14 @@ static inline bool weir_bind_is_drained(uint16_t bind) {
 	return bind != WEIR_SERVICE_NONE && (bind & WEIR_BIND_DRAINED) != 0;
 }
 
-// The service of existing flows of a bind, or WEIR_SERVICE_NONE.
+// Returns the service of the bind's existing flows, or WEIR_SERVICE_NONE.
 static inline uint16_t weir_bind_existing(uint16_t bind) {
 	return (bind & WEIR_BIND_ENDED) != 0 ? WEIR_SERVICE_NONE
 					     : (uint16_t)(bind & ~WEIR_BIND_FLAGS);
 }
 
-// Whether workers end the service's flows to this bind: the bind was removed, its drain is over.
+// Whether workers must end the service's flows to this bind, because the bind was removed and its
+// drain is over.
 static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 	const uint16_t over = WEIR_BIND_REMOVED | WEIR_BIND_ENDED;
 
@@ -55,14 +57,14 @@ static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 // Whether the address is a VIP, for any port. [worker]
 bool weir_service_is_vip(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
-// How packets to a port of this address without a bind are handled; WEIR_CLOSED_PORTS_KERNEL if the
-// address is no VIP. [worker]
+// Returns how packets to ports of this address that have no bind are handled;
+// WEIR_CLOSED_PORTS_KERNEL if the address is not a VIP. [worker]
 enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
 
-// Enumerate the binds, in no particular order: exact ports, and disjoint parts of ranges. A table
-// written by another process may have duplicates, and any values; each range is enumerated once at
-// most.
+// Enumerates the binds in no particular order: exact ports, and disjoint parts of ranges. A table
+// from another process may have duplicates and arbitrary values, but each range is enumerated at
+// most once.
 struct weir_service_cursor { // zero at the start
 	uint64_t bucket;
 	uint32_t range; // index of the range in a bucket with ranges
@@ -71,7 +73,7 @@ struct weir_service_cursor { // zero at the start
 bool weir_service_next(const struct weir_services_view *view, struct weir_service_cursor *cursor,
 	struct weir_service_bind *ret);
 
-// Reduce the ports first..last to the first consecutive ports that no range contains (exact ports
-// do not count). Returns false if ranges contain all ports.
+// Reduces first..last to the first consecutive ports in it that are in no range; binds of exact
+// ports are ignored. Returns false if all ports are in ranges.
 bool weir_service_gap(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t *first, uint16_t *last);

@@ -24,16 +24,16 @@
 #define LINE_BYTES 64
 #define POLL_NS 50000
 
-// Limits of extents waiting for a grace period: a multiple of the bytes in use, and a size that is
-// always allowed. Without limits, a stalled worker would make the heap grow without bound.
+// Limit for extents that wait for a grace period: this multiple of the bytes in use, but at least
+// RETIRED_LEAST. Without a limit, a stalled worker would make the heap grow without bound.
 #define RETIRED_SHARE 4u
 #define RETIRED_LEAST (16u << 20)
 
 struct live {
 	struct weir_blob_extent extent; // bytes 0 = nothing published
 	uint64_t generation;
-	// The previous blob, which is in the queue of retired blobs. It replaces the present blob
-	// if a worker refuses the present blob.
+	// The previous blob, which is in the queue of retired blobs. It is restored if a worker
+	// refuses the current blob.
 	struct weir_blob_extent former; // bytes 0 = none
 	uint64_t former_generation;
 };
@@ -62,7 +62,8 @@ static struct weir_blob *blob_at(const struct weir_writer *writer, uint64_t offs
 }
 
 // Reserves room in the free list. In the worst case every extent in use becomes a separate free
-// extent. With room for one entry more than extents in use, weir_heap_give never has to allocate.
+// extent. With room for one more entry than there are extents in use, weir_heap_give never has to
+// allocate.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
 		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;
@@ -172,9 +173,9 @@ static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 	root_live(writer, root)->generation = blob_at(writer, extent.offset)->generation;
 }
 
-// Unreferenced extents in the heap's used part may have been retired, or about to be retired, when
-// the previous process ended: workers may still read them. They wait for a grace period like other
-// retired extents.
+// Retires all unreferenced extents in the used part of the heap. The previous process may have
+// retired them, or may have exited just before retiring them, so workers may still read them.
+// They wait for a grace period like other retired extents.
 static void retire_gaps(struct weir_writer *writer) {
 	const struct weir_segment *segment = writer->segment;
 	uint64_t used = __atomic_load_n(&segment->notes->heap_used, __ATOMIC_RELAXED);
@@ -194,15 +195,15 @@ static uint32_t clamp(uint32_t value, uint32_t most) {
 static bool reserve_for_open(struct weir_writer *writer) {
 	size_t roots = writer->segment->max_services + 1;
 
-	// The queue needs room for the gaps between the roots' blobs and for the blobs themselves.
+	// `retired` needs room for the roots' blobs and for the gaps between them.
 	return weir_extents_reserve(&writer->heap.free, roots + 2) &&
 	       weir_extents_reserve(&writer->retired, 2 * roots + 2) &&
 	       weir_extents_reserve(&writer->owned, 1);
 }
 
 // Every used generation is at most notes->generation, which is stored before the reference. An
-// invalid value there must not cause a generation to be reused: continue at least from the
-// published generations.
+// invalid value there must not cause a generation to be reused; therefore the published
+// generations are also considered.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 
@@ -237,8 +238,8 @@ int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret) {
 	writer->generation = last_generation(writer);
 	writer->reserved_services = clamp(notes->service_ids, segment->max_services);
 	writer->reserved_backends = clamp(notes->backend_ids, segment->max_backends);
-	// The previous process may have ended between a store and its entry in the log: make
-	// workers read all tables.
+	// The previous process may have exited after a store, but before it wrote the log entry
+	// for it. Therefore make workers read all tables.
 	__atomic_store_n(&segment->news->updates, segment->news->updates + 2 * WEIR_UPDATES,
 		__ATOMIC_RELEASE);
 	retire_gaps(writer);
@@ -350,8 +351,8 @@ static void log_update(const struct weir_writer *writer, uint32_t change) {
 	struct weir_news *news = writer->segment->news;
 	uint64_t updates = news->updates;
 
-	// A reader that finds this entry in place of an older entry also finds `updates` at least
-	// at its present value, and therefore detects the overwrite.
+	// A reader that finds this entry in place of an older entry also finds that `updates` has
+	// at least its current value, and therefore detects the overwrite.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
 		__ATOMIC_RELAXED);
@@ -401,7 +402,8 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 	if (header != NULL) {
 		value = weir_ref_make(header->generation, extent.offset);
 	}
-	// notes->generation is stored before the reference, so that no generation is used twice.
+	// notes->generation is stored before the reference, so that the next process does not use
+	// this generation again.
 	__atomic_store_n(&writer->segment->notes->generation, writer->generation, __ATOMIC_RELEASE);
 	__atomic_store_n(ref, value, __ATOMIC_RELEASE);
 	log_update(writer, update_of(root));
@@ -425,15 +427,15 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 	if (ref == NULL || *ref != refused || live->former.bytes == 0) {
 		return -ENOENT;
 	}
-	// The previous blob is still in the queue, because the worker that refuses the present blob
-	// completes no grace period.
+	// The previous blob is still in the queue, because no grace period ends while a worker
+	// refuses the current blob.
 	for (size_t i = retired->count; i-- > 0;) {
 		if (retired->item[i].offset != live->former.offset) {
 			continue;
 		}
 		former = blob_at(writer, live->former.offset);
 		if (former->generation != live->former_generation) {
-			continue; // another blob, in the memory of the previous blob
+			continue; // a newer blob in the same memory
 		}
 		weir_extents_remove(retired, i, 1);
 		writer->waiting -= i < writer->waiting;
@@ -483,8 +485,8 @@ bool weir_writer_publish_row(
 		return false;
 	}
 	memcpy(words, row, sizeof(words));
-	// A reader that finds a word of this row also finds the version at least at its present
-	// value.
+	// A reader that finds a word of this row also finds that the version has at least its
+	// current value.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (unsigned int i = 0; i < sizeof(words) / 8; i++) {
 		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);

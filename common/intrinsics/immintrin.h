@@ -2,8 +2,8 @@
 //
 // Replaces the compiler's header of this name, which defines the intrinsics of every x86 extension.
 // DPDK's rte_vect.h includes it. The intrinsics of AVX-512 are two megabytes of text, and take half
-// of the time that the compiler and clang-tidy need for a file. Without AVX (-march), they cannot
-// be used: this header then includes only the intrinsics up to SSE4.2.
+// of the time that the compiler and clang-tidy need for a file. If the target has no AVX (-march),
+// these intrinsics cannot be used, so this header includes only the intrinsics up to SSE4.2.
 #pragma once
 
 #ifdef __AVX__

@@ -110,7 +110,7 @@ void weir_announcement_ports(struct weir_announcement *announcement) {
 	notify_all(announcement);
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- start and stop -----------------------------------------------------------------------
 
 static void begin_as(
 	struct weir_announcement *announcement, enum weir_health_word word, const char *why) {

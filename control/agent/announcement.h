@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Announcement: the state that this agent announces to the balancers, the notices of a new state,
-// and the drain of a lame duck.
+// Announcement: announces the state of this host to the balancers, sends notices when the state
+// changes, and runs the drain of a lame duck.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -17,7 +17,7 @@ struct weir_announcement_params {
 	struct weir_log *log;
 	struct weir_balancers *balancers; // must outlive the announcement
 	int saved; // descriptor of weir_saved_state_open, owned by the caller
-	// Send the state to a balancer at once, in an answer without a new probe (a notice).
+	// Send the state to a balancer at once, without waiting for its next probe (a notice).
 	void (*notify)(void *context, const struct weir_balancer *balancer);
 	// Count the connections at the ports of the service; UINT32_MAX = unknown.
 	void (*connections)(void *context, uint32_t *ret_open, uint32_t *ret_half_open);
@@ -34,27 +34,27 @@ struct weir_announcement {
 	uint32_t word_serial;
 	char why[WEIR_AGENT_WHY_BYTES]; // padded with zeros
 	struct weir_drain drain;
-	bool final; // the process ends with the drain: the state is no longer saved
+	bool final; // the process exits after the drain, so the state is no longer saved
 	uv_timer_t notice; // runs until all balancers have acknowledged the state
 	uv_timer_t drain_turn; // runs while the announced state is lame duck
 };
 
-// Begin with the saved state. Without a saved state: STARTING with warm_up, otherwise READY. Sends
-// nothing. Returns 0 or negative errno.
+// Start with the saved state. If no state is saved, start with STARTING (if warm_up is true) or
+// READY. Sends nothing. Returns 0 or negative errno.
 int weir_announcement_start(uv_loop_t *loop, const struct weir_announcement_params *params,
 	bool warm_up, struct weir_announcement *ret);
 // After this call, run the loop to close the handles.
 void weir_announcement_stop(struct weir_announcement *announcement);
 
-// Become a lame duck and start the drain, or set another deadline for the drain. patient: if no
-// balancer is known, the drain lasts for the whole interval (drain.h).
+// Become a lame duck and start the drain. If the drain is already running, change its deadline.
+// patient: if no balancer is known, the drain lasts for the whole interval (drain.h).
 void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
 	bool patient, const char *why);
 void weir_announcement_ready(struct weir_announcement *announcement, const char *why);
 
-// Announce changed states of ports. The caller has logged the changes, and includes the states of
-// ports in the notices.
+// Announce that states of ports have changed. The caller logs the changes, and adds the states of
+// the ports to the notices.
 void weir_announcement_ports(struct weir_announcement *announcement);
 
-// The process ends on purpose: remove the saved state, and save no further state.
+// The process will exit on request: remove the saved state, and do not save the state again.
 void weir_announcement_is_final(struct weir_announcement *announcement);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Balancers: which balancers probe this agent, which fields each balancer requests, and whether
-// each balancer has acknowledged the announced state (WEIR_HEALTH_WORD_*). An entry exists from the
-// first authentic probe addressed to this agent process until the balancer sends no probe for
-// WEIR_AGENT_SILENT_PROBES of its intervals. Any other probe may be a replay from a balancer that
-// has ended: such a probe is answered, but leaves no state.
+// each balancer has acknowledged the announced state (WEIR_HEALTH_WORD_*). An entry is created by
+// the first authentic probe that is addressed to this agent process. It is removed when the
+// balancer has sent no probe for WEIR_AGENT_SILENT_PROBES of its intervals. A probe that is not
+// addressed to this process may be an old probe that was replayed. Such a probe is answered, but
+// creates no entry.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -25,7 +26,7 @@ struct weir_path { // addresses of a datagram; the answer is sent from `own` to 
 
 struct weir_balancer {
 	uint64_t id; // 0 = unused entry
-	uint16_t key_id; // key of the newest probe; the fields below are also of the newest probe
+	uint16_t key_id; // key of the newest probe; the next fields are of this probe, too
 	uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES];
 	struct weir_path path;
 	uint32_t wants;
@@ -33,13 +34,14 @@ struct weir_balancer {
 	uint64_t seen_ms;
 	uint32_t acknowledged; // serial of the announced state that the balancer has acknowledged
 	uint64_t notify_ms; // when to send the state again
-	uint32_t wait_ms; // time from notify_ms to the repetition after it
+	uint32_t wait_ms; // time from notify_ms to the next repetition
 };
 
 struct weir_balancers {
 	struct weir_replay replay;
 	struct weir_balancer entry[WEIR_BALANCERS_MAX];
-	struct weir_balancer stranger; // sender of the last probe that names another agent process
+	// sender of the last probe that was not addressed to this process
+	struct weir_balancer stranger;
 };
 
 // Process a probe. agent: the random number of this process. Returns the balancer to answer, which
@@ -53,7 +55,7 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 uint32_t weir_balancers_expire(struct weir_balancers *balancers, uint64_t now_ms);
 
 uint32_t weir_balancers_count(const struct weir_balancers *balancers);
-// Fields that any balancer requests.
+// Returns the union of the fields that balancers request.
 uint32_t weir_balancers_wants(const struct weir_balancers *balancers);
 // Returns the number of balancers that have not acknowledged this serial.
 uint32_t weir_balancers_unacknowledged(const struct weir_balancers *balancers, uint32_t serial);

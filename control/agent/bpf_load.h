@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Stop the output of libbpf. Returns the function to restore with libbpf_set_print.
+// Suppress the messages of libbpf. Returns the previous print function; restore it with
+// libbpf_set_print.
 libbpf_print_fn_t weir_bpf_quiet(void);
 
 // Fill in the constants of bpf/socket.h: this network namespace, and a bitmap with one bit for each

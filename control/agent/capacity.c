@@ -20,7 +20,7 @@
 #define FASTEST 10 // the fastest 10 percent of the slices give the result
 #define TEXT_BYTES 8192
 
-// --- which CPU ----------------------------------------------------------------------------
+// --- CPU model ----------------------------------------------------------------------------
 
 // Returns the value of the first line of /proc/cpuinfo with this name, or NULL. The value ends at a
 // line feed.

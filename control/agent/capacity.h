@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capacity: the measured speed of one CPU of this host in GCU, and the model of the CPU. 1 GCU is
-// the speed of one reference CPU, an AMD EPYC of the Zen 4 generation (family 25, model 17) in a
-// virtual machine, which takes WEIR_CAPACITY_REFERENCE_NS for a round of the loop
-// (capacity_loop.h).
+// the speed of the reference CPU: one CPU of a virtual machine on an AMD EPYC of the Zen 4
+// generation (family 25, model 17). The reference CPU takes WEIR_CAPACITY_REFERENCE_NS for a round
+// of the loop (capacity_loop.h).
 //
 // Other programs on the host can make a round slower, but never faster. Therefore the CPU time of
 // many short slices is measured, and the result is the speed of the fastest tenth of the slices.
@@ -31,7 +31,7 @@ void weir_capacity_cpu_read(const char *proc_root, struct weir_capacity_cpu *ret
 
 // Measure the speed. The calling thread gets the lowest priority (nice 19), and keeps it. Takes 100
 // ms of CPU time, and more real time while other programs use the CPUs. Returns 0, -ENOMEM, or
-// -ERANGE (the result is impossible, because the host has no clock of CPU time).
+// -ERANGE (the result is impossible: the host has no CPU-time clock).
 int weir_capacity_measure(double *ret_gcu);
 
 // Compute the speed in GCU from the times of slices. Sorts slice_ns. count: number of slices, at

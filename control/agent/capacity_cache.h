@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity cache: the measured speed in a file of the run directory, so that the speed is not
-// measured at each start. The file is valid only for one CPU model and one version of the loop, so
-// a virtual machine that moved to another CPU is measured again.
+// Capacity cache: stores the measured speed in a file in the run directory, so that the speed is
+// not measured at each start. The file is valid only for one CPU model and one version of the loop,
+// so a virtual machine that moved to another CPU is measured again.
 //
 // Threads: one.
 #pragma once
@@ -18,8 +18,8 @@ int weir_capacity_cache_open(const char *run_dir, int how);
 #define WEIR_CAPACITY_CACHE_READ 0
 #define WEIR_CAPACITY_CACHE_CREATE 1
 
-// Returns 0, -ENOENT (no valid result: the file is empty, damaged, or of another CPU or another
-// loop), or negative errno.
+// Returns 0, -ENOENT (no valid result: the file is empty, damaged, or for another CPU model or
+// another version of the loop), or negative errno.
 int weir_capacity_cache_read(int fd, const struct weir_capacity_cpu *cpu, double *ret_gcu);
 int weir_capacity_cache_write(int fd, const struct weir_capacity_cpu *cpu, double gcu);
 

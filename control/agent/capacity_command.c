@@ -12,7 +12,7 @@
 
 struct shown {
 	struct weir_capacity_cpu cpu;
-	double cpus, gcu; // gcu: of one CPU
+	double cpus, gcu; // gcu: speed of one CPU
 	bool measured; // this process has measured gcu
 	int stored; // result of writing the cache: 0 or negative errno; only with --measure
 };

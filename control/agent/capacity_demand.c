@@ -82,7 +82,7 @@ static void take(struct weir_capacity_demand *demand, const struct result *resul
 		demand->gcu, demand->cpu.model);
 	set_speed(demand, false);
 	r = demand->cache >= 0 ? weir_capacity_cache_write(demand->cache, &demand->cpu, result->gcu)
-			       : 0; // a failure to open the cache was logged
+			       : 0; // a failure to open the cache is already logged
 	if (r < 0) {
 		weir_log_write(demand->log, WEIR_LOG_WARN,
 			"cannot write %s: %s; weir-agent measures the CPUs again at its next start",

@@ -35,7 +35,7 @@ struct weir_capacity_demand {
 	enum weir_capacity_state state;
 	double gcu; // speed of one CPU; 0 = unknown
 	int cache; // descriptor of weir_capacity_cache_open, owned by the caller; negative = none
-	int pipe; // end from which the result of the measuring thread is read; -1 = none
+	int pipe; // read end of the pipe from the measuring thread; -1 = none
 	uint64_t since_ms; // start of the measuring thread
 	uv_poll_t poll;
 	bool poll_open;

@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t value) {
 	return value ^ value >> 33;
 }
 
-// Order all lines in one random cycle (Sattolo's algorithm), so that prefetching does not help.
+// Link all lines in one random cycle (Sattolo's algorithm), so that prefetching does not help.
 static void shuffle(struct weir_capacity_line *lines) {
 	for (uint32_t i = 0; i < WEIR_CAPACITY_LOOP_LINES; i++) {
 		lines[i].next = i;

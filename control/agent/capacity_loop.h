@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity loop: a fixed amount of work, whose CPU time is the measure of a CPU's speed. A round
-// has three kinds of work, and each kind takes about a third of the time on the reference CPU:
+// Capacity loop: a fixed amount of work. Its CPU time is the measure of a CPU's speed. A round has
+// three kinds of work (left column), which measure different properties of a CPU (right column).
+// Each kind takes about a third of the time on the reference CPU:
 //
 //   four independent chains of hashes      instructions in parallel
 //   operations chosen by hashed bits       branches that cannot be predicted
-//   a walk through 256 KiB, out of order   the L2 cache
+//   a walk through 256 KiB, random order   the L2 cache
 //
-// The clock rate alone predicts none of these times. Memory beyond L2 is not measured: other
+// None of these times depends on the clock rate alone. Memory beyond L2 is not measured: other
 // programs in a shared L3 cache changed the time of a walk through 4 MiB by a factor of ten.
 //
 // A changed loop needs a new WEIR_CAPACITY_LOOP_VERSION and a new WEIR_CAPACITY_REFERENCE_NS
@@ -37,5 +38,6 @@ struct weir_capacity_loop {
 int weir_capacity_loop_init(struct weir_capacity_loop *loop);
 void weir_capacity_loop_fini(struct weir_capacity_loop *loop);
 
-// Run one round. Returns a number that depends on all work so far, and only on the work.
+// Run one round. Returns a number that is computed from the results of all rounds so far. It is the
+// same on every CPU.
 uint64_t weir_capacity_loop_round(struct weir_capacity_loop *loop);

@@ -23,9 +23,10 @@ struct weir_cpu_source {
 };
 
 struct weir_cpu_usage {
-	uint64_t used_us; // CPU time since an arbitrary start
-	double cpus; // CPUs that may be used: the minimum of quota, quotas of the parents, cpuset
-		     // and the machine
+	uint64_t used_us; // CPU time since an arbitrary point in time
+	// Number of CPUs that may be used: the minimum of the cgroup's quota, the quotas of its
+	// parents, its cpuset and the CPUs of the machine.
+	double cpus;
 };
 
 // Returns 0, -ENOENT (no directory has a CPU time), or another negative errno.

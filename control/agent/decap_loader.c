@@ -16,7 +16,7 @@
 #include "decap_loader.h"
 
 #define PROGRAM_NAME "weir_decap"
-#define COUNTERS_NAME "weir_decap_coun" // name as stored by the kernel: 15 characters
+#define COUNTERS_NAME "weir_decap_coun" // the kernel truncates the name to 15 characters
 
 struct weir_decap {
 	struct decap_bpf *skeleton;

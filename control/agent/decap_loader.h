@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Decap loader: loads decap.bpf.c, attaches it to an interface, fills its maps and reads its
-// counters. The kernel detaches the program when the process ends in any way (bpf link).
+// counters. The kernel detaches the program when the process ends, for whatever reason (bpf link).
 //
 // Threads: one. No logging; why gets one line: the error and its remedy.
 #pragma once
@@ -28,8 +28,8 @@ void weir_decap_free(struct weir_decap *decap); // detaches; NULL is allowed
 bool weir_decap_is_native(const struct weir_decap *decap);
 bool weir_decap_is_attached(const struct weir_decap *decap); // false: the interface was removed
 
-// Decapsulate packets to exactly these outer destinations. Returns 0, -ENOSPC (too many), or
-// another negative errno.
+// Set the list of outer destinations: only packets to these addresses are decapsulated. Returns 0,
+// -ENOSPC (too many), or another negative errno.
 int weir_decap_set_addresses(
 	struct weir_decap *decap, const struct weir_address *addresses, uint32_t n);
 

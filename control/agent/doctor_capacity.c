@@ -13,8 +13,8 @@ void weir_agent_doctor_check_capacity(struct weir_agent_doctor *doctor) {
 	const double gcu = json_number_value(json_object_get(capacity, "gcu"));
 
 	if (state == NULL || cpu == NULL) {
-		// No agent runs, which another check reports, or the running weir-agent is an
-		// earlier version.
+		// Either no agent is running, which another check reports, or the running agent is
+		// an earlier version.
 		return;
 	}
 	if (cpu[0] == '\0') {

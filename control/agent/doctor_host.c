@@ -21,8 +21,8 @@
 #define TUNNEL6 769 // ARPHRD_TUNNEL6: ip6tnl
 #define SIT 776 // ARPHRD_SIT
 
-// Returns the ARPHRD number of a tunnel device that is up, or 0. When a kernel module is loaded, it
-// creates a device such as tunl0, which is down: such a device is not counted.
+// Returns the ARPHRD number of a tunnel device that is up, or 0. Ignores devices that are down: a
+// kernel module creates such a device, for example tunl0, when it is loaded.
 static int64_t tunnel_of(const char *interface) {
 	unsigned int flags = 0;
 	int64_t type = 0;
@@ -83,7 +83,8 @@ void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
 		report_refused(doctor, &stats);
 	} else if (find_tunnel(tunnel, sizeof(tunnel))) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"no weir-agent decap, but the tunnel device %s", tunnel);
+			"weir-agent decap is not attached; the tunnel device %s decapsulates",
+			tunnel);
 	} else if (r == -ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
 			"no decapsulation: neither weir-agent decap nor a tunnel device");
@@ -123,7 +124,7 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 		weir_findings_cure(&doctor->findings, "ip addr add VIP/32 dev lo");
 	} else if (options->vip_count == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "lo",
-			"addresses: %u; list the expected VIPs with --vip", on_loopback);
+			"addresses: %u; to check VIPs, use --vip for each VIP", on_loopback);
 	}
 }
 
@@ -242,7 +243,8 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// Report the MSS that this host advertises to the clients of a family, if the MTU is too small.
+// Report the MSS that this host advertises to clients of an address family. Called if the MTU is
+// too small.
 static void report_mss(struct weir_agent_doctor *doctor, const struct weir_address *any) {
 	const uint32_t mtu = doctor->host.mtu,
 		       mss = weir_agent_host_mss(&doctor->host, any->family);

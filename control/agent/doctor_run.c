@@ -15,7 +15,7 @@ struct check {
 static const struct check checks[] = {WEIR_AGENT_DOCTOR_CHECKS(X)};
 #undef X
 
-// Append an option to the command of a finding, with the value that this doctor runs with. Does
+// Append an option to the command of a finding, with the value that this run of doctor uses. Does
 // nothing if the value is the default, or if the command already has the option.
 static void add_option(
 	struct weir_finding *finding, const char *option, const char *value, const char *usual) {
@@ -32,8 +32,8 @@ static void add_option(
 	}
 }
 
-// If the command of a finding runs weir-agent, add the run directory and the key file that this
-// doctor uses.
+// If the command of a finding runs weir-agent, add the run directory and the key file that this run
+// of doctor uses.
 static void name_options(const struct weir_agent_options *options, struct weir_finding *finding) {
 	static const char sudo[] = "sudo ", program[] = "weir-agent ", doctor[] = "doctor ";
 	const char *call = finding->cure;

@@ -167,7 +167,7 @@ static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 }
 
 // Whether an agent that used this run directory has crashed. Without root, the saved state cannot
-// be read, and the result depends on whether the socket of the agent is left.
+// be read, and the result depends on whether the socket of the agent still exists.
 static bool has_died(const char *run_dir) {
 	char path[PATH_MAX];
 	int left = weir_saved_state_is_left(run_dir);
@@ -220,7 +220,7 @@ void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
 	}
 	if (problem == NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-agent run",
-			"no removal of a handshake has failed");
+			"no removal of a half-open connection has failed");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-agent run", "%s", problem);
@@ -254,8 +254,8 @@ static void look_at_watched(struct weir_findings *findings, const json_t *port) 
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
 			"unknown: no listening socket in the agent's network namespace since the "
-			"agent started, so the end of a server in another namespace is not "
-			"announced");
+			"agent started; a server that stops in another namespace is not announced "
+			"as down");
 	}
 	weir_findings_cure(findings, "ss -ltnup");
 }
@@ -280,8 +280,8 @@ void weir_agent_doctor_check_ports(struct weir_agent_doctor *doctor) {
 	}
 	if (problem != NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "weir-agent run",
-			"no events of listening sockets, so the end of a server is announced up to "
-			"0.1 s later: %s",
+			"no events of listening sockets, so a server that stops is announced as "
+			"down up to 0.1 s later: %s",
 			problem);
 	}
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drain: decides when a lame duck may stop. A lame duck may stop after the interval, or earlier:
-// after every balancer has acknowledged the state, and there has been no connection for a short
-// time. Half-open connections count only for a short time after the last acknowledgement, because a
-// handshake that takes longer is lost or forged. An agent that no balancer has probed can notify no
-// balancer, and balancers that have not probed it may still send new connections. A patient drain
-// then lasts for the whole interval.
+// Drain: decides when a lame duck may stop. A lame duck may stop when the interval is over. It may
+// stop earlier if every balancer has acknowledged the state, and there has been no connection for a
+// short time. Half-open connections count only for a short time after the last acknowledgement,
+// because a handshake that takes longer is lost or forged. If no balancer has probed the agent, the
+// agent cannot notify any balancer, and balancers may still send new connections. In this case a
+// patient drain lasts for the whole interval.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -33,12 +33,12 @@ struct weir_drain { // zeroed = NONE
 	// Time when the last balancer acknowledged the state; 0 = some balancers have not
 	// acknowledged it.
 	uint64_t acknowledged_ms;
-	uint64_t quiet_ms; // time since which there is no connection; 0 = there are connections
+	uint64_t quiet_ms; // start of the time without connections; 0 = there are connections
 	uint32_t pending, connections; // numbers at the last call of weir_drain_step
 	bool patient;
 	bool notified; // at least one balancer has acknowledged the state
-	// The drain lasts for the whole interval, because it is patient, and no balancer was known
-	// before a balancer acknowledged the state.
+	// The drain lasts for the whole interval. Set if the drain is patient, and there was a time
+	// without a known balancer before the first acknowledgement.
 	bool whole;
 };
 
@@ -52,8 +52,8 @@ void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);
 
-// Call this before each step. known: number of known balancers; pending: number of balancers that
-// have not acknowledged.
+// Call this function before each call of weir_drain_step. known: number of known balancers;
+// pending: number of balancers that have not acknowledged.
 void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_t pending);
 
 // pending: number of balancers that have not acknowledged. open, half_open: current connections;

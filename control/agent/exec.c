@@ -22,7 +22,7 @@
 #include "run.h"
 #include "word_client.h"
 
-#define REPLY_MS 200 // maximum wait for the agent
+#define REPLY_MS 200 // maximum wait for a reply of the agent
 #define RETRY_MS 1000 // time between two attempts to announce a state
 #define STEP_MS 100 // time between two steps of a drain
 // Maximum wait for an agent that has answered before, and may be restarting.
@@ -42,7 +42,7 @@ struct exec {
 	enum state state;
 	enum weir_health_word word;
 	bool announced; // word is announced
-	bool complained; // a message that the word is not announced was printed
+	bool complained; // the message that the word cannot be announced was printed
 	uint64_t next_ms; // time of the next attempt
 	struct weir_word_reply reply; // the last reply
 	uint64_t reply_ms; // time of the last reply; 0 = no reply yet
@@ -286,7 +286,7 @@ int weir_exec_run(const struct weir_agent_options *options) {
 		return WEIR_AGENT_REFUSED;
 	}
 	exec.word = options->starting ? WEIR_HEALTH_WORD_STARTING : WEIR_HEALTH_WORD_READY;
-	(void)announce(&exec); // replaces the word of an earlier process
+	(void)announce(&exec); // replaces the state that an earlier process announced
 	exec.server = weir_exec_spawn(options->program, exec.notify.name, &before);
 	if (exec.server < 0) {
 		say("cannot start a process: %s", strerror(errno));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Exec: `weir-agent exec -- COMMAND` runs a server as its child. On SIGTERM the service becomes a
-// lame duck first, without a change of the server:
+// Exec: `weir-agent exec -- COMMAND` runs a server as its child. On SIGTERM it first makes the
+// service a lame duck. The server needs no change for this:
 //
 //   SERVING   the service is ready (with --starting: once the server notifies READY=1)
 //   DRAINING  after SIGTERM: the service is a lame duck until all balancers have acknowledged
@@ -17,8 +17,8 @@
 
 #include "options.h"
 
-// Returns the exit status of the server. If a signal has ended the server, this signal ends the
-// calling process as well, without a return; only PID 1 gets 128 + signal as exit status.
+// Returns the exit status of the server. If a signal has killed the server, this function kills the
+// calling process with the same signal. As PID 1, it returns 128 + signal instead.
 int weir_exec_run(const struct weir_agent_options *options);
 
 // `weir-agent announce WORD`. Returns the exit status.

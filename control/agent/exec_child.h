@@ -20,6 +20,7 @@ int weir_exec_block_signals(sigset_t *ret_before);
 // errno.
 pid_t weir_exec_spawn(char **program, const char *notify_socket, const sigset_t *mask);
 
-// Returns the exit status of a process. status: from waitpid(2). If a signal has ended the process,
-// this signal ends the calling process as well, unless the caller is PID 1.
+// Returns the exit status of a process. status: from waitpid(2). If a signal has killed the
+// process, this function kills the calling process with the same signal, unless the caller is PID
+// 1.
 int weir_exec_end_like(int status, const sigset_t *mask);

@@ -29,6 +29,6 @@ void weir_exec_notify_close(struct weir_exec_notify *notify);
 // LAME_DUCK); NONE = no message, or a message without a state.
 enum weir_health_word weir_exec_notify_take(struct weir_exec_notify *notify, pid_t server);
 
-// Copy the lines of a message that are passed on. to: WEIR_EXEC_MESSAGE_BYTES long; the message is
-// at most as long, with its NUL. Returns to.
+// Copy the lines of a message that are passed on. to: a buffer of WEIR_EXEC_MESSAGE_BYTES. The
+// message, with its NUL, must not be longer. Returns to.
 const char *weir_exec_notify_filter(const char *message, char *to);

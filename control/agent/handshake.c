@@ -55,7 +55,7 @@ static int send_request(int fd, uint16_t type, const struct weir_handshake_flow 
 		       : 0;
 }
 
-// Whether a socket is no request socket: only full sockets have one of these attributes.
+// True if a socket is not a request socket. Request sockets have none of these attributes.
 static bool is_full(const struct nlmsghdr *header) {
 	const struct inet_diag_msg *socket = NLMSG_DATA(header);
 	const struct rtattr *at = (const struct rtattr *)(socket + 1);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Handshakes: looks up one TCP flow in the kernel by its addresses and ports (inet_diag), and
-// removes a handshake that is not complete. Only in this network namespace.
+// removes a handshake that is not complete. Finds only sockets in this network namespace.
 //
 // After a SYN the kernel keeps a request socket until the client's ACK turns it into a connection;
-// SOCK_DESTROY removes a request socket without sending a packet. On a connection it would send the
-// client an RST, so this file never destroys a socket that it has seen as a connection.
+// SOCK_DESTROY removes a request socket without sending a packet. For a connection, SOCK_DESTROY
+// would send an RST to the client. Therefore SOCK_DESTROY is not used if the lookup has found a
+// connection.
 //
-// Threads: one. No logging. Blocks for the kernel's response, which is immediate. Lookups need no
+// Threads: one. No logging. Blocks until the kernel responds, which is immediate. Lookups need no
 // privilege, removal needs CAP_NET_ADMIN.
 #pragma once
 
@@ -15,7 +16,7 @@
 #include <stdint.h>
 
 // For this time after a SYN+ACK, the client's ACK may be in flight. Linux retransmits the SYN+ACK
-// after one second at the earliest. Between these times the handshake is settled: no ACK is
+// after one second at the earliest. Between these two times the handshake is settled: no ACK is
 // expected.
 #define WEIR_HANDSHAKE_SETTLED_MS 500
 
@@ -26,12 +27,12 @@ struct weir_handshake_flow {
 };
 
 enum weir_handshake_state {
-	// No socket for the flow, and no socket that listens for a SYN of the flow.
+	// There is no socket for the flow, and no listening socket for its SYN.
 	WEIR_HANDSHAKE_NO_LISTENER,
-	// No socket for the flow, but a socket that listens for a SYN of the flow.
+	// There is no socket for the flow, but a listening socket for its SYN.
 	WEIR_HANDSHAKE_NONE,
 	WEIR_HANDSHAKE_BEGUN, // a request socket
-	WEIR_HANDSHAKE_OVER, // any other socket: a connection, or its remains
+	WEIR_HANDSHAKE_OVER, // any other socket: a connection, which may be closed already
 };
 
 struct weir_handshake {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Helper process: a child with some of root's privileges, which the process that reads datagrams
-// does not have. They communicate over a socket pair, with one message per request and one per
-// answer. The child ends with its parent, and ignores signals to the process group.
+// Helper process: a child process with some of root's privileges. The parent, which reads
+// datagrams, does not have these privileges. They communicate over a socket pair, with one message
+// per request and one per answer. The child ends with its parent, and ignores signals to the
+// process group.
 //
 // Threads: one; call before other threads start. No logging.
 #pragma once
 
-// The child's loop, until the other end of fd is closed. The child exits when it returns.
+// The main loop of the child. It must return when the other end of fd is closed; the child then
+// exits.
 typedef void (*weir_helper_body)(int fd, const void *context);
 
 // Fork a child with this process name (up to 15 characters), which runs body with context. *ret:

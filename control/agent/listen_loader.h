@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Listen loader: loads listen.bpf.c and attaches the program. The program stays attached while any
-// process, also without privileges, holds the descriptor of the attachment.
+// process, even without privileges, holds the descriptor of the attachment.
 //
 // Needs a kernel with BTF, 5.8 or newer, CAP_BPF and CAP_PERFMON.
 //
@@ -16,8 +16,8 @@ struct weir_listen_program { // descriptors, owned by the caller; -1 = none
 	int attachment;
 };
 
-// Start to report changes of the sockets that listen at these TCP ports in this network namespace.
-// Returns 0, -EPERM, -ENOENT (no BTF), ...
+// Start to report when a socket on one of these TCP ports starts or stops listening, in this
+// network namespace. Returns 0, -EPERM, -ENOENT (no BTF), ...
 int weir_listen_load(const uint16_t *ports, uint32_t port_count, struct weir_listen_program *ret,
 	char *why, size_t why_bytes);
 void weir_listen_unload(struct weir_listen_program *program);

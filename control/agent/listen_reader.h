@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Listen reader: takes the records of listen.bpf.c out of their ring buffer. Needs no privilege.
+// Listen reader: reads the records of listen.bpf.c from the ring buffer. Needs no privilege.
 //
 // Threads: one. No logging.
 #pragma once

@@ -17,10 +17,10 @@ struct weir_listeners_queue {
 // Returns a netlink socket, or negative errno.
 int weir_listeners_open(void);
 
-// Count the sockets that listen at each of these ports. protocol: IPPROTO_TCP, or IPPROTO_UDP: the
-// bound sockets that are not connected. If sockets are closed meanwhile, other sockets may be
-// missing. Returns 0 or negative errno (-ENOENT: the kernel lacks the protocol's module); after an
-// error ret_counts is undefined.
+// Count the sockets that listen at each of these ports. protocol: IPPROTO_TCP or IPPROTO_UDP. For
+// UDP, counts the bound sockets that are not connected. If sockets are closed during the call, the
+// counts may lack other sockets. Returns 0 or negative errno (-ENOENT: the kernel lacks the
+// protocol's module); after an error ret_counts is undefined.
 int weir_listeners_count(
 	int fd, uint8_t protocol, const uint16_t *ports, uint32_t port_count, uint32_t *ret_counts);
 
@@ -31,7 +31,7 @@ int weir_listeners_queue(
 struct weir_listeners_connections {
 	uint32_t open; // established or closing: includes connections in an accept queue or with
 		       // data left to send
-	uint32_t half_open; // connections with an incomplete handshake, of a client or forged
+	uint32_t half_open; // connections with an incomplete handshake, also from forged SYNs
 };
 
 // Count the connections of these ports. The kernel scans all sockets of the host. Returns 0 or

@@ -2,7 +2,7 @@
 //
 // Load: combines the measured values of the service (meter, accept queues, CPU) with the values
 // that its application reports (ORCA), and writes the values into answers. The application's values
-// take precedence. Fields that no balancer requests are not read.
+// take precedence. Values that no balancer requests are not read.
 //
 // Sums (service times, busy times) are 0 when the agent starts, and grow only while they are
 // requested. Rates and utilization cover the last second, the median the last 10 seconds.
@@ -21,7 +21,7 @@
 #include "meter_reader.h"
 
 #define WEIR_LOAD_TICK_MS 250
-#define WEIR_LOAD_SAMPLES 5 // ticks covered by a rate: the oldest is 1 s old
+#define WEIR_LOAD_SAMPLES 5 // samples for a rate: the oldest is 1 s old
 #define WEIR_LOAD_TIMES 11 // seconds covered by the median, plus one
 
 struct weir_load_params { // the pointers must stay valid as long as the load
@@ -48,7 +48,7 @@ struct weir_load_sample { // values that were read at one time
 struct weir_load {
 	struct weir_load_params params;
 	const struct weir_meter *meter; // borrowed; NULL = not loaded
-	uint32_t wants; // fields that any balancer requests
+	uint32_t wants; // union of the fields that balancers request
 	int listeners; // netlink socket; -1 = none
 	uint32_t cpu_mhz;
 	struct weir_load_speed speed;
@@ -77,22 +77,23 @@ bool weir_load_lacks_cpu(const struct weir_load *load);
 // Use another meter; NULL = none. Call this function before the previous meter is closed.
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter);
 
-// Set the measured speed. While the measurement is pending, a balancer that requests the speed gets
-// no number of CPUs, because the balancer would use a weight that changes a moment later.
+// Set the measured speed. While the measurement is pending, answers to a balancer that requests the
+// speed contain no number of CPUs. Otherwise the balancer would use a weight that changes soon
+// afterwards.
 void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *speed);
 
-// Set the fields that any balancer requests.
+// Set the union of the fields that balancers request.
 void weir_load_set_wants(struct weir_load *load, uint32_t wants);
 
 // Call every WEIR_LOAD_TICK_MS while weir_load_needs_tick.
 void weir_load_tick(struct weir_load *load, uint64_t now_ms);
 
-// Store a report of the application, already validated.
+// Store a validated report of the application.
 void weir_load_take_application(
 	struct weir_load *load, const struct weir_report *report, uint64_t now_ms);
 
-// Set the values of an answer, and a bit in `given` for each. The values are max_active_flows, and
-// the known values of the fields in `wants`, which one balancer requests. Other fields of the
-// answer are unchanged.
+// Set the values of an answer, and a bit in `given` for each value. The values are
+// max_active_flows, and the known values of the fields in `wants`, which one balancer requests.
+// Other fields of the answer are unchanged.
 void weir_load_fill(
 	struct weir_load *load, uint32_t wants, uint64_t now_ms, struct weir_agent_answer *answer);

@@ -225,7 +225,8 @@ static void warn_of_balancers(const struct weir_agent_options *options, const js
 	const json_t *notified = json_object_get(json_object_get(status, "drain"), "notified");
 
 	if (!json_is_false(notified) || progress == CANCELLED) {
-		return; // an earlier version of weir-agent run does not send the number
+		// not false: a balancer was notified, or weir-agent run is an earlier version
+		return;
 	}
 	if (progress == DRAINED) {
 		fprintf(stderr, "weir-agent: warning: no balancer was notified: new connections "

@@ -120,7 +120,7 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 	uv_poll_start(&client->poll, UV_READABLE, on_request);
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- start and stop -----------------------------------------------------------------------
 
 // Whether an agent listens at the address, even if the agent is too busy to accept.
 static bool is_answered(const struct sockaddr_un *address) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Local socket: the commands of weir-agent on this host. One request per connection: one line of
-// JSON, answered by one line of JSON. Only root and the agent's user may connect.
+// Local socket: receives the commands of weir-agent on this host. Each connection has one request,
+// a line of JSON, and one reply, also a line of JSON. Only root and the agent's user may connect.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -12,7 +12,7 @@
 #include "log.h"
 
 #define WEIR_LOCAL_SOCKET "agent.sock" // name of the socket in the run directory
-#define WEIR_LOCAL_SOCKET_CLIENTS 16 // maximum number at a time
+#define WEIR_LOCAL_SOCKET_CLIENTS 16 // maximum number of clients at the same time
 
 struct weir_local_client;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Meter demand: requests the helper process to load the meter when a balancer requests a field of
-// the meter, and to unload the meter when no balancer has requested such a field for a while.
+// Meter demand: makes the helper process load the meter when a balancer requests a field of the
+// meter, and unload the meter when no balancer has requested such a field for some time.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -18,7 +18,7 @@ struct weir_meter_demand {
 	bool poll_open;
 	bool pending; // an answer of the helper is pending
 	bool failed; // loading has failed for a permanent reason, and is not tried again
-	uint64_t unwanted_ms; // time since which no balancer requests the meter; 0 = requested
+	uint64_t unwanted_ms; // start of the time without a request for the meter; 0 = requested
 	struct weir_meter *reader; // NULL unless the meter is loaded
 	uv_poll_t poll;
 };

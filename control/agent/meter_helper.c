@@ -106,7 +106,7 @@ int weir_meter_helper_send(int fd, bool load) {
 	return send_request(fd, load ? LOAD : UNLOAD);
 }
 
-// fds: -1 = none.
+// fds: gets the received descriptors; -1 = none.
 static int receive(int fd, struct message *ret, int fds[static FDS]) {
 	union fd_space control = {0};
 	struct iovec data = {.iov_base = ret, .iov_len = sizeof(*ret)};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Meter helper: a child process that loads and unloads the meter on request, with CAP_BPF and
-// CAP_PERFMON and no other capability. So the process that reads datagrams needs no capability, and
-// the meter is loaded only while a balancer requests its values. The helper also loads the program
-// that watches listening sockets, once at the start. The helper ends with its parent.
+// CAP_PERFMON and no other capability. Therefore the process that reads datagrams needs no
+// capability. The meter is loaded only while a balancer requests its values. The helper also loads
+// the program that watches listening sockets, once at the start. The helper ends with its parent.
 //
 // Threads: one. No logging.
 #pragma once
@@ -31,8 +31,8 @@ int weir_meter_helper_send(int fd, bool load);
 // Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
 int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret);
 
-// Request the helper to load the program that watches listening sockets at the meter's ports, and
-// wait for the answer. *ret: as from weir_listen_load; valid also after the end of the helper. Call
+// Make the helper load the program that watches listening sockets on the meter's ports, and wait
+// for its answer. *ret: as from weir_listen_load; it stays valid after the helper has ended. Call
 // this function before weir_meter_helper_send. Returns 0, -ETIMEDOUT or another negative errno.
 int weir_meter_helper_watch(
 	int fd, int timeout_ms, struct weir_listen_program *ret, char *why, size_t why_bytes);

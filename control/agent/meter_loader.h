@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Meter loader: loads meter.bpf.c and attaches the program. The kernel detaches the program when
-// the process ends in any way.
+// the process ends, for whatever reason.
 //
 // Needs a kernel with BTF, 5.9 or newer, CAP_BPF and CAP_PERFMON.
 //

@@ -32,8 +32,9 @@ void weir_meter_read_times(const struct weir_meter *meter, struct weir_meter_tim
 // Returns the number of connections that are open now.
 uint64_t weir_meter_active(const struct weir_meter_counts *counts);
 
-// Median in microseconds, within 1/32, of the service times that were added between `before` and
-// `now`. Returns the number of these times; 0 = none, *ret is then unchanged.
+// Computes the median, in microseconds and within 1/32, of the service times that were added
+// between `before` and `now`. Returns the number of these service times. If it is 0, *ret is
+// unchanged.
 uint64_t weir_meter_median_us(
 	const struct weir_meter_times *before, const struct weir_meter_times *now, double *ret);
 

@@ -192,7 +192,7 @@ static const struct weir_option_word commands[] = {
 	{"run", WEIR_AGENT_RUN,
 		"report the state and load of this backend to its balancers, until SIGTERM"},
 	{"lame-duck", WEIR_AGENT_LAME_DUCK,
-		"request no new flows from the balancers, and wait for open connections to end"},
+		"drain: balancers stop sending new flows; wait for open connections to end"},
 	{"ready", WEIR_AGENT_READY, "accept new flows, or resume after lame-duck"},
 	{"announce WORD", WEIR_AGENT_ANNOUNCE,
 		"announce the state of a single service, as its user: starting, ready, lame-duck "
@@ -237,7 +237,8 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME=PORT[,PORT]",
 		"ports of a service whose state can be announced; each port is also a --port",
 		.repeatable = true, .take = weir_take_service, .groups = GROUP_RUN),
-	WEIR_OPTION_ROW(CUSTOM, "service", "NAME", "service of weir-agent run",
+	WEIR_OPTION_ROW(CUSTOM, "service", "NAME",
+		"service of weir-agent run whose state is announced",
 		.fallback = "the only service that this user may announce for",
 		.take = weir_take_service, .groups = GROUP_WORDS),
 	WEIR_OPTION_ROW(CUSTOM, "allow-user", "USER=NAME",
@@ -284,7 +285,7 @@ static const struct weir_option rows[] = {
 		"maximum time until the stop signal is passed on to the server",
 		FIELD(drain_timeout_ms), .fallback = "30", .max = 86400000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(SECONDS, "delay", "SECONDS",
-		"minimum time until the stop signal is passed on to the server, such as for UDP",
+		"minimum time until the stop signal is passed on to the server, for UDP flows",
 		FIELD(delay_ms), .fallback = "0", .max = 3600000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(WORD, "stop-signal", "SIGNAL", "signal that begins the drain",
 		FIELD(stop_signal), .fallback = "TERM", .words = signals, .groups = GROUP_EXEC),
@@ -349,12 +350,12 @@ static const struct weir_help help_of_all = {
 		 "single service, without root. weir-agent COMMAND --help shows one command.",
 	.commands = commands,
 	.notes = "On SIGTERM, run drains for at most its own --interval, and then exits with 0. "
-		 "A second SIGTERM, or SIGINT, ends it at once.\nExit status: 0 done, 1 refused "
+		 "A second SIGTERM, or SIGINT, stops run at once.\nExit status: 0 done, 1 refused "
 		 "(no such interface, no permission, another XDP program, a command that failed), "
 		 "2 invalid usage, 3 no decap on INTERFACE (stats, --detach) or no weir-agent run "
-		 "(lame-duck, ready, status, announce). Of doctor: 0 no warning or fault, 1 "
-		 "warnings, 2 faults. Of exec: that of COMMAND, 127 not found, 126 not "
-		 "executable.",
+		 "(lame-duck, ready, status, announce). doctor: 0 no warning or fault, 1 "
+		 "warnings, 2 faults. exec: the exit status of COMMAND, 127 if it is not found, "
+		 "126 if it is not executable.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"
 		    "weir-agent stats eth0\n"
 		    "weir-agent run --port 80 --port 443\n"
@@ -504,7 +505,8 @@ static int check(struct weir_agent_options *options, char *why, size_t why_bytes
 	return weir_check_services(options, why, why_bytes);
 }
 
-// Cut off the program of exec: the words after "--". Returns the number of words before "--".
+// Cut the program of exec, which is the arguments after "--", off the command line. Returns the
+// number of words before "--".
 static int cut_program(int argc, char **argv, char ***ret_program) {
 	bool is_exec = false;
 

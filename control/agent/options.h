@@ -44,7 +44,7 @@ struct weir_agent_options { // strings point into argv
 	uint32_t address_count;
 	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // empty: any source
 	uint32_t source_count;
-	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // expected by doctor
+	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // VIPs that doctor expects on this host
 	uint32_t vip_count;
 	enum weir_agent_mode mode;
 	bool detach;
@@ -62,7 +62,7 @@ struct weir_agent_options { // strings point into argv
 	uint16_t ports_udp[WEIR_AGENT_PORTS_MAX];
 	uint32_t port_udp_count;
 	struct weir_named_services services; // their ports are also in the lists of ports
-	const char *allowed[WEIR_NAMED_SERVICES_MAX]; // USER=NAME, as given
+	const char *allowed[WEIR_NAMED_SERVICES_MAX]; // USER=NAME, pointers into argv
 	uint32_t allowed_count;
 	uint32_t grace_ms; // time without a listening socket until a port is down
 	uint16_t udp_port;
@@ -76,7 +76,7 @@ struct weir_agent_options { // strings point into argv
 	uint64_t interval_ms; // maximum duration of a drain
 	const char *warm_up, *then, *shed_hook; // commands; NULL: none
 	uint32_t max_active_flows; // 0: no limit
-	uint32_t connections; // maximum number to measure at a time; 0: the default
+	uint32_t connections; // maximum number of open connections to measure; 0: the default
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
 	const char *service; // service of announce and exec; NULL: the only service of the user

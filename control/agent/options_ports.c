@@ -40,8 +40,8 @@ int weir_take_port(const struct weir_option *option, const char *value, void *op
 	return add_port(options, &port, why, why_bytes);
 }
 
-// Take NAME=PORT[,PORT]... for run, or NAME for announce and exec. weir_check_services() checks the
-// form when the command is known.
+// Store the value of --service: NAME=PORT[,PORT]... for run, or NAME for announce and exec.
+// weir_check_services() checks the form when the command is known.
 int weir_take_service(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_agent_options *ret = options;
@@ -64,7 +64,7 @@ int weir_take_service(const struct weir_option *option, const char *value, void 
 	return r;
 }
 
-// Take USER=NAME; the option --service NAME may come later.
+// Store the value of --allow-user, USER=NAME. The option --service NAME may follow later.
 int weir_take_allowed(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_agent_options *ret = options;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ports and services in the options of weir-agent (options.h). Called by options.c alone.
+// Ports and services in the options of weir-agent (options.h). Called only by options.c.
 //
 // Threads: any. Pure.
 #pragma once
@@ -8,7 +8,7 @@
 #include "option.h"
 #include "options.h"
 
-// Take a value of --port, --service or --allow-user: see weir_option_take.
+// Store a value of --port, --service or --allow-user: see weir_option_take.
 int weir_take_port(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 int weir_take_service(const struct weir_option *option, const char *value, void *options, char *why,

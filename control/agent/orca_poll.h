@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // ORCA poll: reads the application's load over HTTP periodically while a balancer requests the
-// load. The response has ORCA in its headers, or as a JSON body.
+// load. The response has the ORCA load report in its headers, or as a JSON body.
 //
 // Threads: the event loop's; the HTTP request runs in libuv's pool.
 #pragma once
@@ -28,7 +28,7 @@ struct weir_orca_poll_params {
 // Returns 0 or negative errno.
 int weir_orca_poll_create(
 	uv_loop_t *loop, const struct weir_orca_poll_params *params, struct weir_orca_poll **ret);
-// Stop the poll, which is freed at the end of the loop. NULL is allowed.
+// Stop the poll. The event loop frees it later. NULL is allowed.
 void weir_orca_poll_close(struct weir_orca_poll *poll);
 
 void weir_orca_poll_want(struct weir_orca_poll *poll, bool wanted);

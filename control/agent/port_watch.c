@@ -20,8 +20,8 @@
 #define PERIOD_WITHOUT_EVENTS_MS 100
 #define MISSING_MS 5000 // time until a port that never had a listening socket is logged
 
-// The kernel reports a socket before the socket begins to listen: a list made at once may not
-// contain it.
+// Times after an event at which the check is repeated. The event of a new listening socket arrives
+// before the kernel lists the socket, so the first check may not find the socket.
 static const uint32_t repeat_ms[] = {1, 10, 50};
 
 static bool is_udp(const struct weir_port_watch *watch, uint32_t index) {
@@ -92,9 +92,10 @@ static void log_missing(struct weir_port_watch *watch, uint64_t now_ms) {
 
 // --- the saved state ----------------------------------------------------------------------
 
-// Save the ports. Forms: "80/tcp"; "80/tcp=3" with the application's word; "-80/tcp=3" for a port
-// that had no listening socket. An earlier version of weir-agent reads only "80/tcp" of the first
-// two forms, and ignores the last form.
+// Save the ports, each in one of three formats: "80/tcp"; "80/tcp=3" with the state that the
+// application has announced; "-80/tcp=3" for a port that had no listening socket. An earlier
+// version of weir-agent reads only "80/tcp" from the first two formats, and ignores the third
+// format.
 static void save(const struct weir_port_watch *watch) {
 	char text[WEIR_SAVED_PORTS_BYTES] = "";
 	size_t used = 0;
@@ -180,8 +181,8 @@ static int count_listeners(
 		return watch->listeners;
 	}
 	r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
-	// If sockets are closed during a long listing, other sockets may be missing: list them
-	// again.
+	// If sockets are closed while the kernel lists them, other sockets may be missing from the
+	// list. Therefore list them again.
 	if (r == 0 && is_death(watch, first, ret_counts, count)) {
 		r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
 	}
@@ -305,7 +306,7 @@ static void take_events(struct weir_port_watch *watch) {
 	}
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- start and stop -----------------------------------------------------------------------
 
 static void start_events(uv_loop_t *loop, struct weir_port_watch *watch) {
 	const struct weir_port_watch_params *params = &watch->params;

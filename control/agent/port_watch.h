@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Port watch: checks which of the service's ports have a listening socket, when the kernel reports
-// a change (listen.bpf.c) and once a second; without the BPF program, and for UDP, every 100 ms. An
-// event only starts a check, so lost or duplicate events do no harm. The watch saves the ports that
-// had a listening socket, so that an agent that starts while the server is dead announces the port
-// as down. It also saves the words of the applications.
+// Port watch: checks which of the service's ports have a listening socket. A check runs when the
+// kernel reports a change (listen.bpf.c), and once a second. Without the BPF program, and for UDP,
+// a check runs every 100 ms. An event only starts a check, so lost or duplicate events do no harm.
+// The watch saves the ports that had a listening socket, so that an agent that starts while the
+// server is dead announces the port as down. It also saves the states that applications have
+// announced (words).
 //
 // Threads: one, the event loop's.
 #pragma once

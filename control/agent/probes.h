@@ -50,5 +50,5 @@ int weir_probes_start(
 // After this call, run the loop to close the handles.
 void weir_probes_stop(struct weir_probes *probes);
 
-// Send the state to a balancer at once, in an answer without a new probe (a notice).
+// Send the state to a balancer at once, without waiting for its next probe (a notice).
 void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *balancer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Resources of `weir-agent run`: all that the process acquires with the rights it was started with,
+// Resources of `weir-agent run`: everything that the process acquires with its initial privileges,
 // before it drops them: helper processes, sockets, files of the run directory, and keys.
 //
 // Threads: call before other threads start.
@@ -15,7 +15,7 @@
 #include "words.h"
 
 struct weir_agent_resources {
-	// Descriptors; -1 = none. Whoever takes one over sets it to -1.
+	// Descriptors; -1 = none. A function that takes ownership of a descriptor sets it to -1.
 	int meter_helper; // of weir_meter_helper_start; none without --port
 	int steal_helper; // of weir_steal_helper_start; none without --allow-steal
 	int shed_helper; // of weir_shed_helper_start; none without --shed-idle and --shed-hook
@@ -28,9 +28,9 @@ struct weir_agent_resources {
 };
 
 // Start the helpers, read the keys, open sockets and files, and then drop the privileges. Returns
-// 0, or negative errno with one line in why; then nothing stays open. ret gets the keys
-// themselves, of which no copy is made.
+// 0, or negative errno with one line in why; then nothing stays open. The keys are read directly
+// into ret, so that no copy of the keys is left in memory.
 int weir_agent_resources_open(const struct weir_agent_options *options, struct weir_log *log,
 	struct weir_agent_resources *ret, char *why, size_t why_bytes);
-// Close what is open, which ends the helpers, and wipe the keys.
+// Close all descriptors, which ends the helpers, and wipe the keys.
 void weir_agent_resources_close(struct weir_agent_resources *resources);

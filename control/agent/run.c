@@ -197,7 +197,7 @@ static enum weir_agent_exit decapsulate(const struct weir_agent_options *options
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	signal(SIGPIPE, SIG_IGN); // decapsulation goes on when the reader of the output exits
+	signal(SIGPIPE, SIG_IGN); // decapsulation continues if the reader of the output exits
 	r = weir_decap_attach(&params, &decap, why, sizeof(why));
 	if (r) {
 		return refuse(r, why);

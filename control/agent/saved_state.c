@@ -66,7 +66,7 @@ void weir_saved_state_write(int fd, enum weir_health_word word) {
 	const char text[] = {(char)('0' + word), '\n'};
 
 	if (fd >= 0) {
-		// weir_saved_state_open has reserved the space.
+		// Ignore errors: weir_saved_state_open has reserved the space.
 		(void)!pwrite(fd, text, sizeof(text), 0);
 	}
 }

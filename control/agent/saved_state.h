@@ -2,8 +2,8 @@
 //
 // Saved state: the announced state in a file of the run directory, so that a lame duck whose agent
 // has crashed is a lame duck again after the restart. The file also has the ports that had a
-// listening socket, so that a port without a listening socket is down after any restart, and the
-// words of the applications.
+// listening socket, so that a port without a listening socket is down after any restart. It also
+// has the states that applications have announced (words).
 //
 // Threads: one.
 #pragma once
@@ -20,13 +20,13 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log);
 // The state that a crashed process saved. fd: -1 is allowed.
 enum weir_health_word weir_saved_state_read(int fd);
 
-// Whether the last agent that used a run directory still runs, or has crashed. An agent that ends
-// on purpose saves NONE. Returns 1 or 0, or a negative errno if the answer is unknown (-ENOENT: no
+// Returns 1 if the last agent that used a run directory still runs or has crashed, or 0 if it has
+// exited normally: then it has saved NONE. Returns a negative errno if this is unknown (-ENOENT: no
 // agent has used the directory).
 int weir_saved_state_is_left(const char *run_dir);
 
-// Save a state. NONE: this process ends on purpose, so the next process restores no state. fd: -1
-// is allowed.
+// Save a state. NONE: this process exits normally, so the next process restores no state. fd: -1 is
+// allowed.
 void weir_saved_state_write(int fd, enum weir_health_word word);
 
 // Save the ports as text, "80/tcp 53/udp ", padded with zeros. fd: with -1, nothing is saved.

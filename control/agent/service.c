@@ -65,7 +65,8 @@ struct service {
 
 // --- load ---------------------------------------------------------------------------------
 
-// The service's cgroup may appear after the agent has started, and disappear.
+// Logs when the CPU time of the cgroup becomes available or unavailable. The service's cgroup may
+// be created after the agent has started, and may be removed.
 static void log_cgroup(struct service *service, bool no_cpu) {
 	const struct weir_agent_options *options = service->options;
 
@@ -498,7 +499,7 @@ static int init(struct service *service) {
 	return 0;
 }
 
-// From the first event to the last.
+// Runs the service until its event loop ends.
 static int run(struct service *service) {
 	int r = init(service);
 

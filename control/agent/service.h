@@ -3,17 +3,17 @@
 // Service: `weir-agent run`. Answers the balancers' probes, announces the backend's state to the
 // balancers, measures the requested values, and executes the commands of weir-agent on this host:
 //
-//   resources      the helper processes, sockets, files and keys that need the rights of the start
+//   resources      the helper processes, sockets, files and keys that need the initial privileges
 //   probes         the balancers' datagrams, and the answers
 //   announcement   the announced state, its notices, and the drain; saved_state restores the
 //                  state after a crash
 //   load           the measured values; meter_demand loads the meter on demand
 //   capacity       the measured speed of the CPUs; capacity_demand measures it on demand
-//   steal_answers  whether a flow may leave this backend
+//   steal_answers  whether a flow may move to another backend
 //   shed           ends connections on order of a balancer
 //   commands       status, lame-duck, ready; local_socket receives them
 //
-// Threads: one, libuv's loop; the ORCA poll has a worker thread of libuv's.
+// Threads: one, the event loop's. The ORCA poll also uses a worker thread of libuv.
 #pragma once
 
 #include "log_limit.h"

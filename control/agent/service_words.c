@@ -27,8 +27,8 @@ static bool is_in_service(
 	return false;
 }
 
-// Returns the application's word for a port. Returns READY if the application has announced no
-// word.
+// Returns the state that the application has announced for a port, or READY if it has announced no
+// state.
 static enum weir_health_word word_of(
 	const struct weir_port_watch *watch, const struct weir_service_port *port) {
 	for (uint32_t i = 0; i < watch->ports.count; i++) {
@@ -42,8 +42,8 @@ static enum weir_health_word word_of(
 	return WEIR_HEALTH_WORD_READY;
 }
 
-// Returns the least severe word of the service's ports. Words can differ between ports, because the
-// word of a port ends when a socket listens at the port again.
+// Returns the least severe announced state of the service's ports. States can differ between ports,
+// because the state of a port is dropped when a socket listens on the port again.
 static enum weir_health_word get_word(void *context, uint32_t index) {
 	const struct weir_service_words *words = context;
 	const struct weir_named_service *service = service_of(words, index);
@@ -98,8 +98,9 @@ static void announce(void *context, uint32_t index, enum weir_health_word word) 
 	}
 }
 
-// Counts as pending only the balancers that have not acknowledged the word of this service. A later
-// word of another service has a higher serial, which need not be acknowledged here.
+// Counts as pending only the balancers that have not acknowledged the state of this service. If
+// another service has announced a state later, this announcement has a higher serial, and need not
+// be acknowledged here.
 static void count(void *context, uint32_t index, struct weir_word_reply *reply) {
 	const struct weir_service_words *words = context;
 	const struct weir_balancers *balancers = words->announcement->params.balancers;

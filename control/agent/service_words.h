@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service words: joins the words of applications (words/words.h) to the ports that are watched, and
-// to the announcement.
+// Service words: applies the states that applications announce (words/words.h) to the watched ports
+// and to the announcement.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -19,7 +19,7 @@ struct weir_service_words {
 };
 
 // Call this when the watch has begun with all ports of the services, and no balancer is known yet.
-// Removes saved words of ports that are in no service any more. The pointers must stay valid as
+// Removes saved states of ports that no longer belong to a service. The pointers must stay valid as
 // long as ret. Returns 0 or negative errno.
 int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
 	const struct weir_named_services *services, const struct weir_word_listeners *listeners,

@@ -137,7 +137,7 @@ static json_t *make_port(const struct weir_watched_port *port, uint64_t now_ms) 
 	return object;
 }
 
-// Add how the ports are watched, and the errors that prevent it.
+// Add the state of the port watch, with its errors.
 static void set_watch(json_t *status, const struct weir_status_parts *parts) {
 	const struct weir_port_watch *watch = parts->watch;
 	json_t *ports = json_array(), *object = json_object();
@@ -384,7 +384,7 @@ static void write_shed(const json_t *shed, FILE *out) {
 	}
 }
 
-// Write the TCP figures; nothing while no balancer requests TCP figures.
+// Write the TCP statistics. Writes nothing while no balancer requests them.
 static void write_tcp(const json_t *tcp, FILE *out) {
 	if (json_object_get(tcp, "problem") != NULL) {
 		fprintf(out, "tcp        cannot list connections: %s\n", text_of(tcp, "problem"));

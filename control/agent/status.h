@@ -45,8 +45,8 @@ json_t *weir_status_make(const struct weir_status_parts *parts);
 const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_COUNT_BYTES]);
 
 // Returns the number of datagrams that were refused because sender and agent have different keys.
-// age: time since the last of these datagrams, as text. If this time is longer than any interval of
-// probes, returns 0: then different keys do not explain why no balancer probes the agent.
+// age: time since the last of these datagrams, as text. Returns 0 if this time is longer than any
+// probe interval, because different keys then do not explain why no balancer probes the agent.
 uint64_t weir_status_other_key(const json_t *status, char age[WEIR_DURATION_BYTES]);
 
 // Write the status as text.

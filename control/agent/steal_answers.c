@@ -32,7 +32,7 @@ static void send_answer(struct weir_steal_answers *answers,
 	}
 }
 
-// Answer a request without a lookup; such a request leaves no state.
+// Answer a request without a lookup. No entry is created for such a request.
 static void answer_at_once(struct weir_steal_answers *answers, const struct weir_agent_steal *steal,
 	enum weir_agent_steal_result result, const struct weir_path *path) {
 	struct weir_agent_steal_answer answer;
@@ -91,7 +91,7 @@ static enum weir_agent_steal_result request_removal(struct weir_steal_answers *a
 		.deadline_ms = answers->params.started_ms + steal->deadline_ms};
 	int r;
 
-	if (answers->helper < 0) { // the end of the helper was logged
+	if (answers->helper < 0) { // the exit of the helper is already logged
 		return WEIR_AGENT_STEAL_CANNOT_TELL;
 	}
 	r = weir_steal_helper_send(answers->helper, &request);
@@ -176,7 +176,7 @@ enum weir_agent_refusal weir_steal_answers_take(struct weir_steal_answers *answe
 
 // --- the helper ---------------------------------------------------------------------------
 
-// Why handshakes are not removed: for the log, and for weir-agent status.
+// Logs why handshakes are not removed, and stores the text for weir-agent status.
 __attribute__((format(printf, 2, 3))) static void set_problem(
 	struct weir_steal_answers *answers, const char *format, ...) {
 	va_list arguments;
@@ -276,7 +276,7 @@ static void on_answer(uv_poll_t *poll, int status, int events) {
 	}
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- start and stop -----------------------------------------------------------------------
 
 int weir_steal_answers_start(uv_loop_t *loop, const struct weir_steal_answers_params *params,
 	int helper, struct weir_steal_answers *ret) {

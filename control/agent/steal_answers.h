@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal answers: decides whether a flow may leave this backend. Looks up the flow in the kernel,
-// and requests the helper process to remove an incomplete handshake.
+// Steal answers: decides whether a flow may move to another backend. Looks up the flow in the
+// kernel, and makes the helper process remove an incomplete handshake.
 //
 // Threads: one, the event loop's.
 #pragma once

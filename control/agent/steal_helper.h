@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal helper: a child process that removes incomplete handshakes, with CAP_NET_ADMIN and no other
-// capability, as the agent's user. So the process that reads datagrams needs no capability, and can
-// only damage handshakes at the service's ports. The helper ends with its parent.
+// Steal helper: a child process that removes incomplete handshakes. It runs as the agent's user,
+// with CAP_NET_ADMIN and no other capability. Therefore the process that reads datagrams needs no
+// capability. Through the helper it can remove only handshakes on the service's ports. The helper
+// ends with its parent.
 //
 // Threads: one. No logging.
 #pragma once

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steals: the steal requests that were processed, and their answers. A request is processed once,
-// and its answer is repeated for repeated requests. An entry exists until the deadline of its
-// request, after which the request is refused. At most WEIR_STEALS_MOST requests are processed in
-// that time.
+// Steals: the steal requests that were processed, and their answers. A request is processed once.
+// If the same request arrives again, its answer is sent again. An entry exists until the deadline
+// of its request; after the deadline, the request is refused. At most WEIR_STEALS_MOST requests are
+// processed in that time.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -20,7 +20,7 @@
 struct weir_steals_entry {
 	bool pending; // the result is pending
 	uint16_t key_id; // key for the answer
-	uint32_t number; // number of the entry since the start; 0 = unused
+	uint32_t number; // sequence number of the entry; 0 = unused
 	struct weir_agent_steal_answer answer;
 	struct weir_path path; // destination of the answer, while pending
 };
@@ -28,7 +28,7 @@ struct weir_steals_entry {
 struct weir_steals { // zeroed = no entry
 	struct weir_steals_entry entry[WEIR_STEALS_MOST];
 	uint32_t last; // number of the newest entry
-	// Token bucket. Each accepted request moves this time ahead by WEIR_STEALS_EVERY_MS.
+	// Token bucket. Each accepted request increases this time by WEIR_STEALS_EVERY_MS.
 	uint64_t busy_ms;
 };
 

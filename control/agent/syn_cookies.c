@@ -72,7 +72,8 @@ static int read_sent(const char *proc_root, uint64_t *ret) {
 	return r;
 }
 
-// Returns the setting, or negative errno; -ENOENT: the kernel has no cookies, or hides the setting.
+// Returns the setting, or negative errno; -ENOENT: the kernel does not support SYN cookies, or
+// hides the setting.
 static int read_setting(const char *proc_root) {
 	char path[PATH_BYTES];
 	int setting, fields;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// SYN cookies: whether a client may have a valid cookie. The kernel keeps no state for a SYN that
-// it answers with a cookie, so the client's ACK can complete a connection that no lookup finds.
+// SYN cookies: determines whether a client may have a valid cookie. The kernel keeps no state for a
+// SYN that it answers with a cookie, so the client's ACK can complete a connection that no lookup
+// finds.
 //
 // The kernel sends cookies while the queue of half-open connections of a socket is full
 // (tcp_syncookies 1, the default), always (2) or never (0); cookies are valid for two minutes. The

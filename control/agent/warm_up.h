@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Warm-up: the command of --warm-up, which ends the state STARTING when it succeeds.
+// Warm-up: runs the command of --warm-up. If the command succeeds, the state STARTING ends.
 //
 // Threads: one, the event loop's.
 #pragma once

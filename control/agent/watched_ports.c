@@ -126,9 +126,9 @@ static void step(struct weir_watched_port *port, uint32_t grace_ms, uint64_t now
 	}
 }
 
-// The word of an application ends with its process. STARTING ends when the socket is closed,
-// because the next process may announce STARTING before its socket listens; other words end when a
-// socket listens again.
+// Drops the state that an application has announced when its process has ended. STARTING is dropped
+// when the socket is closed, because the next process may announce STARTING before its socket
+// listens. Other states are dropped when a socket listens again.
 static void end_word(struct weir_watched_port *port, bool listens) {
 	if (listens == (port->word != WEIR_HEALTH_WORD_STARTING)) {
 		port->word = WEIR_HEALTH_WORD_NONE;

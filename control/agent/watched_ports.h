@@ -4,16 +4,16 @@
 // Only a port that had a listening socket can be down: the agent cannot see sockets in another
 // network namespace, so a port without a visible socket may have a server.
 //
-// A port is announced as down when its last listening socket is closed, or when the grace time
-// after that has passed, and as up when a socket listens again. A port that is closed repeatedly,
-// because its server crashes, is held down: after the third death in close succession the port is
-// up again after 1 s with a listening socket, after the next death after 2 s, and so on up to
-// 30 s. A minute without a death halves this time.
+// A port is announced as down when its last listening socket is closed and the grace time has
+// passed since then. It is announced as up when a socket listens again. A port that is closed
+// repeatedly, because its server crashes, is held down: after the third death in close succession,
+// the port is up only when it has had a listening socket for 1 s. Each further death doubles this
+// time, up to 30 s, and each minute without a death halves it.
 //
-// The application of a port may announce a word as well. The word of a port is the worse one of the
-// watched state and the application's word. The application's word ends with its process: when the
-// port had no listening socket, and a socket listens again. The word STARTING is an exception: it
-// stays for the process that opens the next socket.
+// The application of a port may also announce a state (a word). The word of a port is the more
+// severe of the watched state and the application's word. The application's word is dropped after
+// its process has ended: when the port had no listening socket, and a socket listens again. The
+// word STARTING is an exception: it stays for the process that opens the next socket.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -56,8 +56,8 @@ struct weir_watched_port {
 	uint32_t listeners; // listening sockets at the last check
 	uint32_t opened, closed; // how often `listeners` has changed from 0, and to 0
 	uint32_t deaths;
-	// Number of recent deaths, which sets the hold-down. It falls by 1 in each minute without a
-	// death.
+	// Number of recent deaths, which determines the time of the hold-down. It decreases by 1 in
+	// each minute without a death.
 	uint32_t level;
 	uint64_t since_ms; // start of the state
 	uint64_t level_ms; // time when level last changed
@@ -79,7 +79,7 @@ int weir_watched_ports_add(struct weir_watched_ports *ports, uint16_t port, uint
 void weir_watched_ports_had_listener(
 	struct weir_watched_ports *ports, uint16_t port, uint8_t protocol);
 
-// Take the number of listening sockets at ports->port[index]. now_ms: not 0. Returns whether the
+// Process the number of listening sockets at ports->port[index]. now_ms: not 0. Returns whether the
 // word of the port has changed.
 bool weir_watched_ports_take(
 	struct weir_watched_ports *ports, uint32_t index, uint32_t listeners, uint64_t now_ms);
@@ -93,8 +93,8 @@ bool weir_watched_ports_set_word(struct weir_watched_ports *ports, uint16_t port
 // such as the end of a hold-down. Returns WEIR_WATCHED_NEVER if there is no such time.
 uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports);
 
-// Returns the time until the hold-down of a port ends, if its socket listens all the time. Returns
-// 0 if the port is not held down.
+// Returns the time until the hold-down of a port ends, if its socket keeps listening. Returns 0 if
+// the port is not held down.
 uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_t now_ms);
 
 static inline bool weir_watched_port_is_down(const struct weir_watched_port *port) {
@@ -106,12 +106,12 @@ struct weir_port_word weir_watched_port_word(const struct weir_watched_port *por
 // Returns the number of ports that are down.
 uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports);
 
-// Write the words of the ports into an answer whose fields of the host are complete. If the
+// Write the words of the ports into an answer. The host's fields of the answer must be set. If the
 // balancer does not request words of ports and all ports have a word, the least severe word becomes
-// the host's word. If the balancer requests words of ports and more ports are down than an
-// answer can have, the host's word becomes DOWN. Ports that are down come first, so that words of
-// applications never make the host worse for other ports. An order of the operator (a lame duck)
-// stays the host's word.
+// the host's word. If the balancer requests words of ports and more ports are down than an answer
+// can list, the host's word becomes DOWN. Ports that are down come first, so that words of
+// applications never make the host worse for other ports. If the operator has made the host a lame
+// duck, this stays the host's word.
 void weir_watched_ports_fill(
 	const struct weir_watched_ports *ports, uint32_t wants, struct weir_agent_answer *answer);
 

@@ -24,8 +24,8 @@ static int set_names(const struct weir_cli *cli, json_t *request, char *why, siz
 	return 0;
 }
 
-// Set a number of the request. 0 means that the option was not given: the request then lacks the
-// key, and weir-control uses its default.
+// Set a number of the request. 0 = the option is not on the command line: then the key is left out,
+// and weir-control uses its default.
 static void set_real(json_t *request, const char *key, double value) {
 	if (value > 0) {
 		json_object_set_new(request, key, json_real(value));

@@ -29,7 +29,7 @@ struct output {
 	json_t *interfaces; // port names, in the order of the interface blocks
 	uint32_t snaplen;
 	json_int_t packets;
-	off_t whole; // bytes of whole blocks; -1 = a file that cannot be truncated
+	off_t whole; // length of the file up to its last whole block; -1 = it cannot be truncated
 };
 
 // --- request ------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ static int open_special(struct weir_capture_session *capture, const char *name) 
 	return fd;
 }
 
-// Open the output file. A regular file is always newly created, readable by its owner only, so no
-// other user holds it open. A named pipe or a device is opened as it is.
+// Open the output file. A regular file is always newly created, and readable by its owner only, so
+// no other user has opened it. A named pipe or a device is opened as it is.
 static FILE *open_file(
 	const struct weir_cli *cli, struct weir_capture_session *capture, const char *name) {
 	struct stat status;
@@ -298,7 +298,7 @@ static void write_counts(const struct output *output, const struct weir_capture_
 
 	snprintf(buffer, bytes,
 		"%" JSON_INTEGER_FORMAT " packet%s, %" JSON_INTEGER_FORMAT
-		" lost, %" JSON_INTEGER_FORMAT " over the rate",
+		" lost, %" JSON_INTEGER_FORMAT " over the rate limit",
 		output->packets, output->packets == 1 ? "" : "s", lost, limited);
 }
 

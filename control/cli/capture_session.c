@@ -58,8 +58,8 @@ int weir_capture_session_begin(
 		goto free_capture;
 	}
 	capture->began_ms = weir_monotonic_ms();
-	// --timeout limits the time of a weir-control that hangs. A capture.read may also wait for
-	// packets, for up to READ_WAITS_MS, so this time is added.
+	// --timeout is the maximum time to wait for a weir-control that hangs. A capture.read may
+	// also wait for packets, for up to READ_WAITS_MS, so this time is added.
 	weir_client_set_timeout(cli->client, cli->options->timeout_ms + READ_WAITS_MS);
 	*ret = capture;
 	return WEIR_CLI_DONE;

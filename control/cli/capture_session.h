@@ -11,8 +11,8 @@
 
 struct weir_capture_session;
 
-// Start a capture. request: the request capture.start. Prints the reason of a refusal. Returns enum
-// weir_cli_exit; after WEIR_CLI_DONE the caller owns *ret.
+// Start a capture. request: the request capture.start. If the request is refused, prints the
+// reason. Returns enum weir_cli_exit; after WEIR_CLI_DONE the caller owns *ret.
 int weir_capture_session_begin(
 	struct weir_cli *cli, const json_t *request, struct weir_capture_session **ret);
 void weir_capture_session_free(struct weir_capture_session *capture); // NULL is allowed
@@ -24,8 +24,8 @@ json_t *weir_capture_session_ports(const struct weir_capture_session *capture);
 // for a packet. Prints errors. Returns enum weir_cli_exit; call this function again only after
 // WEIR_CLI_DONE.
 int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret_packets);
-// Why there are no more packets to read: "packets", "duration", "interrupt", or weir-control's
-// reason; NULL: more may follow.
+// Returns why there are no more packets to read: "packets", "duration", "interrupt", or the reason
+// that weir-control gives. NULL: more packets may follow.
 const char *weir_capture_session_ended(struct weir_capture_session *capture);
 
 // Wait until the blocking fd accepts a write of up to 4,096 bytes (PIPE_BUF), or has failed. fd -1:
@@ -37,8 +37,9 @@ void weir_capture_session_pause(struct weir_capture_session *capture, int ms);
 // Stop the capture if it runs. Prints errors. Returns enum weir_cli_exit.
 int weir_capture_session_stop(struct weir_capture_session *capture);
 
-// Return how many packets were not captured since the start: packets that did not fit into the
-// rings of the workers, and packets above the maximum rate.
+// weir_capture_session_lost returns the number of packets that did not fit into the rings of the
+// workers, weir_capture_session_limited the number of packets above the maximum rate. Both count
+// from the start of the capture.
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture);
 json_int_t weir_capture_session_limited(const struct weir_capture_session *capture);
 

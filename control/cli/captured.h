@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Returns a text of the packet, or "" if the packet lacks the key. Valid as long as the packet.
+// Returns the text value of a key of the packet, or "" if the packet lacks the key. Valid as long
+// as the packet.
 const char *weir_captured_text(const json_t *packet, const char *key);
 
 // Copy the start of the packet, at most `bytes` bytes. Returns the length; 0 also if the data is
@@ -22,7 +23,7 @@ size_t weir_captured_data(const json_t *packet, uint8_t *data, size_t bytes);
 // "drop: no_backend, service web". Returns buffer.
 const char *weir_captured_verdict(const json_t *packet, char *buffer, size_t bytes);
 
-// Names of the drop reasons, in their order.
+// Names of the drop reasons, in the order of enum weir_drop_reason.
 extern const char *const weir_captured_reasons[];
 extern const uint32_t weir_captured_reason_count;
 

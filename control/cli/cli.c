@@ -34,7 +34,8 @@ static int show_result(
 	return incomplete ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
 }
 
-// Name the directory of a weir-control that runs with another --run-dir. Returns why.
+// If a weir-control runs with another --run-dir, write a message that names this directory. Returns
+// why.
 static const char *explain_absence(const struct weir_cli *cli, int error, char *why, size_t bytes) {
 	struct weir_processes found;
 	char text[512];

@@ -46,7 +46,8 @@ struct weir_cli_command {
 	int (*build)(const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
 	// Print the result as text.
 	void (*show)(const struct weir_cli *cli, json_t *result);
-	// Instead of request, build and show. Returns enum weir_cli_exit.
+	// Runs the command. If set, request, build and show are not used. Returns enum
+	// weir_cli_exit.
 	int (*run)(struct weir_cli *cli, const struct weir_cli_command *command);
 	bool change; // requires administrator rights: see docs/reference/control-api.md
 };
@@ -63,8 +64,8 @@ int weir_cli_request_if_any(struct weir_cli *cli, const json_t *request, json_t 
 int weir_cli_set_text(json_t *object, const char *key, const char *option, const char *text,
 	char *why, size_t why_bytes);
 // Describe an unknown word in one line in why: all known names, and the name that was probably
-// meant. meant: that name, or NULL: the most similar name, if any is similar. what: the kind of
-// name. Returns -EINVAL.
+// meant. meant: the name that was probably meant; NULL = the most similar name, if one is similar.
+// what: the kind of name. Returns -EINVAL.
 int weir_cli_unknown(const char *what, const char *word, const char *meant,
 	const char *const names[], uint32_t count, char *why, size_t why_bytes);
 // Put --service and --backend into a request; --backend may be "SERVICE/NAME".
@@ -74,7 +75,7 @@ int weir_cli_set_owner(
 
 // Build the request of a command whose arguments are valid. Returns NULL if out of memory.
 json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command);
-// Print a result as text or JSON, as requested. Takes ownership of it.
+// Print a result as text or JSON, as requested. Takes ownership of the result.
 void weir_cli_show(
 	const struct weir_cli *cli, const struct weir_cli_command *command, json_t *result);
 

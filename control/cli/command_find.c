@@ -7,7 +7,7 @@
 
 #include "terminal.h"
 
-#define NAMES_MAX 64 // commands
+#define NAMES_MAX 64 // maximum number of names
 
 // Collect the distinct objects, or the verbs of one object; returns their number.
 static uint32_t list_names(const char *object, const char *names[NAMES_MAX]) {
@@ -26,7 +26,7 @@ static uint32_t list_names(const char *object, const char *names[NAMES_MAX]) {
 }
 
 // Explain a verb without an object before it. If an object follows, name the command, otherwise
-// list the objects that have this verb. Returns false if the word is no verb.
+// list the objects that have this verb. Returns false if the word is not a verb.
 static bool explain_verb(const char *word, const char *next, char *why, size_t why_bytes) {
 	size_t used = (size_t)snprintf(why, why_bytes, "\"%s\" needs an object before it: ", word);
 	bool found = false;

@@ -362,7 +362,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"service", "waste", "NAME", "show how unevenly the backends are used",
 	 "Shows the last reported utilization of each backend as a bar, and the gap to the most used\n"
 	 "backend. The sum of the gaps is wasted capacity, because the service is full when its most used\n"
-	 "backend is full. Agents that do not measure utilization yet are requested to, for five minutes.\n",
+	 "backend is full. If agents do not measure utilization yet, the command makes them measure it for\n"
+	 "five minutes.\n",
 	 "weirctl service waste web", "service.waste", 1, 1, 0, build_service, weir_waste_show,
 	 weir_waste_run, false},
 	{"vip", "show", "ADDRESS", "show the drain of a VIP", NULL, "weirctl vip show 198.51.100.10",
@@ -418,15 +419,15 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 BACKEND_TEXT,
 	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,
 	 weir_shed_build, weir_shed_show, weir_shed_run, true},
-	{"host", "show", "ADDRESS", "show the backends with an address, in all services", NULL,
+	{"host", "show", "ADDRESS", "show the backends that have ADDRESS, in all services", NULL,
 	 "weirctl host show 10.0.0.11", "host.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
 	{"host", "drain", "[--interval DURATION] [--wait] ADDRESS",
-	 "drain all backends with an address, in all services",
+	 "drain all backends that have ADDRESS, in all services",
 	 "Drains the backends like \"backend drain\", in one step: after an error no backend is\n"
 	 "drained. Backends in maintenance stay in maintenance.\n",
 	 "weirctl host drain --interval 60s --wait 10.0.0.11", "host.drain", 1, 1, WEIR_CLI_DRAIN,
 	 build_host, weir_drain_show_host, weir_drain_run, true},
-	{"host", "ready", "ADDRESS", "end the drains of all backends with an address",
+	{"host", "ready", "ADDRESS", "end the drains of all backends that have ADDRESS",
 	 "Drained backends become ready again. Backends that were put into maintenance without a drain stay\n"
 	 "in maintenance.\n",
 	 "weirctl host ready 10.0.0.11", "host.ready", 1, 1, 0, build_host, weir_drain_show_host, NULL,
@@ -439,8 +440,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"canary", "start", "[--steps LIST] [--dry-run] SERVICE BACKEND",
 	 "give a backend a growing share of the new flows, and roll back if it is worse",
 	 "Compares the errors and the latency of BACKEND with the other backends, from their reports;\n"
-	 "if there are none, it compares the shares of new flows that got no answer. If BACKEND is clearly\n"
-	 "worse, it is rolled back to weight 0 at once; after the last step it gets its configured weight.\n"
+	 "if there are none, it compares the percentage of new flows that got no answer. If BACKEND is\n"
+	 "clearly worse, it is rolled back to weight 0 at once; after the last step it gets its configured\n"
+	 "weight.\n"
 	 "A step is prolonged until there are enough requests. Needs policy maglev or weighted-round-robin.\n"
 	 "HTTP errors are counted only if reported through ORCA or weirctl backend report: without ORCA,\n"
 	 "the agent reports connections, and counts only connections reset by the server as errors.\n",
@@ -539,7 +541,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "as a comment. FILE \"-\" is standard output. A packet must match every option that is given; if\n"
 	 "--drop-reason or --action is repeated, the packet must match one of the values. ^C ends the\n"
 	 "capture. Only one capture can run at a time. Traffic never waits for a capture: packets that do\n"
-	 "not fit into its buffers are counted as \"lost\", packets beyond --rate as \"over the rate\".\n",
+	 "not fit into its buffers are counted as \"lost\", packets beyond --rate as \"over the\n"
+	 "rate limit\".\n",
 	 "weirctl capture start --service web --drop-reason no_backend --packets 100 web.pcapng",
 	 "capture.start", 1, 1, WEIR_CLI_SERVICE | WEIR_CLI_CAPTURE, weir_capture_build, NULL,
 	 weir_capture_run, true},
@@ -558,7 +561,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Writes a configuration with a port at the interface of the default route, one service as an\n"
 	 "example, and a random hash_seed. FILE defaults to /etc/weir/weir.json; \"-\" is standard output.\n"
 	 "An existing FILE is overwritten only if it has no service and its ports receive no packets, as in\n"
-	 "the file of the package.\n",
+	 "the file that the package installs.\n",
 	 "weirctl config init /etc/weir/weir.json", NULL, 0, 1, 0, NULL, NULL, weir_init_run, false},
 	{"config", "diff", "[FILE]", "show what a reload would change, and what that costs in flows",
 	 "Compares FILE with the running configuration. FILE defaults to the file that weir-control was\n"
@@ -596,18 +599,18 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
 	{"health", "history", "[[SERVICE/]NAME]", "show the health history of backends, with reasons",
-	 "Shows changes of health, of the last 1,024 changes of all backends since the start of\n"
-	 "weir-control. SERVICE/ selects all backends of a service.\n",
+	 "Shows up to 1,024 changes, the last ones of all backends since weir-control was started.\n"
+	 "SERVICE/ selects all backends of a service.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},
 	{"status", NULL, "[--service SERVICE]",
 	 "show whether this instance should get traffic; needs no daemon",
 	 "Prints one line for scripts that announce routes, and for monitoring: OK (exit status 0),\n"
 	 "WARNING (1), CRITICAL (2) or UNKNOWN (3), and the reason. Ends within two seconds, or within\n"
-	 "--timeout if that is less. The status is CRITICAL if weir-dataplane or one of its workers forwards\n"
-	 "no packets, if no service has an eligible backend with a next hop, or if an operator has drained\n"
-	 "all services, and the drains are over. With --service, checks the backends and the drain of this\n"
-	 "service only.\n",
+	 "--timeout if that is less. The status is CRITICAL if weir-dataplane is not running, if it\n"
+	 "or one of its workers is stalled, if no service has an eligible backend with a next hop, or\n"
+	 "if an operator has drained all services and no drain is in progress any more. With\n"
+	 "--service, checks the backends and the drain of this service only.\n",
 	 "weirctl status", NULL, 0, 0, WEIR_CLI_SERVICE, NULL, NULL, weir_status_run, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",
 	 "check the settings of this machine that Weir needs; needs no daemon",

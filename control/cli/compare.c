@@ -44,7 +44,7 @@ static void print_recording(FILE *out, const json_t *result) {
 			? ", scaled by the relative speed of the other backend"
 			: " as recorded, whichever backend gets it");
 	fprintf(out,
-		"Not replayed: slower responses under load, errors, changes of the backends.\n");
+		"Not simulated: slower responses under load, errors, changes to the backends.\n");
 }
 
 static void print_notes(FILE *out, const json_t *result) {
@@ -53,7 +53,8 @@ static void print_notes(FILE *out, const json_t *result) {
 
 	if (lost > 0) {
 		fprintf(out,
-			"warning: %" JSON_INTEGER_FORMAT " flow%s lost: too many ended at a time\n",
+			"warning: %" JSON_INTEGER_FORMAT
+			" flow%s lost: too many ended at the same time\n",
 			lost, lost == 1 ? " was" : "s were");
 	}
 	if (omitted > 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl doctor: runs the checks of doctor.h, with the state of weir-control if it runs.
+// weirctl doctor: runs the checks of doctor.h, with the state of weir-control if weir-control is
+// running.
 #pragma once
 
 #include "command.h"

@@ -18,7 +18,7 @@
 #define FLOWS_BYTES 24
 #define LINE_BYTES 1024
 
-// A drain whose end weirctl waits for.
+// A drain that weirctl waits for.
 struct wait {
 	struct weir_cli *cli;
 	json_t *request; // request to poll: backend.show, host.show or bind.show
@@ -41,8 +41,8 @@ static json_int_t flows_of(const json_t *row) {
 
 // --- output ---------------------------------------------------------------------------------
 
-// Print a line that the next line overwrites. The line is cut to the width of the terminal, because
-// wrapped lines cannot be overwritten.
+// Print a line that the next line overwrites. The line is truncated to the width of the terminal,
+// because wrapped lines cannot be overwritten.
 static void rewrite(FILE *out, const char *line) {
 	struct winsize size = {0};
 
@@ -240,8 +240,9 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 
 // --- waiting --------------------------------------------------------------------------------
 
-// Whether a part of a host or of binds is ready again, or was added by a reload. Prints a message
-// then, because a script must not continue as if the whole host or VIP were drained.
+// Returns whether some backends of the host, or some binds, are ready again or were added by a
+// reload. Then prints a message, because a script must not continue as if the whole host or VIP
+// were drained.
 static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	bool binds = json_object_get(row, "drained_binds") != NULL;
 	json_int_t all = number(row, binds ? "binds" : "backends");
@@ -497,7 +498,8 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 
 // --- binds ----------------------------------------------------------------------------------
 
-// Print that the numbers of flows include other binds: flows are counted by service.
+// Print that the numbers of flows include flows of other binds, because flows are counted per
+// service.
 static void show_shared(FILE *out, const json_t *result) {
 	json_int_t others = number(result, "other_binds") + number(result, "other_drained_binds");
 	json_int_t removed = number(result, "other_removed_binds");

@@ -32,7 +32,7 @@ struct list {
 	struct weir_cli *cli;
 	json_int_t left; // flows left to print until --limit; -1 = no limit
 	bool incomplete; // a worker did not answer
-	bool headed; // the header line is printed
+	bool headed; // the header line was printed
 	int width[COLUMNS]; // widths of the columns of the first page
 };
 

@@ -97,7 +97,8 @@ static void write_data(size_t length, char *buffer, size_t bytes) {
 
 static void write_tcp(struct rest *rest, char *buffer, size_t bytes) {
 	static const char *const names[] = {"FIN", "SYN", "RST", "PSH", "ACK", "URG"};
-	static const uint8_t order[] = {1, 2, 0, 3, 4, 5}; // SYN ACK, RST ACK, FIN ACK
+	// Order in the text: SYN ACK, RST ACK, FIN ACK
+	static const uint8_t order[] = {1, 2, 0, 3, 4, 5};
 	const uint8_t *header = rest->data;
 	char flags[32] = "", text[48] = "truncated";
 	size_t used = 0;

@@ -7,7 +7,8 @@
 
 #include "plural.h"
 
-#define LINES_NAMED 5 // printed line numbers of a group, in addition to the first
+// maximum number of line numbers printed for a group, in addition to the first
+#define LINES_NAMED 5
 #define KEY_BYTES 1024
 
 struct group { // notes that differ only in names and numbers
@@ -55,8 +56,8 @@ static unsigned int kind_of(const json_t *note) {
 	return kind;
 }
 
-// Write the key of a group of notes: kind and reason. Each word in quotes or with a digit becomes
-// "#", so that notes with other names and numbers get the same key.
+// Write the key of a group of notes: kind and reason. Each word that is in quotes or has a digit
+// becomes "#", so that notes that differ only in names and numbers get the same key.
 static void key_of(const json_t *note, char key[KEY_BYTES]) {
 	const char *why = text_of(note, "why");
 	size_t used = (size_t)snprintf(key, KEY_BYTES, "%u", kind_of(note));

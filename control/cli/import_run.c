@@ -15,7 +15,7 @@
 
 #define FILE_MOST (64u << 20) // maximum bytes of a file
 #define PATH_BYTES 4096
-// Maximum number of braces and of path components with wildcards in a pattern.
+// Maximum number of pairs of braces plus path components with wildcards in a pattern.
 #define BRANCHES_MOST 3
 #define ALTERNATIVES_MOST 64 // maximum number of alternatives in the braces of a pattern
 
@@ -96,7 +96,7 @@ static int read_source(
 	return 0;
 }
 
-// Files that match the pattern of the last include; they are read one by one.
+// The pattern of the last include. The files that match it are read one by one.
 struct included {
 	char pattern[PATH_BYTES]; // "" = none
 	glob_t found; // files that match the pattern
@@ -107,7 +107,7 @@ struct included {
 // "{a,b}{a,b}{a,b}").
 static bool is_bounded(const char *pattern) {
 	unsigned int branches = 0, commas = 0;
-	bool wild = false; // this part of the path has a wildcard
+	bool wild = false; // this path component has a wildcard
 
 	for (; *pattern != '\0'; pattern++) {
 		bool is_wildcard = strchr("*?[", *pattern) != NULL;
@@ -169,7 +169,7 @@ static int open_included(void *context, const char *from, const char *pattern, u
 	r = *ret_name == NULL ? -ENOMEM
 			      : weir_text_file_read_regular(included->found.gl_pathv[n], FILE_MOST,
 					ret_text, ret_bytes);
-	// The caller takes -ENOENT as the end of the list, but this file is in the list and cannot
+	// For the caller, -ENOENT means the end of the list. This file is in the list, but cannot
 	// be read.
 	return r == -ENOENT ? -EIO : r;
 }

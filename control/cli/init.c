@@ -52,8 +52,8 @@ static bool parse_ipv4(const char *line, char *interface, uint32_t *ret_metric) 
 }
 
 // Parse a line of /proc/net/ipv6_route: destination, prefix length, source, prefix length, next
-// hop, metric, two counters, flags, interface. The default "unreachable" route of the kernel is at
-// lo.
+// hop, metric, two counters, flags, interface. The kernel's own "unreachable" default route has the
+// interface lo; it is ignored.
 static bool parse_ipv6(const char *line, char *interface, uint32_t *ret_metric) {
 	char destination[64];
 	uint32_t bits, flags;
@@ -99,8 +99,8 @@ static char *read_table(const char *path) {
 	return weir_text_file_read(path, TABLE_MOST, &text, &bytes) == 0 ? text : NULL;
 }
 
-// Read the MTU of the interface for "mtu" of the port, because weir-dataplane sets the MTU of the
-// interface to the value of the port.
+// Read the MTU of the interface, for "mtu" of the port: weir-dataplane sets the MTU of the
+// interface to this value.
 static uint32_t read_mtu(const char *interface) {
 	char path[64], *text;
 	unsigned long mtu = 1500;
@@ -178,7 +178,8 @@ static void format(const struct choice *choice, char text[TEXT_BYTES]) {
 		choice->interface, choice->mtu, choice->core);
 }
 
-// Whether the file may be overwritten: it has no service, and its ports receive no packets.
+// Whether the file may be overwritten: it has no service, and all its ports are null devices
+// (net_null).
 static bool is_placeholder(const char *file) {
 	struct weir_config *config = NULL;
 	struct weir_config_errors errors;
@@ -192,8 +193,8 @@ static bool is_placeholder(const char *file) {
 	return empty;
 }
 
-// Make the file readable by weir-control and root only, because the hash_seed is secret, if the
-// group of weir-control exists.
+// If the group of weir-control exists, make the file readable by weir-control and root only,
+// because the hash_seed is secret.
 static int give(int fd) {
 	char why[128];
 	gid_t gid;
@@ -207,7 +208,8 @@ static int give(int fd) {
 	return fchmod(fd, geteuid() == 0 && gid == (gid_t)-1 ? 0644 : 0640) < 0 ? -errno : 0;
 }
 
-// Write the file in one step. A file that another process has created in the meantime is kept.
+// Write the file atomically. Without `replace`, never overwrites a file, even if another process
+// creates it in the meantime.
 static int write_file(const char *file, const char *text, bool replace) {
 	char early[PATH_BYTES];
 	int r, fd;
@@ -276,7 +278,7 @@ static void show(const struct weir_cli *cli, const char *file, const struct choi
 	fprintf(cli->out, "%s: interface %s, CPU %" PRIu32 ", random hash_seed\n", shown,
 		choice->interface, choice->core);
 	fprintf(cli->out, "next: editor %s; weirctl config check %s; ", shown, shown);
-	if (strcmp(file, FILE_DEFAULT) == 0) { // the file of the systemd units
+	if (strcmp(file, FILE_DEFAULT) == 0) { // the systemd units use this file
 		fputs("systemctl enable --now weir-dataplane weir-control\n", cli->out);
 	} else {
 		fprintf(cli->out,

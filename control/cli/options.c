@@ -30,7 +30,8 @@ static const struct weir_option_word modes[] = {WEIR_SUBSET_MODES(X){NULL, 0, NU
 
 static const struct weir_option_word durations[] = {
 	{"scaled", WEIR_CLI_SCALED, "scaled by the mean flow duration of the other backend"},
-	{"measured", WEIR_CLI_MEASURED, "as long as at the recorded backend"}, {NULL, 0, NULL}};
+	{"measured", WEIR_CLI_MEASURED, "the duration measured at the recorded backend"},
+	{NULL, 0, NULL}};
 
 #define X(name, word, help, key) {word, WEIR_TOP_##name, help},
 static const struct weir_option_word sorts[] = {WEIR_TOP_SORTS(X){NULL, 0, NULL}};
@@ -107,7 +108,7 @@ static int take_steps(const struct weir_option *option, const char *value, void 
 			break;
 		}
 		steps[count] = strtod(at, &end);
-		if (steps[count++] > 100) { // this also refuses an infinite number
+		if (steps[count++] > 100) { // also refuses infinity
 			break;
 		}
 		at = end;
@@ -148,7 +149,7 @@ static int take_rate(const struct weir_option *option, const char *value, void *
 
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(NUMBER, "clients", "N",
-		"number of clients with a subset each: groups, instances or workers",
+		"number of clients that get a subset each: groups, instances or workers",
 		FIELD(preview.clients), .min = 1, .max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
 	WEIR_OPTION_ROW(NUMBER, "backends", "M", "backends of the service", FIELD(preview.backends),
 		.min = 1, .max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
@@ -210,15 +211,18 @@ static const struct weir_option rows[] = {
 		FIELD(canary.every_ms), .fallback = "60s", .min = 1000, .max = WEEK_MS,
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(REAL, "max-error-ratio", "RATIO",
-		"roll back above this multiple of the error rate of the other backends",
+		"roll back if the error rate is above RATIO times the error rate of the other "
+		"backends",
 		FIELD(canary.error_ratio), .fallback = "1.5", .least = 1, .most = 1000,
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(REAL, "max-latency-ratio", "RATIO",
-		"roll back above this multiple of the mean latency of the other backends",
+		"roll back if the mean latency is above RATIO times the mean latency of the other "
+		"backends",
 		FIELD(canary.latency_ratio), .fallback = "1.3", .least = 1, .most = 1000,
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(NUMBER, "min-requests", "N",
-		"prolong a step until the canary, and the other backends together, have N requests",
+		"extend a step until the canary has N requests, and the other backends together "
+		"too",
 		FIELD(canary.min_requests), .fallback = "50", .min = 1, .max = 1000000000,
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(FLAG, "dry-run", NULL,
@@ -270,12 +274,12 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(FLAG, "wait", NULL, "wait for the end of the drain, and show the progress",
 		FIELD(wait), .groups = WEIR_CLI_DRAIN),
 	WEIR_OPTION_ROW(FLAG, "tcp", NULL,
-		"show TCP figures reported by the hosts: round-trip times, retransmits", FIELD(tcp),
+		"show round-trip times and retransmits, as reported by the hosts", FIELD(tcp),
 		.groups = WEIR_CLI_FIGURES),
 	WEIR_OPTION_ROW(SECONDS, "for", "DURATION", "recording time: 500ms, 60s, 2m", FIELD(for_ms),
 		.fallback = "60s", .min = 100, .max = 600000, .groups = WEIR_CLI_COMPARE),
 	WEIR_OPTION_ROW(WORD, "durations", "HOW",
-		"duration of a replayed flow at another backend than the recorded one",
+		"duration of a replayed flow whose backend differs from the recorded one",
 		FIELD(durations), .fallback = "scaled", .words = durations,
 		.groups = WEIR_CLI_COMPARE),
 	WEIR_OPTION_ROW(NUMBER, "count", "N", "stop after N samples; implies --watch", FIELD(count),
@@ -284,8 +288,9 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(FLAG, "strict", NULL, "treat warnings as errors", FIELD(strict),
 		.groups = WEIR_CLI_STRICT),
 	WEIR_OPTION_ROW(TEXT, "report", "NOTES",
-		"write notes about what has no counterpart in Weir to this file", FIELD(report),
-		.fallback = "standard error, as a summary", .min = 1, .groups = WEIR_CLI_REPORT),
+		"write notes about settings without a counterpart in Weir to this file",
+		FIELD(report), .fallback = "standard error, as a summary", .min = 1,
+		.groups = WEIR_CLI_REPORT),
 	WEIR_OPTION_ROW(FLAG, "all", NULL, "print each note instead of a summary", FIELD(all),
 		.groups = WEIR_CLI_REPORT),
 	WEIR_OPTION_ROW(TEXT, "id", "NAME",
@@ -295,15 +300,15 @@ static const struct weir_option rows[] = {
 		.fallback = "file of weir-control if it runs, otherwise /etc/weir/weir.json",
 		.min = 1, .groups = WEIR_CLI_DOCTOR),
 	WEIR_OPTION_ROW(TEXT, "root", "DIR",
-		"read copies of proc, sys, run and etc of another machine, below DIR; skip checks "
-		"that need a running kernel",
+		"check another machine: read copies of its /proc, /sys, /run and /etc below DIR; "
+		"skip checks that need a running kernel",
 		FIELD(root), .fallback = "this machine", .min = 1, .groups = WEIR_CLI_DOCTOR),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR",
 		"directory of the control socket; also WEIR_RUN_DIR in the environment",
 		FIELD(run_dir), .fallback = WEIR_RUN_DIR_DEFAULT, .min = 1),
 	WEIR_OPTION_ROW(FLAG, "json", NULL, "print the result as JSON", FIELD(json)),
 	WEIR_OPTION_ROW(NUMBER, "timeout", "MS",
-		"time to wait for a reply of weir-control, in milliseconds", FIELD(timeout_ms),
+		"time to wait for a reply from weir-control, in milliseconds", FIELD(timeout_ms),
 		.fallback = "5000", .min = 1, .max = HOUR_MS),
 };
 

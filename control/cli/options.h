@@ -34,9 +34,9 @@ enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
 
 // Options of subset preview.
 struct weir_cli_preview {
-	uint32_t clients; // 0 = not given
-	uint32_t backends; // 0 = not given
-	uint32_t size; // 0 = not given
+	uint32_t clients; // 0 = not set
+	uint32_t backends; // 0 = not set
+	uint32_t size; // 0 = not set
 	uint32_t salt;
 	enum weir_subset_algorithm algorithm;
 	enum weir_subset_mode mode;
@@ -53,14 +53,14 @@ struct weir_cli_capture {
 	enum weir_cli_protocol protocol;
 	const char *destination; // NULL = any
 	int port; // port of the destination; 0 = any
-	int packets; // maximum packets of a capture or a trace; 0 = not given
+	int packets; // maximum packets of a capture or a trace; 0 = not set
 	int snaplen;
 	bool force;
 };
 
 #define WEIR_CLI_STEPS_MOST 16
 
-// Options of canary start and stop; 0 = not given.
+// Options of canary start and stop; 0 = not set.
 struct weir_cli_canary {
 	double steps[WEIR_CLI_STEPS_MOST]; // percentages
 	int step_count;
@@ -70,7 +70,7 @@ struct weir_cli_canary {
 	bool dry_run, promote, rollback;
 };
 
-// Options of backend shed; 0 = not given.
+// Options of backend shed; 0 = not set.
 struct weir_cli_shed {
 	bool to_mean, stop;
 	int idle_ms;
@@ -78,11 +78,11 @@ struct weir_cli_shed {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	const char *usual_run_dir; // run directory without --run-dir
+	const char *usual_run_dir; // run directory if --run-dir is not used
 	bool json, watch, strict, wait, once, all, tcp;
 	int timeout_ms;
-	int interval_ms; // --interval: of --watch, top or a drain; 0 = not given
-	int for_ms; // --for, --duration: of a comparison, capture, trace or shed; 0 = not given
+	int interval_ms; // --interval: of --watch, top or a drain; 0 = not set
+	int for_ms; // --for, --duration: of a comparison, capture, trace or shed; 0 = not set
 	int durations; // enum weir_cli_durations
 	int sort; // enum weir_top_sort
 	int count; // --count: number of samples of --watch; 0 = until interrupted
@@ -98,8 +98,8 @@ struct weir_cli_options { // strings point into argv or the environment
 	struct weir_cli_capture capture;
 	struct weir_cli_canary canary;
 	struct weir_cli_shed shed;
-	double rate; // --rate: of a capture or a shed, per second; 0 = not given
-	struct weir_command_line line; // operands: the words
+	double rate; // --rate: of a capture or a shed, per second; 0 = not set
+	struct weir_command_line line; // its operands are the words of the command
 };
 
 // environment_run_dir: value of WEIR_RUN_DIR, or NULL.
@@ -107,14 +107,14 @@ struct weir_cli_options { // strings point into argv or the environment
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes);
 
-// Refuse options that the command does not accept. groups: of enum weir_cli_option. Returns 0, or
-// -EINVAL and one line in why.
+// Refuse options that the command does not accept. groups: bits of enum weir_cli_option. Returns 0,
+// or -EINVAL and one line in why.
 int weir_cli_options_check(const struct weir_cli_options *options, uint32_t groups,
 	const char *command, char *why, size_t why_bytes);
 
 // Write the options of these groups for --help. Returns buffer, of WEIR_HELP_BYTES.
 const char *weir_cli_options_help(uint32_t groups, char *buffer, size_t bytes);
 
-// Parse half of a 5-tuple: "198.51.100.10:80", "[2001:db8::10]:80". address gets at most bytes - 1
-// characters. Returns 0 or -EINVAL.
+// Parse an address and port of a 5-tuple: "198.51.100.10:80", "[2001:db8::10]:80". address gets at
+// most bytes - 1 characters. Returns 0 or -EINVAL.
 int weir_cli_endpoint_parse(const char *text, char *address, size_t bytes, uint16_t *ret_port);

@@ -30,7 +30,7 @@ struct block {
 	size_t bytes;
 };
 
-// Each block is smaller than BLOCK_MAX: a frame, and at most two texts.
+// A block has a frame and a text, or two texts: each fits into BLOCK_MAX.
 _Static_assert(WEIR_PCAPNG_FRAME_MAX + TEXT_MAX + 128 <= BLOCK_MAX, "a packet fits");
 _Static_assert(2 * TEXT_MAX + 128 <= BLOCK_MAX, "two texts fit");
 
@@ -79,7 +79,7 @@ static void begin(struct block *block, uint32_t type) {
 	put_u32(block, 0); // block length, filled in by end()
 }
 
-// End the options and the block; every written block has options.
+// Finish the options and the length of the block, and write the block. Every block has options.
 static int end(struct block *block, FILE *out) {
 	uint32_t length;
 

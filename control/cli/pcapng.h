@@ -25,11 +25,11 @@ struct weir_pcapng_packet {
 };
 
 // Write the section header. application: name and version of the writer. comment: "" = none.
-// weir_pcapng functions return 0, -EINVAL (captured_bytes), or another negative errno if the whole
-// block could not be written.
+// weir_pcapng functions return 0, -EINVAL (captured_bytes is too large), or another negative errno
+// if the block could not be written completely.
 int weir_pcapng_section(FILE *out, const char *application, const char *comment);
-// Write an interface block. All interface blocks precede the first packet. Readers that use libpcap
-// refuse files whose interfaces differ in snaplen.
+// Write an interface block. Write all interface blocks before the first packet. Readers that use
+// libpcap refuse files whose interfaces differ in snaplen.
 int weir_pcapng_interface(FILE *out, const char *name, uint32_t snaplen);
 // Write a received packet.
 int weir_pcapng_packet(FILE *out, const struct weir_pcapng_packet *packet);

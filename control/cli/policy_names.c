@@ -11,8 +11,8 @@
 
 #define WORD_BYTES 64
 
-// Names of other load balancers, in lower case, with hyphens. Names that differ from a policy of
-// Weir by one or two letters are not listed.
+// Policy names of other load balancers, in lower case, with hyphens. Names that differ from a
+// policy name of Weir by one or two letters are not listed, because weir_nearest() finds them.
 static const struct {
 	const char *name, *policy;
 } others[] = {

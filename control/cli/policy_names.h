@@ -5,6 +5,7 @@
 // Threads: any.
 #pragma once
 
-// Find the policy of Weir that a word means: the policy most like that of another load balancer, or
-// the policy with the most similar name. Ignores upper case and underscores. NULL: none.
+// Find the policy of Weir for a name that a user typed: the equivalent of a policy of another load
+// balancer, or else the policy with the most similar name. Ignores case, and treats underscores as
+// hyphens. Returns NULL if there is none.
 const char *weir_cli_policy_meant(const char *word);

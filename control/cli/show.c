@@ -13,7 +13,7 @@
 #include "weir_version.h"
 
 #define CELL 512
-#define COST 2048 // maximum bytes of a text about what a change costs
+#define COST 2048 // maximum bytes of a text about the open flows that a change breaks or moves
 #define WRAP_INDENT 4
 #define LABEL_MAX 80 // maximum bytes of a label: "chosen_by_worker." and the longest name
 #define MORE 16 // bytes for a text like ", 12345 more"
@@ -42,8 +42,8 @@ static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// Format a number with one decimal, or with as many decimals as a nonzero value needs: of 10,000
-// backends each has a share of 0.01 %.
+// Format a number with one decimal, or with more decimals if a small value would be shown as 0:
+// with 10,000 backends, each has a share of 0.01 %.
 static void real_text(double value, char *buffer, size_t bytes) {
 	int decimals = 1;
 
@@ -147,7 +147,7 @@ void weir_show_wrapped(FILE *out, const char *text, uint32_t width) {
 		if (bytes > room) {
 			for (line = room; line > 0 && text[line] != ' '; line--) {
 			}
-			line = line > 0 ? line : room; // break a word that is longer than a line
+			line = line > 0 ? line : room; // break the word: it is longer than a line
 		}
 		fprintf(out, "%*s%.*s\n", WRAP_INDENT, "", (int)line, text);
 		text += line;
@@ -174,7 +174,7 @@ void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns)
 		}
 	}
 	fprintf(out, "%.*s%s", (int)shown, line, shown < bytes ? ">" : "");
-	// In the last column, the escape sequence would erase the last character.
+	// If the line fills the width, the escape sequence would erase its last character.
 	fputs(shown + (shown < bytes) < columns ? "\033[K\n" : "\n", out);
 }
 

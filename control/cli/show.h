@@ -29,7 +29,7 @@ const char *weir_show_cell(
 // Print an array of objects as a table; for an empty array, the text "nothing".
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
-// Print a text in indented lines on a screen of this width, broken between words.
+// Print a text in indented lines, broken between words to fit a screen of this width.
 void weir_show_wrapped(FILE *out, const char *text, uint32_t width);
 uint32_t weir_show_lines(const char *text); // number of newlines
 // Print a line of text on a screen of this width, over the previous text. ">" marks a truncated
@@ -43,8 +43,8 @@ json_t *weir_show_by_service(const json_t *rows);
 // Remove the name of a service from all but the first of its adjacent rows. Changes the rows.
 void weir_show_service_once(const json_t *rows);
 // Add "label" to backends: the name of the backend. If a service has the name twice, the label also
-// has the address. This occurs while a former address of a backend is removed. key: the key of the
-// name.
+// has the address. This occurs while the old address of a backend is being removed. key: the key of
+// the name.
 void weir_show_add_labels(const json_t *backends, const char *key);
 // Print an object as "key  value" lines.
 void weir_show_fields(FILE *out, const json_t *object);
@@ -79,12 +79,12 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result);
 void weir_show_reload(const struct weir_cli *cli, json_t *result);
 void weir_show_health(const struct weir_cli *cli, json_t *result);
 void weir_show_audit(const struct weir_cli *cli, json_t *result);
-// Print the audit list: on a terminal of this width at least two lines per entry; 0 = a table of
-// any width.
+// Print the audit list with at least two lines per entry, for a terminal of this width. 0 = print a
+// table of any width.
 void weir_show_audit_within(FILE *out, json_t *result, uint32_t width);
 void weir_show_history(const struct weir_cli *cli, json_t *result);
-// Print the health history as a table, or, if the table is wider than this width, at least two
-// lines per change. 0 = unlimited.
+// Print the health history as a table. If the table is wider than this width, print at least two
+// lines per change instead. 0 = unlimited.
 void weir_show_history_within(
 	const struct weir_cli *cli, FILE *out, json_t *result, uint32_t width);
 void weir_show_version(const struct weir_cli *cli, json_t *result);

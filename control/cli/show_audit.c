@@ -38,12 +38,13 @@ static void add_outcome(json_t *row) {
 	snprintf(text, sizeof(text), "%.32s%s%s%s", outcome != NULL ? outcome : "-", count,
 		why != NULL ? ": " : "", why != NULL ? why : "");
 	if (json_object_set_new(row, "result", json_string(text)) <
-		0) { // truncated inside a character
+		0) { // text ends inside a UTF-8 character
 		json_object_set_new(row, "result", json_string(outcome));
 	}
 }
 
-// Describe a change like "web/web-1: ready -> drain", as in the log, or the reason of a refusal.
+// Describe a change like "web/web-1: ready -> drain", as in the log, or the reason why the request
+// was refused.
 static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	const json_t *before = json_object_get(row, "before"),
 		     *after = json_object_get(row, "after");
@@ -58,7 +59,7 @@ static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	snprintf(text, bytes, "%s: %s%s%s", object, done && json_is_string(before) ? from : "",
 		done && json_is_string(before) && json_is_string(after) ? " -> " : "",
 		!done || json_is_string(after) ? to : "");
-	// The change is not published yet.
+	// The reason says that the change is not published yet.
 	if (done && json_is_string(json_object_get(row, "why"))) {
 		snprintf(text + strlen(text), bytes - strlen(text), "; %.100s",
 			weir_show_value(

@@ -266,7 +266,8 @@ static void describe_weight(json_t *row) {
 	json_object_del(row, "auto_weight");
 }
 
-// Describe the capacity like "16 GCU: 8 CPUs of 2, measured"; adds nothing if it is unknown.
+// Describe the capacity like "16 GCU: 8 CPUs of 2, measured" (each CPU has 2 GCU). Adds nothing if
+// the capacity is unknown.
 static void describe_capacity(json_t *row) {
 	static const struct {
 		const char *source, *text;
@@ -349,7 +350,7 @@ static void show_one(FILE *out, json_t *row) {
 
 // --- all backends -------------------------------------------------------------------------
 
-// Whether a backend has a weight in use that differs from its configured weight.
+// Whether the effective weight of any backend differs from its configured weight.
 static bool weights_differ(const json_t *rows) {
 	json_t *row;
 	size_t i;
@@ -401,7 +402,8 @@ static void show_notes(FILE *out, const json_t *rows) {
 	json_decref(noted);
 }
 
-// On a terminal, only the first row of a service has its name; otherwise each row has it.
+// On a terminal, only the first row of a service has the name of the service; otherwise each row
+// has the name.
 void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	static const struct weir_show_choice choices[] = {
 		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 0},
@@ -429,11 +431,12 @@ void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	weir_show_add_labels(rows, "name");
 	json_array_foreach (rows, i, row) {
 		add_cells(row, differ);
-		if (width > 0) { // the column of the address may be hidden
+		// the address may be hidden; the label has it if names are not unique
+		if (width > 0) {
 			json_object_set(row, "name", json_object_get(row, "label"));
 		}
 	}
-	if (memory != NULL) { // before names of services are removed
+	if (memory != NULL) { // notes need the names of services, which are removed below
 		show_notes(memory, rows);
 		fclose(memory);
 	}

@@ -10,8 +10,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Describe the announced state of a backend if it determines the state, because no check fails.
-// "" = none.
+// Describe the announced state of a backend. "" if there is none, or if a check fails: the state
+// then depends on the check.
 static void describe_word(const json_t *row, char *to, size_t bytes) {
 	const char *word = json_string_value(json_object_get(row, "word"));
 	const char *why = json_string_value(json_object_get(row, "why"));
@@ -26,7 +26,8 @@ static void describe_word(const json_t *row, char *to, size_t bytes) {
 	}
 }
 
-// Add the announced state, the result of the last check, and the result of the agent-check.
+// Add to a row: the announced state, the result of the last check, and the result of the
+// agent-check.
 static void add_findings(json_t *row) {
 	const json_t *last = json_object_get(row, "last");
 	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
@@ -106,8 +107,8 @@ static void show_below(FILE *out, const json_t *rows, uint32_t width) {
 	json_array_foreach (rows, i, row) {
 		fprintf(out, "%s  %s", text_of(row, "time", time, sizeof(time)),
 			text_of(row, "service", service, sizeof(service)));
-		if (json_is_string(
-			    json_object_get(row, "backend"))) { // otherwise the change of a service
+		// A row without a backend is a change of a service.
+		if (json_is_string(json_object_get(row, "backend"))) {
 			text_of(row, "from", from, sizeof(from));
 			text_of(row, "to", to, sizeof(to));
 			fprintf(out, "/%s  %s%s%s",

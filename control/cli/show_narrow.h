@@ -18,7 +18,7 @@ struct weir_show_choice {
 // terminal.
 uint32_t weir_show_width(FILE *out);
 
-// Returns the width of a table that has only the columns that are never hidden for lack of width.
+// Returns the width of a table without the columns that may be hidden for lack of width.
 uint32_t weir_show_least_width(
 	const json_t *rows, const struct weir_show_choice *choices, uint32_t count);
 

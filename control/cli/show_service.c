@@ -69,8 +69,7 @@ static json_t *some_binds(const json_t *binds, uint32_t width) {
 	return json_string(text);
 }
 
-// Makes the rows of the table. On a terminal, a row has only as many binds as its column has room
-// for.
+// Makes the rows of the table. On a terminal, a row has only as many binds as fit into its column.
 static json_t *rows_for(FILE *out, const json_t *services) {
 	const uint32_t width = weir_show_width(out);
 	json_t *rows = json_array(), *service;

@@ -5,7 +5,7 @@
 
 #include "show.h"
 
-#define CELL 512 // bytes of all reasons with the largest counts
+#define CELL 512 // enough for all reasons with the largest possible counts
 
 // Add the counts of refusals that are not 0, like "running 3, changed 1".
 static void add_refusals(json_t *row) {

@@ -16,8 +16,8 @@ static void copy(json_t *row, const json_t *from, const char *key) {
 	}
 }
 
-// Add the rows of `list` in each subset of a service, with the worker of the subset. If `list` is
-// NULL, add a row for each subset, with the keys of the service.
+// For each subset of a service, add the rows of its member `list`, with the worker of the subset.
+// If `list` is NULL, add one row for each subset, with the keys of the service.
 static void add_rows(json_t *rows, const json_t *service, const char *list) {
 	const json_t *subsets = json_object_get(service, "subsets");
 	json_t *subset, *one;
@@ -53,7 +53,7 @@ static void show_members(FILE *out, const json_t *service) {
 		{"REPLACES", "replaces", WEIR_SHOW_TEXT},
 	};
 	bool workers = json_array_size(json_object_get(service, "subsets")) > 1;
-	uint32_t first = workers ? 0 : 1; // one subset for all workers
+	uint32_t first = workers ? 0 : 1; // no column of workers if all workers use one subset
 	json_t *rows = json_array(), *subset;
 	json_int_t omitted = 0;
 	size_t i;

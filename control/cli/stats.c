@@ -14,7 +14,7 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Whether a key is a counter, which has a rate. Gauges and settings are shown unchanged.
+// Whether a key is a counter. Counters are shown as rates; gauges and settings are shown unchanged.
 static bool is_counter(const char *key) {
 #define X(field, unit, metric, text) #field,
 	static const char *const counters[] = {
@@ -160,8 +160,8 @@ static void leave_out_zeroes(json_t *counts) {
 	}
 }
 
-// Print counters of agents that are not 0: most answers and reasons for refusing datagrams never
-// occur.
+// Print only those counters of agents that are not 0, because most kinds of answers and most
+// refusal reasons never occur.
 static void print_agents(FILE *out, json_t *agents) {
 	if (json_integer_value(json_object_get(agents, "configured")) == 0) {
 		return;

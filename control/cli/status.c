@@ -143,8 +143,8 @@ static bool judge_glance(json_t *status, const struct weir_glance *glance) {
 	return false;
 }
 
-// Determine the state of weir-dataplane without weir-control. Returns whether it may be forwarding;
-// otherwise the status has the reason.
+// Determine the state of weir-dataplane without weir-control. Returns whether weir-dataplane may be
+// forwarding; if not, adds the reason to the status.
 static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	struct weir_glance glance = {0};
 	pid_t pid = weir_glance_find(run_dir);
@@ -212,7 +212,8 @@ static bool append_reasons(const json_t *status, int level, char *text, size_t b
 	return any;
 }
 
-// Set level and summary from the reasons, the worst first. Reasons of the level "ok" are no faults.
+// Set level and summary from the reasons, the worst first. Reasons of the level "ok" are not
+// faults.
 static void finish(json_t *status) {
 	static const int order[] = {LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_WARNING};
 	char text[1024] = "";

@@ -8,7 +8,7 @@
 #include "plural.h"
 #include "subset.h"
 
-// Maximum of clients times backends; the computation then takes some seconds.
+// Maximum of clients times backends. With the maximum, the computation takes some seconds.
 #define PAIRS_MAX 1000000000u
 #define ROWS_MAX 16u // maximum number of rows of the histogram
 #define BAR_MAX 40u // maximum number of characters of a bar
@@ -18,8 +18,8 @@ struct result {
 	struct weir_subset_params params;
 	uint32_t clients;
 	uint32_t backends;
-	uint32_t least, most; // clients of a backend
-	uint32_t smallest, largest; // sizes of subsets
+	uint32_t least, most; // smallest and largest number of clients of a backend
+	uint32_t smallest, largest; // sizes of the smallest and the largest subset
 	double mean;
 	uint32_t *with; // [clients + 1]: number of backends with this many clients
 };
@@ -98,7 +98,8 @@ static void print_bar(FILE *out, uint32_t value, uint32_t largest) {
 }
 
 static void print_histogram(FILE *out, const struct result *result) {
-	uint32_t width = (result->most - result->least) / ROWS_MAX + 1; // counts of one row
+	// range of numbers of clients in one row
+	uint32_t width = (result->most - result->least) / ROWS_MAX + 1;
 	uint32_t largest = 1;
 
 	for (uint32_t first = result->least; first <= result->most; first += width) {

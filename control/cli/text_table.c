@@ -12,7 +12,7 @@ struct weir_text_table {
 	const struct weir_text_table_column *columns;
 	uint32_t count;
 	char **cell; // rows * count
-	size_t rows, room; // number of rows, and of rows that fit into cell
+	size_t rows, room; // number of rows; number of rows for which `cell` has memory
 };
 
 struct weir_text_table *weir_text_table_create(
@@ -64,11 +64,11 @@ int weir_text_table_add(struct weir_text_table *table, const char *const *cells)
 	return 0;
 }
 
-// Print a row. A cell that is too long for its column moves the following cells of the row, until
-// the row has enough space again.
+// Print a row. A cell that is too long for its column moves the following cells to the right, until
+// shorter cells leave enough space.
 static void print_row(const struct weir_text_table *table, const char *const *cells,
 	const size_t *width, FILE *out) {
-	size_t at = 0, column = 0; // the end of what is printed; the start of the column
+	size_t at = 0, column = 0; // end of the printed text; start of the current column
 
 	for (uint32_t i = 0; i < table->count; i++) {
 		size_t bytes = strlen(cells[i]), start = column;

@@ -156,7 +156,8 @@ static bool begin(struct screen *screen, FILE *out) {
 	if (screen->keys >= 0) {
 		raw = screen->before;
 		raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-		raw.c_cc[VSUSP] = _POSIX_VDISABLE; // ^Z would not restore the terminal
+		// disable ^Z, which would not restore the terminal
+		raw.c_cc[VSUSP] = _POSIX_VDISABLE;
 		raw.c_cc[VMIN] = 1;
 		tcsetattr(screen->keys, TCSADRAIN, &raw);
 	}
@@ -178,7 +179,7 @@ struct live {
 	struct weir_cli *cli;
 	struct screen screen;
 	struct samples samples;
-	json_t *view; // last view; without values before the first view
+	json_t *view; // last view; before the first sample, a view without values
 	struct weir_top_outage outage;
 };
 
@@ -246,7 +247,7 @@ static bool take_keys(struct screen *screen) {
 		case '?':
 			screen->help = !screen->help;
 			break;
-		case 'j': // 'B' ends the sequence of the arrow key
+		case 'j': // the arrow keys send "\033[A" and "\033[B"
 		case 'B':
 			*first += 1;
 			break;
@@ -301,8 +302,8 @@ static bool pass_time(struct live *live, int interval_ms) {
 
 // --- live ---------------------------------------------------------------------------------------
 
-// Timeouts of requests. They are shorter than the timeout of other commands, because keys are
-// handled only after a request.
+// Timeouts of requests. They are shorter than the timeout of other commands, because no key is
+// handled while a request waits for its reply.
 #define CALL_MS 1000
 #define STATUS_MS 300
 
@@ -339,8 +340,8 @@ static int ask(struct live *live, json_t **ret) {
 	return r;
 }
 
-// Read the status like "weirctl status", which also reads the state of weir-dataplane. Returns
-// whether weir-control answers.
+// Read the status in the same way as "weirctl status", including the state of weir-dataplane.
+// Returns whether weir-control answers.
 static bool look_at_status(struct live *live) {
 	struct weir_cli_options options = *live->cli->options;
 	json_t *status;

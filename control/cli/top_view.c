@@ -344,7 +344,7 @@ static void describe_outage(
 		}
 	}
 	if (outage->figures != 0) {
-		append(text, bytes, "; values of %s", clock_text(outage->figures, since));
+		append(text, bytes, "; values from %s", clock_text(outage->figures, since));
 	}
 	append(text, bytes, "; trying again");
 }
@@ -434,8 +434,8 @@ static void put_line(FILE *out, const char *line, size_t bytes, const char *styl
 	fputs(style[0] != '\0' ? PLAIN : "", out);
 }
 
-// Print at most `lines` lines of a section, each cut to the columns. rows: the rows of the lines
-// after the first line.
+// Print at most `lines` lines of a section, each truncated to the width of the screen. rows: the
+// rows that the lines after the header show.
 static void put(FILE *out, const struct section *section, uint32_t lines, const json_t *rows,
 	const struct weir_top_screen *screen) {
 	const char *text = section->text;
@@ -526,7 +526,7 @@ static void put_backends(
 	}
 	weir_show_service_once(rows);
 	part = json_pack("{s:O?, s:O}", "backends", all, "shown", rows);
-	// An empty list would print "no backends".
+	// Do not print an empty list: its text "no backends" would be wrong.
 	section.text =
 		shown > 0 || count == 0 ? text_by(print_backends, part, screen->columns) : NULL;
 	put(out, &section, lines, rows, screen);
@@ -566,8 +566,8 @@ static void put_sections(
 	}
 }
 
-// Whether the name and the health of each backend fit into the width; otherwise returns the needed
-// width.
+// Whether the name and the health of each backend fit into the width. If not, writes a message with
+// the needed width to text.
 static bool is_wide_enough(
 	const json_t *view, const struct weir_top_screen *screen, char *text, size_t bytes) {
 	uint32_t least = weir_show_least_width(

@@ -39,8 +39,8 @@ struct weir_top_outage {
 	char why[512]; // the error of the last request
 };
 
-// Write level and reasons of a status (as of weirctl status; during an outage with `control`) as
-// one line. Without reasons "".
+// Write the level and the reasons of a status as one line; "" if there are no reasons. status: the
+// result of weirctl status; during an outage it has the member `control`.
 void weir_top_banner(
 	const json_t *status, const struct weir_top_outage *outage, char *banner, size_t bytes);
 
@@ -57,8 +57,8 @@ struct weir_top_screen {
 // Draw the help about keys.
 void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen);
 
-// Draw the view on a terminal, fitted to its size: the title, below it the banner, on several lines
-// if necessary, then the view; backends take the remaining lines. Without backends in the view,
-// draws only title and banner.
+// Draw the title, the banner (on several lines if necessary) and the view on a terminal, fitted to
+// its size. The backends get the lines that the other sections leave. Without backends in the view,
+// only the title and the banner are drawn.
 void weir_top_draw(FILE *out, const json_t *view, const char *title, const char *banner,
 	struct weir_top_screen *screen);

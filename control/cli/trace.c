@@ -23,7 +23,7 @@ struct trace {
 };
 
 // Request the row of a service or a backend from a show command. Returns NULL if there is no such
-// row, or after an error: the trace then only lacks a line.
+// row, or after an error. The trace then has one line less.
 static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(
@@ -127,7 +127,7 @@ static void show_end(const struct trace *trace) {
 	if (lost + limited > 0) {
 		fprintf(trace->cli->err,
 			"weirctl: packets are missing: %" JSON_INTEGER_FORMAT
-			" lost, %" JSON_INTEGER_FORMAT " over the rate\n",
+			" lost, %" JSON_INTEGER_FORMAT " over the rate limit\n",
 			lost, limited);
 	}
 }

@@ -99,7 +99,7 @@ static void add_parsed(struct packet *p) {
 	shown(p, "event", event);
 	shown(p, "path", path);
 	if (kind[0] == '\0') {
-		return; // the packet entered no pipeline
+		return; // no pipeline processed the packet
 	}
 	if (is(p, "path", "fast") && is(p, "event", "data")) {
 		event[0] = '\0'; // the fast path does not distinguish data and ACK
@@ -239,7 +239,7 @@ static void print_time(FILE *out, int64_t time_ns) {
 	fprintf(out, "%s.%06d", clock, (int)(time_ns % 1000000000 / 1000));
 }
 
-// Print the text of a stage; continued lines are indented. Words are not broken.
+// Print the text of a stage, broken between words; the second and later lines are indented.
 static void print_stage(FILE *out, const char *stage, const char *text) {
 	int at = fprintf(out, "    %-*s", INDENT - 5, stage);
 

@@ -11,7 +11,8 @@
 #include "show_narrow.h"
 #include "terminal.h"
 
-// Maximum number of shown backends; of more backends, the 12 most used and the 12 least used.
+// Maximum number of backends shown. If there are more, the 12 most used and the 12 least used are
+// shown.
 #define SHOWN 24u
 #define NAME_MOST 32
 #define BAR_LEAST 10
@@ -108,8 +109,8 @@ static void print_nothing(FILE *out, const json_t *result, const char *service, 
 		fprintf(out, "; their agents were just requested to measure it: try again in %s\n",
 			weir_duration_text((uint64_t)(ceil(again_ms / 1000) * 1000), again));
 	} else {
-		fprintf(out,
-			": sources are weir-agent, health checks and weirctl backend report\n");
+		fprintf(out, ": reports come from weir-agent, health checks or weirctl backend "
+			     "report\n");
 	}
 }
 

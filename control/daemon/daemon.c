@@ -121,7 +121,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 		continue_recount(daemon);
 	}
 	if (adopting) {
-		// Stop the checks, which belong to ids: the ids may have changed.
+		// Stop the checks: they refer to backend ids, which may have changed.
 		weir_health_configure(daemon->health, NULL, 0);
 		weir_probed_agents_stop(daemon->probed_agents);
 		weir_flow_steals_clear(daemon->flow_steals);
@@ -142,9 +142,9 @@ static int on_attached(void *context, struct weir_segment *segment,
 		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
 		segment->workers, segment->workers == 1 ? "" : "s", segment->ports,
 		segment->ports == 1 ? "" : "s", adopting ? ", existing tables loaded" : "");
-	// Configure the next hops before the configuration is applied. Applying looks up the next
-	// hops of new backends, which needs the ports and the next hops in the existing tables.
-	// weir_daemon_apply configures next hops again.
+	// Configure the next hops before the configuration is applied. Applying the configuration
+	// looks up the next hops of new backends. The lookup needs the ports, and the next hops in
+	// the existing tables. weir_daemon_apply configures next hops again.
 	(void)weir_next_hops_configure(
 		daemon->next_hops, daemon->tables, weir_reload_config(daemon->reload));
 	why[0] = '\0';
@@ -201,15 +201,15 @@ static bool program_is_replaced(void) {
 	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
 }
 
-// Ends this process if it does not support the new dataplane, and its program was replaced by an
-// upgrade. Then the newly installed weir-control is started, which supports the dataplane.
+// Ends this process if it does not support the new dataplane, and an upgrade has replaced its
+// program file. The newly installed weir-control, which supports the dataplane, is then started.
 static void on_refused(void *context, int error) {
 	struct weir_daemon *daemon = context;
 
 	if (error == -EPROTO && program_is_replaced()) {
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
-			"the program weir-control was replaced on disk: weir-control ends, so that "
-			"its new version is started");
+			"the program weir-control was replaced on disk: weir-control exits, so "
+			"that the new version is started");
 		sd_notify(0, "STOPPING=1");
 		uv_stop(&daemon->loop);
 	}

@@ -12,7 +12,7 @@
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
 // waits again; all changes of one iteration are published together. Publications take at most a
-// quarter of the time. Changes by a command or a reload are published before the reply.
+// quarter of the loop's time. Changes by a command or a reload are published before the reply.
 #pragma once
 
 #include <uv.h>
@@ -122,8 +122,8 @@ struct weir_daemon {
 	uv_signal_t hangup, terminate, interrupt;
 };
 
-// Starts the daemon. log, run_dir and reload: borrowed until weir_daemon_fini. Adds a filter of
-// repeated lines to log. Returns 0 or negative errno (logged).
+// Starts the daemon. log, run_dir and reload: borrowed until weir_daemon_fini. Adds a filter to log
+// that limits repeated lines. Returns 0 or negative errno (logged).
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
 // Send health checks via the data path through this tunnel. Takes ownership of the tunnel. Returns

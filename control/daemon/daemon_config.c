@@ -60,8 +60,8 @@ static int steer(struct weir_daemon *daemon) {
 	}
 	daemon->steered_removed = removed;
 	r = removed > 0 ? update_maps_with_removed(daemon, removed, &changes, why, sizeof(why)) : 0;
-	// Update the maps without the removed binds. Packets of their open connections still reach
-	// this host meanwhile.
+	// If there are no removed binds, or if they could not be added, update the maps without
+	// them. Packets of their open connections still reach this host meanwhile.
 	if (removed == 0 || r < 0) {
 		why[0] = '\0';
 		r = update_maps(
@@ -82,8 +82,8 @@ static int steer(struct weir_daemon *daemon) {
 	daemon->leaving_ns = changes.leaving > 0 ? weir_daemon_now_ns() + LEAVING_NS : 0;
 	if (changes.added + changes.deleted > 0) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO,
-			"XDP VIP maps: %u added, %u deleted, %u in total, %u for open connections "
-			"of removed binds",
+			"XDP VIP maps: %u entries added, %u deleted, %u in total, of which %u for "
+			"open connections of removed binds",
 			changes.added, changes.deleted, changes.keys + changes.leaving,
 			changes.leaving);
 	}
@@ -202,8 +202,8 @@ static uint64_t publications(const struct weir_daemon *daemon) {
 				       : 0;
 }
 
-// Logs which backends and services wait for an id. An id becomes free when a removed backend or
-// service has ended.
+// Logs how many services and backends wait for an id. An id becomes free when the flows of a
+// removed service or backend have ended.
 static void note_waiting(struct weir_daemon *daemon) {
 	uint32_t waiting = weir_tables_waiting(daemon->tables, &daemon->retry);
 	char why[sizeof(daemon->config_why)] = "";
@@ -282,7 +282,7 @@ void weir_daemon_retry(struct weir_daemon *daemon) {
 	}
 	r = weir_daemon_apply(daemon, weir_reload_config(daemon->reload), why, sizeof(why));
 	if (r == 0 && daemon->retry) {
-		return; // some services or backends still wait
+		return; // some services or backends still wait for an id
 	}
 	if (r == 0) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO, "the configuration is published");
@@ -380,7 +380,7 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 		.canaries = daemon->canaries};
 
 	count_flows_of_seed(daemon, &plan->errors);
-	// If out of memory, some changes have no cost.
+	// If out of memory, the costs of some changes are missing.
 	if (r == 0 &&
 		(weir_change_costs(&of, &plan->difference) < 0 ||
 			weir_change_renames_warn(&of, &plan->difference, &plan->errors) < 0)) {

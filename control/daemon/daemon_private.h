@@ -41,5 +41,5 @@ void weir_daemon_record_publication(struct weir_daemon *daemon, uint64_t started
 // failed.
 void weir_daemon_publish_dirty(struct weir_daemon *daemon);
 // daemon_publish.c: rebuilds stale selections. Each call takes half a millisecond, and all calls
-// together take at most half of the time.
+// together take at most half of the loop's time.
 void weir_daemon_build(struct weir_daemon *daemon);

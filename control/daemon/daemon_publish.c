@@ -23,8 +23,8 @@ uint64_t weir_daemon_wall_ms(void) {
 	return weir_wall_ms();
 }
 
-// Sets the time of the tables. Besides the ticks, it is set before a publication: after a pause of
-// the whole process, a publication may come before the next tick.
+// Sets the time of the tables. Called every tick, and also before a publication, because after a
+// pause of the whole process a publication may come before the next tick.
 void weir_daemon_set_time(struct weir_daemon *daemon) {
 	if (daemon->tables != NULL) {
 		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / NS_PER_MS);
@@ -55,7 +55,8 @@ static bool grace_is_over(struct weir_daemon *daemon) {
 	daemon->grace_us += daemon->last_grace_us;
 	daemon->graces++;
 	if (daemon->published_ns > daemon->grace_since_ns) {
-		// For the publications that came after the start of the last grace period.
+		// Start another grace period, for the publications after the start of the last
+		// grace period.
 		start_grace(daemon);
 		return false;
 	}

@@ -186,8 +186,8 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
-	// Check this before opening the tunnel: the policy rules for checks via the data path
-	// remain after an exit.
+	// Check this before opening the tunnel: the policy rules that it adds for checks via the
+	// data path are not removed at exit.
 	r = weir_api_socket_check(options->run_dir, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
@@ -235,8 +235,8 @@ static int finish_output(void) {
 									   : EXIT_FAILURE;
 }
 
-// Check whether the running dataplane is supported, even while another weir-control is attached to
-// the dataplane.
+// Checks whether this version supports the running dataplane. Works even while another weir-control
+// is attached to the dataplane.
 static int check_dataplane(const char *run_dir) {
 	struct weir_handover handover; // the descriptors close at exit
 	char why[WHY_BYTES] = "";
@@ -254,11 +254,11 @@ static int check_dataplane(const char *run_dir) {
 	return finish_output();
 }
 
-// Each reload allocates arrays with an element for every id, mostly unused. In a mapping of its
-// own, only the used part of an array takes memory, and free() returns all of it. In the heap,
-// where glibc places such arrays after the first free(), calloc() writes the whole array, and the
-// heap does not shrink. The trim threshold is raised because a request of 416 KiB exceeds the
-// default.
+// Each reload allocates arrays with an element for every id; most elements are unused. If an array
+// has its own mapping, only the used part occupies memory, and free() releases all of it. Without
+// these settings glibc places such arrays in the heap after the first free(): then calloc() writes
+// the whole array, and the heap does not shrink. The trim threshold is increased because a request
+// of 416 KiB exceeds the default.
 static void keep_large_arrays_out_of_heap(void) {
 	mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES);
 	mallopt(M_TRIM_THRESHOLD, 2 * MMAP_FROM_BYTES);

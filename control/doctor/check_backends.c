@@ -25,8 +25,8 @@
 struct vip {
 	const struct weir_address *address;
 	struct weir_address source; // source of requests to the VIP; family 0 = none
-	// The VIP is not probed: there is no source, this host has the VIP, or this host drops
-	// replies.
+	// The VIP is not probed, because there is no source address for it, the VIP is an address
+	// of this host, or this host drops the replies.
 	bool hidden;
 	bool answered;
 };
@@ -41,8 +41,8 @@ struct target {
 	struct vip vips[VIPS_MOST]; // VIPs of the address family of the backend come first
 	uint32_t vip_count;
 	bool routed;
-	// direct: the backend has answered a request that was sent without a tunnel; tunnel: a
-	// request that was sent through the tunnel.
+	// direct: the backend has answered a request that was sent without a tunnel; tunnel: the
+	// backend has answered a request that was sent through the tunnel.
 	bool direct, tunnel;
 	const struct vip *through; // first VIP that answered; NULL = none
 	// Sizes of the outer packet in bytes: the size to try, the largest size that fits, and the
@@ -61,8 +61,8 @@ struct targets {
 
 // --- routes -------------------------------------------------------------------------------
 
-// Find the port that uses an interface: the interface of the port itself, or a bridge, a bond or a
-// VLAN above the interface of the port.
+// Finds the port to which an interface belongs. It may be the interface of the port itself, or a
+// bridge, bond or VLAN interface on top of it.
 static const struct weir_config_port *find_port(
 	const struct weir_config *config, const char *interface) {
 	for (uint32_t i = 0; i < config->port_count; i++) {
@@ -78,8 +78,8 @@ static const struct weir_config_port *find_port(
 	return NULL;
 }
 
-// Whether packets of the ports follow the routes of the kernel. They do not with native DPDK
-// drivers, or with a next hop in the configuration.
+// Returns whether packets of the ports use the routes of the kernel. They do not if a port has a
+// native DPDK driver, or a next hop in the configuration.
 static bool follows_kernel(const struct weir_config *config) {
 	const struct weir_config_port *ports = config->ports;
 
@@ -97,17 +97,17 @@ static const char *name_of(const struct target *target, char *buffer, size_t byt
 	return buffer;
 }
 
-// Whether a VIP is an address of this host, which then drops replies from the VIP. The check "vips"
-// reports such VIPs.
+// Returns whether a VIP is an address of this host. If it is, this host drops replies from the VIP.
+// The check "vips" reports such VIPs.
 static bool is_local(const struct weir_address *vip) {
 	struct weir_kernel_route route;
 
 	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
 }
 
-// Choose the source address of requests to a VIP. If the VIP and the backend differ in address
-// family, requests are tunnelled, but the backend replies directly: the source must be an address
-// of the VIP's family on the interface to the backend.
+// Choose the source address of requests to a VIP. If the VIP and the backend have different address
+// families, requests are tunnelled, but the backend replies directly. Therefore the source must be
+// an address of the VIP's family on the interface to the backend.
 static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
 	struct weir_kernel_route back;
 
@@ -214,7 +214,8 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 	}
 }
 
-// Send a round of packets of `want` bytes to the targets that have a size to try. Updates `fits`.
+// Sends one packet of `want` bytes to each target that has a size to try. Updates `fits` and
+// `least`.
 static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes, int deadline_ms) {
 	uint32_t count = 0, at = 0;
@@ -377,8 +378,8 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
 }
 
-// Report a backend without faults. If the backend has one VIP, the finding names the VIP. With
-// several VIPs, the finding has their number.
+// Reports a backend without faults. If the backend has one VIP, the finding contains this VIP,
+// otherwise the number of VIPs.
 static void report_ok(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	char text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN], with[80] = "", without[80] = "";
 	uint32_t answered = 0, hidden = 0;
@@ -422,7 +423,7 @@ static void report(struct weir_doctor *doctor, const struct target *target) {
 		weir_address_format(&target->backend->address, text, sizeof(text));
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
 			"%s answers, but not through the tunnel: the backend does not decapsulate "
-			"packets, or not packets from this balancer",
+			"packets, or does not accept tunnel packets from this balancer",
 			text);
 		weir_findings_cure(
 			&doctor->findings, "ssh %s systemctl enable --now weir-decap", text);
@@ -456,7 +457,8 @@ static bool has_vip(const struct target *target, const struct weir_address *vip)
 	return false;
 }
 
-// Whether the list already has this backend with this VIP, from an earlier service.
+// Returns whether the list already contains this backend with this VIP, because of an earlier
+// service.
 static bool is_listed(const struct targets *targets, const struct weir_address *backend,
 	const struct weir_address *vip) {
 	for (uint32_t i = 0; i < targets->count; i++) {
@@ -469,7 +471,7 @@ static bool is_listed(const struct targets *targets, const struct weir_address *
 	return false;
 }
 
-// Add at most `most` VIPs of a family.
+// Adds VIPs of an address family to a target, at most `most`.
 static void add_vips(struct targets *targets, const struct weir_config_service *service, int family,
 	uint32_t most, struct target *target) {
 	for (uint32_t i = 0; i < service->bind_count; i++) {

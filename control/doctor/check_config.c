@@ -37,7 +37,8 @@ static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	}
 }
 
-// Check whether full-sized packets of clients fit into the MTU of the port after encapsulation.
+// Checks whether packets of clients with the maximum size (1500 bytes) fit into the MTU of the port
+// after encapsulation.
 static void check_port(struct weir_doctor *doctor, const struct weir_config_port *port) {
 	const struct weir_config *config = doctor->file;
 	unsigned int most = 0;
@@ -65,21 +66,21 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 	if (service->health_check.type != WEIR_CHECK_NONE && service->backend_count > 1 &&
 		service->panic_threshold_percent == 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, service->name,
-			"panic_threshold_percent is 0: when every check fails, each new flow is "
+			"panic_threshold_percent is 0: while all checks fail, all new flows are "
 			"dropped");
 		EDIT(doctor);
 	}
 }
 
 // Check the timeout of idle connections. If it is too short, a flow expires while its connection is
-// open, and a server may reset the connection.
+// open. The connection may then get another backend, which resets it.
 static void check_timeouts(struct weir_doctor *doctor) {
 	const uint32_t established_ms = doctor->file->flow_table.established_ms;
 
 	if (established_ms < 60000) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "flow_table",
-			"timeout_ms.established is %u ms: connections idle for longer may change "
-			"their backend",
+			"timeout_ms.established is %u ms: connections that are idle for longer may "
+			"be moved to another backend",
 			established_ms);
 		EDIT(doctor);
 	}

@@ -57,8 +57,8 @@ void weir_doctor_check_cores(struct weir_doctor *doctor) {
 		weir_cpus_format(&workers, text), all);
 }
 
-// Returns the CPUs that the systemd slices of other processes may use. The setting AllowedCPUs= can
-// exclude the CPUs of workers.
+// Returns the CPUs that processes in other systemd slices may use. The CPUs of workers can be
+// excluded with the setting AllowedCPUs= of these slices.
 static struct weir_cpus used_by_slices(const struct weir_doctor *doctor) {
 	const struct weir_cpus system =
 		read_cpus(doctor, "/sys/fs/cgroup/system.slice/cpuset.cpus.effective");
@@ -94,8 +94,8 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 	weir_cpus_format(&workers, all);
 	if (weir_cpus_count(&shared) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "workers.cores",
-			"CPU %s is not isolated: other tasks there delay a polling worker, and its "
-			"ring overflows",
+			"CPU %s is not isolated: other tasks on it delay a polling worker, so its "
+			"receive ring may overflow",
 			weir_cpus_format(&shared, text));
 	} else if (weir_cpus_count(&ticking) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "workers.cores",
@@ -106,7 +106,8 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 			"%s isolated, nohz_full", all);
 		return;
 	}
-	if (weir_cpus_count(&rest) == 0) { // the kernel needs a CPU without workers
+	// no CPU can be isolated, because the kernel needs a CPU without workers
+	if (weir_cpus_count(&rest) == 0) {
 		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		return;
 	}
@@ -124,7 +125,7 @@ struct pinned {
 	struct weir_cpus allowed;
 };
 
-// Count a process whose CPU affinity is restricted and includes a CPU of a worker.
+// Counts a process if its CPU affinity is restricted and includes a CPU of a worker.
 static void look_at_process(const struct weir_doctor *doctor, const char *pid,
 	const struct weir_cpus *workers, const struct weir_cpus *online, struct pinned *pinned) {
 	struct weir_cpus allowed, others, elsewhere;

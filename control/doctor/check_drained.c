@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports drained services and VIPs, each with the command that ends the drain: the command that
-// undoes the last drain in the audit list of weir-control.
+// Reports drained services and VIPs, each with the command that ends the drain. The command depends
+// on the last drain in the audit list of weir-control: of the service, or of a VIP.
 #include <string.h>
 
 #include "doctor.h"
@@ -37,7 +37,7 @@ static bool address_of(const json_t *bind, struct weir_address *ret) {
 	return weir_address_parse(address, ret) == 0;
 }
 
-// Whether a drained bind of the service has this address.
+// Returns whether a drained bind of the service has this address.
 static bool has_drained(const json_t *service, const char *text) {
 	struct weir_address wanted, address;
 	const json_t *bind;
@@ -54,7 +54,8 @@ static bool has_drained(const json_t *service, const char *text) {
 	return false;
 }
 
-// The address of the last drain of the service if it was a drain of a VIP, otherwise NULL.
+// Returns the address of the VIP if the last drain of the service was a drain of a VIP, otherwise
+// NULL.
 static const char *last_vip(const json_t *audit, const json_t *service) {
 	for (size_t i = json_array_size(audit); i > 0; i--) {
 		const json_t *entry = json_array_get(audit, i - 1);

@@ -12,11 +12,11 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define NODES "/sys/devices/system/node"
-#define SPARE (16 * MIB) // DPDK rounds sizes up, and leaves gaps that it cannot use
+#define SPARE (16 * MIB) // reserve, because DPDK rounds sizes up and leaves unused gaps
 
 // Returns the memory that weir-dataplane needs, computed as in docs/guide/operations.md, "Memory".
-// The real need is slightly higher, because an AF_XDP port has as many queues as its interface, and
-// DPDK rounds sizes up.
+// The dataplane uses slightly more, because an AF_XDP port has as many queues as its interface, and
+// because DPDK rounds sizes up.
 static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->config;
 	const uint64_t workers = config->workers.count;
@@ -39,8 +39,8 @@ static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	return bytes;
 }
 
-// Find the huge page size with the most free memory. Returns its free bytes. *ret_page: this page
-// size.
+// Finds the huge page size that has the most free memory. Returns the number of free bytes.
+// *ret_page: the page size.
 static uint64_t free_bytes(
 	const struct weir_doctor *doctor, const char *folder, uint64_t *ret_page) {
 	static const uint32_t sizes_kib[] = {2048, 1048576, 65536, 524288, 32768};
@@ -60,7 +60,7 @@ static uint64_t free_bytes(
 	return most;
 }
 
-// Returns the page size of the pool that vm.nr_hugepages sets, such as 1 GiB with
+// Returns the page size to which vm.nr_hugepages applies, for example 1 GiB with
 // default_hugepagesz=1G.
 static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	char text[8192];
@@ -72,8 +72,8 @@ static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
 }
 
-// Returns how many pages a pool needs, so that these bytes are free in addition to the pages in
-// use. Never less than the present number of pages.
+// Returns the number of pages that a pool needs so that this number of bytes is free in addition to
+// the pages in use. The result is never less than the current number of pages.
 static uint64_t pages_for(uint64_t bytes, uint64_t page, int64_t total, int64_t unused) {
 	const int64_t used = total > unused ? total - unused : 0;
 	const uint64_t pages = (uint64_t)used + (bytes + page - 1) / page;
@@ -125,7 +125,9 @@ void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
 		return;
 	}
 	if (doctor->found_dataplane.elsewhere.pid != 0) {
-		return; // another weir-dataplane runs, and the pages that it uses are not free
+		// another weir-dataplane is running, and the pages that it uses do not count as
+		// free
+		return;
 	}
 	available = free_bytes(doctor, "/sys/kernel/mm/hugepages", &page);
 	need = (needed_bytes(doctor) + SPARE + page - 1) / page * page;

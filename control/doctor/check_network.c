@@ -33,14 +33,16 @@ static void report_unreachable(struct weir_doctor *doctor) {
 		"weir-control", "%s", doctor->unreachable);
 	if (forbidden) {
 		weir_findings_cure(&doctor->findings, "sudo weirctl doctor");
-	} else { // a weir-control that hangs can be restarted: weir-dataplane continues to forward
+	} else {
+		// A weir-control that hangs can be restarted safely: weir-dataplane continues to
+		// forward.
 		weir_findings_cure(&doctor->findings, "systemctl %s weir-control",
 			absent ? "start" : "restart");
 	}
 }
 
-// Report that weir-control has no weir-dataplane. A running weir-dataplane forwards with its
-// current tables, and a restart would lose its flows.
+// Reports that weir-control is not attached to weir-dataplane. The remedy is not a restart of
+// weir-dataplane: it forwards with its current tables, and a restart would lose its flows.
 static void report_detached(struct weir_doctor *doctor) {
 	if (doctor->dataplane == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
@@ -48,8 +50,8 @@ static void report_detached(struct weir_doctor *doctor) {
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
-		"is not attached to weir-dataplane (pid %d), which forwards with its last "
-		"tables, if any: see the log of weir-control",
+		"is not attached to weir-dataplane (pid %d), which forwards with the last "
+		"tables that it received, if any: see the log of weir-control",
 		(int)doctor->dataplane);
 	weir_findings_cure(&doctor->findings, "journalctl -u weir-control -n 20");
 }
@@ -161,7 +163,7 @@ void weir_doctor_check_offloads(struct weir_doctor *doctor) {
 
 typedef void (*vip_fn)(struct weir_doctor *doctor, const struct weir_address *vip);
 
-// Whether a bind before this bind has the same address. The VIP was then handled before.
+// Returns whether an earlier bind has the same address, so that the VIP was handled already.
 static bool is_again(const struct weir_config *config, uint32_t service, uint32_t bind) {
 	const struct weir_address *vip = &config->services[service].binds[bind].address;
 
@@ -178,7 +180,7 @@ static bool is_again(const struct weir_config *config, uint32_t service, uint32_
 	return false;
 }
 
-// Call the function once for each VIP.
+// Calls the function once for each VIP.
 static void each_vip(struct weir_doctor *doctor, vip_fn look) {
 	const struct weir_config *config = doctor->config;
 
@@ -214,8 +216,8 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 	if (r == 0 && route.type == RTN_LOCAL) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
 			"is an address of this host: the kernel answers packets to this VIP");
-		// The command looks up the prefix length of the address, so that it deletes this
-		// address only.
+		// The command reads the prefix length of the address, so that it deletes only this
+		// address.
 		weir_findings_cure(findings,
 			"ip %saddr del $(ip -o addr show to %s | awk '{print $4, \"dev\", $2; "
 			"exit}')",

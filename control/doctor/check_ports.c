@@ -15,7 +15,7 @@
 typedef void (*port_fn)(struct weir_doctor *doctor, const struct weir_config_port *port,
 	const struct weir_doctor_device *device);
 
-// Call the function for each port whose interface belongs to the kernel, and exists.
+// Calls the function for each port that has an existing kernel interface.
 static void each_interface(struct weir_doctor *doctor, port_fn look) {
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
 		const struct weir_config_port *port = &doctor->config->ports[i];
@@ -85,10 +85,10 @@ static void look_at_mtu(struct weir_doctor *doctor, const struct weir_config_por
 	}
 	if (mtu >= port->mtu) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
-			"%" PRId64 ", mtu of port %s is %u", mtu, port->name, port->mtu);
+			"MTU %" PRId64 "; mtu of port %s is %u", mtu, port->name, port->mtu);
 	} else if (device->af_xdp && (doctor->dataplane == 0 || doctor->candidate)) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
-			"%" PRId64 "; weir-dataplane sets %u when it starts", mtu, port->mtu);
+			"MTU %" PRId64 "; weir-dataplane sets %u when it starts", mtu, port->mtu);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
 			"MTU %" PRId64 " is below the mtu of port %s, %u: longer packets are lost",
@@ -112,9 +112,9 @@ static uint32_t count_queues(const struct weir_doctor *doctor, const char *inter
 	return count;
 }
 
-// Add the command that changes the number of queues. weir-dataplane must be stopped for the change:
-// the kernel refuses to remove a queue that AF_XDP uses, and packets to VIPs on an added queue go
-// to the kernel until weir-dataplane restarts.
+// Adds the command that changes the number of queues. weir-dataplane must be stopped for the
+// change: the kernel refuses to remove a queue that AF_XDP uses, and packets to VIPs on an added
+// queue go to the kernel until weir-dataplane restarts.
 static void cure_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
 	const bool runs = doctor->dataplane != 0;
 
@@ -123,7 +123,7 @@ static void cure_queues(struct weir_doctor *doctor, const char *interface, uint3
 		runs ? "; systemctl start weir-dataplane" : "");
 }
 
-// Report that the numbers of hardware queues and workers differ.
+// Reports that the number of hardware queues differs from the number of workers.
 static void report_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
 	const uint32_t workers = doctor->config->workers.count;
 	const int most = doctor->root[0] == '\0' ? weir_kernel_queues_most(interface) : -1;
@@ -203,12 +203,12 @@ static void look_at_node(struct weir_doctor *doctor, const char *subject, int64_
 	far = weir_cpus_without(&workers, &near);
 	if (weir_cpus_count(&far) == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
-			"on node %" PRId64 ", like the workers", node);
+			"on NUMA node %" PRId64 ", like the workers", node);
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
-		"is on node %" PRId64 " (CPU %s), worker CPU %s is not: each packet crosses NUMA "
-		"nodes; change workers.cores",
+		"is on NUMA node %" PRId64 " (CPU %s), but worker CPU %s is on another node: each "
+		"packet crosses NUMA nodes; change workers.cores",
 		node, text, weir_cpus_format(&far, list));
 	weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 }
@@ -231,8 +231,8 @@ void weir_doctor_check_numa(struct weir_doctor *doctor) {
 	}
 }
 
-// Append " net.ipvN.conf.IF.KEY=0" to the list if the kernel accepts redirects or advertisements
-// on the interface.
+// Appends " net.ipvN.conf.IF.KEY=0" to the list if KEY is enabled: the kernel then accepts
+// redirects or router advertisements on the interface.
 static void add_accepted(const struct weir_doctor *doctor, int family, const char *interface,
 	const char *key, char *list, size_t bytes) {
 	const size_t used = strlen(list);
@@ -252,8 +252,8 @@ static void look_at_redirects(struct weir_doctor *doctor, const struct weir_conf
 	char list[256] = "";
 
 	(void)port;
-	// IPv4: a host accepts redirects if "all" or the interface allows redirects. IPv6: only the
-	// setting of the interface counts.
+	// IPv4: a host accepts redirects if the setting of "all" or of the interface is 1. IPv6:
+	// only the setting of the interface is used.
 	add_accepted(doctor, 4, "all", "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 4, device->interface, "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 6, device->interface, "accept_redirects", list, sizeof(list));

@@ -107,7 +107,7 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 		}
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
 			"gc_thresh2 is %" PRId64 ", backends: %" PRIu64
-			": the kernel drops next hops while they are in use",
+			": the kernel may remove neighbour entries that are in use",
 			most, backends);
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv%d.neigh.default.gc_thresh3=%" PRIu64
@@ -118,7 +118,7 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 
 // --- access -------------------------------------------------------------------------------
 
-// Whether the mode has no permissions beyond the wanted mode. Otherwise adds a finding.
+// Returns whether the mode has no permissions beyond the wanted mode. If it has, adds a finding.
 static bool is_strict(
 	struct weir_doctor *doctor, const char *path, const struct stat *status, mode_t wanted) {
 	const mode_t mode = status->st_mode & 07777;
@@ -132,7 +132,7 @@ static bool is_strict(
 	return false;
 }
 
-// Check the access rights of other users to a path, if it exists.
+// Checks the mode of a path, if it exists.
 static void check_mode(struct weir_doctor *doctor, const char *path, mode_t wanted) {
 	char full[WEIR_TREE_PATH_BYTES];
 	struct stat status;
@@ -180,7 +180,7 @@ static const struct weir_config_backend *find_agent(const struct weir_config *co
 }
 
 // Returns the user who may own the key file, besides root: the user of weir-control. In a copy of
-// the files of another machine, any user may own the file.
+// another machine's files (--root), any user may own the file.
 static uid_t owner_of_keys(const struct weir_doctor *doctor, const struct stat *file) {
 	const struct passwd *weir;
 	struct stat process;
@@ -225,8 +225,9 @@ static void check_contents(
 	weir_agent_keys_wipe(&keys);
 }
 
-// Check the key file. The agents of the backends have the same key. weir-agent, which generates the
-// first key, need not be installed on the balancer.
+// Checks the key file. If it is missing, the remedy copies the key from a backend, because the
+// agents of the backends have the same key, and weir-agent, which can generate a key, need not be
+// installed on the balancer.
 static void check_keys(struct weir_doctor *doctor, const struct weir_config_backend *backend) {
 	const char *file = doctor->config->agents.key_file;
 	char address[INET6_ADDRSTRLEN], full[WEIR_TREE_PATH_BYTES];
@@ -285,8 +286,8 @@ static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const cha
 void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	const int64_t locked = read_limit(doctor, doctor->dataplane, "Max locked memory");
 	const int64_t files = read_limit(doctor, doctor->control, "Max open files");
-	// The sockets of checks, the clients of the API and the timers need descriptors, in
-	// addition to one descriptor for each backend.
+	// File descriptors for sockets of checks, clients of the API and timers. In addition, each
+	// backend needs one descriptor.
 	int64_t need = 256;
 
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->service_count; i++) {

@@ -11,7 +11,7 @@
 #include "older_flows.h"
 #include "plural.h"
 
-// Describe the cost of a restart: ", which breaks up to 21 of 40 open flows"; "" = unknown.
+// Describes the cost of a restart: ", which breaks up to 21 of 40 open flows"; "" = unknown.
 static void describe_cost(const struct weir_doctor *doctor, const struct weir_difference *waiting,
 	char *text, size_t n) {
 	const json_t *restart = json_object_get(doctor->waiting, "restart");
@@ -66,8 +66,8 @@ static struct weir_findings try_start(
 	return trial.findings;
 }
 
-// Report faults that a restart with the pending values would cause. A fault is reported if the
-// running values do not have the fault, or if only a change of the file fixes the fault.
+// Reports faults that a restart with the pending values would cause. A fault is reported if the
+// running values do not cause it, or if only a change of the file can fix it.
 static void check_start(struct weir_doctor *doctor) {
 	struct weir_findings now = try_start(doctor, doctor->runs);
 	struct weir_findings then = try_start(doctor, doctor->file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks whether Weir serves traffic: the workers of weir-dataplane, services, and the states of
-// backends and agents in weir-control.
+// Checks whether Weir forwards traffic: the workers of weir-dataplane, the services, and the states
+// of backends and agents that weir-control reports.
 #include <net/if.h>
 #include <string.h>
 
@@ -151,8 +151,8 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 
 // --- backends -------------------------------------------------------------------------------
 
-// Count a backend, and set the subject of its finding. Returns false at the maximum number of
-// findings.
+// Counts a backend, and sets the subject of its finding. Returns false if the maximum number of
+// findings is exceeded.
 static bool count(const json_t *row, uint32_t *n, char subject[SUBJECT_BYTES]) {
 	snprintf(subject, SUBJECT_BYTES, "%s/%s", text_of(row, "service"), text_of(row, "name"));
 	return ++*n <= FINDINGS_MOST;
@@ -172,7 +172,7 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 	}
 }
 
-// Report states that last until a command ends them: drained, maintenance, lame duck.
+// Reports states that last until an operator ends them: drained, maintenance, lame duck.
 static void report_resting(struct weir_findings *findings, const json_t *row, const char *subject) {
 	const bool drained = is(row, "admin", "drain");
 	const char *address = text_of(row, "address");
@@ -191,8 +191,8 @@ static void report_resting(struct weir_findings *findings, const json_t *row, co
 				duration_of(row, "admin_since_ms", length));
 		} else {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"%s: it has been %s since before the start of weir-control; the "
-				"log has the time",
+				"%s: it has been %s since before the start of weir-control; see "
+				"the log for the time",
 				effect, what);
 		}
 		weir_findings_cure(findings, "weirctl backend ready %s", subject);
@@ -260,7 +260,7 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 	}
 }
 
-// Add a command for the reason that weir-control reports.
+// Adds the command that fits the reason that weir-control reports.
 static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const char *why) {
 	const char *address = text_of(row, "address"), *interface = strstr(why, " on ");
 	struct weir_findings *findings = &doctor->findings;

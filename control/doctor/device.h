@@ -19,9 +19,10 @@ struct weir_doctor_device {
 
 struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);
 
-// Bytes that encapsulation adds to a packet to the backend.
+// Returns how many bytes encapsulation adds to a packet to the backend.
 unsigned int weir_doctor_overhead(const struct weir_address *backend);
 
-// Whether the reverse path filter of an interface drops packets from a VIP; queries the kernel.
+// Returns whether the reverse path filter of an interface drops packets from a VIP. Queries the
+// kernel.
 bool weir_doctor_answers_dropped(
 	const char *root, const struct weir_address *vip, const char *interface);

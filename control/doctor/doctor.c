@@ -25,7 +25,7 @@ static const struct check checks[] = {WEIR_DOCTOR_CHECKS(X) WEIR_DOCTOR_LIVE_CHE
 #undef X
 #undef LIVE
 
-// Find the processes of the daemons by their command lines. There is no search if the pid is known
+// Finds the processes of the daemons by their command lines. Does not search if the pid is known
 // from a reply of weir-control or from the lock in the run directory.
 static void find_processes(struct weir_doctor *doctor) {
 	const json_t *dataplane = json_object_get(doctor->version, "dataplane");
@@ -48,7 +48,7 @@ static void find_processes(struct weir_doctor *doctor) {
 	}
 }
 
-// Remove commands that would restart a weir-dataplane that cannot start again.
+// Removes commands that would restart weir-dataplane. Call if weir-dataplane could not start again.
 static void withhold_restarts(struct weir_findings *findings) {
 	for (uint32_t i = 0; i < findings->count; i++) {
 		if (strstr(findings->list[i].cure, "start weir-dataplane") != NULL) {
@@ -57,8 +57,8 @@ static void withhold_restarts(struct weir_findings *findings) {
 	}
 }
 
-// Extend commands that start weir-dataplane: weir-control must run first, because weir-dataplane
-// forwards no packets before weir-control has published tables.
+// Inserts the start of weir-control before commands that restart weir-dataplane, because
+// weir-dataplane forwards no packets before weir-control has published tables.
 static void start_control_first(struct weir_findings *findings, bool runs) {
 	static const char restart[] = "systemctl restart weir-dataplane";
 
@@ -75,8 +75,9 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 	}
 }
 
-// Add --run-dir to the calls of weirctl in a command if weirctl would use another run directory. A
-// command for other daemons already has --run-dir. sudo does not preserve WEIR_RUN_DIR.
+// Adds --run-dir to the calls of weirctl in a command if weirctl would use another run directory
+// without it. A command for other daemons already has --run-dir. sudo does not preserve
+// WEIR_RUN_DIR.
 static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
 	static const char word[] = "weirctl ", sudo[] = "sudo ";
 	const bool safe = doctor->run_dir[strspn(doctor->run_dir, WEIR_SHELL_SAFE)] == '\0';
@@ -101,7 +102,7 @@ static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t by
 			named[n++] = *at++;
 		}
 	}
-	if (n < bytes - 1) { // if the longer command fits
+	if (n < bytes - 1) { // the extended command fits
 		named[n] = '\0';
 		memcpy(cure, named, n + 1);
 	}
@@ -142,7 +143,8 @@ static void list_skipped(struct weir_doctor *doctor) {
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
-		// The running configuration was left by a weir-dataplane that was killed.
+		// No weir-dataplane is running: the running configuration is from one that was
+		// killed.
 		doctor->runs = NULL;
 	}
 	doctor->candidate &= doctor->file != NULL;

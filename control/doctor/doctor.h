@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Doctor: checks the settings of the balancer's machine that Weir needs, and prints commands that
+// Doctor: checks the settings that Weir needs on the balancer's machine, and prints commands that
 // fix problems. Changes nothing. WEIR_DOCTOR_CHECKS has a row for each check; a test compares the
 // rows with the table of docs/reference/doctor.md.
 //
-// Called by weirctl. Threads: one; blocks, for the time of the probes of backends (echo.h).
+// Called by weirctl. Threads: one. Blocks while backends are probed (echo.h).
 #pragma once
 
 #include <jansson.h>
@@ -15,7 +15,7 @@
 #include "findings.h"
 #include "processes.h"
 
-// Requirement of a check. A check without its requirement is skipped.
+// What a check needs. If it is not available, the check is skipped.
 enum weir_doctor_need {
 	WEIR_DOCTOR_NEEDS_NOTHING,
 	WEIR_DOCTOR_NEEDS_FILE, // a valid configuration file
@@ -23,8 +23,8 @@ enum weir_doctor_need {
 	WEIR_DOCTOR_NEEDS_SERVICES, // services of the file or the running configuration
 };
 
-// X(FUNCTION, requirement, name, description). Checks that also run on a copy of the files of a
-// machine:
+// X(FUNCTION, requirement, name, description). These checks can also run on a copy of another
+// machine's files (--root):
 #define WEIR_DOCTOR_CHECKS(X) \
 	X(config, NOTHING, "config", "the configuration: errors, warnings, and probable mistakes") \
 	X(restart, FILE, "restart", \
@@ -59,7 +59,7 @@ enum weir_doctor_need {
 	X(program, NOTHING, "program", \
 		"replaced program files and other run directories of running processes") \
 	X(watchdog, NOTHING, "watchdog", "the watchdog of systemd")
-// Checks that query the kernel, and so run only on this machine:
+// These checks query the kernel, so they run only on this machine:
 #define WEIR_DOCTOR_LIVE_CHECKS(X) \
 	X(control, NOTHING, "control", \
 		"weir-control responds, has the dataplane, and matches weirctl's version") \
@@ -79,14 +79,14 @@ enum weir_doctor_need {
 	X(backends, SERVICES, "backends", "route, neighbour, tunnel, VIP and MTU of each backend")
 
 struct weir_doctor {
-	const char *root; // directory that has /proc, /sys and /run; "" = this machine
+	const char *root; // directory that contains /proc, /sys and /run; "" = this machine
 	const char *config_path;
 	const struct weir_config *file; // NULL = the file could not be read
-	// The file with the running values of weir-dataplane; without a file, the running
-	// configuration. NULL = unknown. Set by the caller; weir_doctor_run sets it to NULL if
-	// weir-dataplane does not run.
+	// The configuration file, with the values of the dataplane replaced by those that
+	// weir-dataplane runs with. If there is no file, the running configuration. NULL = unknown.
+	// Set by the caller; weir_doctor_run sets it to NULL if weir-dataplane does not run.
 	const struct weir_config *runs;
-	bool runs_services; // `runs` has services: of the file, or of weir-control
+	bool runs_services; // `runs` contains services, from the file or from weir-control
 	bool candidate; // --config was given: check the values of the file
 	const struct weir_config
 		*config; // set by weir_doctor_run: `runs`, or `file` without `runs`
@@ -98,7 +98,7 @@ struct weir_doctor {
 	const char *run_dir;
 	const char *usual_run_dir; // run directory of weirctl in this shell without --run-dir
 	const json_t *version; // reply of weir-control to "version"; NULL = no reply
-	const json_t *status; // result of weirctl status; NULL on a copy
+	const json_t *status; // result of weirctl status; NULL if root is not ""
 	const json_t *backends; // reply of weir-control to "backend.show"; NULL = no reply
 	// Replies of weir-control to "service.show" and "audit.show"; NULL = no reply.
 	const json_t *services, *audit;
@@ -108,16 +108,16 @@ struct weir_doctor {
 	pid_t dataplane, control; // processes of this run directory; 0 = not running
 	struct weir_processes found_dataplane,
 		found_control; // zeroed if the pid is known without a search
-	// Set by the check "restart": weir-dataplane runs, but would not start with the present
-	// file. Then no command restarts weir-dataplane.
+	// Set by the check "restart": weir-dataplane runs, but would not start with the current
+	// file. If true, commands that restart weir-dataplane are left out.
 	bool restart_fails;
 	struct weir_findings findings;
 };
 
-// Add the command of a finding about a process of another run directory.
+// Adds the command for a finding about a process that has another run directory.
 void weir_doctor_cure_elsewhere(struct weir_doctor *doctor, const struct weir_process *process);
 
-// Report the services with drained binds, as notices. Returns whether there are any.
+// Reports services with drained binds as notices. Returns whether there are such services.
 bool weir_doctor_report_drained(struct weir_doctor *doctor);
 
 // Run every check. Sets dataplane, control, config and skipped.

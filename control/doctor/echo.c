@@ -25,7 +25,8 @@
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
 #define ICMP_BYTES 8
-// Requests sent before replies are read; the replies to more requests could overflow the buffers.
+// Maximum number of requests sent before replies are read. The replies to more requests could
+// overflow the socket buffers.
 #define SENT_MOST 64
 #define RECEIVED_MOST 256 // datagrams read between two checks of the deadline
 
@@ -97,9 +98,9 @@ static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *sou
 	put16(at + 2, fold(sum(at, bytes, start)));
 }
 
-// Returns the identification for the outer header. An error of a router quotes the headers, and the
-// identification shows which packet caused the error. For IPv4 it is not 0, because the kernel
-// replaces 0. The flow label of IPv6 stays 0, because a flow label can influence the route.
+// Returns the identification for the outer header. An ICMP error from a router quotes the headers,
+// so the identification shows which packet caused the error. For IPv4 it is not 0, because the
+// kernel replaces 0. The flow label of IPv6 stays 0, because a flow label can influence the route.
 static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
@@ -176,8 +177,8 @@ static void take_reply(const struct taking *taking, const uint8_t *icmp, size_t 
 	probe->answered |= memcmp(wanted, from, sizeof(*from)) == 0;
 }
 
-// Whether an error quotes this packet. Header fields that routers change are ignored. IPv4 routers
-// may quote only 8 bytes after the header.
+// Returns whether an ICMP error quotes the packet of this probe. Ignores header fields that routers
+// change. IPv4 routers may quote only 8 bytes after the header.
 static bool is_quoted(
 	const struct weir_echo *probe, uint8_t *packet, uint8_t *quote, size_t quote_bytes) {
 	static const uint8_t changed4[] = {1, 8, 10, 11}, changed6[] = {0, 1, 7};
@@ -196,7 +197,7 @@ static bool is_quoted(
 	return memcmp(packet, quote, quote_bytes < probe->bytes ? quote_bytes : probe->bytes) == 0;
 }
 
-// Handle a "too big" message of a router about a packet to a backend.
+// Handles a "too big" message that a router sent because of a packet to a backend.
 static void take_error(
 	const struct taking *taking, uint8_t family, uint8_t *quote, size_t bytes, uint32_t mtu) {
 	uint8_t packet[PACKET_MOST];
@@ -244,7 +245,7 @@ static void take6(
 	}
 }
 
-// Read at most RECEIVED_MOST datagrams: a fast sender must not block the round.
+// Reads at most RECEIVED_MOST datagrams, so that a fast sender cannot block the round.
 static void receive(
 	const struct weir_echo_sockets *sockets, struct weir_echo *probes, uint32_t count) {
 	const struct taking taking = {sockets->token, probes, count};
@@ -308,8 +309,8 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 	} while (now < end && !is_done(probes, count));
 }
 
-// Install socket filters that pass only replies and errors. Otherwise the requests of other hosts
-// could fill the buffers for replies.
+// Installs socket filters that accept only replies and errors. Otherwise requests from other hosts
+// could fill the receive buffers.
 static void take_answers_only(const struct weir_echo_sockets *sockets) {
 	const struct icmp_filter only4 = {.data = ~(1u << REPLY4 | 1u << UNREACHABLE4)};
 	struct icmp6_filter only6;

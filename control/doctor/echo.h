@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Echo: sends ICMP echo requests to a backend, directly and, like weir-dataplane, through the
-// tunnel, with DF. Unanswered requests locate the problem: the address of the backend, its
-// decapsulation, the VIP on its loopback interface, or the packet size.
+// Echo: sends ICMP echo requests with DF to a backend, directly and through the tunnel that
+// weir-dataplane uses. From the requests that are not answered the caller can find the cause of a
+// problem: the address of the backend, its decapsulation, the VIP on its loopback interface, or the
+// packet size.
 //
 // Any host can send replies and errors to this host: a reply or an error is accepted only if it
 // quotes the random data of a request.
@@ -25,7 +26,8 @@ enum weir_echo_kind {
 
 struct weir_echo {
 	enum weir_echo_kind kind;
-	struct weir_address backend, source; // outer header; of a direct probe: the only header
+	// addresses of the outer header, or of the only header in a direct probe
+	struct weir_address backend, source;
 	struct weir_address inner, inner_source; // inner header
 	uint16_t bytes; // length of the sent packet; 0 = a small packet
 	bool answered;
@@ -45,7 +47,7 @@ struct weir_echo_sockets {
 int weir_echo_open(struct weir_echo_sockets *ret);
 void weir_echo_close(struct weir_echo_sockets *sockets);
 
-// Send all probes, and wait until each probe is answered or the deadline has passed. Unanswered
-// probes are repeated until then. At most 65,535 probes.
+// Sends all probes, at most 65,535, and repeats probes that are not answered. Returns when all
+// probes are answered or the deadline has passed.
 void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *probes,
 	uint32_t count, int deadline_ms);

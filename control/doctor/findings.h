@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// X(NAME, "text in the table and in JSON"). The worst level sets the exit status.
+// X(NAME, "text in the table and in JSON"). The worst level determines the exit status.
 #define WEIR_FINDING_LEVELS(X) \
 	X(OK, "ok") \
 	X(NOTICE, "notice") \
@@ -35,16 +35,16 @@ struct weir_finding {
 struct weir_findings { // zeroed at first
 	struct weir_finding *list;
 	uint32_t count, room;
-	const char *check; // name of the check that further findings get
+	const char *check; // name of the check that the next findings belong to
 	bool out_of_memory; // out of memory: the list is incomplete
 };
 
 void weir_findings_fini(struct weir_findings *findings);
 
-// Add a finding, without a command that fixes it.
+// Adds a finding that has no command yet.
 void weir_findings_add(struct weir_findings *findings, enum weir_finding_level level,
 	const char *subject, const char *format, ...) __attribute__((format(printf, 4, 5)));
-// Set the command that fixes the last added finding.
+// Sets the command that fixes the problem of the last added finding.
 void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

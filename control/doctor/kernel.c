@@ -203,7 +203,7 @@ int weir_kernel_flag(const char *interface, uint32_t flag) {
 
 // Returns the index of an ethtool feature with this name, or negative errno.
 static int find_feature(const char *interface, const char *name, uint32_t *ret_count) {
-	// The header ends with a flexible array; in this request the array has one number.
+	// The struct ends with a flexible array; in this request the array has one element.
 	uint64_t room[(sizeof(struct ethtool_sset_info) + sizeof(uint32_t) + 7) / 8] = {0};
 	struct ethtool_sset_info *info = (struct ethtool_sset_info *)room;
 	struct ethtool_gstrings *strings;

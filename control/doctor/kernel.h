@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Kernel: reads routes, neighbours and interfaces over netlink and the ioctls of ethtool. Changes
-// nothing; needs no privilege.
+// Kernel: reads routes, neighbours and interfaces with netlink and the ethtool ioctls. Changes
+// nothing and needs no privileges.
 //
 // Threads: any. No logging.
 #pragma once
@@ -29,14 +29,15 @@ int weir_kernel_route(const struct weir_address *destination, struct weir_kernel
 // (no entry), ...
 int weir_kernel_neighbour(const struct weir_address *address, unsigned int index);
 
-// Read the first address of a family, except link-local addresses, of an interface. Returns 0,
+// Reads the first address of this family on an interface, except link-local addresses. Returns 0,
 // -EADDRNOTAVAIL, or another negative errno. After an error *ret is unchanged.
 int weir_kernel_address(const char *interface, int family, struct weir_address *ret);
 
-// Whether an interface has an ethtool flag, such as ETH_FLAG_LRO. Returns 1, 0 or negative errno.
+// Returns whether an ethtool flag, such as ETH_FLAG_LRO, is set on an interface: 1, 0 or negative
+// errno.
 int weir_kernel_flag(const char *interface, uint32_t flag);
-// Whether a named ethtool feature, such as "rx-gro-hw", is on. Returns 1 (on), WEIR_KERNEL_FIXED
-// (on, cannot be switched off), 0 (off), or negative errno; -ENOENT: no such feature.
+// Returns whether an ethtool feature, such as "rx-gro-hw", is on: 1 (on), WEIR_KERNEL_FIXED (on,
+// and cannot be switched off), 0 (off), or negative errno (-ENOENT if there is no such feature).
 #define WEIR_KERNEL_FIXED 2
 int weir_kernel_feature(const char *interface, const char *name);
 // Read the name of the driver. Returns 0 or negative errno.

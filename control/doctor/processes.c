@@ -16,9 +16,9 @@
 #define OPTION "--run-dir"
 
 static const struct program {
-	const char *name, *verb; // verb NULL = a program without verbs
+	const char *name, *verb; // verb: required in the command line; NULL = none
 	const char *shown, *run_dir; // name in messages; default of --run-dir
-	const char *endpoint; // what a running program has in its run directory
+	const char *endpoint; // file that a running program keeps in its run directory
 } programs[] = {
 	[WEIR_PROGRAM_DATAPLANE] = {"weir-dataplane", NULL, "weir-dataplane", WEIR_RUN_DIR_DEFAULT,
 		"lock"},
@@ -28,8 +28,9 @@ static const struct program {
 		"open socket"},
 };
 
-// Whether a process is in the network namespace of this process: another balancer on this machine
-// has another namespace. A copy of files has no namespaces.
+// Returns whether a process has the same network namespace as this process. Another balancer on
+// this machine has another namespace. Also returns true for a copy of another machine's files,
+// which has no namespaces.
 static bool same_network(const char *root, const char *pid) {
 	char path[WEIR_TREE_PATH_BYTES];
 	struct stat theirs, ours;
@@ -39,8 +40,8 @@ static bool same_network(const char *root, const char *pid) {
 	       (theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev);
 }
 
-// Read the run directory from a command line, whose words end with NUL. Returns false if the
-// command line lacks the verb of the program.
+// Reads the run directory from a command line, in which each word ends with NUL. Returns false if
+// the command line does not contain the verb of the program.
 static bool read_command_line(
 	const struct program *program, const char *line, int length, char *run_dir, size_t bytes) {
 	const char *end = line + length, *word = line + strlen(line) + 1;
@@ -62,7 +63,7 @@ static bool read_command_line(
 	return found;
 }
 
-// Make a relative directory absolute, if this user may read the working directory of the process.
+// Makes a relative path absolute, if this user may read the working directory of the process.
 static void resolve(const char *root, const char *pid, char *run_dir, size_t bytes) {
 	char link[WEIR_TREE_PATH_BYTES], cwd[WEIR_TREE_PATH_BYTES], whole[2 * WEIR_TREE_PATH_BYTES];
 	ssize_t n;
@@ -88,8 +89,8 @@ static bool same_text(const char *a, const char *b) {
 	return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
 }
 
-// Whether both paths are the same directory. If the process is in a container with another
-// directory of this name, `theirs` is changed to the path outside the container.
+// Returns whether both paths are the same directory. If the process runs in a container where the
+// path `theirs` is another directory, changes `theirs` to the path outside the container.
 static bool same_directory(
 	const char *root, const char *pid, const char *ours, char *theirs, size_t bytes) {
 	char path[WEIR_TREE_PATH_BYTES];

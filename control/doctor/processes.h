@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Processes: finds the daemons of Weir that run on this machine, and their run directories (daemons
-// with different run directories can run at the same time), from the command lines in /proc, which
+// Processes: finds the daemons of Weir that run on this machine, and their run directories. Daemons
+// with different run directories can run at the same time. Reads the command lines in /proc, which
 // every user may read. Used by the doctors, weirctl and weir-agent.
 //
 // Threads: any. No logging.
@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #define WEIR_PROCESS_DIR_BYTES 128
-// Characters that have no special meaning for a shell.
+// Characters that have no special meaning in a shell.
 #define WEIR_SHELL_SAFE \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%" // in any word
 
@@ -34,7 +34,7 @@ struct weir_processes {
 struct weir_processes weir_processes_find(
 	const char *root, enum weir_program program, const char *run_dir);
 
-// Explain, as one line, why a running program does not answer in the run directory, and the remedy.
-// Returns false, with text empty, if the program does not run.
+// Writes one line to text: why a running program does not answer in the run directory, and the
+// remedy. If the program does not run, sets text to "" and returns false.
 bool weir_processes_explain(const struct weir_processes *processes, enum weir_program program,
 	const char *run_dir, char *text, size_t bytes);

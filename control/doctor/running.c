@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGENT_PORT 4777 // any value except 0 means that the service has agents
+#define AGENT_PORT 4777 // any value except 0 means that the service uses agents
 
 static const char *text_of(const json_t *row, const char *key) {
 	const char *text = json_string_value(json_object_get(row, key));
@@ -46,8 +46,9 @@ static int take_binds(struct weir_config_service *service, const json_t *binds) 
 	return 0;
 }
 
-// Find the service of a row of a backend: fast if the row belongs to the service of the row before,
-// or to the next service. NULL = the row has no service, or a reload removed the service.
+// Finds the service of a backend's row. The search starts at the service of the previous row,
+// because the rows are in the order of the services. Returns NULL if the row has no service, or if
+// a reload removed the service.
 static struct weir_config_service *find_service(
 	const struct weir_config *config, const json_t *row, uint32_t *at) {
 	if (json_is_true(json_object_get(row, "leaving"))) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Running: reads the running services from replies of weir-control, for a doctor that cannot read
-// the configuration file. The configuration that weir-dataplane writes into its run directory
-// (config_running.h) has no services.
+// Running: creates the services of the running configuration from replies of weir-control. The
+// doctor uses this if it cannot read the configuration file. The configuration that weir-dataplane
+// writes into its run directory (config_running.h) does not contain services.
 //
 // Threads: any. No logging.
 #pragma once
@@ -11,9 +11,8 @@
 
 #include "config.h"
 
-// Fill in the services of a configuration without services: names, addresses of binds and backends,
-// and whether a service uses agents. Other members are zero. services, backends: the replies to
-// "service.show" and "backend.show". Returns 0, or -ENOMEM (then the configuration has none or some
-// of the services).
+// Adds services to a configuration that has none: their names, the addresses of their binds and
+// backends, and whether they use agents. Other members are zero. services, backends: the replies to
+// "service.show" and "backend.show". Returns 0, or -ENOMEM (services may then be missing).
 int weir_doctor_running_services(
 	struct weir_config *config, const json_t *services, const json_t *backends);

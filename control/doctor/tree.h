@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tree: reads files of /proc, /sys and /run below a root, which is "" for this machine, or a
-// directory with copies of the files of another machine. Parses CPU lists of such files.
+// Tree: reads files of /proc, /sys and /run below a root. The root is "" for this machine, or a
+// directory with a copy of another machine's files. Also parses CPU lists in these files.
 //
 // Threads: any. No logging.
 #pragma once
@@ -14,8 +14,8 @@
 #define WEIR_CPUS_MOST 1024
 #define WEIR_CPUS_TEXT_BYTES 256
 
-// Read the start of a file, without the final line end. Returns the length, or negative errno with
-// text empty.
+// Reads the beginning of a file into text, without the final newline. Returns the length. On an
+// error, sets text to "" and returns negative errno.
 int weir_tree_text(const char *root, char *text, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 // Read a file that contains a number. Returns 0, or negative errno with *ret unchanged.
@@ -26,12 +26,12 @@ bool weir_tree_has(const char *root, const char *format, ...) __attribute__((for
 const char *weir_tree_path(const char *root, const char *path, char *buffer);
 
 #define WEIR_SYSCTL_NAME_BYTES 64
-// Write the name of an interface as in a key of sysctl(8). Dots separate the parts of a key, so
-// eth0.20 becomes eth0/20. Returns buffer, of WEIR_SYSCTL_NAME_BYTES.
+// Writes the name of an interface as sysctl(8) needs it in a key. Dots separate the parts of a key,
+// so eth0.20 becomes eth0/20. Returns buffer, of WEIR_SYSCTL_NAME_BYTES.
 const char *weir_sysctl_name(const char *interface, char *buffer);
 
-// Returns the number after "Key:" in a text with lines like /proc/meminfo, or -1 if the key is
-// absent.
+// Returns the number after "Key:" in a text with the format of /proc/meminfo, or -1 if the key is
+// missing.
 int64_t weir_tree_field(const char *text, const char *key);
 
 struct weir_cpus {

@@ -21,7 +21,7 @@
 
 #define AGE_MIN_MS 1000
 #define AGE_FAILED_MAX_MS 10000 // maximum age after a failed request
-#define AGE_PER_REPLY 10 // a reply is reused for this many times the time that it took
+#define AGE_PER_REPLY 10 // a reply that took t ms is reused for this number times t ms
 #define WHY_BYTES 512
 
 struct weir_documents {
@@ -35,7 +35,8 @@ struct weir_documents {
 	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
 	json_t *control; // result of metrics.show, NULL = no reply
-	// End of the last request, 0 = no request yet; duration of the last request.
+	// requested_ms: time at which the last request ended; 0 = no request yet. took_ms: duration
+	// of the last request.
 	uint64_t requested_ms, took_ms;
 	double timestamp; // Unix time of the request, seconds
 	uint64_t number; // number of requests so far, including failed requests
@@ -43,7 +44,7 @@ struct weir_documents {
 	struct weir_history history;
 	struct kept {
 		struct weir_document *document;
-		uint64_t number; // value of weir_documents.number when the document was made
+		uint64_t number; // value of weir_documents.number when the document was created
 	} kept[WEIR_DOCUMENT_KINDS];
 };
 
@@ -54,7 +55,7 @@ static void disconnect(struct weir_documents *documents) {
 	documents->client = NULL;
 }
 
-// Send a request. Returns the reply, or NULL with why.
+// Sends a request. Returns the reply; on an error, returns NULL and writes the reason to why.
 static json_t *request_once(struct weir_documents *documents, const json_t *request, char *why) {
 	json_t *answer = NULL;
 	int r = 0;
@@ -77,9 +78,10 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 	return answer;
 }
 
-// Send a request, and repeat it once after a failure if time is left: weir-control may have closed
-// an idle connection for another client, or restarted, and a list is incomplete if weir-dataplane
-// starts or ends during the reply.
+// Sends a request, and repeats it once after a failure if time is left. Reasons for a failure that
+// does not repeat: weir-control has closed this connection because it was idle and another client
+// needed one, weir-control has restarted, or weir-dataplane has started or exited during the reply,
+// so that a list is incomplete.
 static json_t *send_command(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
 	uint64_t end_ms = weir_monotonic_ms() + documents->timeout_ms;
@@ -122,7 +124,7 @@ static void note_answer(struct weir_documents *documents, const char *why) {
 	snprintf(documents->why, sizeof(documents->why), "%s", why);
 }
 
-// Store a reply. control: reply of weir-control; NULL = no reply, for the reason in why.
+// Stores a reply. control: reply of weir-control; NULL = no reply; `why` is then the reason.
 static void set_figures(
 	struct weir_documents *documents, json_t *control, uint64_t began_ms, const char *why) {
 	json_decref(documents->control);
@@ -279,9 +281,9 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 	return r;
 }
 
-// Request the workers. After a failure, requests within a short time get the same error at once,
-// because two timeouts would exceed the timeout of a scraper. Without weir-dataplane the reply is
-// an error.
+// Requests the workers. After a failure, further requests within a short time fail immediately with
+// the same error, because two timeouts would exceed the timeout of a scraper. Without
+// weir-dataplane the reply is an error.
 static json_t *request_workers(struct weir_documents *documents) {
 	uint64_t began_ms = weir_monotonic_ms();
 	double timestamp = (double)weir_wall_ms() / 1000;
@@ -294,7 +296,7 @@ static json_t *request_workers(struct weir_documents *documents) {
 		documents->timestamp = timestamp;
 		set_figures(documents, NULL, began_ms, why);
 	} else if (documents->why[0] != '\0' || documents->number == 0) {
-		// weir-control answers again after a failure, or for the first time
+		// weir-control has answered after a failure, or for the first time
 		request_figures(documents);
 	}
 	return workers;
@@ -305,7 +307,7 @@ void weir_documents_sample(struct weir_documents *documents) {
 
 	pthread_mutex_lock(&documents->lock);
 	if (documents->why[0] == '\0' ||
-		// If the last error is fresh, a request has just failed: send no other request.
+		// If the last error is recent, a request has just failed; send no further request.
 		!is_fresh(documents)) {
 		workers = request_workers(documents);
 	}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Documents: the bodies that the server sends, made from replies of weir-control. Whatever the
-// number of clients, weir-control is queried at most once a second, and for at most a tenth of the
-// time: until the next query, clients get the last document. The last document of each kind is
-// cached; clients that still receive an older document keep a reference to it.
+// Documents: the bodies that the server sends, made from replies of weir-control. Regardless of the
+// number of clients, weir-control is queried at most once a second, and queries take at most a
+// tenth of the time. Between two queries, clients get the last document. The last document of each
+// kind is cached; clients that still receive an older document keep a reference to it.
 //
-// Threads: any. A thread that needs a new document requests it from weir-control; other threads
-// wait for the document, no longer than the timeout of weir-control.
+// Threads: any. If a new document is needed, one thread requests it from weir-control. Other
+// threads wait for this document, at most for the timeout of weir-control.
 #pragma once
 
 #include <stdbool.h>
@@ -34,15 +34,15 @@ int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipv
 	struct weir_log *log, struct weir_documents **ret);
 void weir_documents_free(struct weir_documents *documents); // NULL is allowed
 
-// Read the history that a former process saved in this directory, if there is a file; an invalid
-// file is ignored, with a line in the log. directory: borrowed.
+// Reads the history that a previous process saved in this directory, if the file exists. An invalid
+// file is ignored and logged. directory: borrowed.
 void weir_documents_keep(struct weir_documents *documents, const char *directory);
 // Save the history in the directory of weir_documents_keep. Does nothing before
 // weir_documents_keep. Repeated failures are logged once.
 void weir_documents_save(struct weir_documents *documents);
 
-// Get a document. Returns 0 or -ENOMEM. If weir-control cannot be reached, the document reports the
-// failure; this is not an error.
+// Gets a document. Returns 0 or -ENOMEM. If weir-control cannot be reached, the result is 0, and
+// the document contains the failure.
 int weir_documents_get(
 	struct weir_documents *documents, enum weir_document_kind kind, struct weir_document **ret);
 void weir_document_release(struct weir_document *document);

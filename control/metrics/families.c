@@ -6,12 +6,13 @@
 #include "families_ipvs.h"
 #include "family_text.h"
 
-// The rows of a scope: objects, or arrays of values with a list of columns.
+// The rows of a scope. Each row is an object, or an array of values whose columns are listed
+// separately.
 struct rows {
 	const json_t **row;
 	struct weir_text *labels; // labels of each row, written before the labels of the family
 	size_t count;
-	const char *kind; // kind of the columns; NULL = rows are objects
+	const char *kind; // name of the list of columns; NULL = the rows are objects
 };
 
 struct output {
@@ -38,7 +39,7 @@ static void write_labels(struct weir_text *text, const struct weir_text *labels,
 	weir_text_add(text, " ", 1);
 }
 
-// Write the start of a series: name and labels.
+// Writes the name and the labels of a series.
 static void begin_series(struct output *output, const struct weir_family *family,
 	const struct weir_text *labels, const char *label, const char *value) {
 	weir_family_name(output->text, family);
@@ -181,7 +182,8 @@ static void write_family(struct output *output, const struct weir_family *family
 		write_row(output, family, rows, i, column);
 	}
 	if (text->bytes == begun) {
-		text->bytes = before; // the reply has no value: remove the start of the series
+		// the reply has no value: remove the name and labels written before
+		text->bytes = before;
 	}
 }
 
@@ -207,7 +209,8 @@ static int add_object(struct output *output, enum weir_family_scope scope, const
 	return 0;
 }
 
-// Add the objects of a list. key: the member that becomes the label.
+// Adds the objects of a list as rows. The label of a row has the name `label` and the value of the
+// member `key`.
 static int add_objects(struct output *output, enum weir_family_scope scope, const json_t *list,
 	const char *label, const char *key) {
 	struct rows *rows = &output->rows[scope];
@@ -234,17 +237,17 @@ static int add_objects(struct output *output, enum weir_family_scope scope, cons
 	return 0;
 }
 
-// Whether a row is the first row with these labels. A duplicate series would make the whole scrape
-// invalid. Duplicates occur when a name moves to another id between two parts of a list, or when a
-// new backend has the name of a removed backend with open flows.
+// Returns whether this is the first row with these labels. A duplicate series would make the whole
+// scrape invalid. Duplicates occur if a name is assigned to another id between two parts of a list,
+// or if a new backend has the name of a removed backend that still has open flows.
 static bool is_new(json_t *seen, const struct weir_text *labels) {
 	bool new = json_object_getn(seen, labels->data, labels->bytes) == NULL;
 
 	return new && json_object_setn_new(seen, labels->data, labels->bytes, json_true()) == 0;
 }
 
-// Add the rows of a kind. leave: true adds the removed rows, which still have open flows; false
-// adds all other rows.
+// Adds the rows of a kind. leave: true adds only rows that were removed from the configuration and
+// still have open flows; false adds all other rows.
 static void add_listed(struct output *output, struct rows *rows, bool leave, json_t *seen) {
 	const json_t *control = output->figures->control, *list = json_object_get(control, "rows");
 	int service = weir_column(control, rows->kind, "service");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Converts the reply to metrics.show to the text formats that Prometheus reads. Families absent in
-// the reply, and series whose value is null, are left out.
+// Converts the reply to metrics.show to the text formats that Prometheus reads. Families that are
+// missing in the reply, and series whose value is null, are left out.
 //
-// Threads: any; the figures are read only.
+// Threads: any; the input is only read.
 #pragma once
 
 #include <jansson.h>
@@ -12,10 +12,10 @@
 #include "text.h"
 
 struct weir_figures {
-	const json_t *own; // values of weir-metrics itself: members as in family_list.c
+	const json_t *own; // values of weir-metrics itself; family_list.c lists the members
 	const json_t *control; // result of metrics.show; NULL = no reply of weir-control
 };
 
-// Write all families. openmetrics: OpenMetrics 1.0 instead of the Prometheus text format.
+// Writes all families. openmetrics: true = OpenMetrics 1.0, false = Prometheus text format.
 void weir_families_write(struct weir_text *text, const struct weir_figures *figures,
 	bool ipvs_names, bool openmetrics);

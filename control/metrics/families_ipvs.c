@@ -12,7 +12,7 @@ struct ipvs { // indexes of columns in rows
 	int of, address, selected, open, active, weight; // columns of rows of backends
 };
 
-// Write a sum over workers or ports. Older versions of weir-dataplane do not report ports.
+// Writes a sum over all workers or all ports. Older versions of weir-dataplane do not report ports.
 static void write_sum(struct weir_text *text, const struct weir_family *family,
 	const json_t *control, bool openmetrics) {
 	const json_t *rows =
@@ -36,8 +36,8 @@ static void write_sum(struct weir_text *text, const struct weir_family *family,
 	weir_text_add(text, "\n", 1);
 }
 
-// Split a bind like "tcp 198.51.100.10:80" or "udp [2001:db8::1]:53" in place. A range of ports, or
-// every port, becomes port "0".
+// Splits a bind like "tcp 198.51.100.10:80" or "udp [2001:db8::1]:53" in place. If the bind has a
+// range of ports or all ports, the port is "0".
 static void split_bind(char *bind, const char **protocol, const char **address, const char **port) {
 	char *space = strchr(bind, ' '), *colon = strrchr(bind, ':');
 
@@ -73,7 +73,7 @@ static void write_labels(
 	weir_family_label(text, "local_address", local, true);
 	weir_family_label(text, "local_port", port, false);
 	weir_family_label(text, "remote_address", remote != NULL ? remote : "", false);
-	// IPVS with direct routing also reports the port of the VIP
+	// the port of the VIP, as IPVS reports it with direct routing
 	weir_family_label(text, "remote_port", port, false);
 	weir_family_label(text, "proto", protocol, false);
 	weir_family_label(text, "local_mark", mark != NULL ? mark : "", false);
@@ -84,7 +84,7 @@ static json_int_t integer(const json_t *row, int column) {
 	return column < 0 ? 0 : json_integer_value(json_array_get(row, (size_t)column));
 }
 
-// Read the value of a backend. Returns false if the value is unknown.
+// Reads the value of a backend. Returns false if the value is unknown.
 static bool value_of(const struct weir_family *family, const struct ipvs *ipvs, const json_t *row,
 	json_int_t *ret) {
 	if (strcmp(family->key, "effective_weight") == 0) {
@@ -103,8 +103,8 @@ static bool value_of(const struct weir_family *family, const struct ipvs *ipvs, 
 	return true;
 }
 
-// Collect series. Series with equal labels are summed, like in node_exporter, because a duplicate
-// series is invalid.
+// Collects series. Series with equal labels are added up, as in node_exporter, because duplicate
+// series are invalid.
 static void collect(
 	const struct weir_family *family, const struct ipvs *ipvs, json_t *binds, json_t *sums) {
 	const json_t *rows = json_object_get(ipvs->control, "rows");

@@ -2,7 +2,7 @@
 //
 // The families of node_exporter's IPVS collector, for existing dashboards and alerts. A bind
 // corresponds to a virtual service; a service with several binds corresponds to a firewall mark in
-// IPVS. With DSR, traffic from the backends does not pass the balancer, so there are no
+// IPVS. With DSR, traffic from the backends does not pass through the balancer, so there are no
 // node_ipvs_outgoing_* families.
 //
 // Threads: a text is used by one thread.

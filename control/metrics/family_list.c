@@ -60,7 +60,8 @@ static const char *const switch_states[] = {"on", "off", NULL};
 
 const struct weir_family weir_families[] = {
 	// weir-metrics
-	GAUGE(METRICS, "weir_build_info", "", "version", "1; the version of weir-metrics.", INFO),
+	GAUGE(METRICS, "weir_build_info", "", "version",
+		"Always 1; the label is the version of weir-metrics.", INFO),
 	GAUGE(METRICS, "weir_control_up", "", "control_up",
 		"1 if weir-control answered the last query; if 0, the families of other processes "
 		"are absent.",
@@ -84,11 +85,12 @@ const struct weir_family weir_families[] = {
 		"Unix time of the start of weir-metrics.", PLAIN),
 
 	// weir-control
-	GAUGE(CONTROL, "weir_control_info", "", "version", "1; the version of weir-control.", INFO),
+	GAUGE(CONTROL, "weir_control_info", "", "version",
+		"Always 1; the label is the version of weir-control.", INFO),
 	GAUGE(CONTROL, "weir_serving", "", "serving",
 		"1 if this instance should get traffic, 0 if weirctl status is critical: no "
 		"weir-dataplane, a stalled worker, no service with an eligible backend that has a "
-		"next hop, or all services drained after the end of their drains.",
+		"next hop, or all services are drained and their drains have ended.",
 		PLAIN),
 	GAUGE(CONTROL, "weir_control_start_time_seconds", "seconds", "started_ms",
 		"Unix time of the start of weir-control.", MS),
@@ -168,7 +170,7 @@ const struct weir_family weir_families[] = {
 			"Requests for buckets that the worker refused, by reason.",
 			MAP_OF("reason")),
 	GAUGE(WORKER, "weir_worker_hottest_bucket_ratio", "ratio", "hottest_percent",
-		"Share of the worker's time used by its bucket with most packets.", PERCENT),
+		"Share of the worker's time used by its bucket with the most packets.", PERCENT),
 	GAUGE(WORKER, "weir_worker_elephant_buckets", "buckets", "elephants",
 		"Buckets that use, or recently used, more than half of a worker's time.", PLAIN),
 
@@ -192,7 +194,9 @@ const struct weir_family weir_families[] = {
 
 	// services
 	GAUGE(SERVICE, "weir_service_info", "", "policy forwarding",
-		"1; selection policy and forwarding of the service.", INFO),
+		"Always 1; the labels are the selection policy and the forwarding method of the "
+		"service.",
+		INFO),
 	GAUGE(SERVICE, "weir_service_backends", "", "backends", "Backends of the service.", PLAIN),
 	GAUGE(SERVICE, "weir_service_eligible_backends", "", "eligible",
 		"Eligible backends: ready, healthy, and with a weight above 0.", PLAIN),
@@ -236,7 +240,8 @@ const struct weir_family weir_families[] = {
 		"Steal requests with another outcome, by reason.", MAP_OF("reason")),
 
 	// backends
-	GAUGE(BACKEND, "weir_backend_info", "", "address", "1; the address of the backend.", INFO),
+	GAUGE(BACKEND, "weir_backend_info", "", "address",
+		"Always 1; the label is the address of the backend.", INFO),
 	GAUGE(BACKEND, "weir_backend_health", "", "health", "Health state.",
 		STATE_OF(health_states)),
 	GAUGE(BACKEND, "weir_backend_health_age_seconds", "seconds", "since_ms",
@@ -312,8 +317,8 @@ const struct weir_family weir_families[] = {
 };
 const size_t weir_family_count = COUNT(weir_families);
 
-// Names and labels as in node_exporter. scope: METRICS is the sum of `key` over all workers, PORT
-// the sum over all ports.
+// Names and labels are those of node_exporter. In this list, scope METRICS means the sum of `key`
+// over all workers, and scope PORT the sum over all ports.
 const struct weir_family weir_ipvs_families[] = {
 	COUNTER(METRICS, "node_ipvs_connections", "", "flow_new",
 		"New flows (weir_worker_new_flows_total).", PLAIN),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The list of metric families: names, types, units, labels and help, and the member of the reply to
-// metrics.show with the values of each family. The table in docs/reference/metrics.md is generated
-// from this list.
+// The list of metric families: names, types, units, labels and help, and, for each family, the
+// member of the reply to metrics.show that contains its values. The table in
+// docs/reference/metrics.md is generated from this list.
 //
 // Threads: any; constant.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "text.h"
 
-// A scope: a part of the reply. A family has a series for each row of its scope. X(NAME,
+// A scope is a part of the reply. A family has a series for each row of its scope. X(NAME,
 // "labels")
 #define WEIR_FAMILY_SCOPES(X) \
 	X(METRICS, "") /* weir-metrics itself */ \
@@ -46,7 +46,8 @@ enum weir_family_kind {
 	WEIR_FAMILY_STATE, // one of several words: 1 for the current state, 0 for other states
 	WEIR_FAMILY_MAP, // an object {label: number}
 	WEIR_FAMILY_INFO, // 1, with texts as labels
-	WEIR_FAMILY_BUCKETS, // {buckets: {upper bound: number up to the bound}, sum}, "+Inf" last
+	// {buckets: {upper bound: number of values up to this bound}, sum}; "+Inf" is last
+	WEIR_FAMILY_BUCKETS,
 };
 
 struct weir_family {
@@ -73,7 +74,7 @@ extern const size_t weir_ipvs_family_count;
 	"local_address, local_port, local_mark, remote_address, remote_port, proto"
 
 const char *weir_family_type_name(enum weir_family_type type); // "counter"
-// Write the labels of the series of a family, like "worker, reason".
+// Writes the names of a family's labels, for example "worker, reason".
 void weir_family_labels(const struct weir_family *family, struct weir_text *text);
 // Write all families as a table in Markdown.
 void weir_families_markdown(struct weir_text *text);

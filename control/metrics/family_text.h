@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Building blocks of metric lines, and values from rows of the reply to metrics.show.
+// Functions that write parts of metric lines, and functions that read values from rows of the reply
+// to metrics.show.
 //
 // Threads: a text is used by one thread.
 #pragma once
@@ -17,10 +18,9 @@ void weir_family_head(struct weir_text *text, const struct weir_family *family, 
 void weir_family_name(struct weir_text *text, const struct weir_family *family);
 // Write a label as name="value", after a comma unless it is the first label.
 void weir_family_label(struct weir_text *text, const char *name, const char *value, bool first);
-// Write a number or a boolean, multiplied by scale (0 = 1).
+// Writes a number or a boolean, multiplied by scale (0 means 1).
 void weir_family_number(struct weir_text *text, const json_t *value, double scale);
 
-// Returns the index of a member in the columns of a kind of rows, or -1 if the kind lacks the
-// member.
+// Returns the index of a column of this kind of rows, or -1 if there is no such column.
 int weir_column(const json_t *control, const char *kind, const char *name);
 bool weir_row_is(const json_t *row, const char *kind);

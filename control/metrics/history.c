@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RECORD_MEMBERS 2 // in JSON, a ring has this many members, and so has a start
+#define RECORD_MEMBERS 2 // number of members of a ring in JSON, and of a start in JSON
 
 static const uint64_t periods_ms[] = {
 #define X(name, ms) [WEIR_HISTORY_##name] = (ms),
@@ -52,8 +52,8 @@ static void remove_from(struct weir_history_samples *ring, uint64_t time_ms) {
 	}
 }
 
-// Whether a sample is due. A sample without a reply is due only after two periods, so that a sample
-// with a reply can come first.
+// Returns whether a sample is due. A sample without a reply is due only after two periods, because
+// a sample with a reply may arrive before that.
 static bool is_due(const struct weir_history_samples *ring,
 	const struct weir_history_sample *sample, uint64_t period_ms) {
 	uint64_t age_ms =
@@ -191,7 +191,8 @@ json_t *weir_history_json(const struct weir_history *history) {
 
 // --- from JSON --------------------------------------------------------------------------------
 
-// Read a number of a sample or a start. Returns false if it is not an integer of at least 0.
+// Reads a number of a sample or a start. Returns false if it is not an integer, or if it is
+// negative.
 static bool take_number(const json_t *value, int64_t *ret) {
 	*ret = json_integer_value(value);
 	return json_is_integer(value) && *ret >= 0;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// History: sums of the counters of all workers, in a ring for twenty minutes and a ring for a day,
-// and starts of processes, so that a newly opened page has plots and events. The page and the file
-// (history_file.h) use the same JSON.
+// History: sums of the counters of all workers, in a ring for twenty minutes and in a ring for a
+// day, and the start times of processes. With it, a newly opened page can show plots and events.
+// The page and the file (history_file.h) use the same JSON.
 //
-// Threads: one, or under a lock. Reads no clock: arguments have the Unix time.
+// Threads: one, or under a lock. Reads no clock: the Unix time is an argument.
 #pragma once
 
 #include <jansson.h>
 #include <stdint.h>
 
-#define WEIR_HISTORY_SAMPLES 240 // samples of a ring
-#define WEIR_HISTORY_STARTS 32 // last starts of weir-control and weir-dataplane together
+#define WEIR_HISTORY_SAMPLES 240 // number of samples in a ring
+// maximum number of starts, of weir-control and weir-dataplane together
+#define WEIR_HISTORY_STARTS 32
 
 #define WEIR_HISTORY_MS 5000
 
@@ -42,7 +43,7 @@ struct weir_history_samples { // samples in order of time
 	uint32_t next, count;
 };
 
-// X(member of metrics.show with started_ms, process)
+// X(member of metrics.show that contains started_ms, process)
 #define WEIR_HISTORY_PROCESSES(X) X(control, "weir-control") X(dataplane, "weir-dataplane")
 
 enum weir_history_process {
@@ -62,17 +63,18 @@ struct weir_history { // zero-initialized
 	uint32_t next_start;
 };
 
-// Add a sample to each ring whose next sample is due. Call this function every WEIR_HISTORY_MS.
-// workers: result of worker.show, or NULL. If the clock was set back, samples with later times are
-// removed.
+// Adds a sample to each ring whose next sample is due. Call this function every WEIR_HISTORY_MS.
+// workers: result of worker.show; NULL = no reply. If the clock was set back, samples with later
+// times are removed.
 void weir_history_add(struct weir_history *history, uint64_t time_ms, const json_t *workers);
 
-// Store new starts of weir-control and weir-dataplane. figures: result of metrics.show, or NULL.
+// Adds the starts of weir-control and weir-dataplane that are not stored yet. figures: result of
+// metrics.show, or NULL.
 void weir_history_note_starts(struct weir_history *history, const json_t *figures);
 
 // Returns the history as JSON: {columns: [...], rings: [{period_ms, samples: [[time_ms, ...],
-// ...]}, ...], starts: [{time_ms, process}, ...]}, oldest first; a gap has only its time. NULL if
-// out of memory.
+// ...]}, ...], starts: [{time_ms, process}, ...]}, oldest first. A sample without a reply contains
+// only its time. Returns NULL if out of memory.
 json_t *weir_history_json(const struct weir_history *history);
 // Read the JSON of weir_history_json. Every value is checked, because the file may have been
 // changed. Samples later than now_ms are left out. Returns 0, or -EINVAL with history unchanged.

@@ -27,7 +27,7 @@
 #define EXIT_USAGE 2
 #define WHY_BYTES 320
 #define BACKLOG 64
-#define SAVE_S 60 // interval of saving the history
+#define SAVE_S 60 // interval between two saves of the history, in seconds
 
 static int open_socket(const struct weir_metrics_options *options, struct weir_log *log) {
 	const struct sockaddr *address = (const struct sockaddr *)&options->listen.address;
@@ -48,8 +48,8 @@ static int open_socket(const struct weir_metrics_options *options, struct weir_l
 	return fd;
 }
 
-// When started as root, switch to an unprivileged user with read access to weir-control. This
-// drops all capabilities: an HTTP server needs no privileges.
+// When started as root, changes to an unprivileged user with read access to weir-control, which
+// also drops all capabilities. An HTTP server needs no privileges.
 static int drop_privileges(const struct weir_metrics_options *options, struct weir_log *log) {
 	char why[WHY_BYTES] = "";
 	uid_t uid;
@@ -94,7 +94,7 @@ static time_t now_s(void) {
 	return (time_t)(weir_monotonic_ms() / 1000);
 }
 
-// Take samples and save the history until a signal arrives.
+// Takes samples and saves the history until a signal arrives.
 static void wait_for_end(
 	struct weir_server *server, struct weir_documents *documents, const sigset_t *signals) {
 	const struct timespec second = {.tv_sec = 1};
@@ -171,7 +171,7 @@ int main(int argc, char **argv) {
 	int fd, r;
 
 	weir_standard_output_claim();
-	signal(SIGPIPE, SIG_IGN); // the reader of a pipe may close the log
+	signal(SIGPIPE, SIG_IGN); // the process that reads the log from a pipe may exit first
 	if (weir_metrics_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-metrics: %s\nTry: weir-metrics --help\n", why);
 		return EXIT_USAGE;

@@ -124,7 +124,7 @@ static enum MHD_Result reply_document(struct weir_server *server, struct MHD_Con
 
 // --- requests ---------------------------------------------------------------------------------
 
-struct seen { // found headers of a request
+struct seen { // headers found in a request, and whether it has a body
 	const char *host;
 	unsigned int hosts;
 	bool body;
@@ -146,7 +146,8 @@ static enum MHD_Result see(
 	return MHD_YES;
 }
 
-// Check a request. Returns whether it is refused; then *ret is the return value of the handler.
+// Checks a request. Returns true if it is refused; *ret is then the value that the handler must
+// return.
 static bool is_refused(struct weir_server *server, struct MHD_Connection *connection,
 	const char *method, enum MHD_Result *ret) {
 	struct seen seen = {.hosts = 0};
@@ -216,7 +217,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 
 // --- connections ------------------------------------------------------------------------------
 
-// Called by libmicrohttpd at the start and the end of a connection. *slot_of: the slot of the
+// Called by libmicrohttpd when a connection begins and when it ends. *slot_of: the slot of the
 // connection. The slot is released before the descriptor is closed; otherwise another connection
 // with this descriptor could be shut down.
 static void note_connection(void *context, struct MHD_Connection *connection, void **slot_of,
@@ -242,7 +243,7 @@ static void note_connection(void *context, struct MHD_Connection *connection, vo
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Whether many connections are open. Call with the lock held.
+// Returns whether more than WEIR_SERVER_CROWDED connections are open. Call with the lock held.
 static bool is_crowded(const struct weir_server *server) {
 	unsigned int used = 0;
 
@@ -270,7 +271,8 @@ void weir_server_second(struct weir_server *server) {
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Do not decode escapes in paths: no served path needs an escape.
+// Leaves escapes in paths undecoded, because no path of this server contains a character that needs
+// an escape.
 static size_t leave_escapes(void *context, struct MHD_Connection *connection, char *text) {
 	(void)context;
 	(void)connection;

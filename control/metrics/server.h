@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTP server: GET and HEAD of /metrics, and of the page at / with its files. All other requests
-// are refused before their body is read.
+// HTTP server: answers GET and HEAD requests for /metrics, and for the page at / and its files. All
+// other requests are refused before their body is read.
 //
 // Guarantees:
 //   H1 memory is bounded. There are at most WEIR_SERVER_CONNECTIONS connections at a time, each
-//      with one request of at most WEIR_SERVER_REQUEST_BYTES, and one document. Requests within
-//      a second share a document. A slow client keeps an older document until its connection
-//      ends.
+//      with one request of at most WEIR_SERVER_REQUEST_BYTES and one document. Requests within
+//      the same second share a document. If a client is slow, an older document stays in memory
+//      until its connection ends.
 //   H2 a connection ends after WEIR_SERVER_CONNECTION_MS at the latest. While more than
 //      WEIR_SERVER_CROWDED connections are open, a connection without a complete request ends after
 //      WEIR_SERVER_SILENT_MS, or up to a second later.
@@ -40,8 +40,8 @@ struct weir_server_params {
 
 // Create and start the server. Returns 0 or negative errno.
 int weir_server_create(const struct weir_server_params *params, struct weir_server **ret);
-// End all connections and free the server. NULL is allowed.
+// Closes all connections and frees the server. NULL is allowed.
 void weir_server_free(struct weir_server *server);
 
-// End connections that are too old. Call this function once a second.
+// Closes connections that are too old (H2). Call this function once a second.
 void weir_server_second(struct weir_server *server);

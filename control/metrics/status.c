@@ -15,9 +15,9 @@ static json_t *last_of(const json_t *list) {
 	return last;
 }
 
-// Whether the page shows an entry of the audit list: changes that may affect which backends get
-// traffic, and refused reloads. Other entries, such as deleted flows and captures, have addresses
-// of clients.
+// Returns whether the page shows an entry of the audit list. It shows changes that may affect which
+// backends get traffic, and refused reloads. Other entries, for example of deleted flows and
+// captures, contain addresses of clients and are not shown.
 static bool is_listed(const json_t *entry) {
 	static const char *const commands[] = {"backend.drain", "backend.ready",
 		"backend.maintenance", "config.reload", "host.drain", "host.ready", "service.drain",

@@ -9,7 +9,7 @@
 #include "history.h"
 #include "text.h"
 
-#define WEIR_STATUS_EVENTS 200 // number of last events of each kind
+#define WEIR_STATUS_EVENTS 200 // maximum number of events of each kind, the newest
 
 struct weir_status {
 	struct weir_figures figures;

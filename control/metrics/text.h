@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Growing text buffer. After a failed allocation the text stays unchanged and `failed` stays set,
-// so that callers check only once at the end.
+// Text buffer that grows as needed. After a failed allocation the text no longer changes and
+// `failed` stays true, so that callers need to check it only once at the end.
 //
 // Threads: a text is used by one thread.
 #pragma once

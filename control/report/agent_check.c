@@ -10,7 +10,7 @@
 
 #include "health_state.h"
 
-#define WEIGHT_MOST 256 // highest N of weight:N
+#define WEIGHT_MOST 256 // maximum of N in weight:N
 
 struct word { // not NUL-terminated
 	const char *text;
@@ -57,7 +57,7 @@ __attribute__((format(printf, 2, 3))) static void complain(
 	}
 }
 
-// Returns the text of a word after the prefix, or NULL if the word lacks the prefix.
+// Returns the text of a word after the prefix, or NULL if the word does not begin with the prefix.
 static const char *after(const struct word *word, const char *prefix) {
 	size_t bytes = strlen(prefix);
 
@@ -66,8 +66,8 @@ static const char *after(const struct word *word, const char *prefix) {
 		       : NULL;
 }
 
-// Read the digits of a number. *rest: the first other character, or `end`. A long number does not
-// overflow.
+// Reads the digits of a number. *rest: the first character that is not a digit, or `end`. The
+// result is a double, so a long number does not overflow.
 static double read_digits(const char *digits, const char *end, const char **rest) {
 	double value = 0;
 
@@ -78,7 +78,7 @@ static double read_digits(const char *digits, const char *end, const char **rest
 	return value;
 }
 
-// Read N% or N. If a line has several weights, only the last weight counts, even if its number is
+// Reads N% or N. If a line contains several weights, only the last weight counts, even if it is
 // invalid.
 static void read_weight(struct line *line, const struct word *word, const char *digits) {
 	const char *end = word->text + word->bytes, *rest;
@@ -192,7 +192,7 @@ static void conclude(struct line *line, const char *description, const char *end
 
 _Static_assert(WEIR_HEALTH_WORD_READY < WEIR_HEALTH_WORD_LAME_DUCK &&
 		       WEIR_HEALTH_WORD_LAME_DUCK < WEIR_HEALTH_WORD_DOWN,
-	"the worse word has the higher number");
+	"the more severe word must have the higher number");
 
 int weir_agent_check_read(struct weir_agent_check *check, const char *text, size_t bytes,
 	struct weir_report *ret, char complaint[WEIR_AGENT_CHECK_COMPLAINT_BYTES]) {

@@ -3,9 +3,10 @@
 // Agent check: converts the line of a HAProxy agent to a report. docs/reference/agent-protocol.md
 // lists the words and their meanings.
 //
-// The line ends at the first CR or LF. Its words are separated by spaces, tabs and commas, in any
-// case; a word that begins with '#' starts a description. If a line has several words of a class,
-// the last word counts. The format is that of HAProxy 2.6, with weight:N and weight:N% in addition.
+// The line ends at the first CR or LF. It contains words, separated by spaces, tabs and commas;
+// upper and lower case are equal. A word that begins with '#' starts a description. There are two
+// classes of words, health and administration. If a line contains several words of one class, the
+// last word counts. The format is that of HAProxy 2.6, plus weight:N and weight:N%.
 //
 // Threads: pure functions.
 #pragma once
@@ -18,17 +19,17 @@
 #define WEIR_AGENT_CHECK_LINE_BYTES 1024 // longer lines need not be read
 #define WEIR_AGENT_CHECK_COMPLAINT_BYTES 64
 
-// Words received from an agent so far. Each class stays until the agent sends another word of that
-// class: "up" does not end a "drain", only "ready" does. The caller keeps one struct for each
-// backend, zeroed at first and when the backend's state expires.
+// The last words received from an agent. The word of a class stays until the agent sends another
+// word of that class: "up" does not end a "drain", only "ready" does. The caller keeps one struct
+// for each backend, zeroed at first and when the backend's state expires.
 struct weir_agent_check {
 	uint8_t health; // enum weir_health_word: NONE, READY (up) or DOWN (down, fail, stopped)
 	uint8_t administration; // NONE, READY, LAME_DUCK (drain) or DOWN (maint)
 };
 
-// Read a line. *ret is overwritten. Its word is the worse word of the two classes. If the line has
-// no word of either class, the word is NONE. complaint describes the first ignored part of the
-// line; "" = no part was ignored. Returns 0, or -ENODATA if the line has no end yet: the whole line
-// is then ignored.
+// Reads a line. *ret is overwritten. Its word is the more severe word of the two classes, or NONE
+// if the line has no word of either class. complaint: describes the first part of the line that was
+// ignored; "" = no part was ignored. Returns 0, or -ENODATA if the line has no end yet; the whole
+// line is then ignored.
 int weir_agent_check_read(struct weir_agent_check *check, const char *line, size_t bytes,
 	struct weir_report *ret, char complaint[WEIR_AGENT_CHECK_COMPLAINT_BYTES]);

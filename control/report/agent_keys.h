@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Keys shared by weir-control and weir-agent, from a file that each host has a copy of:
+// Keys shared by weir-control and weir-agent, read from a file. Each host has a copy of this file:
 //
 //   # comment
 //   ID HEX64          ID: 1 to 65535; HEX64: 32 bytes in hexadecimal digits
 //
-// weir-control sends with the first key, and all keys are accepted; an agent answers with the key
-// of the request. To replace a key: append the new key on all machines, move the new key to the
-// front on the balancers, then remove the old key.
+// weir-control uses the first key for its requests, and an agent answers with the key of the
+// request. All keys in the file are accepted. To replace a key: append the new key on all machines,
+// then make it the first key on the balancers, then remove the old key on all machines.
 //
 // Threads: any; a set of keys does not change after it was read.
 #pragma once
@@ -34,19 +34,19 @@ struct weir_agent_keys {
 // -ENOSYS.
 int weir_agent_crypto_start(void);
 
-// Read a file. The file must be a regular file (or a link to a regular file) of root or of `user`,
-// neither readable nor writable by others, and not writable by its group: mode 0640 or less.
+// Reads a file. It must be a regular file, or a link to one, owned by root or by `user`. Its mode
+// must be 0640 or stricter: others must not read or write it, and its group must not write it.
 // Returns 0, -EPERM (owner, mode), -EINVAL (contents), or the negative errno of opening or reading.
-// On failure why gets one line with the name of the file and the number of the bad line, and *ret
-// is unchanged. Secrets never appear in why.
+// On failure one line is written to why, with the name of the file and the number of the invalid
+// line, and *ret is unchanged. `why` never contains a secret.
 int weir_agent_keys_read(
 	const char *file, uid_t user, struct weir_agent_keys *ret, char *why, size_t why_bytes);
 
 // Returns the key with this id, borrowed from keys, or NULL.
 const struct weir_agent_key *weir_agent_keys_find(const struct weir_agent_keys *keys, uint16_t id);
 
-// Write a line for a key file, with a new random secret.
+// Writes a line for a key file, with a new random secret.
 void weir_agent_key_generate(uint16_t id, char line[WEIR_AGENT_KEY_LINE_BYTES]);
 
-// Overwrite the secrets before the memory is freed.
+// Overwrites the secrets. Call before the memory is freed.
 void weir_agent_keys_wipe(struct weir_agent_keys *keys);

@@ -11,9 +11,9 @@
 _Static_assert(WEIR_AGENT_MAC_BYTES == crypto_auth_BYTES, "size of the code of crypto_auth");
 _Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES, "size of the key of crypto_auth");
 _Static_assert(WEIR_AGENT_MAC_START + WEIR_AGENT_MAC_BYTES == WEIR_AGENT_MESSAGE_BYTES,
-	"the authentication code ends the message");
+	"the authentication code is at the end of the message");
 _Static_assert(WEIR_REPORT_FIELD_COUNT <= WEIR_AGENT_TCP_FIGURES_BIT,
-	"report fields do not use the other bits");
+	"report fields must not use the bits for TCP figures and words of ports");
 
 static const uint8_t magic[4] = {'W', 'E', 'I', 'R'};
 
@@ -90,7 +90,7 @@ static uint64_t get_number(const uint8_t **at, size_t bytes) {
 	return value;
 }
 
-// Copy the text up to the first NUL only: the caller's memory after the NUL must not leak.
+// Copies the text only up to the first NUL, so that the caller's memory after the NUL is not sent.
 static void put_text(uint8_t **at, const char *text) {
 	memcpy(*at, text, strnlen(text, WEIR_AGENT_WHY_BYTES - 1));
 	*at += WEIR_AGENT_WHY_BYTES;
@@ -294,7 +294,7 @@ static bool is_zero(const uint8_t *from, const uint8_t *to) {
 	return from == to;
 }
 
-// Whether a field has printable characters up to a NUL, and then only NULs.
+// Returns whether a field contains printable characters up to a NUL, and then only NULs.
 static bool is_text(const char *text, size_t bytes) {
 	size_t i = 0;
 
@@ -317,7 +317,7 @@ static bool is_possible_answer(const struct weir_agent_answer *answer) {
 	       weir_port_words_are_valid(answer->port_words, answer->port_word_count);
 }
 
-// Whether fields without a bit in `given`, and unused port words, are zero.
+// Returns whether all fields without a bit in `given`, and all unused port words, are zero.
 static bool has_zero_rest(const struct weir_agent_answer *answer) {
 	uint8_t used = answer->port_word_count < WEIR_PORT_WORDS_MOST ? answer->port_word_count
 								      : WEIR_PORT_WORDS_MOST;
@@ -337,7 +337,8 @@ static bool is_port(uint32_t port) {
 	return port >= 1 && port <= UINT16_MAX;
 }
 
-// Whether a flow has protocol TCP, valid ports, and a client and a VIP of one address family.
+// Returns whether a flow has protocol TCP, valid ports, and a client and a VIP of the same address
+// family.
 static bool is_possible_flow(const struct weir_agent_steal_answer *flow) {
 	const uint8_t *bytes;
 

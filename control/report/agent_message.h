@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, and
-// an answer contains the report. On request, a datagram with TCP figures (from the tcp_info of
-// connections) follows the answer. A steal request names a TCP flow that may not be established on
-// the backend yet. The steal answer contains whether the flow may be moved. All datagrams are
-// WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be used for amplification. They are
-// authenticated, but not encrypted.
+// an answer contains the report. If the probe requests it, a datagram with TCP figures (values from
+// the tcp_info of connections) follows the answer. A steal request names a TCP flow that may not be
+// established on the backend yet. The steal answer contains whether the flow may be moved. All
+// datagrams are WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be used for amplification.
+// They are authenticated, but not encrypted.
 //
 //   offset  bytes
 //   0       4      "WEIR"
@@ -15,34 +15,34 @@
 //   6       2      key id, 1 to 65535
 //   8              the fields of the kind, WEIR_AGENT_PROBE_FIELDS and so on
 //   ...            zero up to 224
-//   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of all before it, under that key
+//   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of all bytes before it, with that key
 //
-// Numbers are integers in network byte order. docs/reference/agent-protocol.md has the list of
-// fields as well, and a test compares the lists. A change that an older program would misinterpret
-// needs a new version.
+// Numbers are integers in network byte order. docs/reference/agent-protocol.md also lists the
+// fields, and a test compares both lists. A change that an older program would misinterpret needs a
+// new version.
 //
 // A change of the state of the backend (starting, ready, lame duck, down), or of the state of a
-// port, is announced at once. The agent sends each known balancer an unsolicited answer, with the
-// challenge of the balancer's newest probe. It repeats the answer until a probe acknowledges the
-// serial of the answer. weir-control sends a probe as soon as it receives a new serial.
+// port, is announced at once. The agent sends an unsolicited answer to each known balancer, with
+// the challenge of the balancer's newest probe. It repeats this answer until a probe acknowledges
+// its serial. weir-control sends a probe as soon as it receives a new serial.
 //
 // An answer contains the words of ports only if the balancer requests them (WEIR_AGENT_PORT_WORDS),
 // because an earlier weir-control rejects an answer with words of ports. For the same reason, an
 // answer contains the speed and the model of the CPUs only on request (the bit of GCU).
 //
-// TCP figures are in a separate datagram, because an answer has no room left. An agent sends the
-// figures after the answer, only to a registered balancer that requests them
-// (WEIR_AGENT_TCP_FIGURES). A registered balancer has received an answer at its address before.
-// Therefore a forged probe cannot cause two datagrams to the address of a third host.
+// TCP figures are in a separate datagram, because an answer has no room left. An agent sends this
+// datagram after the answer, and only to a registered balancer that requests it
+// (WEIR_AGENT_TCP_FIGURES). A balancer is registered only after it has received an answer at its
+// address. Therefore a forged probe cannot make the agent send two datagrams to a third host.
 //
 // A probe and a steal request contain their destination address, and an agent ignores a datagram
-// for another address. Otherwise an attacker could send the datagram to this agent, and use the
-// answer as the answer of the other agent.
+// that contains another address. Otherwise an attacker could send to this agent a datagram that is
+// for another agent, and use this agent's answer as the answer of the other agent.
 //
 // A steal request is executed once. If the request is repeated, the agent repeats its first answer.
-// It refuses an id that an earlier request used for another flow. It does nothing after the
-// deadline of the request, which is a time of the agent's clock. Therefore a replayed request has
-// no effect. Without an answer, the flow must not be moved.
+// The agent refuses a request whose id was used for another flow. It executes no request after its
+// deadline, which is a time of the agent's clock. Therefore a replayed request has no effect.
+// Without an answer, the flow must not be moved.
 //
 // A shed order requests that the agent ends at most `count` connections of a service before a
 // deadline, no faster than a rate, and that at least `keep` connections stay open. An order is
@@ -70,7 +70,8 @@
 #define WEIR_AGENT_WHY_BYTES 32
 #define WEIR_AGENT_PORT 4777 // default UDP port of the agent
 #define WEIR_AGENT_INTERVAL_MOST_MS 3600000
-#define WEIR_AGENT_STEAL_AHEAD_MS 5000 // maximum time from an agent's clock to a deadline
+// a deadline may be at most this long after the current time of the agent's clock
+#define WEIR_AGENT_STEAL_AHEAD_MS 5000
 #define WEIR_AGENT_SHED_BINDS 5 // maximum binds in a shed order
 #define WEIR_AGENT_SHED_COUNT_MOST 10000 // maximum connections of a shed order
 #define WEIR_AGENT_SHED_RATE_MILLI_MOST 1000000 // maximum rate of a shed order: 1000/s
@@ -89,8 +90,8 @@ enum weir_agent_kind {
 };
 
 // Reasons to refuse a datagram. Refused datagrams are counted by reason. X(NAME, "name",
-// "meaning"). The decode functions check the reasons before REPLAY. Their callers check REPLAY and
-// the reasons after it, because these depend on more than the datagram.
+// "meaning"). The decode functions check the reasons that are listed before REPLAY. Their callers
+// check REPLAY and the reasons after it, because these depend on more than the datagram.
 #define WEIR_AGENT_REFUSALS(X) \
 	X(NONE, "none", "the datagram is accepted") \
 	X(LENGTH, "length", "the datagram is not 256 bytes long") \
@@ -118,8 +119,8 @@ enum weir_agent_kind {
 		"an unsolicited answer with a new word too soon after the previous word") \
 	X(AGENT, "agent", "a steal request or a shed order to another process of the agent") \
 	X(FLOW, "flow", \
-		"a steal request with the id of another flow, or a steal answer about another " \
-		"flow than requested") \
+		"a steal request with an id that was used for another flow, or a steal answer " \
+		"about another flow than the requested one") \
 	X(RATE, "rate", "the steal requests exceed the agent's rate limit") \
 	X(STEAL, "steal", \
 		"a steal answer without a request in flight: late, a duplicate, or unsolicited") \
@@ -135,24 +136,24 @@ const char *weir_agent_refusal_name(enum weir_agent_refusal refusal);
 const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
 // The fields in the order of the datagram, without gaps. X(bits, field, "meaning"); U8 to U64 are
-// numbers, BYTES arrays, PORTS the words of ports, 4 bytes for each port: port (2), protocol, word
-// + 16 * reason.
+// numbers, and BYTES are arrays. PORTS are the words of ports, with 4 bytes for each port: port
+// number (2 bytes), protocol, word + 16 * reason.
 #define WEIR_AGENT_PROBE_FIELDS(X) \
 	X(U64, balancer, \
-		"number of the sending balancer, not 0; random for each local address of a " \
+		"ID of the sending balancer, not 0; random for each local address of a " \
 		"`weir-control` process") \
 	X(U64, sequence, "increases by one with each probe to this agent") \
 	X(BYTES, challenge, "random; returned in the answer") \
-	X(U64, agent, "number of the agent that `acknowledged` refers to, 0 = none") \
+	X(U64, agent, "ID of the agent process that sent the serial in `acknowledged`, 0 = none") \
 	X(U64, clock_ms, "milliseconds since the start of the sending process") \
 	X(U32, interval_ms, "maximum time until the next probe, 1 to 3600000") \
-	X(U32, acknowledged, "serial of the newest word that was received, 0 = none") \
+	X(U32, acknowledged, "serial of the newest word received from the agent, 0 = none") \
 	X(U32, wants, "fields (bits as in `given`) that a policy uses; unknown bits are ignored") \
 	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
 	X(U32, recipient_port, "destination port")
 
 #define WEIR_AGENT_ANSWER_FIELDS(X) \
-	X(U64, agent, "number of the answering process, random at its start, not 0") \
+	X(U64, agent, "ID of the answering agent process, random, not 0") \
 	X(U64, balancer, "`balancer` of the probe") \
 	X(BYTES, challenge, "`challenge` of the newest probe of `balancer`") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
@@ -186,10 +187,10 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U24, cpu_model, "number of the CPU model, 0 = unknown")
 
 #define WEIR_AGENT_STEAL_FIELDS(X) \
-	X(U64, balancer, "number of the sending balancer, as in the probes of that balancer") \
+	X(U64, balancer, "ID of the sending balancer, as in the probes of that balancer") \
 	X(U64, id, "increases by one with each steal request to this agent, not 0") \
 	X(U64, agent, \
-		"number of the agent process, not 0; another process of the agent refuses the " \
+		"ID of the agent process, not 0; another process of the agent refuses the " \
 		"request") \
 	X(U64, deadline_ms, \
 		"time in `clock_ms` of the agent after which the agent answers `late`") \
@@ -213,17 +214,17 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U8, protocol, "`protocol` of the request") \
 	X(U8, result, "result of the lookup, 1 to 9")
 
-// ipv4, ipv6: the connections with clients of this address family, in a struct
-// weir_agent_tcp_family.
+// ipv4, ipv6: a struct weir_agent_tcp_family for the connections with clients of this address
+// family.
 #define WEIR_AGENT_TCP_FIELDS(X) \
-	X(U64, agent, "number of the answering process") \
+	X(U64, agent, "ID of the answering agent process") \
 	X(U64, balancer, "`balancer` of the probe") \
 	X(BYTES, challenge, "`challenge` of the newest probe of `balancer`") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
-	X(U32, age_ms, "time since the end of the socket dump that the figures are from") \
-	X(FAMILY, ipv4, "figures of the connections with IPv4 clients") \
-	X(FAMILY, ipv6, "figures of the connections with IPv6 clients") \
-	X(U8, partial, "1 = there are more connections than the socket dump read")
+	X(U32, age_ms, "time since the end of the socket dump that the values are from") \
+	X(FAMILY, ipv4, "values for the connections with IPv4 clients") \
+	X(FAMILY, ipv6, "values for the connections with IPv6 clients") \
+	X(U8, partial, "1 = the socket dump did not contain all connections")
 
 // 64-bit numbers are below 2^63.
 #define WEIR_AGENT_TCP_FAMILY_FIELDS(X) \
@@ -240,10 +241,10 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
 // An order with a count of 0 ends nothing: the answer has the numbers of connections (a dry run).
 #define WEIR_AGENT_SHED_FIELDS(X) \
-	X(U64, balancer, "number of the sending balancer, as in the probes of that balancer") \
+	X(U64, balancer, "ID of the sending balancer, as in the probes of that balancer") \
 	X(U64, id, "increases by one with each shed order to this agent, not 0") \
 	X(U64, agent, \
-		"number of the agent process, not 0; another process of the agent refuses the " \
+		"ID of the agent process, not 0; another process of the agent refuses the " \
 		"order") \
 	X(U64, deadline_ms, "time in `clock_ms` of the agent after which no connection is ended") \
 	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
@@ -306,8 +307,8 @@ struct weir_agent_shed_bind {
 	uint16_t port_first, port_last;
 };
 
-// Result of an agent's lookup. Only the first two permit moving the flow. X(NAME, "name",
-// "meaning")
+// Result of an agent's lookup. The flow may be moved only if the result is one of the first two.
+// X(NAME, "name", "meaning")
 #define WEIR_AGENT_STEAL_RESULTS(X) \
 	X(NOTHING, "nothing-here", \
 		"the flow has no socket, and its port has a listener: the flow may be moved") \
@@ -335,7 +336,7 @@ enum weir_agent_steal_result {
 const char *weir_agent_steal_result_name(enum weir_agent_steal_result result);
 const char *weir_agent_steal_result_meaning(enum weir_agent_steal_result result);
 
-// Whether the flow may be moved.
+// Returns whether the flow may be moved.
 static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result) {
 	return result == WEIR_AGENT_STEAL_NOTHING || result == WEIR_AGENT_STEAL_REMOVED;
 }
@@ -353,7 +354,7 @@ static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result)
 #define X(type, field, meaning) WEIR_AGENT_##type(field)
 
 struct weir_agent_probe {
-	uint16_t key_id; // key of a received datagram; ignored by encoding
+	uint16_t key_id; // id of the key of a received datagram; the encode functions ignore it
 	WEIR_AGENT_PROBE_FIELDS(X)
 };
 
@@ -402,20 +403,21 @@ struct weir_agent_shed_answer {
 #undef WEIR_AGENT_FAMILY
 #undef WEIR_AGENT_BINDS
 
-// The bit of the words of ports in `given` and `wants`, beyond the fields of a report.
+// The bit for words of ports in `given` and `wants`. It is higher than the bits for the fields of a
+// report.
 #define WEIR_AGENT_PORT_WORDS_BIT 31
 #define WEIR_AGENT_PORT_WORDS (1u << WEIR_AGENT_PORT_WORDS_BIT)
 
-// The bit of TCP figures, in `wants` only.
+// The bit for TCP figures; only in `wants`.
 #define WEIR_AGENT_TCP_FIGURES_BIT 30
 #define WEIR_AGENT_TCP_FIGURES (1u << WEIR_AGENT_TCP_FIGURES_BIT)
 
-// The fields of a report that an answer can have in `given`.
+// The report fields that can be set in `given` of an answer.
 #define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
 
-// Write a datagram with a key. The caller keeps the fields in their ranges (weir_agent_*_decode
-// refuses others); why is truncated at its first NUL, and port_words after port_word_count,
-// binds after bind_count.
+// Writes a datagram, authenticated with a key. The caller must keep the fields in their ranges,
+// because weir_agent_*_decode refuses other values. `why` is truncated at its first NUL, and
+// port_words after port_word_count elements, and binds after bind_count elements.
 void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,
@@ -431,14 +433,14 @@ void weir_agent_shed_encode(const struct weir_agent_shed *shed, const struct wei
 void weir_agent_shed_answer_encode(const struct weir_agent_shed_answer *answer,
 	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 
-// Returns the kind in the header of a datagram, which is not checked yet. The kind selects the
-// decode function. Returns 0 if the datagram is too short.
+// Returns the kind in the header of a datagram. The datagram is not verified yet: the kind only
+// selects the decode function. Returns 0 if the datagram is too short.
 uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
 
-// Check and read a datagram of any length. Only the header is read before the authentication code
+// Checks and reads a datagram of any length. Only the header is read before the authentication code
 // is verified. Returns WEIR_AGENT_REFUSAL_NONE, or the reason to refuse the datagram: one of the
-// reasons before REPLAY. *ret is written only with NONE. Windows of sequence numbers (replay.h),
-// challenges and serials are checked by the caller.
+// reasons before REPLAY. *ret is written only if the result is NONE. The caller must check sequence
+// numbers (replay.h), challenges and serials.
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
@@ -454,11 +456,11 @@ enum weir_agent_refusal weir_agent_shed_decode(const uint8_t *bytes, size_t coun
 enum weir_agent_refusal weir_agent_shed_answer_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_shed_answer *ret);
 
-// Begin the answer to a request: copy the fields of the request that an answer repeats. The result
-// is not set.
+// Begins the answer to a request: copies the fields that an answer repeats from the request. Does
+// not set the result.
 void weir_agent_steal_answer_begin(
 	const struct weir_agent_steal *steal, struct weir_agent_steal_answer *ret);
-// Whether an answer is about the flow of a request.
+// Returns whether an answer is about the flow of a request.
 bool weir_agent_steal_is_same_flow(
 	const struct weir_agent_steal *steal, const struct weir_agent_steal_answer *answer);
 
@@ -471,13 +473,13 @@ void weir_agent_recipient(
 uint8_t weir_agent_address_family(
 	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes);
 
-// Make random bytes for a challenge; return a random number other than 0 for a process.
+// Make random bytes for a challenge, and return a random ID for a process, which is not 0.
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
 uint64_t weir_agent_random_number(void);
 
-// Convert an answer to a report. Times cover the requests since `before`, the last accepted answer
-// of the backend. The report has no times if there was no request, or if `before` is NULL, comes
-// from another process of the agent, or is not older than the answer. Returns the fields that were
-// left out because their values are impossible.
+// Convert an answer to a report. Its times are those of the requests since `before`, the last
+// accepted answer of the backend. The report has no times if there was no request since `before`,
+// or if `before` is NULL, is from another process of the agent, or is not older than the answer.
+// Returns the fields (a bit set) that were left out because their values are impossible.
 uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

@@ -10,8 +10,8 @@ struct sum { // sums of times since the agent's start
 	uint64_t count;
 };
 
-// Report by how much a sum has increased between two answers, as a mean and a number of requests.
-// If the values are impossible, returns the bit of the mean, otherwise 0.
+// Reports the increase of a sum between two answers, as a mean and a number of requests. Returns 0;
+// if the values are impossible, returns the bit of the mean.
 static uint32_t report_times(const struct sum *now, const struct sum *before,
 	struct weir_report *report, enum weir_report_field mean, enum weir_report_field count) {
 	uint64_t requests = now->count - before->count;
@@ -68,7 +68,7 @@ uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	uint32_t given = answer->given, dropped = 0;
 
 	if (answer->gcu_milli == 0) {
-		given &= ~WEIR_REPORT(GCU); // the answer has the CPU model, but no speed
+		given &= ~WEIR_REPORT(GCU); // the answer contains the CPU model, but not the speed
 	}
 	memset(ret, 0, sizeof(*ret));
 	ret->word = answer->word;

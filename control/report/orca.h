@@ -20,19 +20,19 @@
 #include "report.h"
 
 #define WEIR_ORCA_BYTES_MOST 16384 // maximum length of a value or body
-#define WEIR_ORCA_NAMES_MOST 64 // named metrics, costs and utilizations
+#define WEIR_ORCA_NAMES_MOST 64 // maximum number of named metrics, costs and utilizations
 #define WEIR_ORCA_WHY_BYTES 96 // enough for each error message
 
-// weir_orca_header and weir_orca_json add the values that they read to *ret, and replace earlier
-// values of these fields.
+// weir_orca_header and weir_orca_json set the fields of *ret for which they have read a value.
+// Other fields of *ret do not change.
 
-// Read a header of an HTTP response, with or without its line end; the name may be in upper or
-// lower case. Returns 1 if the header was read, 0 if it is a header without load, or -EINVAL with
-// one line in why: *ret is then unchanged.
+// Reads a header of an HTTP response, with or without its line end. The name may be in upper or
+// lower case. Returns 1 if the header was read, or 0 if it is not a load header. On an error,
+// returns -EINVAL with one line in why, and *ret is unchanged.
 int weir_orca_header(
 	const char *line, size_t bytes, struct weir_report *ret, char why[WEIR_ORCA_WHY_BYTES]);
 
-// Read a body that is an ORCA message in JSON. Returns 0, or -EINVAL with one line in why: *ret is
-// then unchanged.
+// Reads a body that is an ORCA message in JSON. Returns 0. On an error, returns -EINVAL with one
+// line in why, and *ret is unchanged.
 int weir_orca_json(
 	const char *text, size_t bytes, struct weir_report *ret, char why[WEIR_ORCA_WHY_BYTES]);

@@ -94,8 +94,8 @@ static double as_double(const struct field *field) {
 	return value;
 }
 
-// Read an entry of a map. An entry is a message with a key (field 1) and a value (field 2). An
-// absent key means "", and an absent value means 0.
+// Reads an entry of a map. An entry is a message with a key (field 1) and a value (field 2). A
+// missing key means "", and a missing value means 0.
 static int read_entry(struct orca *orca, enum orca_field map, struct reader entry) {
 	struct orca_name name = {.text = ""};
 	bool has_name = false, has_value = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// An ORCA message in any format: its values, and their conversion to a report.
+// Collects the values of an ORCA message, which may have any format, and converts them to a report.
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -44,8 +44,8 @@ bool orca_same(struct orca_name a, struct orca_name b) {
 	return a.bytes == b.bytes && memcmp(a.text, b.text, a.bytes) == 0;
 }
 
-// Compares with both forms of a name: cpu_utilization, and cpuUtilization as in the JSON form of
-// protocol buffers.
+// Returns whether a name is equal to text, in one of two forms: cpu_utilization, or cpuUtilization
+// as in the JSON form of protocol buffers.
 static bool is_called(struct orca_name name, const char *text) {
 	size_t i = 0;
 	bool snake = strlen(text) == name.bytes && memcmp(text, name.text, name.bytes) == 0;
@@ -131,8 +131,8 @@ int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name nam
 
 // --- conversion to a report ---
 
-// Returns the report field that a named metric sets, by the name of the metric. Only fields without
-// a counterpart in ORCA can be set in this way.
+// Returns the report field that has the name of a named metric. A named metric can only set fields
+// for which ORCA has no field of its own.
 static int report_field(struct orca_name name) {
 	const uint32_t others = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
 				WEIR_REPORT(UTILIZATION) | WEIR_REPORT(WEIGHT_PERCENT) |

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the readers of the three ORCA formats: a message that is read field by field.
+// Shared by the readers of the three ORCA formats. They read a message field by field into a struct
+// orca.
 //
 // Threads: pure functions.
 #pragma once
@@ -10,8 +11,8 @@
 
 #include "orca.h"
 
-// X(number in the protocol buffer, NAME, name). A map may occur several times in a message, once
-// for each entry.
+// X(number in the protocol buffer, NAME, name). In a message, a map field occurs once for each
+// entry of the map.
 #define ORCA_NUMBERS(X) \
 	X(1, CPU_UTILIZATION, cpu_utilization) \
 	X(2, MEM_UTILIZATION, mem_utilization) \
@@ -37,7 +38,7 @@ struct orca_name { // not NUL-terminated; borrowed from the text
 };
 
 struct orca {
-	uint32_t seen; // bit i: the message had the field with number i
+	uint32_t seen; // bit i: the message contains the field with number i
 	double number[ORCA_FIELDS];
 	uint32_t names;
 	struct {
@@ -60,7 +61,7 @@ enum orca_field orca_number_field(struct orca_name name);
 enum orca_field orca_map_field(struct orca_name name);
 const char *orca_field_name(enum orca_field field);
 
-// Read a decimal number that fills the text. Returns 0 or -EINVAL.
+// Reads a decimal number. Returns 0, or -EINVAL if the text contains anything else.
 int orca_read_decimal(const char *text, size_t bytes, double *ret);
 
 bool orca_same(struct orca_name a, struct orca_name b);
@@ -68,8 +69,9 @@ bool orca_same(struct orca_name a, struct orca_name b);
 // Add the values of the message to *ret. Returns 0, or -EINVAL with *ret unchanged.
 int orca_report(struct orca *orca, struct weir_report *ret);
 
-// Read a message in one of the three formats. The names in *orca are borrowed from the text, or
-// from *ret_json, which the caller releases with json_decref, even after an error.
+// These read a message in one of the three formats. The names in *orca are borrowed from the
+// message; in the case of JSON, from *ret_json, which the caller must release with json_decref,
+// even after an error.
 int orca_read_text(struct orca *orca, const char *text, size_t bytes);
 struct json_t;
 int orca_read_json(struct orca *orca, const char *text, size_t bytes, struct json_t **ret_json);

@@ -51,7 +51,8 @@ int orca_read_decimal(const char *text, size_t bytes, double *ret) {
 	}
 	memcpy(copy, text, bytes);
 	copy[bytes] = '\0';
-	*ret = strtod(copy, NULL); // too large a number becomes infinite, which the caller refuses
+	// a number that is too large becomes infinite; the caller refuses it
+	*ret = strtod(copy, NULL);
 	return 0;
 }
 
@@ -122,8 +123,8 @@ int orca_read_text(struct orca *orca, const char *text, size_t bytes) {
 
 // --- JSON ---
 
-// Read a number, which may be a string: the JSON form of protocol buffers writes 64-bit integers as
-// strings.
+// Reads a number. It may be a string, because the JSON form of protocol buffers encodes 64-bit
+// integers as strings.
 static int json_double(const json_t *value, double *ret) {
 	if (json_is_string(value)) {
 		return orca_read_decimal(json_string_value(value), json_string_length(value), ret);

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Returns the window of the sender. If the sender has no window, returns a free window, or else the
-// window whose time ended first. Returns NULL if all windows are in use.
+// Returns the window of the sender. If the sender has none, returns an unused window. If there is
+// no unused window, returns the window that expired first, or NULL if no window has expired.
 static struct weir_replay_sender *find(
 	struct weir_replay *replay, uint64_t id, uint64_t now_ms, bool *ret_new) {
 	struct weir_replay_sender *unused = NULL;
@@ -58,7 +58,7 @@ enum weir_replay_verdict weir_replay_take(struct weir_replay *replay, uint64_t i
 	} else {
 		verdict = take(sender, sequence);
 	}
-	// A replayed datagram does not extend the lifetime.
+	// A replayed datagram does not extend the lifetime of the window.
 	if (verdict != WEIR_REPLAY_SEEN) {
 		sender->until_ms = now_ms + keep_ms > 0 ? now_ms + keep_ms : 1;
 	}

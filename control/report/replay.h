@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replay windows: the sequence numbers received from each sender. For weir-agent: the senders are
-// the balancers that probe it.
+// Replay windows: store the sequence numbers that were received from each sender. Used by
+// weir-agent, where the senders are the balancers that probe it.
 //
 // Each number is accepted once. A number above all accepted numbers is accepted. Because datagrams
 // can be reordered, a number up to WEIR_REPLAY_WINDOW below the highest number is also accepted, if
@@ -18,15 +18,16 @@
 enum weir_replay_verdict {
 	WEIR_REPLAY_NEW, // the highest number so far
 	WEIR_REPLAY_LATE, // new, but lower than the highest number: the datagram is outdated
-	WEIR_REPLAY_SEEN, // accepted before, or too far below the highest number to decide
-	WEIR_REPLAY_FULL, // there is no free window for the sender
+	// accepted before, or so much lower than the highest number that this is unknown
+	WEIR_REPLAY_SEEN,
+	WEIR_REPLAY_FULL, // there is no unused or expired window for the sender
 };
 
 struct weir_replay_sender {
 	uint64_t id; // valid if until_ms > 0
 	uint64_t highest; // highest sequence number accepted
 	uint64_t seen; // bit i: highest - i was accepted
-	uint64_t until_ms; // time from which another sender may reuse the window
+	uint64_t until_ms; // after this time another sender may reuse the window
 };
 
 struct weir_replay { // zeroed = empty
@@ -35,9 +36,7 @@ struct weir_replay { // zeroed = empty
 
 // Check the sequence number of an authentic datagram.
 //
-// now_ms   any monotonic clock
-// keep_ms how long an inactive sender keeps its window while other senders need windows
-// Without a free window the result is FULL, and nothing changes: an active sender never loses its
-// window.
+// now_ms: any monotonic clock. keep_ms: if other senders need windows, an inactive sender keeps its
+// window for this time. If no window is unused or expired, the result is FULL and nothing changes.
 enum weir_replay_verdict weir_replay_take(struct weir_replay *replay, uint64_t sender,
 	uint64_t sequence, uint64_t now_ms, uint64_t keep_ms);

@@ -10,10 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// X(NAME, field, maximum). The bit numbers of the fields are in the agent's datagrams: append only.
+// X(NAME, field, maximum). The agent's datagrams contain the bit numbers of the fields, so new
+// fields must be appended.
 #define WEIR_REPORT_FIELDS(X) \
 	X(SERVICE_TIME, service_time_ms, 86400000.0) /* mean of service_count requests */ \
-	X(SERVICE_COUNT, service_count, 1e15) /* requests in service_time_ms; absent = 1 */ \
+	X(SERVICE_COUNT, service_count, 1e15) /* requests in service_time_ms; not given = 1 */ \
 	X(SERVICE_MEDIAN, service_median_ms, 86400000.0) \
 	X(BUSY_TIME, busy_time_ms, 86400000.0) /* mean of busy_count requests */ \
 	X(BUSY_COUNT, busy_count, 1e15) /* requests in busy_time_ms; absent = 1 */ \
@@ -41,8 +42,8 @@ enum weir_report_field {
 
 #define WEIR_REPORT_WHY_BYTES 64
 
-// Why the state of a port differs from the state of the host. The numbers are in the agent's
-// datagrams: append only, up to 15. X(NAME, "text")
+// Why the state of a port differs from the state of the host. The agent's datagrams contain the
+// numbers, so new reasons must be appended; the maximum is 15. X(NAME, "text")
 #define WEIR_PORT_REASONS(X) \
 	X(NONE, "") \
 	X(NO_LISTENER, "no listening socket") \
@@ -70,7 +71,7 @@ struct weir_report {
 	uint8_t word; // enum weir_health_word; NONE: no state
 	char why[WEIR_REPORT_WHY_BYTES]; // the backend's reason for word, printable ASCII; "" =
 					 // none
-	uint8_t port_word_count; // number of ports whose state is not word
+	uint8_t port_word_count; // number of ports whose state differs from word
 	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port once
 	uint32_t cpu_model; // weir_cpu_model_number; 0 = unknown
 #define X(name, field, most) double field; // between 0 and `most`
@@ -80,7 +81,7 @@ struct weir_report {
 
 // Returns the text of a reason, or "" for an unknown reason.
 const char *weir_port_reason_text(uint8_t reason);
-// Whether all words of ports are valid, and no port is listed twice.
+// Returns whether all words of ports are valid and no port is listed twice.
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
 
 // Remove invalid values: fields that are infinite, NaN, negative or above their maximum, a word

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The administrative state and the drain of a backend, both set by operators.
+// The administrative state and the drain of a backend. Operators set both.
 #include <errno.h>
 
 #include "state.h"

@@ -4,8 +4,9 @@
 
 #include "state.h"
 
-// This file reads the contents of a segment. An earlier control process wrote them, or any process
-// that could map the segment: so every value is checked before use.
+// This file reads the contents of a segment. They may have been written by an earlier control
+// process, or by any process that can map the segment. Therefore every value is checked before it
+// is used.
 
 // Copies the next hop from the published row, so that forwarding continues until the kernel's
 // neighbours are resolved again.
@@ -28,8 +29,8 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
-// Keeps the published flags of a backend that left with its service: while the service still
-// drains, the backend is not down yet.
+// Keeps the published flags of a backend that was removed together with its service. While the
+// removed service still drains, the backend does not count as down.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
 	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;
@@ -99,7 +100,8 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 	if (set & WEIR_SET_NEXT_HOP) {
 		to->hop = from->hop;
 	}
-	// An adopted backend has no slow start: it is assumed to have been in service for long.
+	// An adopted backend gets no slow start, because it is assumed to have been in use for a
+	// long time.
 	if (!to->adopted) {
 		to->eligible = from->eligible;
 		to->slow_start_ms = from->slow_start_ms;

@@ -16,8 +16,8 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// Applies the configuration of a backend that stays. It keeps its state; its configured weight may
-// change.
+// Applies the configuration of a backend that existed before. The backend keeps its state; its
+// configured weight may change.
 static void keep_backend(
 	struct weir_state *state, uint16_t id, const struct weir_config_backend *config) {
 	struct weir_backend_entry *backend = &state->backends[id];
@@ -41,8 +41,8 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		return 0;
 	}
 	if (id >= 0) {
-		// Another address means another machine. The flows must stay at the old address, so
-		// the old backend leaves.
+		// With another address it is another machine. The flows must stay at the old
+		// address, so remove the old backend and add a new one.
 		weir_backend_leave(state, (uint16_t)id);
 	}
 	id = weir_backend_id_find_leaving(state, service_id, config->name, &config->address);
@@ -117,7 +117,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	}
 	if (id < 0) {
 		snprintf(why, why_bytes,
-			"service \"%s\": no free service id, the segment holds at most %u "
+			"service \"%s\": no free service id: the maximum is %u "
 			"(segment.max_services; ids of removed services become free when their "
 			"flows have ended)",
 			config->name, state->service_limit);
@@ -144,8 +144,8 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 		}
 		if (r < 0) {
 			snprintf(why, why_bytes,
-				"service \"%s\" backend \"%s\": no free backend id, the segment "
-				"holds at most %u (segment.max_backends; ids of removed backends "
+				"service \"%s\" backend \"%s\": no free backend id: the "
+				"maximum is %u (segment.max_backends; ids of removed backends "
 				"become free when their flows have ended)",
 				config->name, config->backends[i].name, state->backend_limit);
 			return r;
@@ -154,7 +154,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	return 0;
 }
 
-// Remove the services and backends that the configuration does not contain.
+// Removes the services and backends that the configuration does not contain.
 static void leave_unseen(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		if (state->services[id].stage == WEIR_ID_LIVE &&

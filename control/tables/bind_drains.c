@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains of binds: which binds take no new flows. The published service table contains the drained
-// binds, so that the next control process can read them; the phase and the deadline are stored in
-// the identity of the service.
+// Drains of binds: drained binds get no new flows. The published service table marks the drained
+// binds, so that the next control process can read them. The phase and the deadline of a drain are
+// stored in the identity record of the service.
 #include <errno.h>
 #include <string.h>
 
@@ -86,8 +86,8 @@ void weir_bind_drains_follow(
 	}
 }
 
-// The services that have a drain, and for each whether it has drained binds and open binds in the
-// published service table. One bit per service id.
+// For each service that has a drain: whether it has drained binds, and whether it has open binds,
+// in the published service table. One bit per service id.
 struct found {
 	uint64_t drained[WEIR_SERVICES_MAX / 64], open[WEIR_SERVICES_MAX / 64];
 };
@@ -170,9 +170,9 @@ static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) 
 		       : NULL;
 }
 
-// Marks a service whose bind drains have changed. If the flows of the whole service end now, or no
-// longer end, the rows of its backends change as well. had_ended: whether they had ended before the
-// change.
+// Marks a service whose bind drains have changed. If the change ends the drain of the whole
+// service, or cancels a drain that had ended, the rows of its backends change as well. had_ended:
+// result of weir_bind_drains_ended before the change.
 static void changed(struct weir_tables *tables, uint16_t id, bool had_ended) {
 	struct weir_state *state = tables->state;
 

@@ -14,7 +14,7 @@ static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
 	       memcmp(a + 1, b + 1, (size_t)a->lines * 64 - sizeof(*a)) == 0;
 }
 
-// Returns whether a root still refers to the blob that this process has published. False if
+// Returns whether a root still refers to the blob that this process has published. Returns false if
 // another process has overwritten the root.
 static bool is_published(const struct weir_segment *segment, struct weir_root root,
 	const struct weir_blob *current) {
@@ -25,7 +25,7 @@ static bool is_published(const struct weir_segment *segment, struct weir_root ro
 	return ref == weir_ref_make(current->generation, offset);
 }
 
-// Discards a new blob if its contents are equal to those of the published blob.
+// Discards a new blob if its contents are equal to the contents of the published blob.
 static void settle(const struct weir_tables *tables, struct weir_root root, struct weir_blob *blob,
 	struct weir_blob **ret) {
 	const struct weir_blob *current = weir_writer_current(tables->writer, root);
@@ -180,7 +180,7 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 	return true;
 }
 
-#define AT_ONCE_SLOTS 8192u // building a table of up to this size takes at most 0.5 ms
+#define AT_ONCE_SLOTS 8192u // building a table with up to this number of slots takes at most 0.5 ms
 // This many tables of at most that size are built at once in one publication.
 #define AT_ONCE_TABLES 8u
 
@@ -198,14 +198,14 @@ bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_sta
 	return tables->segment != NULL && tables->segment->abi >= WEIR_ABI_PASSES_OVER &&
 	       !service->divided &&
 	       weir_build_serves(service->listed, service->listed_chosen, service->chosen) &&
-	       2 * service->parts >= service->slots && // 0 slots: the policy does not use them
+	       2 * service->parts >= service->slots && // slots is 0 if the policy uses no slots
 	       weir_build_published(tables, id, 0, &table, &generation) &&
 	       generation == service->generation &&
 	       (table.slot_count > AT_ONCE_SLOTS || at_once >= AT_ONCE_TABLES);
 }
 
-// Returns the published subsets, from which weir_selection_build copies the unchanged part. NULL if
-// copying saves nothing, or if out of memory.
+// Returns the published subsets. weir_selection_build copies those that are unchanged. Returns NULL
+// if copying saves no work, or if out of memory.
 static struct weir_policy_table *published_subsets(
 	const struct weir_tables *tables, const struct weir_selection_params *params) {
 	struct weir_policy_table *published;
@@ -264,7 +264,7 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 _Static_assert((int)WEIR_CONFIG_CLOSED_KERNEL == (int)WEIR_CLOSED_PORTS_KERNEL &&
 		       (int)WEIR_CONFIG_CLOSED_DROP == (int)WEIR_CLOSED_PORTS_DROP &&
 		       (int)WEIR_CONFIG_CLOSED_REJECT == (int)WEIR_CLOSED_PORTS_REJECT,
-	"values of closed ports in the configuration and in the tables are equal");
+	"the configuration and the tables must use the same values for closed ports");
 
 static uint32_t collect_binds(const struct weir_state *state, struct weir_service_bind *binds) {
 	uint32_t n = 0;
@@ -305,9 +305,9 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 		.hash_seed = table->hash_seed};
 }
 
-// Builds the service table again if some removed binds drain, and includes these binds. If the heap
+// If some removed binds are draining, builds the service table again with these binds. If the heap
 // has no room for them, builds the table without them, so that the removal succeeds. Returns 0, or
-// -EBUSY, -ENOMEM: the caller retries, and the table may be NULL.
+// -EBUSY or -ENOMEM: the caller must then retry, and *table may be NULL.
 static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);

@@ -34,9 +34,9 @@ static void decide_auto_mean(const struct weir_state *state, struct weir_service
 	service->auto_mean = known > 0 ? (uint32_t)((sum + known / 2) / known) : 0;
 }
 
-// Returns the effective weight of a backend. A run-time weight replaces the configured weight;
-// without a run-time weight, the weight that the backend reported for itself replaces it. A
-// weight derived from load reports is scaled by the ratio of the replacement to the configured
+// Returns the effective weight of a backend. The configured weight is replaced by the run-time
+// weight, or, without a run-time weight, by the weight that the backend reported for itself. A
+// weight derived from load reports is multiplied by the ratio of this replacement to the configured
 // weight.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
@@ -56,8 +56,8 @@ uint32_t weir_backend_effective_weight(
 	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
 
-// If some backends of a table are in slow start, all weights of the table are multiplied by this
-// scale. Fractions of a weight of 1 then still differ.
+// If a backend of a table is in slow start, all weights of the table are multiplied by this scale,
+// so that fractions of a weight can be represented.
 #define WEIGHT_SCALE 1024u
 
 uint32_t weir_backend_weight(
@@ -92,8 +92,8 @@ static enum weir_group group_of(
 									  : WEIR_GROUP_LAST_RESORT;
 }
 
-// Decides which backends are usable. Packets to a backend without a next hop are lost, whatever its
-// health. So such a backend is left out, unless no allowed backend has a next hop.
+// Decides which backends are usable. Packets to a backend without a next hop are lost, even if it
+// is healthy. Therefore such a backend is left out, unless no allowed backend has a next hop.
 static void decide_usable(
 	struct weir_state *state, struct weir_service_entry *service, enum weir_group worst) {
 	service->resolved = 0;
@@ -121,8 +121,8 @@ static void decide_usable(
 	}
 }
 
-// Returns whether a backend is down. In panic, a backend that fails its checks is still used,
-// because the checks may be wrong.
+// Returns whether a backend is down. In panic mode, a backend that fails its checks is still used
+// and does not count as down, because the checks may be wrong.
 static bool is_down(const struct weir_backend_entry *backend) {
 	return !backend->usable &&
 	       (backend->stage != WEIR_ID_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
@@ -150,13 +150,13 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 	}
 }
 
-// Decides from the members of each group whether the service is in panic. Returns the worst group
-// that may get new flows.
+// Decides from the number of backends in each group whether the service is in panic mode. Returns
+// the worst group that may get new flows.
 static enum weir_group decide_panic(struct weir_service_entry *service) {
 	const uint32_t *count = service->in_group;
-	// Some backends count neither as healthy nor as failed: backends that an operator or their
-	// own report took out of service, and backends that were never healthy. So a reload that
-	// more than doubles the number of backends causes no panic.
+	// Some backends count neither as healthy nor as failed: backends that are out of service
+	// because of an operator or their own report, and backends that were never healthy.
+	// Therefore a reload that more than doubles the number of backends causes no panic.
 	uint32_t in_service = count[WEIR_GROUP_ELIGIBLE] + count[WEIR_GROUP_MAYBE_UP];
 
 	service->eligible = count[WEIR_GROUP_ELIGIBLE];
@@ -229,9 +229,9 @@ static bool concerns_slow_start(const struct weir_service_entry *service, enum w
 	       (service->config->slow_start.window_ms > 0 && group == WEIR_GROUP_ELIGIBLE);
 }
 
-// Returns whether the subsets depend on this backend. If it ranks behind the members and spares of
-// all subsets, it does not affect the subsets. An exception is panic, when the number of eligible
-// backends matters.
+// Returns whether the subsets depend on this backend. They do not if the backend ranks behind the
+// members and spares of all subsets. In panic mode they always do, because then the number of
+// eligible backends matters.
 static bool concerns_subsets(
 	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
 	return service->divided && (!backend->far || service->panic);
@@ -249,7 +249,7 @@ static void set_chosen(
 	set_in_selection(service, backend);
 }
 
-// Applies the change of one backend. Returns false if the change affects other backends.
+// Applies a change of one backend. Returns false if the change also affects other backends.
 static bool move(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_service_entry *service = &state->services[backend->service];

@@ -23,8 +23,8 @@ static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t i
 	return flows;
 }
 
-// Returns the number of buckets of flows that workers have given to other workers. sum_given counts
-// the completed moves, sum_begun the begun moves.
+// sum_given returns the number of completed moves of buckets between workers. sum_begun returns the
+// number of begun moves.
 static uint64_t sum_given(const struct weir_segment *segment) {
 	uint64_t buckets = 0;
 
@@ -45,9 +45,9 @@ static uint64_t sum_begun(const struct weir_segment *segment) {
 }
 
 // Sums the active flows over the workers. Returns false if a bucket may have moved between workers
-// meanwhile. Its flows may then be missing from the sum: the receiving worker was read before it
-// counted them, and the giving worker after it had stopped counting them. No bucket has moved if
-// the number of moves completed before the sum equals the number of moves begun after it.
+// during the summation. Its flows may then be missing in the sum: the new owner was read before it
+// counted them, and the old owner after it had stopped counting them. No bucket has moved if the
+// number of moves completed before the sum equals the number of moves begun after it.
 static bool sum_flows(const struct weir_segment *segment, uint16_t id,
 	uint64_t (*sum)(const struct weir_segment *segment, uint16_t id), uint64_t *ret) {
 	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;

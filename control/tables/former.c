@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Former flows: the number of flows of a service that may have begun before the last change of the
-// backends that the service uses for new flows. A worker that starts finds a flow's backend by the
-// current selection, which may choose another backend for a former flow.
+// backends that the service uses for new flows. A worker that has just started has no flow table
+// entries and finds a flow's backend with the current selection, which may choose another backend
+// for a former flow.
 //
-// After a change, workers use the previous tables for a time. So flows are counted after a grace
-// period, and flows that began meanwhile count as former flows.
+// After a change, workers may use the previous tables until a grace period is over. Therefore flows
+// are counted after the grace period, and flows that began before its end count as former flows.
 #include "state.h"
 
 #define UNKNOWN UINT64_MAX

@@ -10,11 +10,11 @@
 #define PROVEN (1u << 25)
 #define DRAIN_SHIFT 26 // 3 bits
 #define DRAIN_BITS 7u
-#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic weight; a weight of 0 = unknown
+#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic weight; 0 = unknown
 
 // Bit of removal_until_ns in struct weir_identity_service: clients are refused until that time. The
-// bit and the time are stored together. So if this process is killed before it stores `removal`,
-// the time still belongs to the right phase.
+// bit and the time are stored with one store. Therefore, if this process is killed before it stores
+// `removal`, it is still known to which phase the time belongs.
 #define REFUSING 1ull
 
 // Bits of `policies` in struct weir_identity_service.
@@ -28,9 +28,9 @@ static void store(uint32_t *word, uint32_t value) {
 
 // --- store --------------------------------------------------------------------------------
 
-// Stores the deadline of a drain; call before the phase is stored. Changes nothing if the drain has
-// ended. So if this process is killed before it stores the next phase, the drain still has its
-// deadline.
+// Stores the deadline of a drain. Call it before the phase is stored. If the drain has ended, it
+// changes nothing, so that the drain still has its deadline if this process is killed before it
+// stores the next phase.
 static void store_deadline(uint64_t *deadline, uint8_t phase, uint64_t until_ns) {
 	if (phase == WEIR_DRAIN_DRAINING && *deadline != until_ns) {
 		__atomic_store_n(deadline, until_ns, __ATOMIC_RELEASE);
@@ -108,17 +108,17 @@ void weir_identity_store_backend(
 		memcpy(to->address, from->address.bytes, sizeof(to->address));
 		to->family = from->address.family;
 		to->service = from->service;
-		// Skip ids that never had a row: they have no counts. Their counters have no memory
-		// yet, and reading the counters of thousands of such ids for all workers would take
-		// seconds.
+		// Skip ids that never had a row, because their counters are 0. No memory is
+		// allocated for these counters yet, and reading them for thousands of ids and all
+		// workers would take seconds.
 		for (uint32_t worker = 0;
 			worker < segment->workers && segment->rows[id].version != 0; worker++) {
 			add_counters(&sum, weir_segment_backend_counters(segment, worker, id));
 		}
 		segment->backend_bases[id] = sum;
 	}
-	// Store the configured weight after the run-time weight: a new configured weight cancels
-	// the run-time weight.
+	// Store the configured weight after the run-time weight, because a new configured weight
+	// cancels the run-time weight.
 	store(&to->runtime_weight, from->runtime_weight);
 	store(&to->configured_weight,
 		from->weight_auto ? from->auto_weight : from->configured_weight);

@@ -6,7 +6,7 @@
 #include "hash.h"
 #include "state.h"
 
-// Numbers of list heads. They are powers of two, so that a mask yields the index.
+// Numbers of list heads. They are powers of two, so that the index can be computed with a mask.
 #define SERVICE_HEADS 8192u
 #define BACKEND_HEADS 65536u
 
@@ -73,8 +73,8 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 		state->touched_service_count * sizeof(*state->touched_services));
 	memcpy(arrays.touched_backends, state->touched_backends,
 		state->touched_backend_count * sizeof(*state->touched_backends));
-	// Copy the entries of all touched ids, even of ids above the ids in use. The entries show
-	// that these ids are listed already, so that no id is listed twice.
+	// Copy the entries of all touched ids, even of ids above the ids in use. Their flag
+	// `touched` shows that they are in the list already, so no id is added twice.
 	for (uint32_t i = 0; i < state->touched_service_count; i++) {
 		arrays.services[state->touched_services[i]] =
 			state->services[state->touched_services[i]];
@@ -144,7 +144,8 @@ void weir_state_mark_backend(struct weir_state *state, uint16_t backend) {
 	weir_state_touch_backend(state, backend);
 }
 
-// Frees an entry. If it still has something to publish, it stays in the list of touched entries.
+// Frees an entry. Keeps its flag `touched`: it stays in the list of entries that have something to
+// publish.
 static void clear_service(struct weir_service_entry *service) {
 	*service = (struct weir_service_entry){.touched = service->touched};
 }
@@ -181,7 +182,7 @@ static void list_add(struct weir_state *state, struct weir_service_entry *owner,
 }
 
 // Removes a backend from the list of its service. The list is doubly linked, because thousands of
-// backends may leave a list of thousands at once.
+// backends may be removed at once from a list of thousands.
 static void list_remove(struct weir_state *state, struct weir_service_entry *owner, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 
@@ -462,7 +463,7 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		if (state->backends[link - 1].stage == WEIR_ID_LIVE) {
 			weir_backend_leave(state, link - 1);
-			// The backends are not down until the drain of the service ends.
+			// The backends do not count as down until the drain of the service ends.
 			if (service->removal == WEIR_DRAIN_DRAINING) {
 				state->backends[link - 1].flags = WEIR_BACKEND_CLOSED;
 			}

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The VIPs that services have lost. VIPs of removed binds that drain are in the published service
-// table. VIPs of removed services whose flows continue after the deadline are stored here, only in
-// this process.
+// VIPs that were removed from services. While removed binds drain, their VIPs are in the published
+// service table. If flows of a removed service continue after the deadline, its VIPs are stored
+// here, in the memory of this process only.
 #include <stdlib.h>
 
 #include "state.h"
 
-// Get the removed binds of a service. The caller frees *ret_binds, which is NULL if there are no
-// binds or if out of memory. Returns their number.
+// Gets the removed binds of a service. The caller frees *ret_binds, which is NULL if there are no
+// removed binds or if out of memory. Returns the number of binds.
 static uint32_t copy_removed(
 	const struct weir_tables *tables, uint16_t id, struct weir_config_bind **ret_binds) {
 	const uint32_t room =
@@ -25,8 +25,8 @@ static bool is_kept(const struct weir_tables *tables, const struct weir_kept_vip
 	       service->stage != WEIR_ID_LIVE && service->identity == vip->identity;
 }
 
-// Returns whether a VIP is among the kept VIPs of a service. from: index of the first kept VIP to
-// examine.
+// Returns whether a VIP is one of the kept VIPs of a service. The search starts at the index
+// `from`.
 static bool has_kept(const struct weir_tables *tables, uint32_t from, uint16_t id,
 	const struct weir_address *address) {
 	for (uint32_t i = from; i < tables->kept_count; i++) {

@@ -9,7 +9,7 @@
 struct walk {
 	const struct weir_policy_table *table;
 	uint32_t candidate;
-	uint32_t round; // number of rounds in which the candidate takes part
+	uint32_t round; // number of rounds in which the candidate gets flows
 	uint64_t rounds; // sum of the weights of these rounds
 };
 
@@ -24,8 +24,8 @@ static uint64_t parts_of_rounds(const struct walk *walk, const struct weir_candi
 	}
 }
 
-// Returns the parts of a candidate, in the unit of the policy: its stride, or a share of the time
-// or flows.
+// Returns the parts of a candidate. The unit depends on the policy: a stride, or a share of the
+// time or of the flows.
 static uint64_t parts_of(const struct walk *walk, const struct weir_candidate *one) {
 	const struct weir_policy_table *table = walk->table;
 
@@ -53,15 +53,16 @@ static uint64_t next_parts(struct walk *walk) {
 	return parts_of(walk, one);
 }
 
-// Scales parts, so that a backend in slow start can have a fraction of a part.
+// Parts are multiplied by this scale, so that a backend in slow start can have a fraction of a
+// part.
 #define PARTS_SCALE 1000.0
 
 static double part_of(const struct weir_backend_entry *backend) {
 	return backend->share.part != 0 ? (double)backend->share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Adds each candidate's parts, multiplied by the factor. state NULL: only computes the sum. Returns
-// the sum before the multiplication.
+// Adds the parts of each candidate, multiplied by the factor, to its backend. state NULL: does not
+// add them. Returns the sum of the parts before the multiplication.
 static uint64_t count_candidates(
 	struct weir_state *state, const struct weir_policy_table *table, double factor) {
 	struct walk walk = {.table = table};
@@ -80,7 +81,8 @@ static uint64_t count_candidates(
 	return sum;
 }
 
-// Slots are unordered: count the slots of each candidate in an array that fits the cache.
+// Counts the slots of each candidate. The slots are not ordered by candidate, so they are counted
+// in an array that fits into the cache.
 static void count_slots(struct weir_state *state, const struct weir_policy_table *table) {
 	uint32_t *counts = calloc(table->count + 1, sizeof(counts[0]));
 
@@ -97,8 +99,9 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 	free(counts);
 }
 
-// Number of parts of each worker with a separate subset. It is equal for all workers, because such
-// workers get about equally many flows, whatever the sum of the parts of their candidates.
+// If workers have separate subsets, the sum of the parts for each worker. It is equal for all
+// workers, because all workers get about equally many flows, regardless of the candidates in their
+// subsets.
 #define PARTS_PER_WORKER 1e6
 
 static void count_subset(struct weir_state *state, const struct weir_policy_table *table,

@@ -74,7 +74,7 @@ static void advance_services(struct weir_tables *tables, struct weir_state *stat
 static bool advance_backend(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 
-	// The row stays until the last flow has ended, so that no flow moves (S6).
+	// Keep the row until the last flow has ended, so that no flow moves (S6).
 	if (!has_no_flows(tables->segment, id, weir_flows_backend)) {
 		return false;
 	}
@@ -87,13 +87,14 @@ static bool advance_backend(struct weir_tables *tables, struct weir_state *state
 	return true;
 }
 
-// Number of cache lines of counters that one call reads. Reading the counters of all leaving
-// backends for all workers would take milliseconds. The next call continues after these backends.
+// Maximum number of cache lines of counters that one call reads. Reading the counters of all
+// leaving backends for all workers would take milliseconds. The next call continues with the next
+// backends.
 #define LINES_PER_CALL 8192u
 
 static void advance_backends(struct weir_tables *tables, struct weir_state *state) {
 	uint32_t lines = LINES_PER_CALL / tables->segment->workers;
-	uint64_t passed = 0; // a mark whose grace period is over
+	uint64_t passed = 0; // a mark whose grace period has ended
 	uint32_t looked = 0;
 
 	while (looked < lines && looked < state->backends_leaving) {
@@ -118,7 +119,8 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 	}
 }
 
-// Free the ids of leaving entries if no dataplane ever used these ids.
+// Frees the ids of leaving entries. Call only if no dataplane was ever attached, so that no
+// dataplane uses these ids.
 static void drop_leaving(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
 		if (state->backends[id].stage > WEIR_ID_LIVE) {
@@ -171,7 +173,8 @@ static bool nth_service(const struct weir_state *state, uint32_t n, uint16_t *re
 	return true;
 }
 
-// Build all marked blobs, in the order of publication: selections, then the service table.
+// Builds all marked blobs, in the order in which they are published: first the selections, then the
+// service table.
 static int build_batch(struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
 	struct weir_blob *blob;
 	uint16_t id;
@@ -197,10 +200,10 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 	return 0;
 }
 
-// Decides how to rebuild the selection of a service whose backends have moved. May mark the
-// selection as stale, to be rebuilt in steps. at_once: number of selections that this publication
-// builds already. Returns 1 if this publication must build this selection too, 0 if not, or
-// -ENOMEM.
+// Decides how to rebuild the selection of a service with backends that have moved to another group.
+// May mark the selection as stale; it is then rebuilt in steps. at_once: number of selections that
+// this publication already builds. Returns 1 if this publication must also build this selection, 0
+// if not, or -ENOMEM.
 static int decide_moved(
 	const struct weir_tables *tables, struct weir_state *state, uint16_t id, uint32_t at_once) {
 	struct weir_service_entry *service = &state->services[id];
@@ -226,7 +229,7 @@ static int decide_moved(
 	return service->stale ? 0 : 1;
 }
 
-// Decide the members of marked services. Returns the maximum number of blobs to build, or -ENOMEM.
+// Decides the members of marked services. Returns the maximum number of blobs to build, or -ENOMEM.
 static int decide(const struct weir_tables *tables, struct weir_state *state) {
 	uint16_t id;
 	int n = 1;
@@ -253,11 +256,10 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
-// Publishes the row of a backend. Rows are published before the selections that refer to them.
-// Rows that refuse new flows (closing) are an exception: they are published after the selections.
-// Otherwise, when all backends of a service are replaced, workers would find no open backend
-// until they have the new selection. If control ended in between, the new selection would never
-// be published.
+// Publishes the row of a backend. Rows are published before the selections that refer to them,
+// except rows that refuse new flows (closing), which are published after the selections. Otherwise,
+// when all backends of a service are replaced, workers would find no open backend until the new
+// selection is published, which would never happen if control exited in between.
 static void publish_backend(
 	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];
@@ -336,7 +338,8 @@ static void finish_backend(struct weir_state *state, uint16_t id, uint64_t mark)
 	}
 }
 
-// Everything is published: clear the marks, and start the grace periods of leaving entries.
+// Call when everything is published. Clears the marks, and starts the grace periods of leaving
+// entries.
 static void finish(struct weir_tables *tables, struct weir_state *state, uint32_t backends) {
 	uint64_t mark = state->backends_leaving > 0 ? weir_writer_mark(tables->writer) : 0;
 	uint16_t id;
@@ -396,7 +399,8 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	}
 	services = state->touched_service_count;
 	backends = state->touched_backend_count;
-	// Store all ids ever used, because the stored identities may contain anything.
+	// Store the identities of all ids that were ever used, because the stored identities may
+	// contain anything.
 	if (state->all_dirty) {
 		services = at_most(segment->notes->service_ids, segment->max_services);
 		backends = at_most(segment->notes->backend_ids, segment->max_backends);
@@ -416,10 +420,10 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	return (int)published;
 }
 
-// Returns whether the row of a backend can be published before the selection. True for a row
-// that opens the backend, and for a row that closes it if the published selection still serves
-// without the backend. With several subsets, false for any row that closes a backend, because all
-// backends of one subset could close.
+// Returns whether the row of a backend can be published before the selection. This is true for a
+// row that opens the backend, and for a row that closes it if the published selection can be used
+// without the backend. With several subsets it is false for any row that closes a backend, because
+// all backends of one subset could close.
 static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];

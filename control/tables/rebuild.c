@@ -2,13 +2,14 @@
 //
 // Rebuild: builds selections in steps after backends became usable or unusable, so that control can
 // do other work between the steps. Until a new selection is published, workers skip candidates
-// whose row is closed, and a backend that becomes usable again is reopened by its row if it is
-// still a candidate. So a change costs one row, and many changes share one new table. The result
-// equals a selection built at once, so all instances have equal selections.
+// whose row is closed. If a backend becomes usable again and is still a candidate, its row is
+// opened again. Therefore each change needs only one row, and one new table is built for many
+// changes. The result is equal to a selection that is built at once, so all instances have equal
+// selections.
 //
-// One selection is built at a time, from the backends that its service has when they are collected.
-// If the backends change meanwhile, the selection is built once more. A selection is not published
-// if most of its candidates have closed meanwhile.
+// One selection is built at a time, from the backends that its service has at the start. If the
+// backends change during the build, the selection is built once more. A selection is not published
+// if most of its candidates have closed during the build.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -44,15 +45,15 @@ void weir_rebuild_cancel(struct weir_tables *tables) {
 	}
 }
 
-// Returns whether a service's selection is to be rebuilt in steps. A dirty selection is not
-// rebuilt in steps: the next publication builds it at once, and if that fails, the whole
-// publication is retried, so steps would be wasted.
+// Returns whether a service's selection must be rebuilt in steps. A dirty selection is not rebuilt
+// in steps, because the next publication builds it at once, and a publication that fails is retried
+// as a whole.
 static bool is_stale(const struct weir_service_entry *service) {
 	return service->stale && !service->dirty && service->stage == WEIR_ID_LIVE &&
 	       service->config != NULL;
 }
 
-// Returns the next service with a stale selection, in turn, or WEIR_SERVICE_NONE.
+// Returns the next service with a stale selection (round robin), or WEIR_SERVICE_NONE.
 static uint16_t next_stale(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
@@ -175,9 +176,8 @@ int weir_tables_build(struct weir_tables *tables) {
 		return id == WEIR_SERVICE_NONE ? 0 : begin(tables, id);
 	}
 	service = &tables->state->services[rebuild->service];
-	// Start again if the service's list of backends has changed. Also start again if another
-	// change makes the next publication build the selection, or made an earlier publication
-	// build it.
+	// Start again if the service's list of backends has changed, if an earlier publication has
+	// built the selection, or if the next publication will build it because of another change.
 	if (!is_stale(service) || service->members != rebuild->members ||
 		service->generation != rebuild->generation) {
 		drop(tables);

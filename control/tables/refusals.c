@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Refusals: published tables that a worker refused because they are damaged.
+// Refusals: handles published tables that a worker refused because they are damaged.
 #include <string.h>
 
 #include "state.h"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Removals: TCP binds and services that are no longer in the configuration drain until a deadline.
-// The published service table contains the removed binds, with the flag REMOVED. There is no other
-// list: each new table copies the removed binds from the previous table, so the next control
-// process finds them as well. If an operator removes a bind from the file while no control process
-// runs, the next process finds and removes the bind in this way. The phase and the deadline are
-// stored in the identity of the service.
+// The removed binds are stored only in the published service table, with the flag REMOVED. Each new
+// table copies them from the previous table, so the next control process finds them, too. In the
+// same way it finds binds that an operator removed from the file while no control process was
+// running. The phase and the deadline are stored in the identity record of the service.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -46,8 +45,7 @@ static void refuse(struct weir_state *state, uint16_t id) {
 
 void weir_removal_begin(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
-	// True if an earlier process has begun the removal: then all backends have left with the
-	// service.
+	// True if an earlier process has begun the removal; it has then also removed all backends.
 	bool begun = service->config == NULL && service->backends == 0;
 	// True if an operator's drain has already ended the flows.
 	bool dropped = service->drain == WEIR_DRAIN_DROPPED;
@@ -69,8 +67,8 @@ void weir_removal_begin(struct weir_state *state, uint16_t id) {
 
 // --- the service table ------------------------------------------------------------------------
 
-// Returns whether a published bind that is not in the configuration drains. Begins the drain if
-// the bind was in the previous configuration.
+// Returns whether a published bind that is not in the configuration is draining. Begins its drain
+// if the bind was in the previous configuration.
 static bool drains(struct weir_state *state, uint16_t bind) {
 	const uint16_t id = bind & (uint16_t)~WEIR_BIND_FLAGS;
 	struct weir_service_entry *service = &state->services[id];
@@ -86,8 +84,8 @@ static bool drains(struct weir_state *state, uint16_t bind) {
 	       service->removal != WEIR_DRAIN_NONE;
 }
 
-// Returns the new flags of a removed bind. bind: its flags in the published table. If the flows of
-// a bind have ended, they stay ended when another bind of the service is removed.
+// Returns the new flags of a removed bind. bind: its flags in the published table. The flag ENDED
+// of a bind does not change when another bind of the service is removed.
 static uint16_t flags_of(const struct weir_service_entry *service, uint16_t bind) {
 	return WEIR_BIND_DRAINED | WEIR_BIND_REMOVED | (bind & WEIR_BIND_ENDED) |
 	       (service->removal == WEIR_DRAIN_DROPPED ? WEIR_BIND_ENDED : 0);
@@ -118,8 +116,7 @@ static bool add(struct collection *to, const struct weir_service_bind *bind) {
 	added = &to->bind[to->count++];
 	*added = *bind;
 	added->service = id | flags_of(&to->state->services[id], bind->service);
-	// If the configuration still has this VIP, the configuration decides about its closed
-	// ports.
+	// If the configuration still contains this VIP, its setting for closed ports applies.
 	added->closed = weir_service_is_vip(to->built, bind->address, bind->family)
 				? WEIR_CLOSED_PORTS_KERNEL
 				: (uint8_t)weir_service_closed_ports(
@@ -132,7 +129,7 @@ static bool is_built(const struct collection *to, const struct weir_service_bind
 		       bind->port_first) != WEIR_SERVICE_NONE;
 }
 
-// Removes those ports at both ends of a range that have their own bind in the configuration.
+// Removes the ports at both ends of a range that have a bind of their own in the configuration.
 // Returns false if no ports are left.
 static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	struct weir_service_bind last = *gap;
@@ -149,8 +146,8 @@ static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	return true;
 }
 
-// Adds those ports of a published bind that the configuration does not contain. Where the
-// configuration has a bind of a single port, this bind takes precedence over the added ranges.
+// Adds the ports of a published bind that the configuration does not contain. A bind of a single
+// port in the configuration takes precedence over an added range.
 static bool add_gaps(struct collection *to, const struct weir_service_bind *bind) {
 	struct weir_service_bind gap = *bind, ports;
 
@@ -226,8 +223,8 @@ void weir_removals_settle(
 		const struct weir_service_entry *service = &state->services[id];
 		const bool drains = service->removal == WEIR_DRAIN_DRAINING;
 
-		// Do not end a removed service that drains: even without binds, it has a deadline
-		// for its flows.
+		// Do not end the removal of a service that is draining: even without binds, its
+		// flows have a deadline.
 		if (service->removal != WEIR_DRAIN_NONE && service->removed_binds == 0 &&
 			(service->stage == WEIR_ID_LIVE || !drains)) {
 			end(state, (uint16_t)id);
@@ -262,7 +259,7 @@ int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from) {
 	return -ENOENT;
 }
 
-// Marks as down the backends that have left with the service.
+// Marks the backends that were removed with the service as down.
 static void end_service(struct weir_state *state, const struct weir_service_entry *service) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].flags =
@@ -276,8 +273,8 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	struct weir_service_entry *service = &state->services[id];
 	bool drains, drops;
 
-	// Do nothing without a configuration: nothing can be published then, and the timeout of
-	// flows is unknown.
+	// Do nothing without a configuration, because then nothing can be published and the timeout
+	// of flows is unknown.
 	if (id >= state->service_ids || service->removal == WEIR_DRAIN_NONE ||
 		tables->config == NULL) {
 		return -ENOENT;

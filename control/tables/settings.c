@@ -22,7 +22,7 @@ static uint32_t error_window_ms(
 					      : WEIR_ERROR_WINDOW_LEAST_MS;
 }
 
-// Returns the average number of workers in the fleet that use a backend.
+// Returns how many workers of all instances use a backend, on average.
 static uint32_t sharers_of(
 	const struct weir_state *state, const struct weir_service_entry *service) {
 	uint64_t workers = (uint64_t)state->clients * state->place.members * state->place.workers;
@@ -100,7 +100,8 @@ uint32_t weir_backend_limit(
 	uint32_t common = state->services[backend->service].max_active_flows;
 
 	if (state->separate_limits || common == 0) {
-		return own; // the limit of the service is in its selection, or there is none
+		// the limit of the service is stored in its selection, or there is no limit
+		return own;
 	}
 	return own != 0 && own < common ? own : common;
 }

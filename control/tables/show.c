@@ -194,9 +194,9 @@ uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t 
 	return state->backends[id].service;
 }
 
-// Returns the name only if the worker has adopted changes that came after the id got its present
-// owner. A reused id is published after its new owner got the id, and after its previous owner was
-// removed.
+// Returns the name only if the worker has already applied changes that were published after the id
+// was assigned to its current service. A reused id is published after this assignment and after its
+// previous service was removed.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates) {
 	const char *name = weir_tables_service_name(tables, id);

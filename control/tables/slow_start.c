@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: the progress of backends that became eligible recently. The progress is published
-// in the backends' rows, in steps that are simultaneous for all backends of a service: a step
-// publishes the rows of the backends in slow start; only maglev also needs a new table.
+// Slow start: the progress of backends that became eligible recently. The progress is published in
+// steps, at the same time for all backends of a service. A step publishes the rows of the backends
+// in slow start. Only the policy maglev also needs a new table.
 #include "slow_start.h"
 
 #include <errno.h>

@@ -10,9 +10,9 @@
 #include "selection.h"
 #include "tables.h"
 
-// Stages of an id. Each step waits until the workers have completed a grace period. The steps
-// follow the order of withdrawal in layout.h: services, then the selection, then the backends, then
-// the id itself.
+// Stages of an id. Each change of stage waits until a grace period of the workers has ended. The
+// steps follow the order of withdrawal in layout.h: services, then the selection, then the
+// backends, then the id itself.
 enum weir_id_stage {
 	WEIR_ID_FREE,
 	WEIR_ID_LIVE,
@@ -21,8 +21,8 @@ enum weir_id_stage {
 	// backend keeps its row until its last flow has ended.
 	WEIR_ID_UNCHOSEN,
 	WEIR_ID_CLEARING, // backends only: the next publication withdraws its row
-	// The row of the backend, or the selection of the service, is withdrawn. The id waits for
-	// the readers; a service also waits for its last flow.
+	// The row of the backend, or the selection of the service, is withdrawn. The id is freed
+	// when no reader uses it any more; for a service, also its last flow must have ended.
 	WEIR_ID_CLEARED,
 };
 
@@ -37,7 +37,8 @@ enum weir_set_flag {
 // Groups of backends, in order of preference for new flows.
 enum weir_group {
 	WEIR_GROUP_ELIGIBLE, // ready, healthy
-	// Ready and refusing, but healthy before, so the checks may be wrong. Or ejected.
+	// Ready and either ejected, or refusing after it was healthy, so that the checks may be
+	// wrong.
 	WEIR_GROUP_MAYBE_UP,
 	WEIR_GROUP_LAST_RESORT, // all except maintenance: drained, lame duck, never healthy
 	WEIR_GROUP_NONE, // takes no flows
@@ -60,8 +61,8 @@ struct weir_service_entry {
 	const struct weir_config_service *config; // NULL unless the service is live
 	uint64_t mark; // mark of the grace period for which the current stage waits
 	uint64_t identity; // hash of the name
-	uint64_t since; // value of weir_state.updates when the service got its id
-	uint32_t seen; // serial number of the last configuration with the service
+	uint64_t since; // value of weir_state.updates when the id was assigned to the service
+	uint32_t seen; // serial number of the last configuration that contains the service
 	uint32_t backends; // number of live backends
 	uint32_t members; // number of live and leaving backends
 	uint32_t eligible;
@@ -76,9 +77,10 @@ struct weir_service_entry {
 	// Number of subsets of this instance, as last decided: 1, or one for each worker.
 	uint32_t subsets;
 	// Number of members in each group, as last decided. While `counted` is set, the numbers are
-	// also updated when single backends move.
+	// also updated when a single backend moves to another group.
 	uint32_t in_group[WEIR_GROUPS]; // members of each group
-	uint32_t resolved; // members allowed by group and panic, with a known next hop
+	// members that have a known next hop and may get new flows, by their group and panic mode
+	uint32_t resolved;
 	uint32_t chosen; // chosen members
 	uint32_t listed; // members that are candidates of the published selection
 	uint32_t listed_chosen; // members that are chosen and listed
@@ -87,8 +89,8 @@ struct weir_service_entry {
 	uint8_t stage; // enum weir_id_stage
 	uint8_t configured_policy; // enum weir_policy
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
-	// The flags that down backends get: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0. They do
-	// not change while the service leaves.
+	// Flags of backends that are down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0. They do
+	// not change while the service is LEAVING.
 	uint8_t down_flags;
 	bool measured; // a caller in this process needs the service times of the service's flows
 	bool policy_set; // runtime_policy was set by a caller in this process
@@ -98,11 +100,11 @@ struct weir_service_entry {
 	bool parts_stale; // the parts must be counted again, even if the selection is unchanged
 	bool dirty; // its selection may have changed
 	bool undecided; // its members may have changed
-	bool moved; // some of the service's backends have moved
+	bool moved; // some of the service's backends have moved to another group
 	bool counted;
 	bool divided; // the backends are divided into subsets
 	bool stale; // its selection must be rebuilt, in steps
-	uint8_t worst; // the worst group that panic allows, enum weir_group
+	uint8_t worst; // the worst group that may get new flows, enum weir_group
 	bool touched; // in the list of services with something to publish
 	bool drain_set; // a caller in this process changed the drain of binds
 	uint8_t drain; // enum weir_drain_phase of the drained binds
@@ -111,7 +113,7 @@ struct weir_service_entry {
 	uint64_t drain_begun_ms; // last start of a drain, CLOCK_MONOTONIC; 0 = before this process
 	// One bit per bind of config: the bind is drained.
 	uint64_t drained[WEIR_CONFIG_BINDS_MAX / 64];
-	// Phase of the removed binds, or, while the service leaves, of the whole service. NONE,
+	// Phase of the removed binds, or, while the service is LEAVING, of the whole service. NONE,
 	// DRAINING, or DROPPED (the flows of the removed binds have ended).
 	uint8_t removal; // enum weir_drain_phase
 	uint32_t removed_ms; // duration of the drain of a removal, as last configured; 0 = no drain
@@ -121,8 +123,8 @@ struct weir_service_entry {
 	bool removed_ended; // the flows of some removed binds have ended
 	uint8_t former_stage; // enum weir_former_stage
 	uint64_t former_mark;
-	// Once they are known: number of flows that were active after the last change of the
-	// chosen backends, and number of spilled flows until then.
+	// Valid if they are known: the number of flows that were active after the last change of
+	// the chosen backends, and the number of spilled flows up to that time.
 	uint64_t former_flows;
 	uint64_t former_spilled;
 };
@@ -133,7 +135,7 @@ struct weir_backend_entry {
 	struct weir_next_hop hop;
 	uint64_t mark;
 	uint64_t identity; // hash of service and name, equal on all instances
-	uint64_t since; // value of weir_state.updates when the backend got its id
+	uint64_t since; // value of weir_state.updates when the id was assigned to the backend
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint64_t drain_left; // open flows at the end of the drain, or WEIR_FLOWS_UNKNOWN
 	uint32_t configured_weight; // not used if the weight is automatic
@@ -144,7 +146,7 @@ struct weir_backend_entry {
 	// WEIR_WEIGHT_UNSET = none.
 	uint32_t own_weight;
 	uint32_t max_active_flows; // the backend's own limit, see weir_tables_set_limit; 0 = none
-	// Number of the service's parts that the backend has in the published selection, if open.
+	// Share of the backend in the published selection if it is open, in parts (parts.c).
 	uint64_t parts;
 	uint64_t admin_ms; // time of the last change of admin in this process; 0 = none
 	uint64_t slow_start_ms; // start of the slow start; 0 = not in slow start
@@ -164,15 +166,15 @@ struct weir_backend_entry {
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // read from a segment, not from a configuration
 	bool weight_auto; // the configured weight is computed from the backend's CPUs
-	// May take new flows: the backend is eligible, or panic allows it. Also, its next hop is
-	// resolved, or no such backend has a resolved next hop.
+	// The backend may get new flows: it is eligible, or allowed because of panic mode, and its
+	// next hop is resolved, or no backend of this kind has a resolved next hop.
 	bool usable;
 	uint8_t flags; // flags of the row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool proven; // has been healthy since it was configured; see weir_backend_set_health
-	bool at_limit; // takes no new flows while other backends can
-	bool ejected; // ejected because connections fail: no new flows for a while
+	bool at_limit; // gets no new flows while other backends can take them
+	bool ejected; // ejected because connections fail: gets no new flows until the ejection ends
 	bool eligible; // ready, healthy, not ejected, weight above 0
-	bool chosen; // belongs in the selection: usable, and in a subset
+	bool chosen; // must be in the selection: usable, and a member of a subset
 	bool far; // see weir_tables_backend_is_far
 	bool listed; // the published selection contains the backend as a candidate
 	bool in_selection; // listed and chosen
@@ -183,13 +185,13 @@ struct weir_backend_entry {
 	bool touched; // in the list of backends with something to publish
 };
 
-struct weir_state { // the state, which is freed and cloned as a whole
+struct weir_state { // always freed or cloned as a whole
 	struct weir_service_entry *services; // [WEIR_SERVICES_MAX], memory is committed on use
 	struct weir_backend_entry *backends; // [WEIR_BACKENDS_MAX]
 	uint16_t *service_heads;
 	uint16_t *backend_heads;
-	// Ids with something to publish, without duplicates. With these lists, the cost of a
-	// publication depends on the changes, not on the number of backends.
+	// Ids with something to publish, without duplicates. Because of these lists, the cost of a
+	// publication depends on the number of changes, not on the number of backends.
 	uint16_t *touched_services;
 	uint16_t *touched_backends;
 	uint16_t *leaving; // leaving backends, unordered; backends_leaving elements
@@ -200,7 +202,7 @@ struct weir_state { // the state, which is freed and cloned as a whole
 	uint32_t service_ids; // ids in use are below this number
 	uint32_t backend_ids;
 	uint32_t backend_free; // no id below this number is free
-	// Place of this instance in the fleet; place.workers: workers of the segment.
+	// Position of this instance in the fleet. place.workers: number of workers of the segment.
 	struct weir_subset_place place;
 	uint32_t clients; // number of groups of instances in the fleet
 	uint32_t service_limit; // capacity of the segment
@@ -212,7 +214,7 @@ struct weir_state { // the state, which is freed and cloned as a whole
 	uint64_t updates; // value of the segment's number of updates before the last publication
 	uint32_t serial; // serial number of the configuration
 	uint32_t waiting; // services and backends of the configuration without an id
-	// Anything may differ from the published state, even ids that are not listed as touched.
+	// All ids may differ from the published state, even ids that are not listed as touched.
 	bool all_dirty;
 	bool undecided; // some service is undecided
 	bool services_dirty; // the service table may have changed
@@ -237,16 +239,16 @@ void weir_state_mark_backend(struct weir_state *state, uint16_t backend); // mar
 // Marks a backend that may start or stop taking new flows. Only this backend is examined, unless
 // the change affects other backends (weir_eligible_move).
 void weir_state_move_backend(struct weir_state *state, uint16_t backend);
-// Mark only the data stored for the next control process.
+// These mark only the data that is stored for the next control process.
 void weir_state_touch_service(struct weir_state *state, uint16_t service);
 void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
 
 // --- ids.c ---
 
 // Adds a name. weir_service_id_take and weir_backend_id_take use an id that the caller chooses (for
-// adoption), the other functions use the lowest free id. Returns the id, -ENOSPC, or -EEXIST: the
-// id or the name is taken, because names of live services and backends are unique. The entry is
-// LIVE and otherwise zeroed; the run-time weight of a backend is unset.
+// adoption), the other functions use the lowest free id. Returns the id, -ENOSPC, or -EEXIST if the
+// id or the name is in use (names of live services and backends are unique). The new entry is LIVE;
+// its other members are zero, and the run-time weight of a backend is unset.
 int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name);
 int weir_service_id_add(struct weir_state *state, const char *name);
 int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service, const char *name,
@@ -256,15 +258,15 @@ int weir_backend_id_add(struct weir_state *state, uint16_t service, const char *
 void weir_service_id_del(struct weir_state *state, uint16_t id);
 void weir_backend_id_del(struct weir_state *state, uint16_t id);
 
-// Finds the service with a name, even if it is leaving. Returns its id or -ENOENT.
+// Finds the service with this name, even if it is leaving. Returns its id or -ENOENT.
 int weir_service_id_find(const struct weir_state *state, const char *name);
-// Find the live backend with a name. Returns its id or -ENOENT.
+// Finds the live backend with this name. Returns its id or -ENOENT.
 int weir_backend_id_find(const struct weir_state *state, uint16_t service, const char *name);
-// Find the leaving backend with a name and address. Returns its id or -ENOENT.
+// Finds the leaving backend with this name and address. Returns its id or -ENOENT.
 int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t service, const char *name,
 	const struct weir_address *address);
-// Finds all leaving backends with a name. Writes at most `room` ids. Returns the number of such
-// backends.
+// Finds all leaving backends with this name. Writes at most `room` ids. Returns the number of
+// leaving backends with this name.
 uint32_t weir_backend_ids_leaving(const struct weir_state *state, uint16_t service,
 	const char *name, uint16_t *ids, uint32_t room);
 
@@ -272,7 +274,7 @@ uint32_t weir_backend_ids_leaving(const struct weir_state *state, uint16_t servi
 void weir_backend_leave(struct weir_state *state, uint16_t id);
 void weir_backend_revive(struct weir_state *state, uint16_t id);
 void weir_service_leave(struct weir_state *state, uint16_t id); // with its backends
-// Makes a service live again; its backends stay leaving.
+// Makes a service live again. Its backends are still leaving.
 void weir_service_revive(struct weir_state *state, uint16_t id);
 
 // --- settings.c ---
@@ -286,11 +288,11 @@ struct weir_policy_settings weir_service_settings(
 // Returns the limit of active flows in a backend's row; 0 = none.
 uint32_t weir_backend_limit(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Mark the service's backends if the configured limit has changed. The service must have a
+// Marks the service's backends if the configured limit has changed. The service must have a
 // configuration.
 void weir_service_follow_limit(struct weir_state *state, struct weir_service_entry *service);
 // Drops a policy that was set at run time, if the configured policy changes, or if the settings in
-// the file no longer fit the policy set at run time.
+// the file are not valid for the policy set at run time.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);
 
 // --- eligible.c ---
@@ -303,8 +305,8 @@ uint32_t weir_backend_configured_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Returns whether a backend may take new flows. False if its service was removed, even though the
-// selection stays published while the removed binds drain.
+// Returns whether a backend may get new flows. Returns false if its service was removed, even if
+// the selection is still published because the removed binds drain.
 static inline bool weir_backend_takes_flows(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	return backend->in_selection && state->services[backend->service].stage == WEIR_ID_LIVE;
@@ -313,18 +315,18 @@ static inline bool weir_backend_takes_flows(
 // reduces this weight.
 uint32_t weir_backend_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Decides which backends of a service belong in its selection, by panic and subsets, and what
-// happens to the flows of the other backends. Marks the rows that change. Returns 0 or -ENOMEM
-// (unchanged).
+// Decides which backends of a service must be in its selection, depending on panic mode and
+// subsets, and what happens to the flows of the other backends. Marks the rows that change. Returns
+// 0 or -ENOMEM (unchanged).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
-// Decides moved backends one by one. If panic, subsets or slow start mean that other backends are
-// affected, marks the service as undecided instead.
+// Decides each moved backend by itself. If the change also affects other backends, because of panic
+// mode, subsets or slow start, marks the service as undecided instead.
 void weir_eligible_move(struct weir_state *state);
-// Returns whether, as last decided, another backend would take a backend's flows without a panic if
-// the backend were ejected.
+// Returns whether the backend may be ejected: by the last decision, another backend could take its
+// flows, and the service would not enter panic mode.
 bool weir_eligible_may_eject(const struct weir_state *state, uint16_t backend);
-// Calls weir_eligible_decide for all undecided services, whether or not they can be published.
-// Returns 0, or -ENOMEM (some services may have been decided).
+// Calls weir_eligible_decide for all undecided services, even if they cannot be published. Returns
+// 0 or -ENOMEM; after -ENOMEM some services may have been decided.
 int weir_eligible_decide_all(struct weir_state *state);
 // Returns whether the published selection differs from the chosen backends.
 bool weir_eligible_differ(const struct weir_service_entry *service);
@@ -332,8 +334,8 @@ bool weir_eligible_differ(const struct weir_service_entry *service);
 // *reported if the weight of the backend was reported; otherwise *reported does not change.
 bool weir_eligible_member(const struct weir_state *state, uint16_t backend,
 	struct weir_selection_member *ret, bool *reported);
-// Fill the chosen members for weir_selection_build, and whether any weight was reported. members:
-// room for service->backends elements. Returns the number of members.
+// Writes the chosen members for weir_selection_build. *ret_reported: whether any weight was
+// reported. members: room for service->backends elements. Returns the number of members.
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,
 	struct weir_selection_member *members, bool *ret_reported);
 
@@ -344,13 +346,13 @@ bool weir_bind_drains_has(const struct weir_service_entry *service, uint32_t bin
 bool weir_bind_drains_ended(const struct weir_service_entry *service);
 // Returns the flags of a bind in the service table.
 uint16_t weir_bind_drains_flags(const struct weir_service_entry *service, uint32_t bind);
-// Call before the configuration of a service is replaced. The binds of a drained address stay
-// drained.
+// Call before the configuration of a service is replaced. Binds of a drained address will also be
+// drained in the new configuration.
 void weir_bind_drains_follow(
 	struct weir_service_entry *service, const struct weir_config_service *config);
 void weir_bind_drains_clear(struct weir_service_entry *service);
-// Call after the first configuration over a segment. Marks as drained the binds that are drained
-// in the published service table. view: NULL = there is no table.
+// Call after the first configuration was applied to an adopted segment. Marks the binds as drained
+// that are drained in the published service table. view: NULL = there is no table.
 void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view);
 
 // --- removals.c ---
@@ -360,10 +362,10 @@ bool weir_removal_holds(const struct weir_service_entry *service);
 // Begins the removal of a service. Call before weir_service_leave, and before the service's drain
 // is cleared.
 void weir_removal_begin(struct weir_state *state, uint16_t service);
-// Collects the TCP binds of the published service table that drain because the configuration does
-// not contain them. Begins the drains of newly removed binds. built: the table made only from the
-// configuration. Returns an array of *ret_n elements that the caller frees. Returns NULL if there
-// are no such binds, or if out of memory.
+// Collects the TCP binds of the published service table that are draining because the configuration
+// does not contain them. Begins the drains of newly removed binds. built: the table that was built
+// only from the configuration. Returns an array of *ret_n elements that the caller frees. Returns
+// NULL if there are no such binds, or if out of memory.
 struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	const struct weir_services_view *published, const struct weir_services_view *built,
 	uint32_t *ret_n);
@@ -388,10 +390,10 @@ void weir_former_changed(struct weir_state *state, uint16_t service);
 // count of former flows.
 void weir_former_published(
 	const struct weir_segment *segment, struct weir_state *state, uint16_t service);
-// Call after adopting services that an earlier process has published: all their flows may be former
-// flows.
+// Call after adopting services that an earlier process has published, because all their flows may
+// be former flows.
 void weir_former_adopt(struct weir_state *state);
-// Count the former flows of changed services once workers have adopted the changes.
+// Counts the former flows of changed services after all workers have adopted the changes.
 void weir_former_tick(struct weir_tables *tables);
 
 // --- slow_start.c ---
@@ -399,7 +401,7 @@ void weir_former_tick(struct weir_tables *tables);
 // Call when a backend becomes eligible, or stops being eligible.
 void weir_slow_start_begin(const struct weir_state *state, struct weir_backend_entry *backend);
 void weir_slow_start_end(struct weir_state *state, uint16_t backend);
-// Compute the progress of a service's chosen backends. Marks the rows that change. Returns 0 or
+// Computes the progress of a service's chosen backends. Marks the rows that change. Returns 0 or
 // -ENOMEM.
 int weir_slow_start_decide(struct weir_state *state, struct weir_service_entry *service);
 // Marks the services whose next step of slow start is due. A window has WEIR_SLOW_START_STEPS
@@ -419,8 +421,8 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 // --- apply.c ---
 
 // Applies a configuration to the state. On an error the caller must discard the state. If `wait` is
-// true, entries without a free id are left out and counted in `waiting`. This is done only if the
-// ids suffice for the whole configuration once leaving entries are removed.
+// true, entries for which there is no free id are left out and counted in `waiting`, but only if
+// there will be enough ids for the whole configuration after the leaving entries are removed.
 int weir_state_apply(struct weir_state *state, const struct weir_config *config, bool wait,
 	char *why, size_t why_bytes);
 
@@ -428,8 +430,8 @@ int weir_state_apply(struct weir_state *state, const struct weir_config *config,
 
 // Fill an empty state from a segment.
 void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment);
-// Copies the ids of `from` to an empty state, if all ids fit, because callers continue to use these
-// ids with a new dataplane.
+// Copies the ids of `from` to an empty state, if all ids fit. Callers continue to use these ids
+// after a new dataplane is attached.
 void weir_state_retain(struct weir_state *state, const struct weir_state *from);
 // Copies the values that callers in this process have set in `from`. For backends that are not in
 // the segment, all values are copied; for other backends, only the values that were set explicitly.
@@ -451,13 +453,14 @@ struct weir_tables {
 	weir_tables_find_hop_fn find_hop; // callback that finds next hops; NULL = none
 	void *find_context;
 	struct weir_rebuild *rebuild; // rebuild in progress; NULL = none
-	uint16_t rebuild_next; // id of the service at which the search for the next rebuild begins
+	// id of the service with which the search for the next rebuild begins
+	uint16_t rebuild_next;
 	uint64_t slots_written; // number of slots written by the builders of selections
 	uint64_t epoch; // epoch of the last bound segment
 	uint32_t leaving; // number of leaving services and backends after the last apply
 	bool drain_begun; // a drain has begun since the last publication
 	uint64_t drain_mark; // mark of the grace period of the last publication that began a drain
-	// Until this time, a restarted dataplane may not have counted all of its flows.
+	// Before this time, a restarted dataplane may not have counted all its flows yet.
 	uint64_t recount_ms;
 	// By worker: number of refused tables that were handled already.
 	uint64_t refusals[WEIR_WORKERS_MAX];
@@ -473,15 +476,16 @@ void weir_kept_vips_follow(struct weir_tables *tables, const struct weir_config 
 
 // --- refusals.c ---
 
-// Ignores refused tables of an earlier process that were replaced by valid tables since then.
-// Call when a segment is bound.
+// Ignores refused tables of an earlier process that have been replaced by valid tables. Call when a
+// segment is bound.
 void weir_refusals_begin(struct weir_tables *tables, const struct weir_segment *segment);
 
 // --- identity.c ---
 
 // Updates the identity of an id in the segment. The order of the stores keeps the identity
-// consistent, even if the process ends between two stores. A backend or service with a new id takes
-// the counters in the segment as its baseline. The ids must be reserved (writer.h).
+// consistent, even if the process ends between two stores. For a backend or service with a new id,
+// the current counters in the segment are stored as its baseline. The ids must be reserved
+// (writer.h).
 void weir_identity_store_service(
 	const struct weir_segment *segment, const struct weir_state *state, uint16_t id);
 void weir_identity_store_backend(
@@ -491,23 +495,24 @@ void weir_identity_adopt(struct weir_state *state, const struct weir_segment *se
 
 // --- build.c ---
 
-// Builds the row of a backend. The row is all zeroes if the id is free or its row is withdrawn.
+// Builds the row of a backend. The row is all zeros if the id is free or if its row must be
+// withdrawn.
 void weir_build_row(const struct weir_tables *tables, const struct weir_state *state, uint16_t id,
 	struct weir_backend_row *ret);
 // Build a blob from the state. Returns 0 and a blob that the caller owns, or 0 and NULL if the new
-// blob equals the published blob. Errors: -ENOSPC, -EBUSY, -ENOMEM, -EEXIST (two services claim one
-// port), -EINVAL (more backends than slots).
+// blob equals the published blob. Errors: -ENOSPC, -EBUSY, -ENOMEM, -EEXIST (two services have a
+// bind for the same address and port), -EINVAL (more backends than slots).
 int weir_build_selection(struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
-// Returns whether a selection still serves a service. candidates: number of candidates of the
-// selection; open: number of open candidates; chosen: number of chosen backends of the service.
-// At least half of the candidates must be open, and at least half as many as there are chosen
+// Returns whether a selection is good enough for a service. candidates: number of candidates of the
+// selection; open: number of open candidates; chosen: number of chosen backends of the service. At
+// least half of the candidates must be open, and at least half as many as there are chosen
 // backends. A worker's search then finds an open candidate (WEIR_POLICY_SEARCH).
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
 // Returns whether the service's selection may be built later, in steps. This requires that workers
-// skip closed candidates, and that the published selection still serves, by its candidates and by
-// its slots. at_once: number of selections that the publication builds already; a small selection
-// waits only if there are several.
+// skip closed candidates, and that enough candidates and slots of the published selection are open.
+// at_once: number of selections that the publication already builds; a small selection may wait
+// only if it already builds several.
 bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, uint32_t at_once);
 // Returns the number of subsets published for a service; 0 = nothing valid is published.
@@ -531,10 +536,10 @@ void weir_parts_count(const struct weir_tables *tables, struct weir_state *state
 
 // --- publish.c ---
 
-// Advances the stage of all ids whose grace period is over.
+// Advances the stage of all ids whose grace period has ended.
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
-// Publishes all marked changes of a state, all or nothing. Returns the number of items published,
-// or a negative errno of build.c; the marks are then kept.
+// Publishes all marked changes of a state, or none if an error occurs. Returns the number of items
+// published, or a negative errno of build.c. After an error the marks are kept.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);
 // Call after weir_publish_state failed for lack of memory. Publishes rows, which need no memory, so
 // that workers skip backends that have closed. Keeps the marks.

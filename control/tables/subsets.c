@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsets: the backends of a service that this instance, or each of its workers, uses.
-// Subsets are chosen from the list of all live backends, usable or not. A failed backend stays in
-// the list, so that only its own subsets change (U3), and returns to these subsets when it is
-// usable again.
+// Subsets: select the backends of a service that this instance uses, or that each of its workers
+// uses. Subsets are chosen from the list of all live backends, usable or not. A failed backend
+// stays in the list, so that only the subsets that contain it change (U3). When it is usable again,
+// it returns to these subsets.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ struct list {
 	uint32_t count;
 	uint16_t *id;
 	uint8_t *usable;
-	uint8_t *eligible; // the backend is usable even without panic
+	uint8_t *eligible; // the backend is usable even without panic mode
 	uint32_t usables, eligibles;
 	uint32_t *order; // [count]
 	uint32_t *scratch;
@@ -128,15 +128,16 @@ static struct weir_subset_params params_of(
 		.client = weir_subset_client_index(config->client, &place)};
 }
 
-// The free places of a subset, which is filled in order of preference.
+// The number of free places of a subset. The places are filled in order of preference.
 struct room {
 	uint32_t all;
-	uint32_t unhealthy; // places for backends that are usable only because of panic
+	uint32_t unhealthy; // places for backends that are usable only because of panic mode
 };
 
-// Returns the places of a subset. In panic, the first usable backends in the order could all be
-// down. So each subset takes its share of the eligible backends, at least one. The remaining places
-// get backends that are usable only because of panic. There are enough backends of each kind.
+// Returns the places of a subset. In panic mode, the first usable backends in the order could all
+// be down. Therefore each subset gets its share of the eligible backends, at least one. The
+// remaining places are for backends that are usable only because of panic mode. There are enough
+// backends of each kind.
 static struct room room_of(const struct list *list, uint32_t size) {
 	uint64_t least =
 		list->usables > 0
@@ -157,8 +158,8 @@ static bool take(const struct list *list, struct room *room, uint32_t at) {
 	return true;
 }
 
-// Fills one subset with the first backends that fit. The next few usable backends are spares. The
-// backends up to the last spare are not far, because they may soon be needed.
+// Fills one subset with the first backends for which it has a place. The next few usable backends
+// are spares. Backends up to the last spare are not marked as far, because they may soon be needed.
 static void fill_subset(struct weir_state *state, const struct weir_service_entry *service,
 	uint32_t subset, const struct list *list) {
 	struct weir_subset_params params = params_of(state, service, subset);
@@ -257,7 +258,7 @@ bool weir_tables_far_changed(struct weir_tables *tables) {
 }
 
 // Lists the members and the substitutes of a subset. The n-th substitute replaces the n-th unusable
-// member; both are counted in order of preference (U3).
+// member, both in order of preference (U3).
 static uint32_t list_members(
 	const struct list *list, uint32_t size, struct weir_subset_member *ret) {
 	struct room room = room_of(list, size);

@@ -18,8 +18,8 @@ static void set_limits(struct weir_state *state, const struct weir_segment *segm
 	state->separate_limits = segment->abi < WEIR_ABI_SHARED_LIMITS;
 }
 
-// Withdraw selections of unknown services: workers refuse an invalid selection forever and never
-// complete a grace period, and a valid selection would occupy memory.
+// Withdraws selections of unknown services. A worker that refuses an invalid selection never
+// completes a grace period, and a valid selection occupies memory.
 static void withdraw_unknown(struct weir_writer *writer, const struct weir_segment *segment,
 	const struct weir_state *state) {
 	for (uint32_t id = 0; id < segment->max_services; id++) {
@@ -147,8 +147,8 @@ static uint64_t services_bytes_most(const struct weir_config *config) {
 			       2 * sizeof(struct weir_bind_range));
 }
 
-// Withdraw a table that is larger than bytes_most, or invalid: workers that refuse an invalid table
-// never complete a grace period. Returns whether the table was withdrawn.
+// Withdraws a table that is larger than bytes_most, or invalid, because workers that refuse an
+// invalid table never complete a grace period. Returns whether the table was withdrawn.
 static bool withdraw_invalid(
 	struct weir_tables *tables, struct weir_root root, weir_ref ref, uint64_t bytes_most) {
 	const struct weir_blob *blob = weir_writer_current(tables->writer, root);
@@ -160,8 +160,8 @@ static bool withdraw_invalid(
 	return true;
 }
 
-// Withdraw all invalid tables. larger: also withdraw tables that are larger than this configuration
-// requires.
+// Withdraws all invalid tables. larger: whether to withdraw also tables that are larger than this
+// configuration requires.
 static bool withdraw_all_invalid(
 	struct weir_tables *tables, const struct weir_state *state, bool larger) {
 	const struct weir_roots *roots = tables->segment->roots;
@@ -178,8 +178,9 @@ static bool withdraw_all_invalid(
 	return any;
 }
 
-// Publish a configuration. first: an earlier process may have filled the heap. Then oversized
-// tables are withdrawn, which interrupts services for a grace period, but not forever.
+// Publishes a configuration. first: this is the first configuration, so an earlier process may have
+// filled the heap. In this case oversized tables are withdrawn. This interrupts services for a
+// grace period; otherwise the configuration could never be published.
 static int publish_config(struct weir_tables *tables, struct weir_state *state, bool first) {
 	int r = weir_publish_state(tables, state);
 
@@ -188,7 +189,7 @@ static int publish_config(struct weir_tables *tables, struct weir_state *state, 
 		r = -EBUSY;
 	}
 	if (r == -EBUSY) {
-		// Right after a restart, unpublished memory is free only after a grace period.
+		// After a restart, unpublished memory can be reused only after a grace period.
 		weir_writer_synchronize(tables->writer, WEIR_TABLES_WAIT_MS);
 		r = weir_publish_state(tables, state);
 	}
@@ -266,7 +267,8 @@ static void find_hops(const struct weir_tables *tables, struct weir_state *state
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *previous = tables->config;
-	// Ids that an earlier process assigned must not block this configuration forever.
+	// Entries may wait for free ids, because ids that an earlier process assigned may still be
+	// in use.
 	bool wait = previous == NULL || previous == config;
 	struct weir_state *state;
 	int r = weir_state_clone(tables->state, &state);
@@ -322,7 +324,7 @@ keep_former:
 	return r;
 }
 
-// Adopt the ids of a segment that another process wrote, then apply the configuration.
+// Adopts the ids of a segment that another process has written, then applies the configuration.
 static int adopt_segment(struct weir_tables *tables, const struct weir_segment *segment,
 	struct weir_writer *writer, struct weir_state **ret) {
 	struct weir_state *state;
@@ -350,7 +352,7 @@ static int adopt_segment(struct weir_tables *tables, const struct weir_segment *
 	return 0;
 }
 
-// Continue with the previous dataplane, which may still have flows of removed backends.
+// Continues with the previous dataplane, which may still have flows of removed backends.
 static int resume(struct weir_state *state, const struct weir_segment *segment) {
 	if (state->service_ids > segment->max_services ||
 		state->backend_ids > segment->max_backends) {
@@ -376,7 +378,7 @@ static int resume(struct weir_state *state, const struct weir_segment *segment) 
 static void unbind(struct weir_tables *tables) {
 	weir_rebuild_cancel(tables);
 	weir_writer_free(tables->writer);
-	tables->drain_begun = true; // drains that are adopted with the next segment
+	tables->drain_begun = true; // the next segment may contain drains
 	tables->writer = NULL;
 	tables->segment = NULL;
 }

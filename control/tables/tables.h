@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables: builds and publishes tables from a configuration and the state of its backends. The core
-// of weir-control without its event loop: weir-pcap and the tests run this code as well.
-// Keeps ids stable: a service or backend keeps its id as long as its (service, backend) name
-// exists. An id is reused only after no flow refers to it (the sum of the workers' active_flows is
-// 0 after a grace period) (design invariant: ids are stable).
+// Tables: builds and publishes tables from a configuration and the state of its backends. This is
+// the part of weir-control that needs no event loop; weir-pcap and the tests also use it.
+// Ids are stable (design invariant): a service or backend keeps its id as long as its name
+// (service, backend) exists. An id is reused only when no flow refers to it: after a grace period,
+// the sum of the workers' active_flows must be 0.
 // Published tables survive this process: weir_tables_open adopts their identities (S3). After a
 // dataplane restart, weir_tables_rebind publishes the state again, into the new segment (S4).
 //
@@ -24,17 +24,18 @@ struct weir_backend_state {
 	uint16_t id;
 	uint16_t service_id;
 	uint8_t admin; // enum weir_admin_state
-	// When the administrative state changed (CLOCK_MONOTONIC); 0 = not in this process.
+	// Time of the last change of the administrative state (CLOCK_MONOTONIC); 0 = not in this
+	// process.
 	uint64_t admin_ms;
 	uint8_t health; // enum weir_health_state
-	// Takes no new flows for a while, because its connections fail; see outliers.h.
+	// Gets no new flows until the ejection ends, because its connections fail; see outliers.h.
 	bool ejected;
-	// Removed from the configuration, but kept, because it has flows or because its service
-	// still drains.
+	// Removed from the configuration, but kept because it still has flows or because its
+	// service is draining.
 	bool leaving;
 	bool resolved; // the next hop is known
 	uint16_t path_mtu; // 0 = the port's MTU
-	bool in_selection; // takes new flows of some worker now, considering panic and subsets
+	bool in_selection; // at least one worker sends it new flows now, by panic mode and subsets
 	uint8_t flags; // flags of the published row, WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	struct weir_policy_share share; // slow start; all zero = none
 	uint32_t configured_weight; // configured weight; if it is "auto", the automatic weight
@@ -47,12 +48,12 @@ struct weir_backend_state {
 	uint32_t effective_weight;
 	uint8_t drain; // enum weir_drain_phase
 	uint64_t drain_until_ns; // deadline while draining, CLOCK_MONOTONIC; 0 = no deadline
-	// The value passed to weir_tables_end_drain. Used after the drain, if flows were kept or
+	// The value passed to weir_tables_end_drain. Valid after the drain, if flows were kept or
 	// dropped.
 	uint64_t drain_left;
 	uint32_t max_active_flows; // the backend's own limit, see weir_tables_set_limit; 0 = none
 	uint32_t limit; // published limit of active flows, for all workers together; 0 = none
-	bool at_limit; // counts as at its limit, see weir_tables_set_limit
+	bool at_limit; // the backend counts as at its limit, see weir_tables_set_limit
 	uint64_t identity; // hash of service and name
 };
 
@@ -66,33 +67,35 @@ struct weir_next_hop {
 	uint16_t mtu; // path MTU, bytes of the outer packet; 0 = the port's MTU
 };
 
-// Opens tables over a segment, and adopts the contents of the segment. Nothing is published before
+// Opens tables for a segment, and adopts the contents of the segment. Nothing is published before
 // the first weir_tables_apply. segment NULL: there is no segment yet, see weir_tables_rebind.
 // Returns 0 or -ENOMEM.
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret);
 void weir_tables_free(struct weir_tables *tables); // published tables stay in the segment
 
-// Moves the tables to a new segment, because the dataplane restarted, and publishes everything
-// there. segment NULL: unbinds; changes are kept, and published by the next rebind. The previous
-// segment must stay mapped until this function returns. A segment that another control process
-// wrote is adopted as by weir_tables_open; then all values that were set in this process are set
-// again. Ids may change, so look them up again afterwards. Returns 0 or a negative errno. -ENOSPC
-// (ids) and -ENOMEM: no segment is bound (weir_tables_segment). Errors of weir_tables_publish: the
-// segment is bound, and the caller must publish again.
+// Moves the tables to a new segment, because the dataplane has restarted, and publishes everything
+// there. segment NULL: unbinds the tables from the segment; changes are kept and published by the
+// next rebind. The previous segment must stay mapped until this function returns. A segment that
+// another control process wrote is adopted as in weir_tables_open; then all values that were set in
+// this process are set again. Ids may change, so look them up again afterwards. Returns 0 or a
+// negative errno. After -ENOSPC (ids) and -ENOMEM no segment is bound (weir_tables_segment). After
+// an error of weir_tables_publish the segment is bound, and the caller must publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
-// Make `config` the configuration. config: borrowed, must outlive the tables or the next apply,
-// which compares the two configurations. All or nothing: on error the published tables stay. Only
-// differences are published. Administrative states and run-time weights are kept; a run-time weight
-// is dropped when the configured weight of its backend changes. New backends start as STARTING if
-// their service has a health check, else as HEALTHY. why receives one line on failure. Waits up to
-// WEIR_TABLES_WAIT_MS if memory is free only after a grace period. Returns 0, -ENOSPC (ids, heap or
-// services exhausted), -EBUSY (a worker still uses replaced tables after that time: retry),
-// -ENOMEM, -EEXIST (two services claim one port), -EINVAL (more backends than table_size; a
-// table_size that is not prime).
-// At the first configuration over a segment, an earlier process's ids may still be in use. Entries
-// without a free id are left out until leaving entries are removed, if the ids suffice for the
-// whole configuration: see weir_tables_waiting, then apply this configuration again.
+// Makes `config` the current configuration. config: borrowed; must stay valid until the next
+// weir_tables_apply has returned, which compares both configurations, or until the tables are
+// freed. After an error the published tables are unchanged. Only differences are published.
+// Administrative states and run-time weights are kept; a run-time weight is dropped when the
+// configured weight of its backend changes. New backends start as STARTING if their service has a
+// health check, else as HEALTHY. On failure one line is written to why. Waits up to
+// WEIR_TABLES_WAIT_MS if memory becomes free only after a grace period. Returns 0, -ENOSPC (ids,
+// heap or services exhausted), -EBUSY (a worker still uses replaced tables after that time; retry),
+// -ENOMEM, -EEXIST (two services have a bind for the same address and port), -EINVAL (more backends
+// than table_size; a table_size that is not prime).
+// When the first configuration is applied to a segment, ids that an earlier process assigned may
+// still be in use. If there will be enough ids for the whole configuration after leaving entries
+// are removed, entries for which there is no free id are left out for now. Then apply this
+// configuration again later; see weir_tables_waiting.
 #define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
@@ -100,27 +103,28 @@ int weir_tables_apply(
 // Finds the next hop of an address without waiting. Returns true if the next hop is resolved now.
 typedef bool (*weir_tables_find_hop_fn)(
 	void *context, const struct weir_address *address, struct weir_next_hop *ret);
-// Set the function with which weir_tables_apply looks up the next hops of unresolved backends, so
-// that the first packets of a new service are forwarded. Not called while no segment is bound. find
-// may call the getters, which still return the values before the apply.
+// Sets the function with which weir_tables_apply looks up the next hops of unresolved backends, so
+// that the first packets of a new service are forwarded. It is not called while no segment is
+// bound. It may call the getters, which still return the values before the apply.
 void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn find, void *context);
 
 // Returns the number of configured services and backends without an id; usually 0. *ret_retry: true
 // if ids were freed since the last apply, so that another apply may succeed.
 uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry);
 
-// Changes: each function marks what it changes, and weir_tables_publish publishes all marks at
-// once. backend: a backend id. Return 0 or -ENOENT.
+// Changes: each function marks what it changes, and weir_tables_publish publishes all marked
+// changes together. backend: a backend id. The functions return 0 or -ENOENT.
 int weir_tables_set_admin(
 	struct weir_tables *tables, uint16_t backend, enum weir_admin_state admin);
-// Set the phase of a backend's drain. DRAINING to KEPT also set admin DRAIN, and DROPPED sets
-// MAINTENANCE; weir_tables_set_admin ends a drain. weir_tables_set_admin, weir_tables_set_drain and
-// weir_tables_end_drain also accept a removed backend, but on_backend_down decides about its flows.
+// Set the phase of a backend's drain. The phases DRAINING to KEPT also set the administrative state
+// to DRAIN, and DROPPED sets it to MAINTENANCE. weir_tables_set_admin ends a drain.
+// weir_tables_set_admin, weir_tables_set_drain and weir_tables_end_drain also accept a removed
+// backend, but its flows are handled according to on_backend_down.
 int weir_tables_set_drain(struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase,
 	uint64_t until_ns);
 // Sets the phase at the end of a drain. left: number of open flows at that time. `left` is not
-// stored for the next process, so it is WEIR_FLOWS_UNKNOWN if an earlier process has ended the
-// drain.
+// stored for the next process. Therefore drain_left is WEIR_FLOWS_UNKNOWN if an earlier process has
+// ended the drain.
 #define WEIR_FLOWS_UNKNOWN UINT64_MAX
 int weir_tables_end_drain(
 	struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase, uint64_t left);
@@ -150,42 +154,44 @@ int weir_tables_set_next_hop(
 	struct weir_tables *tables, uint16_t backend, const struct weir_next_hop *hop);
 int weir_tables_next_hop(
 	const struct weir_tables *tables, uint16_t backend, struct weir_next_hop *ret);
-// Set whether a backend is ejected: no new flows except in panic. Not stored for the next control
-// process.
+// Sets whether a backend is ejected. An ejected backend gets no new flows except in panic mode. The
+// value is not stored for the next control process.
 int weir_tables_set_ejected(struct weir_tables *tables, uint16_t backend, bool ejected);
-// Returns whether new flows could use another backend, without a panic, if this backend were
-// ejected.
+// Returns whether this backend may be ejected: another backend could take its flows, and the
+// service would not enter panic mode.
 bool weir_tables_may_eject(const struct weir_tables *tables, uint16_t backend);
 
 // Set the policy of a service until the configured policy changes; WEIR_POLICY_UNSET = as
-// configured. Returns 0, -ENOENT, -EINVAL (unknown policy, or settings in the file do not fit the
-// policy: weir_config_policy_misfit).
+// configured. Returns 0, -ENOENT, or -EINVAL (the policy is unknown, or the settings in the file
+// are not valid for it, see weir_config_policy_misfit).
 int weir_tables_set_policy(struct weir_tables *tables, uint16_t service, uint8_t policy);
-// Set whether service times of the service's flows are measured even if its policy does not need
-// service times; initially not. Returns 0 or -ENOENT.
+// Sets whether the service times of the service's flows are measured even if its policy does not
+// need them; initially false. Returns 0 or -ENOENT.
 int weir_tables_set_measured(struct weir_tables *tables, uint16_t service, bool measured);
-// Set how long an error counts, for a service whose configuration does not set this time. Returns 0
-// or -ENOENT.
+// Sets the time for which an error counts as an active flow, for a service whose configuration does
+// not set this time. Returns 0 or -ENOENT.
 int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, uint32_t ms);
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // used until set
 
-// Selects all binds of a service, or its binds with an address (address NULL = all), for the drains
-// of binds below. While a bind is drained, packets that begin a flow are refused, and existing
-// flows continue. Returns the number of selected binds.
+// Returns the number of binds of a service that the next functions would select: the binds with
+// this address, or all binds if address is NULL. While a bind is drained, packets that begin a flow
+// are refused, and existing flows continue.
 uint32_t weir_tables_select_binds(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Returns how many of the selected binds are drained.
 uint32_t weir_tables_select_drained(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
-// Begins the drain of the selected binds, or ends it. Beginning a drain sets a new deadline for all
-// drained binds of the service; 0 = none. A bind that is configured later is drained as well if its
-// address is drained, or if all binds of its service are drained. Returns 0 or -ENOENT.
+// Begins the drain of the selected binds, or ends it. If a drain begins, until_ns is the new
+// deadline for all drained binds of the service; 0 = none. A bind that is configured later is also
+// drained if its address is drained, or if all binds of its service are drained. Returns 0 or
+// -ENOENT.
 int weir_tables_drain_binds(struct weir_tables *tables, uint16_t service,
 	const struct weir_address *address, bool drained, uint64_t until_ns);
-// Find the first service with draining binds, from this id on. Returns its id or -ENOENT.
+// Finds the first service with draining binds whose id is at least `from`. Returns its id or
+// -ENOENT.
 int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from);
-// Set the phase at the end of a drain of binds. DROPPED: the service's flows end; if not all binds
-// of the service are drained, KEPT is used instead. left: see weir_tables_end_drain. Returns the
+// Sets the phase at the end of a drain of binds. DROPPED ends the service's flows; if some binds of
+// the service are not drained, KEPT is used instead. left: see weir_tables_end_drain. Returns the
 // phase or -ENOENT.
 int weir_tables_end_bind_drain(
 	struct weir_tables *tables, uint16_t service, enum weir_drain_phase phase, uint64_t left);
@@ -197,69 +203,72 @@ uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t add
 // Returns whether a bind is drained. bind: index in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
-// Returns whether counters of 0 prove that a drained backend or bind has no flow. They do not if
-// a worker has not yet adopted the last begun drain, and so may begin another flow, if no segment
-// is bound, or if the dataplane was restarted a short time ago: it counts an existing flow only
-// from the next packet of the flow on.
+// Returns whether counters of 0 prove that a drained backend or bind has no flow. They do not prove
+// it if no segment is bound, or if a worker has not adopted the last begun drain yet and may begin
+// another flow. They also do not prove it if the dataplane was restarted a short time ago, because
+// it counts an existing flow only after the next packet of the flow.
 #define WEIR_TABLES_RECOUNT_MS 60000
 bool weir_tables_counts_drains(const struct weir_tables *tables);
 // Returns how much of WEIR_TABLES_RECOUNT_MS is left after a restart of the dataplane, in
 // milliseconds; 0 = none is left, or there was no restart.
 uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables);
-// Call if this process was started after the dataplane. The dataplane may have been restarted,
-// which an earlier control process may have detected. age_ms: time since the start of the
-// dataplane.
+// Call if this process was started after the dataplane, because the start of the dataplane may have
+// been a restart. age_ms: time since the start of the dataplane.
 void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 
 // Removals: binds and services that a new configuration no longer contains drain until a deadline,
 // if `drain.removed_ms` is above 0. Only TCP binds drain: packets that begin a flow are refused,
-// existing flows continue. If on_backend_down is "reset", workers end the flows at the deadline.
-// The binds then refuse packets for the timeout of established flows, because a client in a
-// transfer ignores an RST whose number is too old, and needs several RSTs. With other settings of
-// on_backend_down, the binds are withdrawn at the deadline, and the flows continue. For a removed
-// service, this applies to all its binds, and its backends are down from the deadline on. Returns
-// the id of the first service with a removal, from this id on, or -ENOENT.
+// and existing flows continue. If on_backend_down is "reset", workers end the flows at the
+// deadline. After that, the binds refuse packets for the timeout of established flows, because a
+// client in a transfer ignores an RST whose sequence number is too old, so it may need several
+// RSTs. With other settings of on_backend_down, the binds are withdrawn at the deadline, and the
+// flows continue. For a removed service, this applies to all its binds, and its backends are down
+// after the deadline. Returns the id of the first service with a removal whose id is at least
+// `from`, or -ENOENT.
 int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
-// Ends the present phase of a removal, because no flows are left (drained true), or because the
-// phase has reached its end. Returns what happens to the flows: DRAINED, DROPPED or KEPT of enum
+// Ends the current phase of a removal, because no flows are left (drained is true) or because the
+// time of the phase has passed. Returns what happens to the flows: DRAINED, DROPPED or KEPT of enum
 // weir_drain_phase. Returns -ENOENT if there is no removal.
 int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool drained);
-// Get the removed binds in the service table, of one service or (WEIR_SERVICE_NONE) of all
-// services; ranges may be split. Fills up to `room` elements. Returns the number of removed binds.
-// Reads the whole published table, unless the first removed binds of one service suffice.
+// Gets the removed binds in the service table, of one service or of all services
+// (WEIR_SERVICE_NONE). A range of ports may be split into several binds. Fills up to `room`
+// elements. Returns the number of removed binds. Reads the whole published table, unless only the
+// first removed binds of one service are needed.
 uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(
 	const struct weir_tables *tables); // number for all services; cheap
-// Returns whether a service has lost this VIP. True if the VIP belongs to a removed bind that
-// drains, or to a service that this process has removed and whose flows have not ended. Costs as
-// much as weir_tables_removed_binds.
+// Returns whether this VIP was removed from a service: it belongs to a removed bind that is
+// draining, or to a service that this process has removed and whose flows have not ended. Takes as
+// long as weir_tables_removed_binds.
 bool weir_tables_has_lost(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
-// Get the first removed binds of a service, without reading the table. Returns their number.
+// Gets the first removed binds of a service, without reading the table. Returns the number of binds
+// in ret.
 #define WEIR_TABLES_FIRST_REMOVED 2u
 uint32_t weir_tables_first_removed(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind ret[WEIR_TABLES_FIRST_REMOVED]);
 
-// Returns whether replaced tables wait for a grace period. When no table waits any more, retry
+// Returns whether replaced tables are waiting for a grace period. When this becomes false, retry
 // operations that returned -EBUSY.
 bool weir_tables_wait(struct weir_tables *tables);
 
 // Publishes all marked changes, in the order of layout.h, then reclaims memory. Never waits. While
-// no segment is bound, it only decides panic and subsets, for the getters below. Returns the number
-// of selections, service tables and touched ids that were published. Before the first
-// weir_tables_apply it returns 0 and keeps the marks. On -ENOSPC, -EBUSY and -ENOMEM the marks are
-// kept too. Only rows are then published, which need no memory, so that workers skip closed
-// backends.
+// no segment is bound, it only decides panic mode and subsets, for the getters below. Returns the
+// number of selections, service tables and touched ids that were published. Before the first
+// weir_tables_apply it returns 0 and keeps the marks. After -ENOSPC, -EBUSY and -ENOMEM the marks
+// are kept, too. In these cases only rows, which need no memory, are published, so that workers
+// skip closed backends.
 int weir_tables_publish(struct weir_tables *tables);
 
-// Do one step of rebuilding stale selections. In a large service, a change of a backend first
-// closes or opens the backend's row, then the selection is rebuilt in steps. With 10,000 backends,
-// a step takes less than a millisecond; the last step, which publishes, takes a few milliseconds.
-// Returns 1 while steps remain, 0 when all selections contain the chosen backends, or -ENOSPC,
-// -EBUSY, -ENOMEM: retry later.
+// Does one step of rebuilding stale selections. When a backend of a large service changes, its row
+// is closed or opened first, and then the selection is rebuilt in steps. With 10,000 backends, a
+// step takes less than a millisecond; the last step, which publishes, takes a few milliseconds.
+// Returns 1 if there are further steps, 0 if all selections contain the chosen backends, or
+// -ENOSPC, -EBUSY or -ENOMEM (retry later).
 int weir_tables_build(struct weir_tables *tables);
-bool weir_tables_is_stale(const struct weir_tables *tables); // whether steps may remain
+// returns whether there may be further steps
+bool weir_tables_is_stale(const struct weir_tables *tables);
 
 // Work done since the tables were opened.
 struct weir_tables_work {
@@ -268,7 +277,8 @@ struct weir_tables_work {
 };
 struct weir_tables_work weir_tables_work(const struct weir_tables *tables);
 
-// Returns whether results of weir_tables_backend_is_far may have changed since the last call.
+// Returns whether results of weir_tables_backend_is_far may have changed since the last call of
+// this function.
 bool weir_tables_far_changed(struct weir_tables *tables);
 
 // A table that a worker has refused.
@@ -278,15 +288,15 @@ struct weir_tables_refusal {
 	uint16_t id; // id of the service or backend
 	bool restored; // the previous table, or a later table, is published now
 };
-// Find a table that a worker refused since the last call (in the first call: that a worker refuses
-// now), and publish the previous table again; if the previous table no longer exists, mark the
-// refused table to be rebuilt. Returns false if there is no refused table. Call in a loop until
-// false is returned, about every 100 ms.
+// Finds a table that a worker has refused since the last call (in the first call, a table that a
+// worker currently refuses), and publishes the previous table again. If the previous table no
+// longer exists, marks the refused table for a rebuild. Returns false if there is no refused table.
+// Call in a loop until false is returned, about every 100 ms.
 bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal *ret);
 
-// Set the time, CLOCK_MONOTONIC: call about every 100 ms, and before a publication or a new
-// configuration. The next publication advances backends in slow start. Backends that become
-// eligible begin slow start at this time.
+// Sets the time (CLOCK_MONOTONIC). Call about every 100 ms, and before a publication or a new
+// configuration. The next publication updates the progress of backends in slow start. Backends that
+// become eligible begin slow start at this time.
 void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms);
 
 // Reclaims memory and ids of removed backends. Publishes the changes that an earlier publication
@@ -296,7 +306,7 @@ void weir_tables_tick(struct weir_tables *tables);
 // These functions look up and enumerate backends. All ids are below the returned number; the
 // functions return -ENOENT for a free id.
 uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
-// Returns a number above all ids of services, see weir_tables_service.
+// All ids of services are below the returned number, see weir_tables_service.
 uint32_t weir_tables_service_ids(const struct weir_tables *tables);
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
@@ -308,7 +318,8 @@ bool weir_tables_has_source(
 // Returns whether a tunnel packet of this length reaches a backend without being fragmented.
 // Returns true if the path MTU is unknown.
 bool weir_tables_fits(const struct weir_tables *tables, uint16_t id, uint32_t bytes);
-// Active flows of a backend, summed over workers. Reads shared memory for each worker.
+// Returns the active flows of a backend, summed over the workers. Reads shared memory for each
+// worker.
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id);
 int weir_tables_backend_find(const struct weir_tables *tables, const char *service,
 	const char *name); // id or -ENOENT
@@ -317,7 +328,7 @@ int weir_tables_backend_find(const struct weir_tables *tables, const char *servi
 int weir_tables_backend_find_removed(const struct weir_tables *tables, uint16_t service,
 	const struct weir_config_backend *config);
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
-// Find a service that was removed and drains, or still has flows. Returns its id or -ENOENT.
+// Finds a removed service that is draining or still has flows. Returns its id or -ENOENT.
 int weir_tables_service_find_removed(const struct weir_tables *tables, const char *name);
 // Returns the configuration of a service, borrowed until the next weir_tables_apply. Returns NULL
 // if the service is not configured, or waits for an id. Takes constant time.
@@ -325,14 +336,13 @@ const struct weir_config_service *weir_tables_service_config(
 	const struct weir_tables *tables, const char *name);
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
 
-// Find the removed backends with a name, which differ in their addresses: a reload changed the
-// backend's address, or removed the backend from the service. Fills up to `room` ids. Returns the
-// number of backends.
+// Finds the removed backends with this name. There are several if reloads have changed the address
+// of the backend or removed the backend. Fills up to `room` ids. Returns the number of backends.
 uint32_t weir_tables_backends_removed(const struct weir_tables *tables, uint16_t service,
 	const char *name, uint16_t *ids, uint32_t room);
 
-// Find the backends with an address, in any service, including removed backends. Fills up to `room`
-// ids. Returns the number of backends.
+// Finds the backends with this address in all services, including removed backends. Fills up to
+// `room` ids. Returns the number of backends.
 uint32_t weir_tables_backends_at(const struct weir_tables *tables,
 	const struct weir_address *address, uint16_t *ids, uint32_t room);
 
@@ -341,8 +351,8 @@ const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t 
 // weir_tables_backend.
 uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t id);
 
-// Returns the name of an id for a worker that has adopted the first `updates` changes of the
-// update log. Also returns NULL if the id was reused since then.
+// Return the name that an id had for a worker that has adopted the first `updates` changes of the
+// update log. Return NULL if the id has no name or was reused since then.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates);
 const char *weir_tables_backend_name_at(
@@ -350,19 +360,20 @@ const char *weir_tables_backend_name_at(
 
 struct weir_service_state {
 	uint16_t id;
-	// The service is in panic: fewer than panic_threshold_percent of its backends in service
-	// are eligible. In service are backends that are healthy, ejected, or refusing after having
-	// been healthy. All backends in service are then used. If no backend is eligible, backends
-	// that are drained, lame duck or never healthy are used as well.
+	// The service is in panic mode: less than panic_threshold_percent of its backends in
+	// service are eligible. A backend is in service if it is healthy, ejected, or refusing
+	// after it was healthy. In panic mode all backends in service are used. If no backend is
+	// eligible, backends that are drained, lame duck or were never healthy are also used.
 	bool panic;
 	bool leaving; // no longer configured, but kept until its flows and its removal have ended
-	// Number of live backends, and of those that are eligible: ready, healthy, weight above 0,
-	// without regard to panic.
+	// Number of live backends, and number of eligible backends: live, ready, healthy, and with
+	// a weight above 0, regardless of panic mode.
 	uint32_t backends, eligible;
-	// Number of backends with a next hop, among those that are eligible or allowed by panic.
+	// Number of backends that have a next hop and are eligible or allowed because of panic
+	// mode.
 	uint32_t resolved;
 	uint32_t slots; // slots of all subsets; 0 = the policy does not use slots
-	// Number of slots of one subset that has candidates; 0 = the policy does not use slots.
+	// Number of slots of each subset that has candidates; 0 = the policy does not use slots.
 	uint32_t table_slots;
 	// Number of published subsets: 1, or one per worker. 0 = nothing is published, or there is
 	// no segment.
@@ -382,9 +393,9 @@ struct weir_service_state {
 	// Phase of the removed binds, or, if `leaving`, of the whole service. NONE, DRAINING, or
 	// DROPPED (the flows of the removed binds have ended), enum weir_drain_phase.
 	uint8_t removal;
-	uint64_t removal_until_ns; // end of that phase, CLOCK_MONOTONIC
+	uint64_t removal_until_ns; // end of the phase `removal`, CLOCK_MONOTONIC
 	uint32_t removed_binds; // number of removed binds in the service table
-	// Flags that down backends get: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0.
+	// Flags of backends that are down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0.
 	uint8_t down_flags;
 };
 int weir_tables_service(
@@ -398,19 +409,18 @@ struct weir_former_flows {
 	// the service's binds. UINT64_MAX = unknown, because workers may still use the previous
 	// tables, or because an earlier process published the change.
 	uint64_t older;
-	// Flows begun since that change, at a backend other than the one that the selection
-	// chooses.
+	// Flows that began after that change at another backend than the selection chooses.
 	uint64_t spilled;
 };
 // Call when a worker has moved a flow to this backend. The selection may choose another backend for
-// the flow, so the present flows of the service count as older flows from now on.
+// the flow, so the current flows of the service count as older flows from now on.
 void weir_tables_flow_moved(struct weir_tables *tables, uint16_t backend);
 // Returns the former flows of a service. Reads shared memory for each worker.
 struct weir_former_flows weir_tables_former_flows(
 	const struct weir_tables *tables, uint16_t service);
 
-// Returns the number of a backend's parts in the published selection; 0 = it takes no flows. A part
-// is a slot (maglev), a stride (weighted-round-robin), or a unit of weight (time-weighted and
+// Returns the number of a backend's parts in the published selection; 0 = it gets no new flows. A
+// part is a slot (maglev), a stride (weighted-round-robin), or a unit of weight (time-weighted and
 // interleaved: shares of time, not of flows). With other policies each backend has 1 part.
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
 
@@ -418,16 +428,16 @@ struct weir_subset_part {
 	uint16_t backend;
 	uint64_t parts;
 };
-// Get the parts in one published subset (subset: below weir_service_state.subsets), in the order of
-// the subset's candidates; parts of different subsets are not comparable. Fills up to `room`
-// elements. Returns the number of parts; 0 if nothing is published.
+// Gets the parts in one published subset, in the order of the subset's candidates. subset: less
+// than weir_service_state.subsets. Parts of different subsets cannot be compared. Fills up to
+// `room` elements. Returns the number of parts; 0 if nothing is published.
 uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t service,
 	uint32_t subset, struct weir_subset_part *ret, uint32_t room);
 
 // --- subsets ---
 
-// How a service is divided into subsets. With subsetting off (no algorithm, or a size that is not
-// below the number of backends) there is one subset, of all backends.
+// How a service is divided into subsets. If subsetting is off (there is no algorithm, or the size
+// is not below the number of backends), there is one subset with all backends.
 struct weir_subset_state {
 	struct weir_subset_params params; // parameters of the first subset of this instance
 	enum weir_subset_client client;
@@ -441,9 +451,10 @@ struct weir_subset_state {
 int weir_tables_subset(
 	const struct weir_tables *tables, uint16_t service, struct weir_subset_state *ret);
 
-// Returns whether a backend is far from use: in each subset of this instance, it ranks behind the
-// members and behind a few usable spares (a tenth of the size, at least WEIR_SUBSET_SPARES_LEAST).
-// The health of such a backend is less urgent.
+// Returns whether a backend is "far", which means that it will probably not be used soon: in each
+// subset of this instance, it ranks behind the members and behind a few usable spares (a tenth of
+// the size, at least WEIR_SUBSET_SPARES_LEAST). The health of such a backend can be checked less
+// often.
 bool weir_tables_backend_is_far(const struct weir_tables *tables, uint16_t backend);
 #define WEIR_SUBSET_SPARES_LEAST 2u
 
@@ -453,10 +464,11 @@ struct weir_subset_member {
 	uint16_t replaces;
 	bool unusable; // the backend is a member of the subset, but is not used now
 };
-// Gets a subset of this instance (subset: below weir_subset_state.subsets): its members in order of
-// preference, then their substitutes. In panic, a subset takes its share of the service's eligible
-// backends, rounded up. The remaining places get backends that only panic allows. ret: must have
-// room for all backends of the list. Returns the number of elements, -ENOENT, -ENOMEM.
+// Gets a subset of this instance: its members in order of preference, then their substitutes.
+// subset: less than weir_subset_state.subsets. In panic mode, a subset gets its share of the
+// service's eligible backends, rounded up. The remaining places are for backends that are allowed
+// only because of panic mode. ret: must have room for all backends of the list. Returns the number
+// of elements, -ENOENT, -ENOMEM.
 int weir_tables_subset_members(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_subset_member *ret);
 

@@ -41,14 +41,14 @@ enum weir_flow_end {
 // means that no flow was found.
 typedef int64_t weir_flow_ref;
 
-// How a new flow begins. A flow that begins with FIN or RST counts as finished from the start, and
-// its finish is not reported.
+// How a new flow begins. A flow that begins with FIN or RST counts as finished from the start;
+// `finished` is not called for this flow.
 struct weir_flow_start {
 	uint64_t now_ns;
 	enum weir_flow_event event;
 	uint16_t backend;
-	// Only with event SYN: the flow is half-open because it begins in mid-flow. Its end is no
-	// error.
+	// Only with event SYN: the first packet is not a SYN but from the middle of a flow. The
+	// flow is half-open, but its end does not count as an error.
 	bool joined;
 	bool measured; // store the start time, to measure the service time
 	bool absent; // weir_flow_absent was true since the last insertion of this key (insert only)
@@ -66,16 +66,15 @@ struct weir_flow_listener {
 	// established, or that finishes with its second packet. answered: the flow began with a
 	// SYN, which the backend has therefore answered.
 	void (*established)(void *context, uint16_t backend, bool answered);
-	// The flow has finished, by its first FIN or RST. Called at most once per flow, before
-	// ended. service_ns: for a flow that completed, the time since its first packet; 0 = not
-	// measured.
+	// The first FIN or RST of the flow has arrived. Called at most once per flow, before ended.
+	// service_ns: for a flow that completed, the time since its first packet; 0 = not measured.
 	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
 		uint64_t service_ns, bool half_open);
 	// The flow had not finished: data after an RST shows that the RST was forged. The flow is
 	// now established, and finished will be called again.
 	void (*resumed)(void *context, uint16_t backend);
-	// The flow was removed from the table. outcome: an enum weir_outcome if this finishes the
-	// flow (service_ns: until its last packet), WEIR_OUTCOME_KNOWN if it had already finished.
+	// The flow was removed from the table. outcome: an enum weir_outcome if the flow had not
+	// finished before (service_ns: until its last packet), otherwise WEIR_OUTCOME_KNOWN.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
 		uint64_t service_ns, bool half_open);
 	// Returns false for a flow that the table must end (EVICTED): a UDP flow whose address and

@@ -5,13 +5,13 @@
 //
 // Layout. A bucket is the memory that one lookup reads: one cache line with four IPv4 flows or two
 // IPv6 flows. The keys of a bucket are adjacent, so that one vector comparison covers all of its
-// flows; IPv6 destinations are stored separately (flow_destinations.h). A flow is in one of the two
-// buckets that its hash gives, in the primary bucket if it had room, otherwise in the secondary
-// bucket (bucketized cuckoo hashing, Erlingsson et al. 2006).
+// flows; IPv6 destinations are stored separately (flow_destinations.h). The hash of a flow gives
+// two buckets. The flow is in its primary bucket if this bucket had room, otherwise in its
+// secondary bucket (bucketized cuckoo hashing, Erlingsson et al. 2006).
 //
 // Word. All other data of a flow is in one word: state, time of the last packet, backend. For most
 // packets the new word consists of the old word's backend and a stamp. A stamp depends only on the
-// event, the state and the time. Therefore all stamps are made once per burst.
+// event, the state and the time. Therefore all stamps are computed once per burst.
 //
 // A time has 12 bits and counts ticks, whose length depends on the state. Times wrap after at least
 // two timeouts of the state and at least WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before
@@ -37,19 +37,20 @@
 #include "flow_memory.h"
 #include "hash.h"
 
-// The state of a flow in four bits. Users get enum weir_flow_state.
+// The state of a flow in four bits. Callers outside the flow table see enum weir_flow_state
+// instead.
 enum weir_flow_phase {
 	WEIR_PHASE_FREE, // no flow
 	WEIR_PHASE_SYN_SEEN,
 	WEIR_PHASE_ESTABLISHED,
 	WEIR_PHASE_CLOSING, // after FIN
-	WEIR_PHASE_RESET, // established, then RST; data after the RST shows that it was forged
+	WEIR_PHASE_RESET, // established, then RST; data after the RST shows that the RST was forged
 	WEIR_PHASE_JOINED, // began in mid-flow: the first received packet may be forged
 	WEIR_PHASE_WAITING, // like SYN_SEEN, but replaced another flow above the half-open limit
-	WEIR_PHASE_YOUNG, // two packets, which may be forged: SYN and ACK
-	WEIR_PHASE_UDP, // the first phase of UDP
-	WEIR_PHASE_UDP_SEEN, // one datagram, which may be forged
-	WEIR_PHASE_ABORTED, // not established yet, then RST
+	WEIR_PHASE_YOUNG, // SYN and ACK received; both may be forged
+	WEIR_PHASE_UDP, // UDP, after the second datagram
+	WEIR_PHASE_UDP_SEEN, // UDP, after one datagram, which may be forged
+	WEIR_PHASE_ABORTED, // RST before the flow was established
 	WEIR_PHASE_CHALLENGED, // established or young; a challenge ACK was sent to its client
 	WEIR_PHASE_MOVED = 13, // SYN seen, but the SYN went to the previous backend
 	WEIR_FLOW_PHASES,
@@ -73,7 +74,8 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 #define WEIR_WORD_LAST_MASK 0xfffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
-// Failed searches per stamp: limits the cost of a SYN flood into a full table.
+// Maximum number of failed searches for an idle flow until the next stamp. This limits the cost of
+// a SYN flood into a full table.
 #define WEIR_FLOW_IDLE_SEARCHES 64u
 #define WEIR_FLOW_STAMP_SHIFT 20 // stamps are valid for 2^20 ns: no phase has a finer tick
 
@@ -89,7 +91,7 @@ struct weir_flow_bucket6 {
 	uint8_t source[2][16];
 	uint32_t ports[2]; // compared first: they select the slot to compare in full
 	uint32_t word[2];
-	uint16_t destination[2]; // numbers of addresses in the table's destinations
+	uint16_t destination[2]; // indexes into the table's destinations
 	uint32_t reserved[3];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_flow_bucket6) == 64, "one cache line");
@@ -98,7 +100,7 @@ struct weir_flow_family { // the flows of one family
 	void *buckets; // buckets of all parts, owned by this table or not
 	uint32_t *starts; // per slot: start of the flow, in ticks of 2^14 ns; 0 = not measured
 	uint32_t slots; // slots of a bucket
-	uint64_t bucket_count; // 64 bits: an operand of weir_flow_bucket_from without conversion
+	uint64_t bucket_count; // 64 bits: weir_flow_bucket_from needs no conversion
 	uint64_t part_buckets; // buckets of a part
 	uint64_t part_step; // distance from a part to the next; 0 = only one part
 	uint64_t owned_buckets; // buckets of the parts of this table
@@ -112,7 +114,7 @@ struct weir_flow_family { // the flows of one family
 	uint32_t sweep_next; // next bucket of the sweep
 	uint32_t sweep_end; // end of the part in which the sweep is
 	uint32_t sweeps; // number of completed sweeps
-	uint32_t recheck; // number of sweep ends until all UDP flows are checked; 0 = checked
+	uint32_t recheck; // number of sweeps that must end until all UDP flows are checked
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
 };
@@ -123,8 +125,8 @@ struct weir_flow_stamps {
 	uint32_t word[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHASE_ROOM];
 };
 
-// The current time, by phase, in ticks of the phase. The time is at its position in a word; all
-// lower bits of the word are ones.
+// The current time, by phase, in ticks of the phase. The time is at the bit position that it has in
+// the word of a flow; all lower bits are ones.
 struct weir_flow_now {
 	uint32_t word[WEIR_FLOW_PHASE_ROOM];
 	uint32_t timeout_ticks[WEIR_FLOW_PHASE_ROOM];
@@ -151,7 +153,8 @@ struct weir_flow_late_starts {
 struct weir_flow_owned {
 	uint64_t bits[WEIR_FLOW_PARTS / 64];
 	uint32_t parts; // number of owned parts
-	// Parts that count for the table's share of capacity, including parts that are moving.
+	// Number of parts from which the table's share of the capacity is computed. It includes
+	// parts that are moving.
 	uint32_t count;
 	uint32_t shift; // log2 of the number of parts: 0, or WEIR_FLOW_PART_BITS
 	uint32_t half_open_percent;
@@ -164,7 +167,7 @@ struct weir_flow_table {
 	struct weir_flow_family family6;
 	struct weir_flow_destinations destinations; // destinations of family6
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
-	bool measuring; // a start time was ever stored
+	bool measuring; // at least one start time has been stored
 	bool rechecking; // either family is rechecking: datagrams take the slow lookup
 	bool recheck_tcp; // the last recheck included TCP
 	uint32_t rechecks; // number of rechecks begun
@@ -230,8 +233,9 @@ static inline bool weir_flow_is_expired(
 // --- buckets of a flow ----------------------------------------------------------------------
 
 // The hash that gives the buckets of a flow, computed from the hash of its key. Few IPv4 flows have
-// equal hashes. IPv6 sources are long enough for an attacker who has the seed to make any number of
-// flows with one hash, but not with equal products under the secret.
+// equal hashes. An attacker who knows the seed can find many IPv6 sources whose flows have the same
+// hash. Without the secret, the attacker cannot find flows whose products with the secret are also
+// equal.
 static inline uint64_t weir_flow_bucket_hash6(
 	const struct weir_flow_secret *secret, const uint8_t *source, uint64_t hash) {
 	uint64_t words[2];
@@ -245,8 +249,8 @@ static inline uint64_t weir_flow_bucket_hash(
 	return likely(key->family == 4) ? hash : weir_flow_bucket_hash6(secret, key->source, hash);
 }
 
-// Multiply and shift with an odd secret: chosen hashes collide in a bucket hardly more often than
-// random hashes (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
+// Multiply and shift with an odd secret: hashes chosen by an attacker fall into one bucket hardly
+// more often than random hashes (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
 static inline uint64_t weir_flow_bucket_from(
 	uint64_t bucket_count, uint64_t hash, uint64_t secret) {
 	return (uint64_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
@@ -257,8 +261,9 @@ static inline uint32_t weir_flow_first_bucket(
 	return weir_flow_bucket_from(bucket_count, hash, secret->first);
 }
 
-// The part of a flow, below WEIR_FLOW_PARTS. All parts have equal numbers of buckets, so that the
-// flow's primary bucket is in this part: part and bucket are the top bits of one product.
+// The part of a flow, below WEIR_FLOW_PARTS. The part and the primary bucket are the top bits of
+// the same product, and all parts have the same number of buckets. Therefore the primary bucket is
+// in this part.
 static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uint64_t hash) {
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
 }
@@ -425,7 +430,7 @@ static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 // Slow path of weir_flow_stamp, when the stamps are outdated.
 void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns);
 
-// Make the stamps of a burst. Call at the start of the burst.
+// Update the stamps. Call at the start of each burst.
 static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
 	if (unlikely(table->stamped != now_ns >> WEIR_FLOW_STAMP_SHIFT)) {
 		weir_flow_refresh_stamps(table, now_ns);
@@ -473,7 +478,7 @@ static inline uint32_t *weir_flow_find6(
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
 	size_t slot;
 
-	_Static_assert(WEIR_FLOW_SLOTS6 == 2, "the first one, or else the other");
+	_Static_assert(WEIR_FLOW_SLOTS6 == 2, "if it is not slot 0, only slot 1 is left");
 	memcpy(&tuple.ports, ip + 40, 4);
 	slot = bucket->ports[0] != tuple.ports;
 	if (unlikely(bucket->ports[slot] != tuple.ports)) {

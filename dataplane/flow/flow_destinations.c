@@ -11,7 +11,7 @@
 
 #include "hash.h"
 
-#define NONE UINT16_MAX // ends a chain
+#define NONE UINT16_MAX // end of a chain
 
 static uint32_t chains_for(uint32_t addresses) {
 	return rte_align32pow2(addresses);

@@ -31,8 +31,8 @@ int weir_flow_destinations_create(
 void weir_flow_destinations_free(struct weir_flow_destinations *destinations);
 uint64_t weir_flow_destinations_bytes(uint32_t addresses);
 
-// Get the number of an address of 16 bytes, for one more flow. Returns -ENOSPC if the table has too
-// many addresses.
+// Returns the number of an address of 16 bytes and counts one more flow for it. Returns -ENOSPC if
+// the table has too many addresses.
 int weir_flow_destinations_take(
 	struct weir_flow_destinations *destinations, const uint8_t *address);
 

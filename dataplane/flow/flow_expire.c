@@ -3,8 +3,8 @@
 
 #include "flow_life.h"
 
-#define SWEEP_BUCKETS_MAX 256 // maximum per call
-#define FORGET_SWEEPS 256 // one of this many sweeps clears old start times: every few minutes
+#define SWEEP_BUCKETS_MAX 256 // maximum number of buckets per call
+#define FORGET_SWEEPS 256 // every 256th sweep clears old start times: every few minutes
 
 void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
@@ -36,10 +36,10 @@ void weir_flow_starts_clear(
 	}
 }
 
-// --- services that have changed -------------------------------------------------------------
+// --- changed services ------------------------------------------------------------------------
 
-// Number of sweeps that must end until a recheck is complete: the present sweep, which has passed
-// some buckets, and a whole sweep.
+// Number of sweeps that must end until a recheck is complete: the current sweep, which has already
+// passed some buckets, and one complete sweep.
 #define RECHECK_SWEEPS 2u
 
 void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns) {
@@ -138,7 +138,7 @@ static bool family_sweep(
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 	uint64_t due;
 
-	// The product of a second and the rate of 2^28 buckets has more than 64 bits.
+	// The product can exceed 64 bits: it is up to one second times the rate of 2^28 buckets.
 	family->sweep_debt += (uint64_t)((unsigned __int128)elapsed_ns * family->sweep_rate >>
 					 WEIR_FLOW_SWEEP_SHIFT);
 	due = family->sweep_debt >> 16;
@@ -151,7 +151,8 @@ static bool family_sweep(
 	}
 	if (family->count == 0 || unlikely(table->owned.parts == 0)) {
 		family->sweep_debt = 0;
-		// Nothing to check: flows that arrive later are checked when adopted.
+		// There is no flow to check. Flows moved here later are checked when they are
+		// adopted.
 		family->recheck = 0;
 		return false;
 	}

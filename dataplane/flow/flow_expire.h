@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow expiry: ends flows after their timeout, a part of the table at a time.
+// Flow expiry: ends flows after their timeout, a limited number of buckets at a time.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
@@ -9,11 +9,11 @@
 
 #define WEIR_FLOW_SWEEP_SHIFT 20 // sweep_rate is in buckets per 2^20 ns (about a millisecond)
 
-// Expire flows in a bounded part of the table (F6 of flow_table.h). Call once per iteration of the
+// Expire flows in a limited number of buckets (F6 of flow_table.h). Call once per iteration of the
 // poll loop. Returns true if more flows must be checked: call again soon, do not sleep.
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 
-// Start a sweep with the table's first part.
+// Make the sweep start at this part. Call when the table gets its first part.
 void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part);
 // Continue the sweep with the next part if the sweep is in this part, which the table has released.
 void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);

@@ -10,7 +10,8 @@
 #include "probes.h"
 
 // An insertion searches at most this number of flows for a flow that can move to its other bucket
-// (F7 of flow_table.h): the flows of both buckets, and as many flows of buckets one move away.
+// (F7 of flow_table.h): the flows of both buckets, and the same number of flows in the buckets to
+// which these could move.
 #define MOVES_MAX 16u
 
 static __rte_always_inline int slot_free(
@@ -49,8 +50,8 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	// The part of the flow was given by the caller. The key does not determine the part, but
-	// the bucket does: both buckets are in one part.
+	// The caller chose the part of the flow, so the part cannot be computed from the key. The
+	// bucket gives the part, because both buckets of a flow are in the same part.
 	if (unlikely(table->given_parts)) {
 		hash = weir_flow_bucket_hash_in_part(
 			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));
@@ -99,9 +100,8 @@ static int try_move(struct weir_flow_table *table, bool ipv6, uint32_t bucket, u
 	return (int)slot;
 }
 
-// Make room in one of two full buckets by moving a flow to its other bucket. If the other bucket is
-// full, first move a flow out of the other bucket. Returns the freed slot, with its bucket in
-// *ret_bucket, or -1.
+// Make room in one of two full buckets by moving a flow to its other bucket. If that bucket is also
+// full, first move a flow out of it. Returns the freed slot, with its bucket in *ret_bucket, or -1.
 static int make_room(
 	struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2], uint32_t *ret_bucket) {
 	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -195,7 +195,8 @@ static inline bool is_overdue(const struct weir_flow_table *table, uint32_t rank
 }
 
 // Evict the half-open flow of this rank. Returns the freed slot, with its bucket in *ret_bucket.
-// The code has no branch on the bucket, because the bucket is random.
+// The code has no branch on the bucket: because the bucket is random, the branch would often be
+// mispredicted.
 static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], uint32_t rank, uint32_t *ret_bucket) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -222,8 +223,8 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	return (int)slot;
 }
 
-// Rank of a flow as a victim in a full table (F3), by its kind, then by its idle time; 0 = never
-// evicted.
+// Rank of a flow for eviction from a full table (F3): by the kind of the flow, then by its idle
+// time; 0 = never evicted.
 static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	static const uint8_t kinds[WEIR_FLOW_PHASES] = {
 		[WEIR_PHASE_ESTABLISHED] = 1,
@@ -290,22 +291,23 @@ static __rte_always_inline int find_free(
 	return -1;
 }
 
-// True if a flow that begins with this event adds a half-open flow.
+// True if the limit of half-open flows allows one more flow that begins with this event.
 static inline bool may_be_half_open(
 	const struct weir_flow_family *family, enum weir_flow_event event) {
 	return (event != WEIR_FLOW_EVENT_SYN && event != WEIR_FLOW_EVENT_DATAGRAM) ||
 	       likely(family->half_open < family->half_open_max);
 }
 
-// True if the limit has room for one more flow that begins with this event.
+// True if the limits of all flows and of half-open flows allow one more flow that begins with this
+// event.
 static inline bool has_room(const struct weir_flow_family *family, enum weir_flow_event event) {
 	return family->count < family->capacity && may_be_half_open(family, event);
 }
 
-// At the limit of flows, make room when the two buckets of a new flow have a free slot, but no flow
-// to evict: evict a flow from the adjacent buckets. Only for IPv6: half of all pairs of the small
-// IPv6 buckets have no half-open flow. For IPv4 a fifth of the pairs has none, and reading the
-// adjacent buckets costs two cache misses.
+// The table has reached its limit of flows, and the two buckets of a new flow have a free slot but
+// no flow to evict: evict a flow from the adjacent buckets. Only for IPv6, because half of all
+// bucket pairs have no half-open flow (IPv6 buckets are small). For IPv4 only a fifth of the pairs
+// have none, and reading the adjacent buckets would cost two cache misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->family6.bucket_count;
@@ -408,7 +410,7 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 	return evict_half_open(table, ipv6, buckets, rank, ret_bucket);
 }
 
-// Store the key of a new flow in its slot. destination: the number of the IPv6 address.
+// Store the key of a new flow in its slot. destination: the number of the IPv6 destination address.
 static __rte_always_inline void key_store(struct weir_flow_table *table, bool ipv6, uint32_t bucket,
 	unsigned int slot, const struct weir_flow_key *key, uint16_t destination) {
 	if (ipv6) {

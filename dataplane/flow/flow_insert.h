@@ -10,8 +10,9 @@
 
 struct weir_flow_table;
 
-// Enter a new flow. The key must not be in the table: look up the key first. Returns the flow, or
-// -ENOSPC (table full, half-open limit with nothing to evict, or more different IPv6 destinations
-// than WEIR_FLOW_DESTINATIONS_MAX): the caller continues without an entry.
+// Insert a new flow. The key must not be in the table: look up the key first. Returns the flow, or
+// -ENOSPC if the table is full, the limit of half-open flows is reached and no flow can be evicted,
+// or there are more than WEIR_FLOW_DESTINATIONS_MAX IPv6 destinations. After -ENOSPC the caller
+// continues without an entry.
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, const struct weir_flow_start *start);

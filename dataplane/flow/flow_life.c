@@ -3,11 +3,11 @@
 
 #include "probes.h"
 
-// Effect of a packet's event on a flow.
+// Effect of an event on a flow.
 enum step {
 	STEP_NONE, // ignored (a SYN on an established flow may be forged)
 	STEP_REFRESH, // phase unchanged, new time
-	STEP_MOVE, // new phase without a report
+	STEP_MOVE, // new phase, listener not called
 	STEP_ESTABLISH, // no longer half-open
 	STEP_COMPLETE, // the flow has completed
 	STEP_ABANDON, // finished by an RST before it was established
@@ -42,10 +42,10 @@ static const struct transition transitions[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHAS
 		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE),
 		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE), T(CLOSING, COMPLETE),
 		 T(FREE, NONE), T(CLOSING, COMPLETE)},
-	// Many clients end with an RST after a FIN; the flow stays completed. A second RST changes
-	// nothing. The RST of a backend that refuses a SYN goes to the client. An RST of the client
-	// of a half-open flow does not indicate a fault of the backend (scanners reply to each SYN
-	// ACK with an RST).
+	// Many clients send an RST after a FIN; the flow stays completed. A second RST changes
+	// nothing. The RST with which a backend refuses a SYN goes to the client, not through this
+	// table. An RST from the client of a half-open flow does not indicate a fault of the
+	// backend (scanners reply to each SYN ACK with an RST).
 	[WEIR_FLOW_EVENT_RST] =
 		{T(FREE, NONE), T(ABORTED, ABANDON), T(RESET, COMPLETE), T(CLOSING, REFRESH),
 		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, ABANDON), T(ABORTED, COMPLETE),
@@ -97,7 +97,7 @@ static uint64_t service_ns(
 		weir_flow_settle_starts(table);
 		start = place->family->starts[place->slot];
 	}
-	// The time of a flow's last packet has the resolution of its state's tick, and may
+	// The time of the last packet is rounded down to a tick of the flow's state, and may
 	// therefore be before the start time.
 	elapsed = (int32_t)((uint32_t)(end_ns >> WEIR_FLOW_START_SHIFT) - start);
 	return start == 0 || elapsed < 0 ? 0 : (uint64_t)elapsed << WEIR_FLOW_START_SHIFT;
@@ -139,7 +139,7 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 	if (weir_flow_is_open(phase)) {
 		outcome = (int)outcome_of(phase, end);
 	}
-	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // the flow ended with its last packet
+	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // the last packet ended the flow
 		uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns)
 				   << table->shift[phase];
 
@@ -264,15 +264,15 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 		start_store(table, place, start->measured, start->now_ns);
 	} else if (start->event == WEIR_FLOW_EVENT_SYN &&
 		   place->family->half_open >= place->family->half_open_max) {
-		// A restart also obeys the limit of half-open flows (F4).
+		// The limit of half-open flows (F4) also applies to a restarted flow.
 		begin_as(table, place, WEIR_PHASE_WAITING, start);
 	} else {
 		begin_as(table, place, first_phase(start), start);
 	}
 }
 
-// The phase of a flow that moves to another backend with a packet that does not begin the flow. The
-// flow stays established or half-open.
+// The phase of a flow that is moved to another backend by a packet other than its first. An
+// established flow stays established, and a half-open flow stays half-open.
 static enum weir_flow_phase next_phase(unsigned int former, const struct weir_flow_start *start) {
 	switch (start->event) {
 	case WEIR_FLOW_EVENT_DATAGRAM: // may be a repetition of the first datagram
@@ -292,8 +292,8 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	unsigned int former = weir_flow_phase_of(*place.word);
 
 	weir_flow_stamp(table, start->now_ns);
-	// A new flow replaces the old flow, because the client reuses its port. The state of the
-	// old flow determines which end is reported.
+	// A new flow replaces the old flow, because the client reuses its port. The reported end
+	// depends on the state of the old flow.
 	if (end == WEIR_FLOW_END_COMPLETED) {
 		end = weir_flow_expiry_end(former);
 	}

@@ -19,15 +19,16 @@
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
 
-// Move a found flow to another backend. end: EVICTED if the old backend is gone, or COMPLETED if a
-// new flow replaces the old flow. With COMPLETED, the reported end depends on the state of the old
-// flow, for instance REFUSED after an RST.
+// Move a found flow to another backend. end: EVICTED if the old backend was removed, or COMPLETED
+// if a new flow replaces the old flow. With COMPLETED, the reported end depends on the state of the
+// old flow, for instance REFUSED after an RST.
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 
-// Move to another backend, without a packet, a flow that waits for its backend's reply: the flow
-// begins at the new backend with the client's next SYN. Until then the flow is half-open, its end
-// is no error of the new backend, and the flow does not count as waiting (flow_waiting.h).
+// Move a flow that waits for the reply of its backend to another backend. The flow begins at the
+// new backend when the client sends its SYN again. Until then the flow is half-open, its end does
+// not count as an error of the new backend, and the flow does not count as waiting
+// (flow_waiting.h).
 void weir_flow_move(
 	struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend, uint64_t now_ns);
 
@@ -35,7 +36,7 @@ void weir_flow_move(
 void weir_flow_challenge(struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns);
 bool weir_flow_is_challenged(const struct weir_flow_table *table, weir_flow_ref flow);
 
-// End a found flow whose backend is gone, and for which there is no other backend.
+// End a found flow whose backend was removed and that no other backend can take.
 void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 

@@ -8,13 +8,13 @@
 
 #define BUCKET_BYTES 64u
 // The number of buckets of a part is a multiple of this number. Therefore the start times of a part
-// fill whole cache lines, and both buckets of a pair are in one part.
+// fill whole cache lines, and a pair of adjacent buckets is in one part.
 #define PART_BUCKETS_STEP 8u
 
-// fill_percent: share of used slots at the number of flows that the memory was made for. The share
-// is lower for IPv6, whose buckets are smaller: otherwise more flows would be in their secondary
-// bucket, and lookups would be slower. part_fill_percent: share of used slots for a part that has
-// far more flows than other parts.
+// fill_percent: percentage of slots that are used when the memory holds the number of flows that it
+// was created for. It is lower for IPv6, whose buckets are smaller: otherwise more flows would be
+// in their secondary bucket, and lookups would be slower. part_fill_percent: the same for a part
+// that has far more flows than the average.
 struct family_size {
 	uint32_t slots; // slots of a bucket
 	uint32_t fill_percent;
@@ -37,9 +37,9 @@ static uint32_t root_of(uint64_t n) {
 	return root;
 }
 
-// The flows of a part are binomially distributed. The limit is the mean plus four standard
-// deviations plus a few flows: less than one in a thousand fully used memories has a part with
-// more flows.
+// The flows of a part are binomially distributed. A part has room for the mean plus four standard
+// deviations plus a few flows. In less than one in a thousand fully used memories, a part gets more
+// flows than this.
 static uint64_t part_buckets_for(uint64_t flows, const struct family_size *size) {
 	uint64_t mean = (flows + WEIR_FLOW_PARTS - 1) / WEIR_FLOW_PARTS;
 	uint64_t buckets = RTE_MAX(buckets_for(mean, size->fill_percent, size->slots),

@@ -16,7 +16,7 @@
 #define WEIR_FLOW_SLOTS4 4u
 #define WEIR_FLOW_SLOTS6 2u
 #define WEIR_FLOW_MEMORY_FLOWS_MAX \
-	(1ull << 31) // IPv4 flows of a memory; bucket numbers have 32 bits
+	(1ull << 31) // IPv4 flows of one memory: bucket numbers have 32 bits
 
 struct weir_flow_lines { // memory of one family
 	void *buckets;
@@ -33,10 +33,10 @@ struct weir_flow_memory {
 	struct weir_flow_lines ipv6;
 };
 
-// Allocates memory for `flows` IPv4 flows (1 to WEIR_FLOW_MEMORY_FLOWS_MAX), and in addition for
-// IPv6 flows: ipv6_percent (1 to 100) of the number of IPv4 flows. shared: the memory consists of
-// parts, for the tables of several workers; otherwise it is for one table. socket: NUMA node of the
-// memory, SOCKET_ID_ANY for any. Returns 0, -EINVAL, -ENOMEM. [set-up]
+// Allocates memory for `flows` IPv4 flows (1 to WEIR_FLOW_MEMORY_FLOWS_MAX) and, in addition, for
+// IPv6 flows. ipv6_percent (1 to 100): number of IPv6 flows per 100 IPv4 flows. shared: the memory
+// is divided into parts and used by the tables of several workers; otherwise one table uses it.
+// socket: NUMA node of the memory, SOCKET_ID_ANY for any. Returns 0, -EINVAL, -ENOMEM. [set-up]
 int weir_flow_memory_create(uint64_t flows, uint32_t ipv6_percent, bool shared, int socket,
 	struct weir_flow_memory **ret);
 void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is allowed

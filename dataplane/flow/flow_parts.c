@@ -10,8 +10,8 @@
 #include "flow_slot.h"
 
 // An age above this limit means that the time is in the future, because the clock of the flow's
-// previous worker was ahead. Timeouts are at most half of the range, and sweeps are late by at most
-// a second, a sixteenth of the range.
+// previous worker was ahead. A timeout is at most half of the range, and a sweep is late by at most
+// one second, which is at most a sixteenth of the range.
 #define AGE_MAX (WEIR_WORD_LAST_MASK / 4 * 3)
 
 #define SWEEP_NS 800000000ull
@@ -125,7 +125,7 @@ void weir_flow_own(struct weir_flow_table *table, uint32_t part) {
 
 // --- release --------------------------------------------------------------------------------
 
-// A bucket of a part: IPv4 buckets are first.
+// A bucket of a part. The IPv4 buckets come first.
 struct spot {
 	bool ipv6;
 	uint32_t bucket; // number of the bucket in the memory
@@ -210,7 +210,7 @@ bool weir_flow_release(
 	if (parcel->next < part_end(table)) {
 		return false;
 	}
-	// Subtract the part's share last: until then the table must not count as full.
+	// Subtract the part's capacity last, because until then the table must not count as full.
 	table->owned.count--;
 	resize_all(table);
 	parcel->state = WEIR_FLOW_PARCEL_RELEASED;
@@ -259,10 +259,10 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 			weir_flow_slot_lose(table, &place, now_ns);
 		}
 	}
-	// End expired flows now: the sweep of the worker that gave the part may not have reached
-	// the bucket, and the sweep of this worker may be past the bucket.
+	// End expired flows now: the sweep of the previous worker may not have reached the bucket,
+	// and the sweep of this worker may have passed it.
 	weir_flow_bucket_expire(table, spot->ipv6, spot->bucket, now_ns);
-	// The worker that gave the part may not yet have adopted the services that this worker has.
+	// The previous worker may not yet have loaded the service tables that this worker uses.
 	weir_flow_bucket_recheck(table, spot->ipv6, spot->bucket, now_ns);
 	if (table->measuring) {
 		weir_flow_starts_clear(table, spot->ipv6, spot->bucket, now_ns);
@@ -272,7 +272,7 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 static void adopt_begin(
 	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns) {
 	weir_flow_stamp(table, now_ns);
-	// Add the part's share first, so that the flows of the part do not make the table full.
+	// Add the part's capacity first, so that the flows of the part do not make the table full.
 	table->owned.count++;
 	resize_all(table);
 	table->measuring = table->measuring || parcel->measured;
@@ -298,8 +298,9 @@ bool weir_flow_adopt(
 		return false;
 	}
 	use(table, parcel->part);
-	// The services have changed since the first call: the first buckets were checked with the
-	// previous services, and the sweep skips parts that are not owned yet.
+	// If the services have changed since the first call, the first buckets were checked with
+	// the previous services. The sweep has not checked them, because it skips parts that the
+	// table does not own yet.
 	if (unlikely(parcel->rechecks != table->rechecks)) {
 		weir_flow_recheck(table, table->recheck_tcp, now_ns);
 	}

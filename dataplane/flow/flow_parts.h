@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow parts: hands over a part of the flows from the table of one worker to the table of another
-// worker. The entries stay in place in the shared memory of both tables; ownership of the part
-// moves, with the counts and the numbers of IPv6 destinations.
+// worker. The entries stay in place in the shared memory of both tables; only the ownership of the
+// part, the counts and the IPv6 destinations are handed over.
 //
 //   1. release   by the table that owns the part, in slices. After the first slice the table must
 //                not get packets of the part. The parcel describes the contents.
 //   2. adopt     by the new table, in slices. After the last slice the table may get packets of the
 //      part.
 //
-// Flows keep backend, state, and the times of their first and last packets. The part adds its share
-// of capacity and of the limit of half-open flows. A table that then has more flows than its share
-// keeps all flows, in the memory of the part, but accepts no new flows until it has fewer than its
-// share.
+// Flows keep backend, state, and the times of their first and last packets. A part raises the
+// capacity and the half-open limit of the table that owns it. If a table then has more flows than
+// its capacity, it keeps all flows but accepts no new flows until their number is below the
+// capacity.
 //
-// Threads: release by the worker of the first table, then adopt by the worker of the second table.
-// The caller passes the parcel on with a release store and an acquire load. No allocation after
-// create.
+// Threads: the worker of the first table calls release, then the worker of the second table calls
+// adopt. The callers hand over the parcel with a release store and an acquire load. No allocation
+// after create.
 #pragma once
 
 #include <stdbool.h>
@@ -51,7 +51,7 @@ struct weir_flow_parcel {
 	uint64_t next; // next bucket of the part: IPv4 buckets first, then IPv6 buckets
 	uint32_t flows; // number of flows of both families
 	uint32_t half_open; // flows that count towards the half-open limit, of both families
-	bool measured; // some start times may be set
+	bool measured; // start times may be set
 	uint32_t rechecks; // `rechecks` of the adopting table at the start of adopt
 	uint32_t backend_count;
 	uint32_t cursor, waits; // not used by this module: progress, for pipeline_parts.c
@@ -60,7 +60,7 @@ struct weir_flow_parcel {
 	uint64_t note;
 	uint16_t *backend; // [backend_count] ids of backends with flows, each once
 	struct weir_flow_tally *tally; // by backend; all zeroes for backends without flows
-	// Destinations of the part's IPv6 flows, while the part moves
+	// Destinations of the part's IPv6 flows while the part is being moved
 	struct weir_flow_destinations destinations;
 };
 
@@ -90,13 +90,15 @@ static inline uint32_t weir_flow_owned_count(const struct weir_flow_table *table
 void weir_flow_own(struct weir_flow_table *table, uint32_t part);
 
 // Release a part that the table owns, at most WEIR_FLOW_SLICE buckets per call. parcel: empty at
-// the first call, and not replaced until done. The listener is not called. Returns true when done.
+// the first call; pass the same parcel until done. The listener is not called. Returns true when
+// done.
 bool weir_flow_release(
 	struct weir_flow_table *table, uint32_t part, struct weir_flow_parcel *parcel);
 
-// Adopt a released part, at most WEIR_FLOW_SLICE buckets per call. The listener must already count
-// the flows of the parcel: the listener gets reports of flows that have expired, and of flows
-// evicted because the table has no room for their destination (WEIR_FLOW_DESTINATIONS_MAX). The
-// tallies of the parcel do not change. Returns true when done.
+// Adopt a released part, at most WEIR_FLOW_SLICE buckets per call. Before the first call, the
+// caller must add the flows of the parcel to the counts of the listener: adopt reports to the
+// listener each flow that has expired, and each flow that is evicted because the table has no room
+// for its destination (WEIR_FLOW_DESTINATIONS_MAX). The tallies of the parcel do not change.
+// Returns true when done.
 bool weir_flow_adopt(
 	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns);

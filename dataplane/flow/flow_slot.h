@@ -73,7 +73,7 @@ static inline uint32_t weir_flow_word_of(const struct weir_flow_table *table, we
 		table, weir_flow_is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
 }
 
-// Record that the IPv6 flow in a slot was removed: the destination of the flow has one flow less.
+// Release the destination of an IPv6 flow that was removed from its slot.
 static inline void weir_flow_release_destination(
 	struct weir_flow_table *table, uint32_t bucket, unsigned int slot) {
 	weir_flow_destinations_release(
@@ -91,7 +91,7 @@ static inline bool weir_flow_is_open(unsigned int phase) {
 	       phase != WEIR_PHASE_ABORTED;
 }
 
-// Whether a phase is half-open, including phases that do not count towards the limit.
+// Whether a phase is half-open. Includes WAITING, which does not count towards the limit.
 static inline bool weir_flow_is_unproven(unsigned int phase) {
 	return (phase & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN ||
 	       phase == WEIR_PHASE_WAITING;

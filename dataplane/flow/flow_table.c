@@ -18,8 +18,8 @@ static const struct {
 	[WEIR_PHASE_SYN_SEEN] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
 	[WEIR_PHASE_ESTABLISHED] = {WEIR_FLOW_ESTABLISHED, WEIR_FLOW_ESTABLISHED},
 	[WEIR_PHASE_CLOSING] = {WEIR_FLOW_CLOSING, WEIR_FLOW_CLOSING},
-	// A forged RST must not make a flow end earlier. If many flows end while the table fills
-	// up, these flows get the closing timeout.
+	// A forged RST must not make a flow expire earlier, so the established timeout applies.
+	// While the table fills up, the closing timeout applies instead.
 	[WEIR_PHASE_RESET] = {WEIR_FLOW_CLOSING, WEIR_FLOW_ESTABLISHED},
 	[WEIR_PHASE_JOINED] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
 	[WEIR_PHASE_WAITING] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
@@ -33,7 +33,8 @@ static const struct {
 
 // --- create and free ------------------------------------------------------------------------
 
-// One number more than flows, because a new flow gets its number before another flow is evicted.
+// One destination more than flows: the destination of a new flow is stored before another flow is
+// evicted.
 static uint32_t destinations_for(uint64_t flows) {
 	return (uint32_t)RTE_MIN(flows + 1, (uint64_t)WEIR_FLOW_DESTINATIONS_MAX);
 }
@@ -123,8 +124,8 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t *timeout_
 	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
-// Inverse of an odd number, modulo 2^64. Each step doubles the number of correct bits; the first
-// value, n, has three correct bits.
+// Inverse of an odd number, modulo 2^64, by Newton's method: the initial value n has three correct
+// bits, and each step doubles the number of correct bits.
 static uint64_t inverse_of(uint64_t n) {
 	uint64_t inverse = n;
 

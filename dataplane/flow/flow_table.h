@@ -4,19 +4,19 @@
 // one worker (the pipeline). Independent of services and packets.
 //   flow.h         types: key, event, begin and end of a flow
 //   flow_bucket.h  memory layout, and the fast path of a lookup
-//   flow_insert.h  entry of new flows
-//   flow_life.h    change of state, restart, removal
+//   flow_insert.h  insertion of new flows
+//   flow_life.h    state changes, restart, removal
 //   flow_expire.h  timeouts
 //   flow_memory.h  memory of the buckets: private to a table, or shared by all workers
-//   flow_parts.h   handover of a part of the flows from one table to another
+//   flow_parts.h   hands over a part of the flows from one table to another
 //
 // Threads: one table per worker; only that worker calls these functions. No locks, no allocation
 // after create, no system call.
 //
 // Guarantees:
 //   F1 Keys are compared in full: two flows are never mistaken for one flow.
-//   F2 Memory is bounded by the parameters at creation; a full table refuses an insertion, but
-//      never a packet (the caller uses the Maglev fallback).
+//   F2 Memory is bounded by the parameters at creation; if the table is full, an insertion fails,
+//      but the packet is still forwarded (the caller uses the Maglev fallback).
 //   F3 An insertion at the limit of half-open flows may evict a half-open flow: the oldest flow of
 //      its two buckets, or, for IPv6, of the adjacent buckets if its two buckets have no half-open
 //      flow. A flow that was inserted before the table became crowded is not evicted for
@@ -25,11 +25,12 @@
 //      longest idle flow of its buckets: first an ended flow, then a young flow, then a UDP flow,
 //      then an established flow. An established, closing or UDP flow with a packet within
 //      WEIR_FLOW_IN_USE_MS is never evicted. After WEIR_FLOW_IDLE_SEARCHES failed searches for idle
-//      flows, no search is made until the next millisecond. The slots of expired flows are
-//      available after the sweep has passed the flows (F6).
-//   F4 Half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
+//      flows, no search is made until the next millisecond. The slot of an expired flow becomes
+//      free when the sweep reaches the flow (F6).
+//   F4 Half-open flows (SYN seen, UDP seen) use at most half_open_percent of the table.
 //   F5 Every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
-//      that gauges of active flows stay exact. The finish of a flow is also reported once.
+//      that gauges of active flows stay exact. The first FIN or RST of a flow is also reported
+//      once.
 //   F6 Expiry work per call is bounded; a sweep of the whole table is finished within a second.
 //   F7 The work of an insertion is bounded for all keys; without the secret, an attacker cannot
 //      choose keys that share a bucket.
@@ -48,19 +49,19 @@
 
 struct weir_flow_table_params {
 	uint32_t flows; // IPv4 flows
-	uint32_t ipv6_percent; // 1..100: room for this many IPv6 flows per 100 IPv4 flows, in
-			       // addition
+	uint32_t ipv6_percent; // 1..100: additional IPv6 flows per 100 IPv4 flows
 	uint32_t half_open_percent; // 1..100
 	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // by enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
 	uint64_t hash_seed; // seed of the hashes passed by callers
-	uint64_t secret; // random, kept secret; equal secrets give equal buckets
+	// Random, kept secret; tables with equal secrets use equal buckets for a flow
+	uint64_t secret;
 	// Memory shared with the tables of other workers, which have equal parameters; must outlive
 	// the table. The table then initially owns no part of the memory (flow_parts.h), and
 	// `flows` and `ipv6_percent` are the values of the memory. NULL = private memory.
 	struct weir_flow_memory *memory;
-	// With shared memory: the part of a flow is given by the hash passed by the caller
-	// (weir_flow_hash_in_part). If false, the part is given by the hash of the key.
+	// With shared memory: the hash that the caller passes determines the part of a flow
+	// (weir_flow_hash_in_part). If false, the hash of the key determines the part.
 	bool given_parts;
 };
 
@@ -85,8 +86,9 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 bool weir_flow_owns_key(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash);
 
-// weir_flow_lookup for a key of any part of the flows: finds no flow in a part that the table does
-// not own (flow_parts.h). Packets need no such check, because packets only arrive for owned parts.
+// Like weir_flow_lookup, but for keys that may be in a part that the table does not own
+// (flow_parts.h): finds no flow in such a part. Packets arrive only for owned parts, so that
+// weir_flow_lookup suffices for packets.
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);
 

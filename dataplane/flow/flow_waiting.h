@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Waiting flows: flows that have sent only a SYN, some time ago. The backend of a waiting flow may
-// not have replied; flows without a reply can move (steal_flow.h).
+// Waiting flows: flows whose client has sent only a SYN, some time ago. The backend may not have
+// replied; flows without a reply can be moved to another backend (steal_flow.h).
 //
-// A search walks over the table (flow_walk.h). Flows beyond the share of half-open flows, and flows
+// A search walks over the table (flow_walk.h). Flows above the limit of half-open flows, and flows
 // that began in mid-connection, do not count as waiting.
 //
 // Threads: one table per worker; only that worker calls these functions.
@@ -27,13 +27,13 @@ struct weir_flow_waiting {
 	uint32_t idle_ms; // minimum time since the last packet: ticks are rounded down
 };
 
-// The waiting flows of a line, up to WEIR_FLOW_WALK_LINE, or no flows if the table does not own the
-// line. Returns the number of flows.
+// Get the waiting flows of a line, up to WEIR_FLOW_WALK_LINE flows. If the table does not own the
+// line, there are none. Returns the number of flows.
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret);
 
-// State, backend and time of the last packet of a found flow, in one number. If the number equals
-// the number of an earlier search, within WEIR_FLOW_WRAP_NS_MIN, the flow has had no packet since
-// that search and was not moved.
+// Returns one number for the state, the backend and the time of the last packet of a found flow. If
+// the number is the same as in an earlier search, less than WEIR_FLOW_WRAP_NS_MIN ago, the flow has
+// had no packet since that search and was not moved.
 uint32_t weir_flow_waiting_stamp(const struct weir_flow_table *table, weir_flow_ref flow);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow walk: iterates over a flow table, a line at a time, in a fixed order, so that a walk can be
-// resumed although flows have begun or ended. A walk returns each flow that stays in the table
-// once. Exception: the insertion of a new flow may move a flow to another bucket (flow_insert.c).
-// The walk may then return the moved flow twice or not at all.
+// resumed even if flows have begun or ended in the meantime. A walk returns each flow that stays in
+// the table once. Exception: the insertion of a new flow may move a flow to another bucket
+// (flow_insert.c). The walk may then return the moved flow twice or not at all.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
@@ -26,7 +26,8 @@ uint32_t weir_flow_walk_lines(const struct weir_flow_table *table);
 uint8_t weir_flow_walk_family(const struct weir_flow_table *table, uint32_t line);
 // The first line at or after `line` that the table owns (flow_parts.h), or the number of lines.
 uint32_t weir_flow_walk_owned(const struct weir_flow_table *table, uint32_t line);
-// The flows of a line (below weir_flow_walk_lines) that the table owns, without expired flows, up
-// to WEIR_FLOW_WALK_LINE. Returns the number of flows.
+// Get the flows of a line (below weir_flow_walk_lines), without expired flows, up to
+// WEIR_FLOW_WALK_LINE flows. If the table does not own the line, there are none. Returns the number
+// of flows.
 uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
 	struct weir_flow_walked *ret);

@@ -26,7 +26,7 @@
 #include "service_table.h"
 #include "trace.h"
 
-// Counts of the bursts since the last weir_pipeline_maintain, not yet published.
+// Counts of the bursts since the last call to weir_pipeline_maintain. They are not published yet.
 struct weir_pending {
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_PIPELINE_COUNTERS(X)
@@ -67,21 +67,22 @@ struct weir_pipeline {
 	struct weir_icmp_limit
 		unreachable_limit; // limit of "port unreachable" and RSTs to closed ports
 	struct weir_pending pending;
-	uint16_t *owner; // [max_backends] by backend: service for which its flows were counted
+	// [max_backends] by backend: service to which the backend's flows were counted
+	uint16_t *owner;
 	uint64_t now_ns; // time of the current call
 	// Number of workers that may have a flow, including this worker (offer.h). 0 = no packet is
 	// offered.
 	uint32_t offer_workers;
 	bool offered; // the packets of this burst were offered by another worker
 	bool ipv6; // the next burst is probably IPv6
-	bool by_rss; // packets carry the part of their flow, which comes from its RSS hash
+	bool by_rss; // packets carry the part of their flow, computed from an RSS hash
 	struct weir_share_counters *service_counters; // counters of this worker, in the segment
 	struct weir_share_counters *backend_counters;
 	struct weir_outer *outers; // [max_backends] outer headers to push, copied from the rows
 	struct weir_trace *trace; // NULL = none
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
-	uint64_t *adopted; // [max_services] generation of the selection that clients[] has adopted
+	uint64_t *adopted; // [max_services] generation of the selection that clients[] uses
 	uint64_t services_checked; // generation of the services at the last check of UDP flows
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // MAC addresses that each port accepts
 	struct weir_extra extra;
@@ -151,13 +152,13 @@ static inline uint64_t weir_burst_table_hash(
 	return likely(!b->pipeline->by_rss) ? d->hash : weir_burst_marked_hash(b, i);
 }
 
-// The hash to look up a flow without a packet in the flow table. hash: of the key.
+// The hash to look up a key in the flow table if there is no packet. hash: hash of the key.
 uint64_t weir_burst_key_hash(
 	const struct weir_pipeline *pipeline, const struct weir_flow_key *key, uint64_t hash);
 
 // --- tables ---------------------------------------------------------------------------------
 
-// The service that takes new flows to a key's destination, or WEIR_SERVICE_NONE.
+// The service that accepts new flows to the destination of a key, or WEIR_SERVICE_NONE.
 static inline uint16_t weir_burst_service(
 	const struct weir_burst *b, const struct weir_flow_key *key) {
 	uint16_t service = weir_service_lookup(b->services, key->destination, key->family,
@@ -166,7 +167,7 @@ static inline uint16_t weir_burst_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// The service of an existing flow, even if the bind takes no new flows.
+// The service of an existing flow, even if the bind accepts no new flows.
 static inline uint16_t weir_burst_existing_service(
 	const struct weir_burst *b, const struct weir_flow_key *key) {
 	uint16_t service = weir_bind_existing(weir_service_lookup(b->services, key->destination,
@@ -176,8 +177,9 @@ static inline uint16_t weir_burst_existing_service(
 }
 
 // Whether a flow belongs to the service of its backend. The address and port of a UDP flow may have
-// been assigned to another service, or to no service; the bind of a TCP flow may have been removed,
-// with its drain over. Before any service is published, all flows stay.
+// been assigned to another service, or to no service; the bind of a TCP flow may have been removed
+// and its drain may have ended. Before any service is published, all flows belong to their
+// backends.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,
 	uint16_t backend) {
@@ -201,7 +203,7 @@ uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed);
 
 // The Maglev fallback: the backend in the table of the selection, regardless of the policy, or
-// WEIR_BACKEND_NONE. Backends that have closed since the table was made are skipped.
+// WEIR_BACKEND_NONE. Backends that were closed after the table was built are skipped.
 static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash) {
 	uint16_t backend = weir_selection_choose(view, hash);
@@ -240,8 +242,8 @@ static __rte_always_inline void weir_burst_prefetch_backend(
 
 // --- verdicts -------------------------------------------------------------------------------
 
-// Copy the verdict of packet i to the caller. stage_rewrite copies the verdicts of the packets that
-// it forwards.
+// Copy the verdict of packet i to the array of the caller. Only for packets that are not forwarded:
+// stage_rewrite copies the verdicts of forwarded packets.
 static inline void weir_burst_report(struct weir_burst *b, unsigned int i) {
 	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
 }
@@ -258,9 +260,10 @@ void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
 // True if a reply to packet i is allowed; if not, the packet was dropped, with reason `rate` if the
-// limit has no token. A packet from a VIP gets no reply (weir_burst_vip_source). A reply exchanges
-// the MAC addresses: a reply to a forged group address would go to the whole group. Frames to a
-// group address are already dropped (RFC 1122, 3.2.2).
+// limit has no token. A packet from a VIP gets no reply (weir_burst_vip_source). A packet with a
+// group source MAC address gets no reply either: a reply swaps the MAC addresses, so that it would
+// go to the whole group. Frames with a group destination address are already dropped (RFC 1122,
+// 3.2.2).
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate);
 

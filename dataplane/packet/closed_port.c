@@ -43,8 +43,8 @@ void weir_closed_port(struct weir_burst *b, unsigned int i) {
 	enum weir_closed_ports how =
 		weir_service_closed_ports(b->services, d->key.destination, d->key.family);
 
-	// A packet to a drained bind does not go to the kernel: the kernel serves no port of Weir,
-	// and with AF_XDP the kernel would not even get the packet.
+	// A packet to a drained bind does not go to the kernel: the host has no listener on ports
+	// of services, and with AF_XDP the kernel would not receive the packet.
 	if (how == WEIR_CLOSED_PORTS_KERNEL && is_drained(b, &d->key)) {
 		how = WEIR_CLOSED_PORTS_REJECT;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Closed port: handles a packet to a port that belongs to no service, or to a bind that takes no
+// Closed port: handles a packet to a port that belongs to no service, or to a bind that accepts no
 // new flows. Called by new_flow.c and slow_path.c.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
@@ -8,6 +8,7 @@
 
 #include "burst.h"
 
-// Set the verdict of TCP or UDP packet i, which matches no service: to the kernel, or according to
-// closed_ports of the VIP. A packet that gets a reply counts as dropped. [worker]
+// Set the verdict of TCP or UDP packet i, which matches no service. The packet goes to the kernel
+// or is handled as closed_ports of the VIP specifies. A packet that gets a reply counts as dropped.
+// [worker]
 void weir_closed_port(struct weir_burst *b, unsigned int i);

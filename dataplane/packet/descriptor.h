@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Descriptor: the data of one packet for the stages of the pipeline. Filled by parse, completed by
-// pipeline.
+// Descriptor: the data of one packet for the stages of the pipeline. parse.c fills it, and the
+// pipeline completes it.
 //
 //   summary     the data of the fast path; most packets have only a summary
 //   descriptor  all data; for the first packet of a flow, and for packets of the slow path

@@ -5,9 +5,9 @@
 #include "fragment.h"
 #include "icmp.h"
 
-// Returns the hash of a packet's flow, or 0 if the packet belongs to no flow. *d gets the key of
-// the flow, or family 0 if the packet belongs to no flow. pipeline: provides the fragment table;
-// NULL = no table.
+// Returns the hash of a packet's flow, or 0 if the packet belongs to no flow. Sets the key in *d to
+// the key of the flow; its family is 0 if the packet belongs to no flow. pipeline: its fragment
+// table is used; NULL = no fragment table.
 static inline uint64_t distribution_hash(struct weir_pipeline *pipeline, struct rte_mbuf *pkt,
 	uint64_t hash_seed, struct weir_descriptor *d) {
 	weir_parse(pkt, hash_seed, d);
@@ -38,8 +38,9 @@ uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_see
 	return distribution_hash(NULL, pkt, hash_seed, &d);
 }
 
-// True for a packet of the fast path, TCP or UDP, with an RSS hash from its device. Other packets
-// may have no hash, or a hash of fewer headers than other packets of their flow.
+// True for a TCP or UDP packet of the fast path that has an RSS hash from its device. Other packets
+// may have no hash, or a hash that covers fewer header fields than the hash of other packets of
+// their flow.
 static inline bool has_rss_hash(const struct rte_mbuf *m) {
 	const uint8_t *ip;
 	uint32_t readable;
@@ -62,8 +63,8 @@ static inline uint32_t part_by_rss(struct weir_pipeline *pipeline, struct rte_mb
 	if (d.key.family != 0) {
 		return weir_rss_part(weir_rss_hash(&pipeline->rss, &d.key));
 	}
-	// Without a flow no part is required. The packet stays on the device's queue, so that a
-	// flood of such packets from all queues does not converge on one worker.
+	// A packet without a flow may belong to any part. The part of its RSS hash keeps it on its
+	// queue, so that a flood of such packets from all queues does not go to one worker.
 	return (pkt->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0 ? weir_rss_part(pkt->hash.rss) : 0;
 }
 
@@ -82,9 +83,9 @@ uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbu
 						   weir_flow_bucket_hash6(
 							   &flows->secret, d.key.source, hash));
 	}
-	// Each worker has a private table. Bits of the hash give the buckets of the table and the
-	// slots of the selection, and each worker must get flows for all of these. Therefore the
-	// hash is mixed once more to choose the worker.
+	// Each worker has a private table. Bits of the hash select the bucket of the table and the
+	// slot of the selection. The flows of each worker must be spread over all buckets and
+	// slots. Therefore the hash is mixed once more to choose the worker.
 	return (uint32_t)(weir_hash_mix(hash ^ 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull) &
 			  (WEIR_FLOW_PARTS - 1));
 }

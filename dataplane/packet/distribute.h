@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Distribute: determines the part of all flows that a received packet belongs to, so that the
-// packet is passed to the worker that owns the part (distributor.h).
+// Distribute: determines the part of the flows to which a received packet belongs. The packet is
+// then passed to the worker that owns the part (distributor.h).
 //
-// Threads: the worker of the pipeline; without a pipeline, any.
+// Threads: the worker of the pipeline; any thread if there is no pipeline.
 #pragma once
 
 #include <stdint.h>
@@ -13,13 +13,13 @@ struct weir_pipeline;
 
 // The hash that determines the worker of a packet (software distributor). Never fails: a packet
 // that cannot be parsed gets 0. ICMP errors get the hash of the flow in the quoted packet. Headers
-// in several segments are gathered into the first.
+// that continue in other segments are copied into the first segment.
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);
 // The part of all flows, below WEIR_FLOW_PARTS, that a packet belongs to: all packets of a flow,
-// ICMP errors about the flow, and fragments have the same part. With shared flow memory, the part
-// is the part of the memory that holds the flow; packets without a flow get an arbitrary part. If
-// parts come from RSS hashes, the device's hash is used if the packet has one, even for packets
-// without a flow; the packet must then carry its part when it is processed
-// (weir_distributor_mark). Uses the fragment table of this pipeline, which belongs to the
-// distributing worker, and enters first fragments into this table.
+// ICMP errors about the flow, and fragments have the same part. With shared flow memory, the flow
+// is stored in this part of the memory. Packets without a flow get an arbitrary part. If parts come
+// from RSS hashes, the device's hash is used if the packet has one, even for packets without a
+// flow; the packet must then carry its part when it is processed (weir_distributor_mark). Uses the
+// fragment table of this pipeline, which belongs to the distributing worker, and adds first
+// fragments to this table.
 uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt);

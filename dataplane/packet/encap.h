@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Encap: adds a backend's outer header to a packet (IP in IP: RFC 2003, RFC 2473, RFC 4213, all
-// four mixes). Called by pipeline.c.
+// Encap: adds a backend's outer header to a packet (IP in IP: RFC 2003, RFC 2473, RFC 4213; all
+// four combinations of IPv4 and IPv6). Called by pipeline.c.
 //
 // The outer header is a copy of the header in the backend row, made by control (backend_row.h). The
 // worker fills in the fields that depend on the packet:
@@ -11,12 +11,11 @@
 //         meaning (RFC 6864).
 //   IPv6: traffic class, flow label, payload length, next header. The label is 20 bits of the flow
 //         hash, so that routers on the way spread flows over paths (RFC 6438). IPv4 has no such
-//         field: between two addresses, ECMP and the receive queues of the backend cannot
-//         distinguish flows. Therefore a source prefix can be used: the low source_bits of the
-//         source address come from the hash.
-// DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, its TTL included,
-// is left unchanged: a load balancer in front of a server is not a hop that is visible to the
-// client.
+//         field: if all flows have the same outer addresses, ECMP and the receive queues of the
+//         backend cannot distinguish them. Therefore a source prefix can be configured: the low
+//         source_bits of the source address then come from the hash.
+// DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, including its TTL,
+// is left unchanged, so that the load balancer is not visible as a hop.
 //
 // Threads: pure functions on the worker's own packet and its own copy of the row.
 #pragma once
@@ -66,7 +65,7 @@ static inline uint32_t weir_encap_own_limit(const struct weir_row_head *head) {
 	return head->max_active_flows != 0 ? head->max_active_flows : UINT32_MAX;
 }
 
-// Outer IP header in bytes.
+// Length of the outer IP header in bytes.
 static inline uint32_t weir_encap_outer_bytes(const struct weir_row_head *head) {
 	return (uint32_t)head->header_bytes - head->l2_bytes;
 }
@@ -83,14 +82,14 @@ static inline bool weir_encap_row_valid(const struct weir_row_head *head) {
 	return wrong == 0;
 }
 
-// Whether the packet fits the path to the backend.
+// Whether the packet with its outer header fits the MTU of the path to the backend.
 static inline bool weir_encap_fits(
 	const struct weir_row_head *head, const struct weir_descriptor *d) {
 	return d->ip_bytes + weir_encap_outer_bytes(head) <= head->mtu;
 }
 
-// Returns the bits that the flow adds to the low half of the IPv4 source address, in memory order.
-// The used bits of the hash are not used to choose a worker, bucket or slot.
+// Returns the bits of the low half of the IPv4 source address that depend on the flow, in memory
+// order. They come from hash bits that are not used to choose a worker, bucket or slot.
 static inline uint16_t weir_encap_source_low(uint64_t hash, uint16_t mask) {
 	return (uint16_t)(hash >> 16) & mask;
 }
@@ -152,8 +151,8 @@ static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descrip
 	m->data_len = (uint16_t)m->pkt_len;
 }
 
-// Cut a packet in several segments to its first `bytes` and free the remaining segments. bytes >= 1
-// and <= pkt_len.
+// Truncate a packet in several segments to its first `bytes` bytes and free the remaining segments.
+// bytes: 1 to pkt_len.
 void weir_encap_cut(struct rte_mbuf *m, uint32_t bytes);
 
 // weir_encap_push for a packet in several segments. The first segment holds at least the header of

@@ -8,7 +8,7 @@
 
 _Static_assert(WEIR_FLOW_STATE_COUNT <= 8, "a message has a bit for each state");
 _Static_assert(WEIR_FLOW_PAGE_FLOWS >= WEIR_FLOW_WALK_LINE,
-	"a line fits, so that every list makes progress");
+	"a page has room for a line, so that every list makes progress");
 
 static bool is_sought(const struct weir_pipeline *pipeline, const struct weir_message *message,
 	const struct weir_flow_walked *met) {
@@ -81,7 +81,8 @@ void weir_flow_list(struct weir_pipeline *pipeline, struct weir_message *message
 	message->list.lines = lines;
 	for (uint32_t looked = 0; looked < WEIR_LIST_LINES; looked++, line++) {
 		line = RTE_MIN(weir_flow_walk_owned(flows, line), last);
-		// The limit includes flows that do not match, because these flows also cost time.
+		// Flows that do not match also count towards the limit, because checking them takes
+		// time.
 		if (line == last || met + WEIR_FLOW_WALK_LINE > WEIR_FLOW_PAGE_FLOWS) {
 			break;
 		}

@@ -66,7 +66,7 @@ static weir_flow_ref look_up(
 	return flow;
 }
 
-// End the flow; the response is the result of a lookup before the end.
+// End the flow. The response describes the flow as it was before its end.
 static void end(struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
 	weir_flow_ref flow = look_up(pipeline, message, now_ns);
 

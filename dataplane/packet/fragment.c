@@ -30,7 +30,7 @@ static struct piece read_ipv4(const uint8_t *ip, uint32_t ip_bytes) {
 		.last = (fragment & IPV4_MF) == 0};
 }
 
-// The extension headers are not checked again: parse has found a valid chain.
+// The extension headers are not checked again: parse.c has already checked them.
 static struct piece read_ipv6(const uint8_t *ip, uint32_t ip_bytes, uint32_t readable) {
 	struct weir_ipv6_chain chain = {.offset = 0};
 	const uint8_t *header;
@@ -122,7 +122,7 @@ static void note_first(
 	struct weir_fragment_entry *entry;
 	int r;
 
-	// The distributor passes the fragment to the owner of its flow. No other worker may enter
+	// The distributor passes the fragment to the owner of its flow. No other worker may insert
 	// the flow.
 	if (unlikely(!weir_flow_owns_key(
 		    b->pipeline->flows, &d->key, weir_burst_table_hash(b, d, i)))) {
@@ -197,7 +197,7 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 	}
 	switch ((enum weir_action)verdict->action) {
 	case WEIR_ACTION_FORWARD:
-	case WEIR_ACTION_REPLY: // too big: later fragments may be shorter
+	case WEIR_ACTION_REPLY: // the first fragment was too big; later fragments may be shorter
 		entry->fate = WEIR_FRAGMENT_FORWARD;
 		entry->backend = verdict->backend;
 		break;
@@ -304,7 +304,8 @@ uint64_t weir_fragment_hash(
 		}
 	}
 	// A later fragment gets the ports of its first fragment from the entry. A first fragment
-	// has its own ports, even if an earlier fragment with this identification had other ports.
+	// keeps its own ports, even if an earlier fragment with this identification had other
+	// ports.
 	if (entry != NULL && d->kind == WEIR_PACKET_FRAGMENT) {
 		d->key.protocol = entry->protocol;
 		memcpy(&d->key.source_port, &entry->ports, 4);

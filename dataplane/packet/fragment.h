@@ -17,7 +17,8 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i);
 // Set the verdicts of the remaining fragments. All other packets of the burst must have verdicts.
 void weir_fragment_finish(struct weir_burst *b);
 
-// The flow hash of a packet that was parsed as a fragment, for the distributor: with the ports of
-// its datagram's first fragment, or of addresses only before the first fragment has arrived.
+// Returns the flow hash of a packet that was parsed as a fragment, for the distributor. The hash
+// includes the ports of the datagram's first fragment. If the first fragment has not arrived yet,
+// the hash covers only the addresses.
 uint64_t weir_fragment_hash(
 	struct weir_pipeline *pipeline, const struct rte_mbuf *m, struct weir_descriptor *d);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment output: the packets that a burst makes in addition to its input. A packet that is sent
-// in pieces keeps the first piece; further pieces stay in the pipeline until the caller takes them
+// Fragment output: the packets that a burst makes in addition to its input. If a packet is split,
+// its mbuf keeps the first piece. The pipeline keeps the other pieces until the caller takes them
 // (weir_pipeline_extra).
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.

@@ -13,7 +13,7 @@
 #define IPV4_MF 0x2000
 #define IPV4_OFFSET 0x1fff
 #define IPV4_HEADER_MAX 60
-#define OPTION_COPIED 0x80 // flag in the type of an option that goes into every fragment
+#define OPTION_COPIED 0x80 // option type flag: copy the option into every fragment
 
 bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d) {
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset);

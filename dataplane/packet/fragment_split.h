@@ -2,8 +2,8 @@
 //
 // Fragment split: splits packets that do not fit the path to their backend. An IPv4 packet without
 // DF is split before encapsulation (RFC 2003, 3.1). An IPv6 packet of at most the minimum MTU is
-// encapsulated, and the outer packet is split, because no sender reduces the minimum MTU (RFC 2473,
-// 7.1; RFC 4213, 3.2). Called by fragment_output.c.
+// encapsulated, and the outer packet is split, because no sender uses an MTU below the minimum (RFC
+// 2473, 7.1; RFC 4213, 3.2). Called by fragment_output.c.
 //
 // Threads: pure functions on the worker's own packet; new packets come from its pool.
 #pragma once
@@ -13,7 +13,7 @@
 #include "descriptor.h"
 
 #define WEIR_IPV6_MTU_MIN 1280u
-#define WEIR_PIECES_MAX 256 // further packets that a burst can make
+#define WEIR_PIECES_MAX 256 // maximum number of additional packets from one burst
 
 // Whether this packet may be fragmented: IPv4 without DF.
 bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d);
@@ -25,12 +25,12 @@ static inline bool weir_fragment_unavoidable(const struct weir_descriptor *d) {
 }
 
 // Split the IPv4 packet of m, d->ip_bytes long, into pieces of at most piece_max bytes each. m
-// keeps the first piece after its layer 2 header; further pieces, which begin with their IP header,
-// are put into pieces[], which has room for `room` pieces. All pieces keep the identification; the
-// first piece keeps all options, further pieces the options that must be copied. The packet may
-// already be a fragment. Returns the number of further pieces (0: no split needed) or, with m
-// untouched, -ENOBUFS (no packet buffers, or no room in pieces[]), -EMSGSIZE (less than 8 bytes of
-// data fit).
+// keeps the first piece after its layer 2 header; the other pieces, which begin with their IP
+// header, are put into pieces[], which has room for `room` pieces. All pieces keep the
+// identification. The first piece keeps all options; the other pieces keep only the options that
+// must be copied. The packet may already be a fragment. Returns the number of other pieces (0: no
+// split needed) or, with m untouched, -ENOBUFS (no packet buffers, or no room in pieces[]),
+// -EMSGSIZE (less than 8 bytes of data fit).
 int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uint32_t piece_max,
 	struct rte_mbuf **pieces, uint32_t room);
 

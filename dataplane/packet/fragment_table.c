@@ -57,8 +57,8 @@ void weir_fragment_table_free(struct weir_fragment_table *table) {
 
 // --- lookup -------------------------------------------------------------------------------
 
-// The protocol if it distinguishes datagrams: in IPv4 (RFC 791), but not in IPv6, where only the
-// first fragment contains the protocol (RFC 8200, 4.5).
+// Returns the protocol for IPv4, where it is part of the identity of a datagram (RFC 791). Returns
+// 0 for IPv6, where only the first fragment contains the protocol (RFC 8200, 4.5).
 static uint8_t protocol_of(const struct weir_flow_key *key) {
 	return (key->family & 0x0f) == 6 ? 0 : key->protocol;
 }

@@ -4,9 +4,10 @@
 // verdict is stored in an entry, and applies to later fragments. Weir does not reassemble
 // datagrams.
 //
-// The table is bounded: each key has a bucket of four entries; a new datagram replaces a complete
-// or expired datagram, otherwise the oldest datagram. An entry stores which parts of its datagram
-// were forwarded, so that a backend gets no overlapping fragments (RFC 1858, RFC 5722).
+// The table is bounded: each key belongs to one bucket of four entries. A new datagram replaces a
+// complete or expired datagram of its bucket or, if there is none, the oldest datagram. An entry
+// stores which parts of its datagram were forwarded, so that a backend gets no overlapping
+// fragments (RFC 1858, RFC 5722).
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
@@ -44,7 +45,8 @@ struct weir_fragment_entry { // one cache line
 	uint32_t ports; // both ports, as in the packet
 	uint32_t born_ms;
 	uint16_t backend;
-	uint16_t end; // first unit after the datagram; 0 = its last fragment has not arrived
+	// End of the datagram, in units of 8 bytes; 0 = the last fragment has not arrived
+	uint16_t end;
 	struct {
 		uint16_t from, to; // from == to: unused
 	} seen[WEIR_FRAGMENT_RANGES]; // forwarded parts, sorted
@@ -70,7 +72,7 @@ struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table
 struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
-// Mark a part as forwarded. Returns 0, -EALREADY (the part is a copy of a forwarded part), -EBADMSG
-// (the part partly overlaps other parts, or is beyond the end: the datagram is dropped from now
-// on), -ENOSPC (too many holes; not marked).
+// Mark a part as forwarded. Returns 0, -EALREADY (the part was already forwarded), -EBADMSG (the
+// part partly overlaps other parts, or is beyond the end of the datagram: from now on the fragments
+// of the datagram are dropped), -ENOSPC (too many holes; not marked).
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

@@ -13,7 +13,7 @@
 
 #define ICMP4_BYTES_MAX 576 // RFC 1812, 4.3.2.3: maximum length of an error message
 #define ICMP6_BYTES_MAX 1280 // RFC 4443, 3.2: the minimum IPv6 MTU
-#define ICMP4_TOS 0xc0 // precedence of errors: internetwork control (RFC 1812, 4.3.2.5)
+#define ICMP4_TOS 0xc0 // IP precedence of ICMP errors: internetwork control (RFC 1812, 4.3.2.5)
 
 #define ICMP4_ECHO_REPLY 0
 #define ICMP6_ECHO_REPLY 129
@@ -59,7 +59,8 @@ static int quoted_ipv4(
 		rte_be_to_cpu_16(weir_load16(ip + 2)) < header_bytes) {
 		return -EBADMSG;
 	}
-	if ((weir_load16(ip + 6) & RTE_BE16(0x1fff)) != 0) { // a later fragment: it has no ports
+	// A fragment other than the first contains no ports.
+	if ((weir_load16(ip + 6) & RTE_BE16(0x1fff)) != 0) {
 		return -ENOENT;
 	}
 	memcpy(key->source, ip + 16, 4);
@@ -93,7 +94,7 @@ int weir_icmp_error_flow(
 	uint32_t start = (uint32_t)d->l4_offset + WEIR_ICMP_BYTES;
 	uint32_t readable = RTE_MIN((uint32_t)m->data_len - d->l3_offset, d->ip_bytes);
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset + start);
-	uint32_t bytes = readable - start; // parse has checked that the ICMP header is whole
+	uint32_t bytes = readable - start; // parse.c has checked that the ICMP header is complete
 	uint32_t l4_offset;
 	int r;
 
@@ -148,7 +149,8 @@ static void pad(struct rte_mbuf *m) {
 	}
 }
 
-// Address the frame to the sender of the packet. The packet must have headroom for a stripped tag.
+// Swap the MAC addresses, so that the frame goes to the sender of the packet. The packet must have
+// headroom for a stripped tag.
 void weir_icmp_reply_l2(struct rte_mbuf *m) {
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
@@ -225,8 +227,9 @@ static void echo_type(uint8_t *icmp, uint8_t type) {
 		icmp + 2, weir_checksum_update(weir_load16(icmp + 2), before, weir_load16(icmp)));
 }
 
-// A message of zero bits has the sum 0 and therefore the checksum 0xffff. The incremental update
-// gives 0 instead, because its sum is the second zero of one's complement, 0xffff.
+// If all bits of a message are 0, its sum is 0 and its checksum must be 0xffff. The incremental
+// update gives the checksum 0 instead, because its sum is 0xffff, the other representation of zero
+// in one's complement.
 static void correct_zero_sum(struct rte_mbuf *m, uint32_t offset, uint32_t bytes) {
 	uint8_t *icmp = rte_pktmbuf_mtod_offset(m, uint8_t *, offset);
 
@@ -255,7 +258,7 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	}
 	weir_encap_cut(m, d->l3_offset + l3_bytes);
 	ip = rte_pktmbuf_mtod_offset(m, uint8_t *, d->l3_offset);
-	// Exchanging the addresses does not change checksums that include the addresses.
+	// Swapping the addresses does not change checksums that include both addresses.
 	if (d->key.family == 4) {
 		swap_bytes(ip + 12, ip + 16, 4);
 		ip[0] = 0x45;
@@ -276,8 +279,8 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	return 0;
 }
 
-// An error message to write. type4, type6: ICMP and ICMPv6 type in the upper byte, code in the
-// lower byte. mtu: MTU of the next hop, or 0.
+// An ICMP error message to write. type4 (ICMP), type6 (ICMPv6): the type in the upper byte, the
+// code in the lower byte. mtu: MTU of the next hop, or 0.
 struct error {
 	uint16_t type4, type6;
 	uint16_t mtu;
@@ -293,7 +296,7 @@ static void error_ipv4(
 	ip[0] = 0x45;
 	ip[1] = ICMP4_TOS;
 	weir_store16(ip + 2, rte_cpu_to_be_16((uint16_t)bytes));
-	weir_store16(ip + 6, RTE_BE16(0x4000)); // DF: the identification may stay 0
+	weir_store16(ip + 6, RTE_BE16(0x4000)); // with DF, the identification may be 0
 	ip[8] = REPLY_TTL;
 	ip[9] = WEIR_PROTOCOL_ICMP;
 	memcpy(ip + 12, quoted + 16, 4);

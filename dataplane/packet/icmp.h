@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ICMP and ICMPv6: echo replies and error messages made in place from the packet that caused them,
-// and the flow of the packet that an ICMP error quotes. Called by slow_path.c.
+// ICMP and ICMPv6: rewrites a packet in place into an echo reply or an error message, and finds the
+// flow of the packet that an ICMP error quotes. Called by slow_path.c.
 //
 // Threads: a limit belongs to one worker; all other functions are pure functions on the worker's
 // own packet.
@@ -13,7 +13,8 @@
 
 // --- rate of replies: a token bucket that holds one second's allowance ---------------------
 
-struct weir_icmp_limit { // rate limit: counts credit in nanoseconds, without a division per packet
+// Rate limit; credit is counted in nanoseconds, to avoid a division per packet
+struct weir_icmp_limit {
 	uint64_t cost_ns; // cost of one reply; UINT64_MAX = no replies
 	uint64_t credit_ns;
 	uint64_t last_ns;
@@ -42,9 +43,9 @@ int weir_icmp_error_flow(
 int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // Rewrite a packet to a VIP into the ICMP message for its sender: "fragmentation needed" (type 3
-// code 4, RFC 1191) or "packet too big" (RFC 4443), from the VIP, with as much of the packet as the
-// message may quote (576 and 1280 bytes in all). Returns 0, -ENOBUFS (no headroom; packet
-// untouched).
+// code 4, RFC 1191) or "packet too big" (RFC 4443). The source is the VIP. The message quotes as
+// much of the packet as allowed: it is at most 576 (ICMP) or 1280 bytes (ICMPv6) long. Returns 0,
+// -ENOBUFS (no headroom; packet untouched).
 int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint16_t mtu);
 
 // Rewrite a packet to a VIP into "port unreachable" (RFC 792, RFC 4443), with as much of the packet
@@ -55,9 +56,9 @@ int weir_icmp_port_unreachable(struct rte_mbuf *m, const struct weir_descriptor 
 
 // Headroom that weir_icmp_reply_l2 needs for the tag that the NIC stripped.
 uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
-// Exchange the MAC addresses of a frame whose reply is complete from the IP header on, and restore
-// the tag that the NIC stripped. Pad the frame to the minimum Ethernet length if it has room,
-// because not every NIC pads frames.
+// Swap the MAC addresses of a frame that contains a reply, complete from the IP header on, and
+// restore the tag that the NIC stripped. Pad the frame to the minimum Ethernet length if it has
+// room, because not every NIC pads frames.
 void weir_icmp_reply_l2(struct rte_mbuf *m);
 // Whether the TCP, UDP or ICMP checksum of a packet is right. UDP in IPv4 may have none.
 bool weir_icmp_l4_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d);

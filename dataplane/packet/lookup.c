@@ -19,9 +19,9 @@ static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i)
 								: WEIR_FLOW_EVENT_ACK;
 }
 
-// End a UDP flow whose service has changed. The packet begins a flow of the service that now has
-// the address and port, or is to a closed port. A TCP connection stays: guarantee S6, steady flows
-// do not move.
+// End a UDP flow whose address and port now belong to another service, or to no service. The packet
+// then begins a flow of the other service, or is handled as a packet to a closed port. A TCP
+// connection stays on its backend (guarantee S6: steady flows do not move).
 static __rte_noinline bool end_stray(
 	struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	struct weir_flow_table *flows = b->pipeline->flows;
@@ -44,8 +44,7 @@ bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_f
 		flow = -ENOENT;
 	}
 	*ret_flow = flow;
-	// The flow has no entry, or an expired entry, an entry of another protocol, or an ended
-	// entry that will be restarted.
+	// Either the flow has no live entry, or its entry has ended and will be restarted.
 	if (flow < 0 || weir_flow_advance(pipeline->flows, flow, event_of(b, i), b->now_ns)) {
 		return false;
 	}

@@ -9,6 +9,6 @@
 #include "burst.h"
 
 // Look up the flow of packet i, which has a descriptor, and advance the flow's state. Returns true
-// if the flow is in the table and has a backend. Returns false if the packet begins a flow;
-// *ret_flow: the ended flow that the packet restarts, or negative.
+// if the flow is in the table and has a backend. Returns false if the packet begins a flow.
+// *ret_flow is then the ended flow that the packet restarts, or negative if there is none.
 bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow);

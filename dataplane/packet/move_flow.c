@@ -46,9 +46,9 @@ static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flo
 		state == WEIR_FLOW_SYN_SEEN || state == WEIR_FLOW_UDP_SEEN, b->now_ns);
 }
 
-// Chooses another backend by the policy for a flow that must leave its backend. Returns the headers
-// of the new backend, or NULL if no backend can be chosen. The selection may be older than the
-// rows, and may contain backends that are down.
+// Lets the policy choose another backend for a flow that must leave its backend. Returns the
+// headers of the new backend, or NULL if no backend can be chosen. The selection may be older than
+// the rows, and may contain backends that are down.
 static const struct weir_outer *choose_another(struct weir_burst *b, struct weir_descriptor *d) {
 	uint16_t service = weir_burst_existing_service(b, &d->key);
 	const struct weir_outer *outer;
@@ -86,8 +86,8 @@ static bool may_reject(const struct weir_pipeline *pipeline, uint16_t service, u
 	       !weir_policy_would_admit(&pipeline->policy, client, backend);
 }
 
-// Whether the fallback has a backend for a new flow of this key. The policy is not called: it would
-// count a flow.
+// Whether the fallback has a backend for a new flow of this key. The policy is not called, because
+// it would count the flow.
 static bool has_another(const struct weir_burst *b, const struct weir_descriptor *d) {
 	const struct weir_pipeline *pipeline = b->pipeline;
 	uint16_t service = weir_burst_service(b, &d->key);
@@ -110,11 +110,11 @@ static bool is_group_frame(const struct rte_mbuf *m) {
 	return ((frame[0] | frame[6]) & 1) != 0;
 }
 
-// Send a challenge ACK to the client of a draining backend. Without state of the connection, the
-// backend would accept the SYN of a client that reuses its port. If the client has sent the SYN,
-// its RST ends the flow, and its next SYN starts a new flow. Further SYNs before a reply are
-// forwarded to the backend, because a firewall may drop the challenge. SYNs that cannot be
-// challenged are also forwarded.
+// Reply to a SYN of an established flow, whose backend is draining, with a challenge ACK. If the
+// SYN was forwarded, a backend without state of the old connection would accept it as a new
+// connection. If the client has really sent the SYN, it replies with an RST, which ends the flow,
+// and its next SYN starts a new flow. Further SYNs before a reply are forwarded to the backend,
+// because a firewall may drop the challenge. SYNs that cannot be challenged are also forwarded.
 static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -157,7 +157,7 @@ void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 	weir_new_flow_redirect(b, i);
 }
 
-// --- backends that are gone -----------------------------------------------------------------
+// --- removed backends -----------------------------------------------------------------------
 
 static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow, uint64_t now_ns) {
 	if (flow >= 0) {
@@ -228,8 +228,8 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 
 // --- backends that are down -----------------------------------------------------------------
 
-// Forward a TCP connection to another backend, which replies with an RST. The moved flow is
-// half-open and ends soon, unless the client continues.
+// Forward a packet of a TCP connection to another backend, which replies with an RST. The moved
+// flow is half-open and soon times out, unless the client sends more packets.
 static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descriptor *d,
 	weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -259,9 +259,9 @@ static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descrip
 	return other;
 }
 
-// Reply with an RST in place of the backend, and end the flow. A packet that the backend would
-// ignore is forwarded to the backend: returns the headers of the backend. Otherwise sets a
-// verdict and returns NULL.
+// Reply with an RST in place of the backend, and end the flow. Sets a verdict and returns NULL.
+// Exception: if the backend would ignore the packet, the packet is forwarded to the backend, and
+// the function returns the headers of the backend.
 static const struct weir_outer *reset(
 	struct weir_burst *b, unsigned int i, weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -274,7 +274,7 @@ static const struct weir_outer *reset(
 		return NULL;
 	}
 	r = weir_reset(b->pkts[i], d);
-	if (r == -EBADMSG) { // a wrong checksum
+	if (r == -EBADMSG) { // the packet has a wrong checksum
 		return outer;
 	}
 	if (r < 0) {
@@ -307,7 +307,8 @@ static const struct weir_outer *move_datagram(struct weir_burst *b, struct weir_
 
 enum remedy { KEEP, MOVE, REHASH, RESET };
 
-// True if flows of the packet's bind have ended. In this case no backend gets a SYN to the bind.
+// True if the bind of the packet was removed and its drain has ended. Then a SYN to the bind is not
+// forwarded.
 static bool has_ended(const struct weir_burst *b, const struct weir_descriptor *d, uint32_t flags) {
 	return (flags & WEIR_BACKEND_RESET) != 0 &&
 	       weir_burst_existing_service(b, &d->key) == WEIR_SERVICE_NONE;
@@ -324,7 +325,7 @@ static enum remedy remedy_of(
 	// A SYN needs no other backend here: a backend has already been chosen for it.
 	case WEIR_FLOW_EVENT_SYN:
 		return has_ended(b, d, flags) ? RESET : KEEP;
-	case WEIR_FLOW_EVENT_RST: // ends the connection at the backend, if it is up
+	case WEIR_FLOW_EVENT_RST: // ends the connection at the backend, if the backend is up
 		return KEEP;
 	case WEIR_FLOW_EVENT_DATA:
 	case WEIR_FLOW_EVENT_ACK:
@@ -354,7 +355,7 @@ const struct weir_outer *weir_move_from_down(
 	if (remedy == RESET) {
 		return reset(b, i, flow, outer);
 	}
-	if (flow < 0) { // no entry: the backend was chosen just now
+	if (flow < 0) { // no entry: the backend was chosen for this packet
 		return outer;
 	}
 	return remedy == MOVE ? move_datagram(b, d, flow, outer) : rehash(b, d, flow, outer);

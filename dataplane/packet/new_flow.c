@@ -11,7 +11,7 @@
 
 // --- begin and end --------------------------------------------------------------------------
 
-// This worker's state of the policy of a service.
+// This worker's state for the policy of a service.
 static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint16_t service) {
 	return &pipeline->clients[service];
 }
@@ -21,7 +21,7 @@ void weir_new_flow_publish_half_open(const struct weir_pipeline *pipeline, uint1
 		pipeline->policy.backends[backend].half_open);
 }
 
-// Publish a backend's changed number of half-open flows if the policy uses the number.
+// The number of half-open flows of a backend has changed: publish the number if the policy uses it.
 static inline void half_open_changed(const struct weir_pipeline *pipeline,
 	const struct weir_policy_client *client, uint16_t backend) {
 	if (unlikely((client->settings.needs & WEIR_NEEDS_HALF_OPEN) != 0)) {
@@ -67,8 +67,8 @@ static inline void flow_started(struct weir_pipeline *pipeline, struct weir_poli
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
 	struct weir_share_counters *of_service = weir_burst_service_counters(pipeline, service);
 
-	// Usually the adoption of the backend's row has set the owner before. This is not the case
-	// if the id still had flows at that time.
+	// Usually the owner was set when the backend's row was adopted, but not if the id still had
+	// flows at that time.
 	if (unlikely(pipeline->owner[backend] != service)) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}
@@ -97,7 +97,7 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 		pipeline, client_of(pipeline, service), backend, service, event, half_open, now_ns);
 }
 
-// Samples are lost when control does not read them in time. The worker never waits.
+// If weir-control does not read samples in time, samples are lost: the worker never waits.
 static __rte_noinline void sample(
 	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns) {
 	const struct weir_segment *segment = pipeline->segment;
@@ -192,7 +192,7 @@ static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, 
 
 	weir_counter_add(&of_backend->active_flows, (uint64_t)-1);
 	weir_counter_add(&of_service->active_flows, (uint64_t)-1);
-	// Evictions are not counted per backend, and are frequent: in a flood every SYN evicts a
+	// Evictions are not counted per backend. They are frequent: in a flood every SYN evicts a
 	// flow.
 	if (end != WEIR_FLOW_END_EVICTED) {
 		pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
@@ -227,11 +227,11 @@ struct new_flows {
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
-	// The same for all flows, except `buckets`, which belong to the present flow.
+	// The same for all flows, except `buckets`, which is set for each flow.
 	struct weir_flow_start start;
 };
 
-// The policy's state of a service, updated to the published selection.
+// Returns the policy state of a service, after updating it to the published selection.
 static inline struct weir_policy_client *adopt_selection(
 	struct weir_burst *b, uint16_t service, const struct weir_selection_view *view) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -287,19 +287,20 @@ static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
-// Choose a backend for the packet's flow: by the policy for a flow's first packet, otherwise by the
-// Maglev fallback. Returns false if no backend can be chosen: the packet was dropped, with the
-// reason. While the flow table is crowded, as in a SYN flood, first packets also use the fallback:
-// even if the flow's entry is evicted, SYN and ACK of the flow go to one backend.
+// Choose a backend for the packet's flow. The policy chooses for the first packet of a flow, and
+// the Maglev fallback for any other packet. While the flow table is crowded, as in a SYN flood, the
+// fallback also chooses for first packets: then the SYN and the ACK of a flow go to the same
+// backend even if the flow's entry is evicted between them. Returns false if no backend can be
+// chosen: the packet was dropped, with the reason.
 static inline bool choose(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_chosen chosen;
 
 	if (unlikely(!is_first(d)) || weir_flow_crowded(pipeline->flows, d->key.family)) {
-		// The packet is not the first of its flow. The backend was chosen with an equal
-		// Maglev table by another instance, or by this instance before a restart or while
-		// its table was full.
+		// If the packet is not the first of its flow, another instance, or this instance
+		// before a restart or while its flow table was full, has probably chosen the
+		// backend with an equal Maglev table.
 		uint16_t backend = weir_burst_fallback(pipeline, of->view, d->hash);
 
 		d->verdict.backend = backend;
@@ -354,7 +355,8 @@ struct weir_flow_start weir_new_flow_start(
 // --- stage: new flows -----------------------------------------------------------------------
 
 // True if a packet that is not the first of its flow may begin a flow. The last packets of a flow
-// may not begin a flow, nor may a SYN ACK, which is sent by victims of forged SYNs, not by clients.
+// may not begin a flow. A SYN ACK may not either: clients do not send SYN ACKs, but victims of
+// forged SYNs do.
 static bool may_join(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *l4 =
@@ -363,8 +365,8 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 	return d->event == WEIR_FLOW_EVENT_DATA && (l4[13] & WEIR_TCP_SYN) == 0;
 }
 
-// The table is full. The flow's next packets will also find no entry, so that all packets of the
-// flow must go to the backend of the Maglev fallback.
+// The table is full, so the next packets of the flow will find no entry either. Therefore all
+// packets of the flow must go to the backend of the Maglev fallback.
 static enum weir_choice untracked(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	uint16_t backend = weir_burst_fallback(b->pipeline, of->view, d->hash);
@@ -376,8 +378,8 @@ static enum weir_choice untracked(
 	return WEIR_CHOICE_UNTRACKED;
 }
 
-// Enter a flow that is not in the table, or restart the ended flow at `flow`. absent: the key is
-// not in the table.
+// Insert a flow that is not in the table, or restart the ended flow `flow`. absent: the key is not
+// in the table.
 static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 	struct weir_descriptor *d, struct new_flows *of, weir_flow_ref flow, bool absent) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -407,8 +409,8 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			return untracked(b, d, of);
 		}
 	}
-	// The probe reads its arguments from memory: arguments in registers would cost instructions
-	// for each flow.
+	// The probe reads its arguments from memory, because loading them into registers would cost
+	// instructions for each flow.
 	WEIR_PROBE_FLOW_BEGIN(pipeline->worker, d->verdict.service, d->verdict.backend, &d->key);
 	flow_started(pipeline, of->client, d->verdict.backend, of->service, start->event, true,
 		start->now_ns);
@@ -441,8 +443,9 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-// Begin the flow of packet i. flow: the ended flow that it restarts, or negative. absent: as in
-// struct weir_flow_start. Returns false if the packet is not forwarded: the verdict is set.
+// Begin the flow of packet i. flow: the ended flow that the packet restarts, or negative. absent:
+// as in struct weir_flow_start. Returns false if the packet is not forwarded; its verdict is then
+// set.
 static inline bool begin(struct weir_burst *b, unsigned int i, struct weir_descriptor *d,
 	struct new_flows *of, weir_flow_ref flow, bool absent) {
 	if (unlikely(!choose(b, d, of))) {
@@ -518,7 +521,7 @@ unsigned int weir_new_flow_process(
 			}
 			continue;
 		}
-		// A drained bind still takes packets of existing flows.
+		// A drained bind still accepts packets of existing flows.
 		if (unlikely(service == WEIR_SERVICE_NONE) && !is_first(d)) {
 			service = weir_burst_existing_service(b, &d->key);
 			d->verdict.service = service;

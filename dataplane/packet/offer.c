@@ -3,8 +3,8 @@
 
 #include "pipeline.h"
 
-// Data stored in the packet while it is passed on: the port that received the packet, and the
-// number of workers that have passed the packet on.
+// Data stored in an offered packet: the port that received the packet, and the number of workers
+// that have passed the packet on.
 #define PORT(word) ((uint8_t)(word))
 #define PASSES(word) ((word) >> 8)
 

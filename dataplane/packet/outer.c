@@ -15,8 +15,8 @@ static uint16_t source_low(const struct weir_backend_row *row, const struct weir
 
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services) {
-	// The words of the IPv4 header that outer->checksum leaves out, in host order: 0x45 with
-	// DSCP and ECN 0, and TTL with protocol 4.
+	// Sum of the words of the IPv4 header that outer->checksum does not include, in host order:
+	// 0x45 with DSCP and ECN 0, and TTL with protocol 4.
 	const uint32_t left_out = 0x4500u + (WEIR_OUTER_TTL << 8 | 4);
 	struct weir_row_head head = weir_encap_read(row);
 	uint32_t sum;
@@ -43,9 +43,9 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 		.backend = backend,
 		.service = head.service};
 	outer->inner_max = (uint16_t)(head.mtu - weir_encap_outer_bytes(&head));
-	// The row has the sum of numbers in host order. The bytes of a one's complement sum may be
-	// swapped as a whole (RFC 1071, 2 B). Adding 0xffff does not change the sum, and prevents a
-	// negative difference.
+	// The sum in the row is a sum of words in host order. Swapping the bytes of a one's
+	// complement sum gives the sum of the swapped words (RFC 1071, 2 B). Adding 0xffff does not
+	// change the sum, and keeps the difference from being negative.
 	sum = (uint32_t)head.checksum_base + 0xffff - left_out;
 	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold20(sum));
 	outer->header_bytes = head.header_bytes;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: a worker's private copy of a backend's row, checked once and laid out for copying. The
-// copy is made when the row is adopted (weir_reader_adopt_row).
+// Outer: a worker's private copy of a backend's row. The copy is made when the row is adopted
+// (weir_reader_adopt_row).
 //
-// The copy needs no check per packet, because only the worker can change it. The header ends at a
-// fixed offset, so that copying the header needs no lengths and no branches.
+// The row is checked once, when it is copied. No check per packet is needed, because only the
+// worker can change the copy. The header ends at a fixed offset in the copy, so that it can be
+// copied into packets without branches, with a constant length.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
@@ -28,11 +29,11 @@ struct weir_outer {
 	struct weir_verdict verdict; // verdict for a packet of a known flow to this backend
 	uint16_t source_low; // IPv4: low half of the source address, as in memory
 	uint16_t source_mask; // bits that come from the flow hash; 0 in source_low
-	// Maximum length of an inner packet, in bytes. 0 = the backend is not usable or down:
+	// Maximum length of an inner packet, in bytes. 0 = the backend is down or cannot be used:
 	// slow_path.c handles all of its packets.
 	uint16_t inner_max;
-	// IPv4: folded sum of the header's constant words, as in memory, without three words: the
-	// first word, the length, and the word of TTL and protocol.
+	// IPv4: folded sum of the header's 16-bit words, as in memory, except the first word, the
+	// length, and the word with TTL and protocol.
 	uint16_t checksum;
 	uint8_t header_bytes; // length of Ethernet and outer IP headers
 	uint8_t kind; // enum weir_outer_kind
@@ -91,9 +92,9 @@ static __rte_always_inline void weir_outer_write6(
 		inner - WEIR_IPV6_BYTES, s->hash, s->first >> 8, s->ttl_protocol >> 8, s->ip_bytes);
 }
 
-// Replace the Ethernet header of a packet that has a summary, of at most inner_max bytes, by the
-// backend's Ethernet header, and add the outer IP header; the frame's padding is cut off. The
-// result equals the result of weir_encap_push; a test compares the two results.
+// Replace the Ethernet header of a packet by the backend's Ethernet header, add the outer IP
+// header, and cut off the padding of the frame. The packet must have a summary and at most
+// inner_max bytes. The result is the same as that of weir_encap_push; a test compares both results.
 static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {
 	uint64_t inner_off = (uint64_t)(s->ip - (const uint8_t *)m->buf_addr);

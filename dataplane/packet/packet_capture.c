@@ -10,11 +10,11 @@
 #include "parse.h"
 
 #define AHEAD 4u // packets whose first bytes are prefetched
-#define UNDESCRIBED 0xff // value that is no enum weir_packet_kind
+#define UNDESCRIBED 0xff // not a value of enum weir_packet_kind
 
 _Static_assert(WEIR_BURST <= 64, "a bit per packet");
-_Static_assert(WEIR_REASON_NONE == WEIR_CAPTURE_NONE, "copied as it is");
-_Static_assert(WEIR_PACKET_KIND_COUNT <= UNDESCRIBED, "no kind");
+_Static_assert(WEIR_REASON_NONE == WEIR_CAPTURE_NONE, "the value is copied unchanged");
+_Static_assert(WEIR_PACKET_KIND_COUNT <= UNDESCRIBED, "not a kind");
 
 struct noted { // a packet of the burst
 	struct weir_capture_record record;
@@ -26,13 +26,13 @@ struct noted { // a packet of the burst
 struct weir_packet_capture {
 	struct weir_pipeline *pipeline;
 	struct weir_capture_ring *ring;
-	const struct weir_ring_position *read; // read positions of control
-	uint64_t number; // number of the order of these terms; 0 = no order yet
+	const struct weir_ring_position *read; // positions up to which weir-control has read
+	uint64_t number; // number of the capture order with these terms; 0 = no order yet
 	bool sound; // the terms are in range
 	struct weir_capture_terms terms;
 	struct weir_icmp_limit limit;
 	uint64_t now_ns; // time of the burst
-	uint64_t candidates; // bits of packets that were saved
+	uint64_t candidates; // bit i: the first bytes of packet i were saved
 	struct noted noted[WEIR_BURST];
 	// First bytes of each packet. The last element is for packets outside of a burst.
 	uint8_t data[WEIR_BURST + 1][WEIR_CAPTURE_SNAP_MOST];
@@ -76,7 +76,7 @@ static void adopt(struct weir_packet_capture *capture, uint64_t number, uint64_t
 	}
 }
 
-// Whether an order is active. Copies the terms of a new order.
+// Whether a capture order is active. Copies the terms of a new order.
 static bool is_active(struct weir_packet_capture *capture, uint64_t now_ns) {
 	const struct weir_segment *segment = capture->pipeline->segment;
 	uint64_t number = weir_capture_wanted(segment);
@@ -98,7 +98,8 @@ static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, 
 	const struct weir_capture_terms *terms = &capture->terms;
 	uint32_t wanted = RTE_MAX(terms->snap_bytes, (uint32_t)WEIR_HEADERS_BYTES);
 	uint32_t bytes = RTE_MIN(wanted, m->pkt_len);
-	// Read the whole first segment, as the parser does: headers may fill the segment.
+	// Read the whole first segment, because headers may extend to its end. The parser does the
+	// same.
 	uint32_t readable = RTE_MAX(bytes, m->data_len);
 	const uint8_t *frame = rte_pktmbuf_read(m, 0, readable, data);
 
@@ -151,8 +152,7 @@ bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_m
 		if (i + AHEAD < n) {
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + AHEAD], const void *));
 		}
-		// Mark the descriptor as not written: the fast path does not write the descriptor
-		// of a packet.
+		// Mark the descriptor as not written, because the fast path writes no descriptors.
 		descriptors[i].kind = UNDESCRIBED;
 		if (save(capture, pkts[i], in_port, &noted->record, &noted->flow,
 			    capture->data[i])) {
@@ -165,7 +165,7 @@ bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_m
 
 // --- data of the pipeline -------------------------------------------------------------------
 
-// Record the position in the flow table of the flow whose key has this hash.
+// Record the position that a flow has in the flow table. hash: hash of its key.
 static void note_flow(struct weir_packet_capture *capture, struct noted *noted, uint64_t hash) {
 	const struct weir_pipeline *pipeline = capture->pipeline;
 	const struct weir_flow_secret *secret = &pipeline->flows->secret;
@@ -238,7 +238,7 @@ void weir_packet_capture_note(
 	}
 }
 
-// A reply that is counted as dropped keeps its reason, as in the counters.
+// A reply is already counted as dropped, with a reason; its record keeps this reason.
 void weir_packet_capture_undelivered(
 	struct weir_packet_capture *capture, uint32_t i, enum weir_drop_reason reason) {
 	struct weir_capture_record *record = &capture->noted[i].record;

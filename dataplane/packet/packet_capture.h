@@ -2,7 +2,7 @@
 //
 // Packet capture: copies packets for control, with their verdicts (capture.h). A packet is
 // rewritten in place and may have been sent before its final verdict is known. Therefore each burst
-// takes these steps while an order is active:
+// goes through these steps while a capture order is active:
 //   1. weir_packet_capture_begin        saves the first bytes of packets that may match
 //   2. weir_pipeline_process            processes the burst
 //   3. weir_packet_capture_note          copies the pipeline's results, which the next burst
@@ -10,8 +10,9 @@
 //   4. the caller delivers the packets  weir_packet_capture_undelivered for each packet that it
 //      cannot deliver
 //   5. weir_packet_capture_end          writes records
-// A packet has at most one record, written by the worker that sets its final verdict: an offered
-// packet is recorded by the worker that gets the packet, unless the order includes offers.
+// A packet has at most one record, which is written by the worker that sets its final verdict.
+// Therefore an offered packet is recorded by the worker that receives it, unless the order includes
+// offers.
 //
 // Threads: one capture per worker, used only by that worker. No lock, no allocation after create,
 // no division.
@@ -25,13 +26,13 @@
 struct weir_packet_capture;
 struct weir_pipeline;
 
-// Create a capture. pipeline: of the worker, borrowed. Returns 0 or -ENOMEM. [set-up]
+// Create a capture. pipeline: pipeline of the worker, borrowed. Returns 0 or -ENOMEM. [set-up]
 int weir_packet_capture_create(
 	struct weir_pipeline *pipeline, int socket, struct weir_packet_capture **ret);
 void weir_packet_capture_free(struct weir_packet_capture *capture); // NULL is allowed
 
-// Save the first bytes of packets. Call before the pipeline processes the burst. Returns whether
-// any packet may match; if not, skip the other steps.
+// Save the first bytes of packets. Call before the pipeline processes the burst. Returns true if a
+// packet may match. If it returns false, skip the other steps.
 bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_mbuf *const *pkts,
 	uint16_t n, uint8_t in_port, uint64_t now_ns);
 // Copy the pipeline's results. Call after the pipeline has processed the burst.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packet match: compares a packet's bytes with the terms of a capture, and addresses with prefixes.
-// Also reads packets that the parser refuses, as far as they are valid.
+// Also reads packets that the parser rejects, as far as their headers are valid.
 //
 // Threads: pure functions.
 #pragma once
@@ -9,9 +9,10 @@
 #include "capture.h"
 #include "flow.h"
 
-// Protocol, addresses and ports of a frame, of which `bytes` may be read. family 0: neither IPv4
-// nor IPv6, or cut off inside the IP header. protocol 0: cut off before the protocol field. ports
-// 0: neither TCP nor UDP, a later fragment, or cut off.
+// Read the protocol, the addresses and the ports of a frame. bytes: number of bytes that may be
+// read. The family is 0 if the frame is neither IPv4 nor IPv6, or is truncated in the IP header.
+// The protocol is 0 if the frame is truncated before the protocol field. The ports are 0 if the
+// packet is neither TCP nor UDP, is not the first fragment, or is truncated.
 void weir_packet_key_read(const uint8_t *frame, uint32_t bytes, struct weir_flow_key *ret);
 // Whether an address is in a prefix.
 bool weir_address_has_prefix(const uint8_t *address, const uint8_t *prefix, unsigned int bits);

@@ -13,9 +13,9 @@
 #define RST WEIR_FLOW_EVENT_RST
 #define DAT WEIR_FLOW_EVENT_DATA
 
-// The table has the event of each combination of TCP flags. Valid combinations are SYN, SYN ACK,
-// RST, RST ACK, ACK and FIN ACK, each with or without PSH and URG. No TCP implementation sends
-// other combinations, for instance no flags, FIN or data without ACK, or two of SYN, FIN and RST.
+// Table of the events of all combinations of TCP flags. Valid combinations are SYN, SYN ACK, RST,
+// RST ACK, ACK and FIN ACK, each with or without PSH and URG. No TCP implementation sends other
+// combinations, for instance no flags, FIN or data without ACK, or two of SYN, FIN and RST.
 
 // clang-format off
 #define FLAGS \
@@ -70,8 +70,8 @@ struct ip_packet {
 	uint32_t bytes;
 };
 
-// A first fragment must have the whole header, so that no later fragment can change the header (RFC
-// 1858).
+// A first fragment must contain the complete header, so that no later fragment can change the
+// header (RFC 1858).
 static void truncated(struct weir_descriptor *d, bool fragment, enum weir_drop_reason reason) {
 	suspect(d, fragment ? WEIR_DROP_FRAGMENT_TINY : reason);
 }
@@ -162,7 +162,7 @@ static void parse_l4(
 		break;
 	case WEIR_PROTOCOL_ICMP:
 	case WEIR_PROTOCOL_ICMPV6:
-		// ICMP in IPv6 and ICMPv6 in IPv4 have no meaning: the packet stays
+		// ICMP in IPv6 and ICMPv6 in IPv4 are not valid: the packet stays
 		// WEIR_PACKET_OTHER.
 		if ((d->key.protocol == WEIR_PROTOCOL_ICMP) == (d->key.family == 4)) {
 			parse_icmp(d, ip);
@@ -180,9 +180,9 @@ static void parse_l4(
 	}
 }
 
-// Only fragments of TCP and UDP are processed. A later IPv6 fragment is accepted here whatever
-// its protocol: this is the protocol of the header at the start of the first fragment, not of the
-// datagram.
+// Only fragments of TCP and UDP are processed. A later IPv6 fragment is accepted here with any
+// protocol, because its Next Header field may name an extension header of the datagram instead of
+// TCP or UDP.
 static void parse_fragment(
 	struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed, bool first) {
 	if (!first && d->key.family == 6) {
@@ -239,7 +239,8 @@ static bool ipv4_checksum_good(const struct rte_mbuf *m, const uint8_t *ip, uint
 	return weir_checksum_fold(sum) == 0xffff;
 }
 
-// bytes: length of the frame from ip on, of which the first `readable` bytes may be read.
+// bytes: length of the frame from the IP header on. readable: number of these bytes that may be
+// read.
 static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t readable,
 	uint32_t bytes, uint64_t seed, struct weir_descriptor *d) {
 	struct ip_packet packet = {.data = ip};
@@ -398,7 +399,8 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 	memset(ret, 0, sizeof(*ret));
 	ret->kind = WEIR_PACKET_OTHER;
-	ret->key.family = 4; // a valid value until the family is known: later stages require 4 or 6
+	// Later stages require 4 or 6, so set a valid value until the family is known.
+	ret->key.family = 4;
 	weir_descriptor_undecided(ret);
 	if (readable < WEIR_ETHERNET_BYTES) {
 		broken(ret, WEIR_DROP_FRAME_TOO_SHORT);

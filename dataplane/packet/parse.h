@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Parse: fills a descriptor from the bytes of a frame: addresses, ports, hash, errors. Called by
-// pipeline.c for every packet. Because parse uses no tables, there are two kinds of bad packets:
-// broken (always dropped) and suspect (dropped if the destination is a VIP, otherwise left to the
-// kernel).
+// pipeline.c for every packet. There are two kinds of bad packets: broken (always dropped) and
+// suspect (dropped if the destination is a VIP, otherwise passed to the kernel). The parser has no
+// table of VIPs, so it cannot drop suspect packets itself.
 //
 // There are two parsers. weir_parse_slow() makes all checks in sequence and determines the drop
-// reason. weir_parse_fast() accepts most valid TCP and UDP packets, and leaves all other packets to
-// the slow parser. The slow parser accepts every packet that the fast parser accepts; a test
-// compares both parsers.
+// reason. weir_parse_fast() accepts most valid TCP and UDP packets, and all other packets go to the
+// slow parser. The slow parser accepts every packet that the fast parser accepts; a test compares
+// both parsers.
 //
 // Threads: pure functions. Reads never go beyond the first segment of the packet.
 #pragma once
@@ -43,12 +43,12 @@
 #define WEIR_TCP_SYN 0x02
 #define WEIR_TCP_RST 0x04
 
-// In packets of several segments, headers must be within this number of bytes.
+// In a packet in several segments, all headers must be within this number of bytes.
 #define WEIR_HEADERS_BYTES 256
 
 // Tables indexed by a byte of the packet. The tables are adjacent, so that one register holds their
-// address. All entries for which the fast path refuses the packet have the bit WEIR_PARSE_REFUSED,
-// so that one branch checks the flags and the source.
+// address. An entry has the bit WEIR_PARSE_REFUSED if the fast path must not accept the packet.
+// Therefore one branch checks both the flags and the source.
 #define WEIR_PARSE_REFUSED 0x80
 #define WEIR_TCP_INVALID 0xff
 struct weir_parse_tables {
@@ -75,7 +75,7 @@ struct weir_parse_mac {
 // without an address has an all-zero mac, and also accepts every unicast address.
 struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any);
 
-// True if the port accepts a frame, of at least WEIR_ETHERNET_BYTES.
+// True if the port accepts a frame. The frame has at least WEIR_ETHERNET_BYTES.
 static __rte_always_inline bool weir_parse_mac_ours(
 	const struct weir_parse_mac *mac, const uint8_t *frame) {
 	return likely(((weir_load64(frame) ^ mac->address) & mac->mask) == 0);
@@ -83,20 +83,21 @@ static __rte_always_inline bool weir_parse_mac_ours(
 
 // Change the descriptor of a frame that the port does not accept; the frame has at least
 // WEIR_ETHERNET_BYTES. A frame to another host is broken. A broadcast or multicast frame is
-// suspect: the frame reaches no VIP, but the kernel still gets frames for the host (ARP,
+// suspect: it is not forwarded to a VIP, but the kernel still gets frames that the host needs (ARP,
 // neighbour discovery).
 void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 
-// Gather the headers of a packet in several segments into the first segment: WEIR_HEADERS_BYTES, or
-// the room of the first segment (later headers count as truncated). [worker]
+// Gather the headers of a packet in several segments into the first segment: WEIR_HEADERS_BYTES
+// bytes, or as many as the first segment has room for (headers beyond these bytes count as
+// truncated). [worker]
 void weir_parse_gather(struct rte_mbuf *m);
 
 // Result of weir_parse_ipv6_chain, which walks IPv6 extension headers. ip: the IPv6 header, of
 // which `bytes` may be read. Returns 0 or -EPROTO (chain truncated, out of order, too long).
 struct weir_ipv6_chain {
-	// Protocol of the first header after the chain. In a later fragment: the Next Header of the
-	// fragment header, which may be an extension header, and need not be the protocol of the
-	// datagram.
+	// Protocol of the first header after the chain. In a later fragment, this is the Next
+	// Header field of the fragment header. It may be an extension header instead of the
+	// protocol of the datagram.
 	uint8_t protocol;
 	bool fragment; // the packet is a fragment
 	bool later; // not the first fragment: the chain ends at the fragment header, data follows
@@ -116,14 +117,14 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 
 // --- fast path ----------------------------------------------------------------------------
 //
-// A packet of the fast path passes several comparisons, each followed by a branch that is not
-// taken: the CPU fuses comparison and branch into one operation, which costs less than combining
-// all results before one branch. Packets that fail a comparison go to weir_parse_slow, and may
-// still be valid.
+// The fast path makes several comparisons, each followed by a branch that is not taken for a packet
+// of the fast path. The CPU fuses comparison and branch into one operation, which costs less than
+// combining all results before one branch. Packets that fail a comparison go to weir_parse_slow,
+// and may still be valid.
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are combined as little-endian");
 
-// Headroom that suffices to copy any outer header before the IP header.
+// Headroom that is enough to write any outer header in front of the IP header.
 #define WEIR_PARSE_HEADROOM 64u
 
 // True if the ethertype and the IP header at ip fit the fast path: this family and version, no
@@ -190,8 +191,8 @@ static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_
 	if (unlikely((uint32_t)addresses == destination)) {
 		return false;
 	}
-	// The checksum is also verified if the NIC has verified it, because reading the NIC's flag
-	// would cost as much.
+	// The checksum is verified even if the NIC has already verified it, because reading the
+	// NIC's flag would cost as much.
 	if (unlikely(
 		    !weir_checksum_ipv4_right(weir_load64(ip), weir_load64(ip + 8), destination))) {
 		return false;
@@ -220,7 +221,7 @@ static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_
 		     0)) {
 		return false;
 	}
-	// Source and destination are equal, at least in their second halves.
+	// The source may be equal to the destination: their second halves are equal.
 	if (unlikely(weir_load64(ip + 16) == weir_load64(ip + 32))) {
 		return false;
 	}
@@ -231,8 +232,8 @@ static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_
 	return true;
 }
 
-// Parse TCP in IPv4, after weir_parse_fast_head has accepted the IP header. readable: bytes of the
-// frame from ip on, at least the length of both headers.
+// Parse TCP in IPv4, after weir_parse_fast_head has accepted the IP header. readable: number of
+// readable bytes from the IP header on, at least the length of both headers.
 static __rte_always_inline bool weir_parse_fast_tcp4(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV4_BYTES + WEIR_TCP_BYTES;
@@ -249,8 +250,8 @@ static __rte_always_inline bool weir_parse_fast_tcp4(const uint8_t *ip, uint32_t
 		ip, total, WEIR_PROTOCOL_TCP, weir_parse_tables.tcp_event[tcp[13]], keys, s));
 }
 
-// Parse TCP in IPv6, after weir_parse_fast_head has accepted the IP header. readable: bytes of the
-// frame from ip on.
+// Parse TCP in IPv6, after weir_parse_fast_head has accepted the IP header. readable: number of
+// readable bytes from the IP header on.
 static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint32_t headers = WEIR_IPV6_BYTES + WEIR_TCP_BYTES;
@@ -271,14 +272,14 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 		ip, payload, WEIR_PROTOCOL_TCP, weir_parse_tables.tcp_event[tcp[13]], keys, s));
 }
 
-// Parse packets of the fast path other than untagged TCP. readable: bytes of the frame from ip on,
-// at least the length of IPv4 and TCP headers.
+// Parse packets of the fast path other than untagged TCP. readable: number of readable bytes from
+// the IP header on, at least the length of IPv4 and TCP headers.
 bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 
-// Find the IP header of a packet, and the number of bytes from the IP header to the end of the
-// frame: at least IP and TCP headers. Returns false if the packet is for the slow path. family: a
-// constant, or 4 for IPv4 and IPv6.
+// Find the IP header of a packet and the number of bytes from there to the end of the frame, which
+// is at least the length of IP and TCP headers. Returns false if the packet must take the slow
+// path. family: a constant, or 4 for IPv4 and IPv6.
 static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, unsigned int family,
 	const uint8_t **ret_ip, uint32_t *ret_readable) {
 	const uint32_t ip_bytes = family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;
@@ -289,7 +290,8 @@ static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, 
 	if (unlikely(m->data_off < WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES)) {
 		return false;
 	}
-	// At least a TCP header, so that a TCP or UDP header can be read without a check.
+	// Require room for a TCP header, so that a TCP or UDP header can be read without a further
+	// check.
 	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + ip_bytes + WEIR_TCP_BYTES)) {
 		return false;
 	}
@@ -299,8 +301,8 @@ static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, 
 }
 
 // Fill the summary of a packet accepted by weir_parse_fast_frame, except bucket and backend.
-// Returns false for packets of the slow path, which include all broken packets: call
-// weir_parse_slow. keys: of the flow hash. [worker]
+// Returns false if the packet must take the slow path, as all broken packets do: then call
+// weir_parse_slow. keys: keys of the flow hash. [worker]
 static __rte_always_inline bool weir_parse_fast_packet(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	if (likely(weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP))) {
@@ -312,7 +314,7 @@ static __rte_always_inline bool weir_parse_fast_packet(const uint8_t *ip, uint32
 	return weir_parse_fast_other(ip, readable, keys, s);
 }
 
-// weir_parse_fast_frame and weir_parse_fast_packet. [worker]
+// Calls weir_parse_fast_frame and weir_parse_fast_packet. [worker]
 static __rte_always_inline bool weir_parse_fast(
 	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint8_t *ip;
@@ -337,7 +339,7 @@ static inline void weir_parse_describe(
 		memcpy(d->key.source, ip + 8, 32); // both addresses
 	}
 	weir_store32(&d->key.source_port, weir_load32(ip + l4_offset)); // both ports
-	// Stores of whole words for speed: executed for every new flow.
+	// This runs for every new flow, so whole words are stored for speed.
 	_Static_assert(offsetof(struct weir_descriptor, key.family) == 36 &&
 			       offsetof(struct weir_descriptor, key.protocol) == 37 &&
 			       offsetof(struct weir_descriptor, kind) == 38 &&

@@ -12,8 +12,8 @@
 #include "shared_limit.h"
 #include "slow_path.h"
 
-// Number of packets to prefetch ahead of the packet being parsed. With more packets than the CPU
-// has buffers for cache misses, the CPU would stall.
+// Number of packets to prefetch ahead of the packet being parsed. More prefetches than the CPU has
+// buffers for cache misses would stall the CPU.
 #define AHEAD 6u
 
 // A local version, because rte_prefetch0_write is experimental in DPDK 22.11.
@@ -41,7 +41,7 @@ static void publish(struct weir_pipeline *pipeline) {
 }
 
 // Adopt published changes. UDP flows are checked when the services have changed; TCP flows are also
-// checked when the drain of a removed bind is over.
+// checked when the drain of a removed bind has ended.
 static inline void adopt_changes(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	const struct weir_services_view *services = weir_reader_services(&pipeline->reader);
 
@@ -72,10 +72,10 @@ static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t pa
 	}
 }
 
-// The loops below copy data that is shared by all packets of the burst and used several times to
-// local variables, because the compiler must assume that a store to a packet may change the
-// pipeline. Data used once stays in memory, as an operand that takes no register. Each loop is a
-// separate function, so that the loop can use all registers.
+// The loops below copy data to local variables if all packets of the burst use it and a loop uses
+// it several times: the compiler must assume that a store to a packet may change the pipeline. Data
+// that is used once is read as a memory operand, which needs no register. Each loop is a separate
+// function, so that it can use all registers.
 
 // Parse a packet of the slow path. The packet gets a descriptor, and its bit in b->described is
 // set.
@@ -102,9 +102,9 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-// Returns the hash that gives the buckets of a summary's flow. m: the packet, if it carries the
-// part of its flow; NULL = the hash gives the part. At each call, family and whether m is NULL are
-// constants.
+// Returns the hash from which the buckets of a summary's flow are computed. m: the packet, if it
+// carries the part of its flow; NULL = the part is computed from the hash. In each inlined call,
+// the family is constant, and it is constant whether m is NULL.
 static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *secret,
 	const struct weir_summary *s, const struct rte_mbuf *m, unsigned int family) {
 	uint64_t hash = family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
@@ -113,8 +113,8 @@ static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *s
 			 : weir_flow_bucket_hash_in_part(secret, hash, weir_burst_part_of(m));
 }
 
-// Find the primary bucket of a summary's flow and prefetch the bucket. flows: of this family, a
-// constant. m: the packet if it carries the part of the flow, otherwise NULL.
+// Find the primary bucket of a summary's flow and prefetch the bucket. family: a constant; flows:
+// the flows of this family. m: the packet if it carries the part of the flow, otherwise NULL.
 static __rte_always_inline void place(const struct weir_flow_secret *secret,
 	const struct weir_flow_family *flows, struct weir_summary *s, const struct rte_mbuf *m,
 	unsigned int family) {
@@ -122,21 +122,22 @@ static __rte_always_inline void place(const struct weir_flow_secret *secret,
 	uint64_t hash = bucket_hash(secret, s, m, family);
 
 	_Static_assert(sizeof(struct weir_flow_bucket4) == sizeof(struct weir_flow_bucket6),
-		"one line each");
+		"a bucket of either family is one line");
 	s->bucket = (uint8_t *)flows->buckets +
 		    line * weir_flow_bucket_from(flows->bucket_count, hash, secret->first);
 	weir_flow_fetch(s->bucket);
 	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-		// The barrier makes the compiler load the values again. To keep the values would
-		// take registers from all packets.
+		// The barrier makes the compiler load the values again. Otherwise the values would
+		// occupy registers for all packets.
 		rte_compiler_barrier();
 		weir_flow_fetch((uint8_t *)flows->buckets +
 				line * weir_flow_second_bucket(secret, flows, hash));
 	}
 }
 
-// Parse the burst up to the first packet that is not TCP of the family on the fast path. Returns
-// the number of that packet. family, marked (packets carry the part of their flow): constants.
+// Parse the burst up to the first packet that is not a TCP packet of this family on the fast path.
+// Returns the index of that packet. family, marked (packets carry the part of their flow):
+// constants.
 static __rte_always_inline unsigned int parse_tcp(
 	struct weir_burst *b, unsigned int family, bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -313,8 +314,9 @@ static __rte_always_inline void look_up(struct weir_burst *b, const bool marked)
 		uint32_t *word;
 		uint32_t backend;
 
-		// Most SYNs start flows: their two buckets, already prefetched, are searched later.
-		// A packet without a summary is handled like a SYN, because its event is also 0.
+		// Most SYNs start flows. Both their buckets have been prefetched and are searched
+		// later. A packet without a summary is handled like a SYN, because its event is
+		// also 0.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
 			s->backend = WEIR_BACKEND_NONE;
@@ -394,7 +396,9 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 			weir_descriptor_undecided(d);
 			described |= UINT64_C(1) << i;
 		}
-		// From the first SYN on keep the order: later packets may belong to its flow.
+		// From the first packet in b->misses on, leave all packets for
+		// weir_new_flow_process, because later packets may belong to the flow of that
+		// packet.
 		if (likely(d->event == WEIR_FLOW_EVENT_SYN) || misses > 0 || !is_known(b, i)) {
 			b->misses[misses++] = (uint8_t)i;
 		}
@@ -405,7 +409,8 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 
 // --- stage: rewrite -------------------------------------------------------------------------
 
-// Rewrite a packet that does not fit the path to its backend, or whose backend cannot be used.
+// Rewrite a packet that does not fit the MTU of the path to its backend, or whose backend cannot be
+// used.
 static __rte_noinline void rewrite_slow(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const struct weir_summary *s = &b->pipeline->summaries[i];
@@ -453,8 +458,8 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	pipeline->pending.forwarded += packets - left;
 }
 
-// Complete the packets that stage_rewrite skipped: rewrite packets without a summary, and set the
-// choice in the verdicts of packets with a descriptor.
+// Complete the packets that stage_rewrite has skipped. Packets without a summary are rewritten, and
+// packets with a descriptor get the choice in their verdicts.
 static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
 	const struct weir_descriptor *d = b->pipeline->descriptors;
 
@@ -552,8 +557,8 @@ void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trac
 	pipeline->trace = trace;
 }
 
-// Subtracts a packet, but not below 0: the pieces of a split outer packet have more headers, and
-// therefore more bytes, than were counted.
+// Subtracts a packet, but not below 0: the pieces of a split outer packet have more headers, so
+// they can have more bytes than were counted.
 static void subtract(struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->packets, -RTE_MIN(counters->packets, UINT64_C(1)));
 	weir_counter_add(&counters->bytes, -RTE_MIN(counters->bytes, (uint64_t)bytes));

@@ -3,8 +3,8 @@
 // Pipeline: processes a burst of packets between receive and transmit. A worker, weir-pcap and
 // weir-bench run the same code.
 //
-// Each stage is a loop over the burst: parse and validate; hash; flow lookup; service lookup,
-// selection and insertion for misses; rewrite (encapsulate) or reply. See
+// Each stage is a loop over the burst: parse, validate and hash; flow lookup; service lookup,
+// selection and insertion for flows that are not found; rewrite (encapsulate) or reply. See
 // docs/design/architecture.md, "Packet path".
 //
 // Threads: one pipeline per worker; only that worker calls these functions. S1: no lock, no
@@ -17,11 +17,11 @@
 //   rx_packets + fragments_made == forwarded + replied + to_kernel + dropped + handed_over
 //   dropped == sum of drops[]
 // A worker that hands packets to another worker without giving them to its own pipeline adds the
-// packets to rx_packets, rx_bytes and handed_over. To keep these equations true and the counters
-// monotonic, the counts of a burst are published by the next call of weir_pipeline_maintain. A
-// packet whose reply is a "too big" message, a refusal or an RST was not delivered: the packet
-// counts as dropped (MTU_EXCEEDED, CLOSED_PORT, BACKEND_DOWN), not as replied. The caller counts
-// the packets that it sends (tx_packets, tx_bytes).
+// packets to rx_packets, rx_bytes and handed_over. So that these equations hold and the counters
+// never decrease, the counts of a burst are only published by the next call to
+// weir_pipeline_maintain. A packet to which the reply is "too big", "port unreachable" or an RST
+// was not delivered. It counts as dropped (MTU_EXCEEDED, CLOSED_PORT, BACKEND_DOWN), not as
+// replied. The caller counts the packets that it sends (tx_packets, tx_bytes).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -38,29 +38,28 @@ struct weir_pipeline;
 void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
-// Set-up: `workers` pipelines, including this pipeline, may have the flow of a packet. The caller
-// carries out WEIR_ACTION_OFFER: it passes the packet to the next pipeline, and counts the packet
-// as handed over. 0 = no other pipelines, as after creation.
+// Set the number of pipelines, including this one, that may have the flow of a packet. 0 = only
+// this one, as after creation. Otherwise the pipeline returns WEIR_ACTION_OFFER for some packets;
+// the caller must pass such a packet to the next pipeline and count it as handed over. [set-up]
 void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers);
-// weir_pipeline_process for packets that another worker has offered. in_port:
-// weir_pipeline_offered_port of each packet.
+// Like weir_pipeline_process, for packets that another worker has offered. All packets must have
+// the same weir_pipeline_offered_port, which is passed as in_port.
 void weir_pipeline_process_offered(struct weir_pipeline *pipeline, struct rte_mbuf **pkts,
 	uint16_t n, uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 uint8_t weir_pipeline_offered_port(const struct rte_mbuf *m);
 
-// Take the packets that the last burst made in addition to its input (further pieces of fragmented
-// packets), and their verdicts (FORWARD). The caller then owns the packets; the arrays are valid
-// until the next burst. Returns the number of packets. Call after each burst: the next burst frees
-// packets that were not taken.
+// Take the packets that the last burst made in addition to its input (the other pieces of
+// fragmented packets), and their verdicts (FORWARD). The caller then owns the packets; the arrays
+// are valid until the next burst. Returns the number of packets. Call after each burst: the next
+// burst frees packets that were not taken.
 uint16_t weir_pipeline_extra(struct weir_pipeline *pipeline, struct rte_mbuf ***ret_pkts,
 	const struct weir_verdict **ret_verdicts);
 
-// Count packet m of the last burst, or of its extra packets, as dropped for `reason`, because the
-// caller could not deliver the packet. verdict: of the packet (FORWARD, REPLY or KERNEL). The
-// packet is subtracted from packets and bytes of its service and backend, and counted there as
-// dropped. Call before the next call of weir_pipeline_maintain. Counters of services and backends
-// are not published per iteration: a reader may count a packet that is subtracted within
-// microseconds.
+// Call if packet m, of the last burst or of its extra packets, could not be delivered: counts the
+// packet as dropped for `reason`. verdict: verdict of the packet (FORWARD, REPLY or KERNEL). The
+// packet is subtracted from the packets and bytes of its service and backend, and added to their
+// drops. Call before the next call of weir_pipeline_maintain. Counters of services and backends are
+// not published per iteration: a reader may count a packet that is subtracted within microseconds.
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason);
 
@@ -68,9 +67,9 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_
 struct weir_trace;
 void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace);
 
-// Begin or end taking part in grace periods (grace.h). weir_pipeline_online and
-// weir_pipeline_settle adopt all published changes. The number of changes is not bounded: call
-// weir_pipeline_online before the first iteration.
+// weir_pipeline_online and weir_pipeline_offline begin and end the part of this worker in grace
+// periods (grace.h). weir_pipeline_online and weir_pipeline_settle adopt all published changes,
+// without a limit on their number: call weir_pipeline_online before the first iteration.
 void weir_pipeline_online(struct weir_pipeline *pipeline);
 void weir_pipeline_offline(struct weir_pipeline *pipeline);
 void weir_pipeline_settle(struct weir_pipeline *pipeline);

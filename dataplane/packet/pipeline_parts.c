@@ -56,8 +56,8 @@ static void take_flows(
 	struct weir_pipeline *pipeline, uint16_t backend, const struct weir_flow_tally *tally) {
 	uint16_t service = (uint16_t)tally->label;
 
-	// The owner differs if this worker has not read the row of a new backend yet. The
-	// beginning of a flow sets the owner in the same way.
+	// The owner differs if this worker has not read the row of a new backend yet. Set the
+	// owner, as when a flow begins.
 	if (pipeline->owner[backend] != service) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}
@@ -71,7 +71,7 @@ static void take_flows(
 // True if the pipeline has read the rows of all backends of the flows, or has waited long enough.
 static bool is_up_to_date(struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel) {
 	if (parcel->waits == WEIR_PIPELINE_PART_WAITS) {
-		return true; // wait no longer: the giver may also lack the missing rows
+		return true; // do not wait longer: the giver may not have the missing rows either
 	}
 	weir_reader_update(&pipeline->reader);
 	if (weir_reader_has_rows(&pipeline->reader, parcel->note)) {
@@ -110,7 +110,7 @@ static void give_flows(
 	gauges_sub(weir_burst_backend_counters(pipeline, backend), tally);
 	gauges_sub(weir_burst_service_counters(pipeline, service), tally);
 	if (pipeline->owner[backend] ==
-		service) { // otherwise the state was reset for another service
+		service) { // otherwise the state was already reset for another service
 		weir_policy_give_flows(&pipeline->policy, &pipeline->clients[service], backend,
 			tally->open, tally->half_open);
 		weir_new_flow_publish_half_open(pipeline, backend);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Pipeline parts: moves a part of the flows from the pipeline of one worker to the pipeline of
-// another worker, with the gauges of backends and services that count the flows, and the state of
-// policies.
+// another worker. The flows are also moved in the gauges of backends and services and in the state
+// of policies.
 //
 //   1. weir_pipeline_release_part   the giver, which owns the part
 //   2. weir_pipeline_adopt_part     the taker
@@ -15,8 +15,8 @@
 // control does not treat a backend as drained while its flows are moving. After 3 the parcel is
 // empty.
 //
-// Threads: 1 and 3 by the giver's worker, 2 by the taker's worker. The caller passes the parcel on
-// with a release store and an acquire load, before 2 and before 3. No lock, no allocation.
+// Threads: the giver's worker calls 1 and 3, the taker's worker calls 2. The callers hand over the
+// parcel with a release store and an acquire load, before 2 and before 3. No lock, no allocation.
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@
 struct weir_pipeline;
 struct weir_flow_parcel; // created by flow_parts.h
 
-#define WEIR_PIPELINE_PART_SLICE 64u // backends that one call of adopt or settle counts
+#define WEIR_PIPELINE_PART_SLICE 64u // maximum number of backends per call to adopt or settle
 
 // Take ownership of a part of shared flow memory (struct weir_flow_table_params) that no other
 // pipeline owns. part: below WEIR_FLOW_PARTS. [set-up]

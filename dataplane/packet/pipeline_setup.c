@@ -14,8 +14,9 @@ static void *table_create(uint32_t count, size_t bytes, int socket) {
 	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
 }
 
-// Adopt a backend's published row. When the id changes its service, or becomes free, its state in
-// policies is reset; control does not change or free an id before its last flow has ended.
+// Adopt a backend's published row. If the service of the id changes, or the id becomes free, the
+// state of the id in policies is reset. Control changes or frees an id only after its last flow has
+// ended.
 static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row *row) {
 	struct weir_pipeline *pipeline = context;
 	const struct weir_row_head *head = &pipeline->outers[id].head;
@@ -33,7 +34,7 @@ static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row 
 	return true;
 }
 
-// Tables per backend and per service.
+// Creates the tables per backend and per service.
 static int tables_create(
 	struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
 	const struct weir_segment *segment = params->segment;

@@ -8,12 +8,12 @@
 #include "rss_hash.h"
 #include "segment.h"
 
-// Maximum of RSTs per second of one worker, and maximum of challenge ACKs: a backend that goes
-// down, or drains, has many clients.
+// Maximum number of RSTs per second of one worker, and maximum number of challenge ACKs. It is
+// high, because a backend that goes down or drains may have many clients.
 #define WEIR_RESETS_PER_SECOND 10000u
 
-// Maximum replies per second of one worker, by kind of reply, as in the configuration. Each kind
-// has a token bucket. 0 = no replies.
+// Maximum number of replies per second of one worker, for each kind of reply, from the
+// configuration. Each kind has its own token bucket. 0 = no replies.
 struct weir_icmp_rates {
 	uint32_t echo;
 	uint32_t too_big;
@@ -35,21 +35,22 @@ struct weir_pipeline_params {
 	// RSTs per second for backends that are down, and challenge ACKs per second. 0 =
 	// WEIR_RESETS_PER_SECOND.
 	uint32_t resets_per_second;
-	uint32_t any_mac_ports; // a bit per port that accepts frames to any unicast MAC address
-	// Only with shared flow memory: the RSS key whose hash gives the part of a flow. Each
-	// packet then carries the part that weir_pipeline_distribute has returned. NULL = the flow
-	// hash gives the part.
+	uint32_t any_mac_ports; // bit p: port p accepts frames to any unicast MAC address
+	// Only with shared flow memory: the RSS key of the hash from which the part of a flow is
+	// computed. Each packet then carries the part that weir_pipeline_distribute has returned.
+	// NULL = the part is computed from the flow hash.
 	const struct weir_rss_key *rss;
 };
 
 struct weir_pipeline;
 
 // Create a pipeline. params is copied; the segment is borrowed and must outlive the pipeline.
-// [set-up] Returns 0, -EINVAL (worker out of range, or refused by the flow table), -ENOMEM.
+// [set-up] Returns 0, -EINVAL (the worker is out of range, or the flow table rejects the
+// parameters), -ENOMEM.
 int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret);
 void weir_pipeline_free(struct weir_pipeline *pipeline);
-// Free the memory that is not from DPDK, at the end of the process.
+// Free the memory that does not come from DPDK. Call when the process is about to exit.
 void weir_pipeline_abandon(struct weir_pipeline *pipeline);
 
-// Bytes of memory that a pipeline takes in addition to its flow table.
+// Bytes of memory that a pipeline uses in addition to its flow table.
 uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends);

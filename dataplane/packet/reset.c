@@ -12,7 +12,7 @@
 #define RESET_TTL 64
 #define TCP_ACK 0x10
 
-// Fields of the reply, taken from the packet. In network byte order.
+// Fields of the received packet and of the reply, in network byte order.
 struct refused {
 	uint8_t addresses[32]; // source and destination
 	uint16_t source_port, destination_port;
@@ -50,7 +50,8 @@ static void write_tcp(uint8_t *tcp, const struct refused *refused) {
 	tcp[13] = refused->flags;
 }
 
-// Write the checksum of the TCP header, with these addresses in the pseudo-header, in any order.
+// Write the checksum of the TCP header. addresses: the addresses of the pseudo-header, in any
+// order.
 static void write_checksum(uint8_t *tcp, const uint8_t *addresses, uint32_t bytes) {
 	uint64_t sum = rte_raw_cksum(addresses, bytes);
 
@@ -63,7 +64,7 @@ static void write_ipv4(uint8_t *ip, const struct refused *refused) {
 	memset(ip, 0, WEIR_IPV4_BYTES);
 	ip[0] = 0x45;
 	weir_store16(ip + 2, RTE_BE16(WEIR_IPV4_BYTES + WEIR_TCP_BYTES));
-	weir_store16(ip + 6, RTE_BE16(0x4000)); // DF: the identification may stay 0
+	weir_store16(ip + 6, RTE_BE16(0x4000)); // with DF, the identification may be 0
 	ip[8] = RESET_TTL;
 	ip[9] = WEIR_PROTOCOL_TCP;
 	memcpy(ip + 12, refused->addresses + 4, 4);
@@ -96,7 +97,7 @@ static int reply(
 	if (rte_pktmbuf_headroom(m) < weir_icmp_reply_headroom(m)) {
 		return -ENOBUFS;
 	}
-	// All headers that were read are in the first segment, and are at least as long as the new
+	// The headers of the packet are in the first segment, and are at least as long as the new
 	// headers.
 	weir_encap_cut(m, d->l3_offset + head + WEIR_TCP_BYTES);
 	if (d->key.family == 4) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reset: rewrites a received TCP packet in place into the reply to this packet, an RST or a
-// challenge ACK.
+// Reset: rewrites a received TCP packet in place into a reply to its sender: an RST or a challenge
+// ACK.
 //
 // Threads: pure functions on the worker's own packet.
 #pragma once
@@ -10,14 +10,15 @@
 
 #include "descriptor.h"
 
-// Rewrite a TCP packet into the RST for its sender (RFC 9293, 3.10.7.1). The RST has the
-// acknowledgment number of the packet as its sequence number; without that number, the RST
-// acknowledges the packet. The packet must not be an RST. Returns 0, -EBADMSG (wrong TCP checksum;
-// packet untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped; packet untouched).
+// Rewrite a TCP packet into an RST to its sender (RFC 9293, 3.10.7.1). The sequence number of the
+// RST is the acknowledgment number of the packet. If the packet has no ACK flag, the RST
+// acknowledges the packet instead. The packet must not be an RST. Returns 0, -EBADMSG (wrong TCP
+// checksum; packet untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped; packet
+// untouched).
 int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // Rewrite a SYN into a challenge ACK to its sender (RFC 5961, 4.2): an ACK with the SYN's sequence
 // number, which acknowledges no data. A client that has sent the SYN replies with an RST (RFC 9293,
 // 3.10.7.3) and retransmits the SYN; a client with an open connection ignores the ACK or repeats
-// its last ACK. Returns the values of weir_reset.
+// its last ACK. Returns the same values as weir_reset.
 int weir_reset_challenge(struct rte_mbuf *m, const struct weir_descriptor *d);

@@ -26,7 +26,8 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	b->pipeline->pending.replied++;
 }
 
-// Whether the flow that an error quotes is valid. The error ends no flow: it may be forged.
+// Whether the flow that an error quotes is valid. The error may be forged and therefore ends no
+// flow.
 static bool is_valid(
 	const struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	return key->protocol != WEIR_PROTOCOL_UDP ||
@@ -108,15 +109,15 @@ void weir_slow_path_others(struct weir_burst *b) {
 
 // --- rewrite --------------------------------------------------------------------------------
 
-// Reply with a "too big" message. These messages have a separate rate limit, so that pings do not
-// stop path MTU discovery.
+// Reply with a "too big" message. These messages have their own rate limit, so that a ping flood
+// does not stop path MTU discovery.
 static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_head *head) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_icmp_limit *limit = &b->pipeline->too_big_limit;
 	uint32_t outer = weir_encap_outer_bytes(head);
 	uint32_t mtu = head->mtu - RTE_MIN(head->mtu, outer);
 
-	if (d->key.family == 6) { // senders ignore a lower MTU; such packets are forwarded
+	if (d->key.family == 6) { // senders ignore a lower MTU, and shorter packets are forwarded
 		mtu = RTE_MAX(mtu, WEIR_IPV6_MTU_MIN);
 	}
 	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // no error in reply to an error (RFC 1122, 3.2.2)

@@ -7,7 +7,7 @@
 
 _Static_assert(WEIR_WAITING_BACKENDS == WEIR_FLOW_WAITING_BACKENDS, "equal numbers of backends");
 _Static_assert(WEIR_WAITING_FLOWS4 >= WEIR_FLOW_SLOTS4 && WEIR_WAITING_FLOWS6 >= WEIR_FLOW_SLOTS6,
-	"a line fits, so that every list makes progress");
+	"a message has room for a line, so that every list makes progress");
 
 // --- the list -------------------------------------------------------------------------------
 
@@ -80,8 +80,8 @@ void weir_steal_list(
 			break;
 		}
 		family = weir_flow_walk_family(flows, line);
-		// No flow of a crowded table would be moved. Listing no flow saves requests to
-		// agents.
+		// While the table is crowded, no flow would be moved. Listing no flows saves
+		// requests to agents.
 		if (!weir_flow_crowded(flows, family)) {
 			n = weir_flow_waiting_in(flows, line, &search, now_ns, found);
 		}
@@ -109,7 +109,8 @@ static bool read_key(const struct weir_message *message, struct weir_flow_key *r
 	return true;
 }
 
-// The service that the flow's destination and both backends belong to, or WEIR_SERVICE_NONE.
+// Returns the service of the flow's destination if both backends also belong to it, otherwise
+// WEIR_SERVICE_NONE.
 static uint16_t common_service(struct weir_pipeline *pipeline, const struct weir_flow_key *key,
 	uint16_t from, uint16_t to) {
 	struct weir_burst b = {.pipeline = pipeline};
@@ -131,8 +132,8 @@ static uint16_t common_service(struct weir_pipeline *pipeline, const struct weir
 }
 
 // True if the backend and the flow table have room for the moved flow. While the table is crowded,
-// as in a flood, no flow moves: its entry may be evicted, and the Maglev fallback would then send
-// the next packet to a different backend.
+// as in a flood, no flow is moved: if the entry of the moved flow was evicted, the Maglev fallback
+// would send the next packet to a different backend.
 static bool has_room(
 	struct weir_pipeline *pipeline, uint16_t service, uint16_t to, uint8_t family) {
 	return weir_policy_below_limit(

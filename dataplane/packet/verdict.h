@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Verdict: the pipeline's decision about a packet, and the reason. Written by the pipeline, carried
-// out by its caller (worker, weir-pcap, weir-bench).
+// Verdict: the pipeline's decision about a packet, and the reason. The pipeline writes the verdict,
+// and the caller of the pipeline carries it out (worker, weir-pcap, weir-bench).
 #pragma once
 
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 #define WEIR_BURST 64 // maximum packets per call of the pipeline
 
-#define WEIR_REASON_NONE 0xff // value of verdict.reason without a reason
+#define WEIR_REASON_NONE 0xff // value of verdict.reason if there is no reason
 
 struct weir_verdict { // one per packet of a burst
 	uint8_t action; // enum weir_action

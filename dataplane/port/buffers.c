@@ -29,8 +29,8 @@ void weir_buffers_fini(struct weir_buffers *buffers) {
 	}
 }
 
-// The pool for a device on this node. Virtual devices have no node, or report an arbitrary node;
-// ordinary pages have no node.
+// Returns the node whose pool a device on this socket uses. Virtual devices have no node or report
+// an arbitrary one, and ordinary pages have no node.
 static unsigned int node_of(int socket) {
 	if (socket < 0 || rte_eal_has_hugepages() == 0) {
 		socket = rte_socket_id_by_idx(0);
@@ -40,8 +40,8 @@ static unsigned int node_of(int socket) {
 
 // Like rte_pktmbuf_pool_create, but with packed buffers, which may cross pages. Packed buffers work
 // if DPDK uses virtual addresses, as for all virtual devices. Without packing, each buffer would
-// take a page of 4 KiB, and net_af_xdp, which expects packed buffers, would give the kernel only a
-// part of the buffers: packets in the remaining buffers would be lost.
+// use a page of 4 KiB. In addition, net_af_xdp expects packed buffers: it would register only some
+// of the buffers with the kernel, and packets in the other buffers would be lost.
 static struct rte_mempool *create_pool(
 	const char *name, uint32_t buffers, uint16_t room, int node) {
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room};

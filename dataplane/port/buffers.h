@@ -17,12 +17,13 @@ struct weir_buffers {
 	struct rte_mempool *pool[WEIR_POOLS_MAX][WEIR_NODES_MAX];
 };
 
-// Initialize. Each entry of plan describes one pool; plan is borrowed until fini.
+// Initialize the pools. Each entry of plan describes one pool; plan is borrowed until
+// weir_buffers_fini.
 void weir_buffers_init(
 	struct weir_buffers *buffers, const struct weir_pool_plan *plan, uint32_t plans);
 void weir_buffers_fini(struct weir_buffers *buffers); // after all devices are closed
 // The pool for buffers with this data room on a node (SOCKET_ID_ANY: the first node), created on
-// first use. Returns 0, -ENOMEM, -EINVAL (a room that was not planned).
+// first use. Returns 0, -ENOMEM, -EINVAL (no pool of the plan has this data room).
 int weir_buffers_pool(
 	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Departure: whether a device has transmitted the packets in one of its transmit queues. Two
-// queues of a device have no common order. Therefore, before a flow changes to another queue
-// (moves.h), its packets in the previous queue must have been transmitted.
+// Departure: whether a device has transmitted the packets in one of its transmit queues. A device
+// may transmit packets of two queues in any order. Therefore, before a flow changes to another
+// queue (moves.h), its packets in the previous queue must have been transmitted.
 //
 // Only the worker that owns a queue may query its driver. A worker that uses the queue through a
-// ring requests the state from the owner of the queue, which checks for a request once per
+// ring requests the state from the owner of the queue. The owner checks for requests once per
 // iteration, when it empties the ring.
 //
 // Threads: as in transmit.h. S1: no lock, no wait.
@@ -16,16 +16,17 @@
 
 #include "transmit.h"
 
-// Some drivers check only every n-th descriptor, and report no state of the last descriptors.
+// Some drivers check only every n-th descriptor, and do not report the state of the last
+// descriptors.
 #define WEIR_DEPARTURE_STEP 32u
 
-// True if the first `put` packets of the path's own queue were transmitted, except packets among
-// the last WEIR_DEPARTURE_STEP that the driver does not report. False while the driver reports no
-// transmitted packet. [worker]
+// True if the first `put` packets of the path's own queue were transmitted. Up to
+// WEIR_DEPARTURE_STEP of the last packets may still wait if the driver does not report them. False
+// while the driver reports no transmitted packet. [worker]
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
-// Request from the worker that owns the queue of the path's ring whether the packets given to the
-// device were transmitted. The request stays until weir_path_stop_requesting. [worker]
+// For a path with a ring: request that the owner of the queue confirms when the packets given to
+// the device were transmitted. The request is pending until weir_path_stop_requesting. [worker]
 static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 }
@@ -36,7 +37,7 @@ static inline bool weir_path_is_answered(const struct weir_path *path) {
 	       path->outlet->requested;
 }
 
-// End a request, with or without an answer; does nothing without a request. [worker]
+// End a request, whether or not it was answered. Does nothing if there is no request. [worker]
 static inline void weir_path_stop_requesting(struct weir_path *path) {
 	if (path->ring != NULL && path->outlet->requested % 2 != 0) {
 		__atomic_store_n(

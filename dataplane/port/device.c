@@ -33,8 +33,8 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- configuration ------------------------------------------------------------------------
 
-// True if the device keeps a flow on one queue. Virtual devices do not keep a flow on one queue:
-// net_tap reports RSS, but the kernel moves flows between queues.
+// True if the device keeps the packets of a flow on one queue. Virtual devices do not: net_tap
+// reports RSS, but the kernel moves flows between queues.
 static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
 	return plan->devargs.pci &&
 	       (info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP)) != 0;
@@ -52,7 +52,7 @@ static void choose_queues(const struct weir_device_plan *plan, const struct rte_
 		device->spreads = device->rx_queues > 1;
 		return;
 	}
-	// Several virtual drivers need as many transmit as receive queues.
+	// Several virtual drivers require as many transmit queues as receive queues.
 	device->rx_queues = MIN(device->rx_queues, info->max_tx_queues);
 	device->tx_queues = device->rx_queues;
 }
@@ -72,8 +72,9 @@ static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 	return (uint16_t)mtu;
 }
 
-// net_af_packet reports the longest standard Ethernet frame, but accepts frames that fit its
-// framesz and the interface; DPDK refuses to set a larger MTU on the device.
+// net_af_packet reports the standard Ethernet frame length as its maximum, but accepts longer
+// frames if they fit its framesz and the interface. DPDK rejects a larger MTU for the device, so
+// set the MTU on the interface.
 static int set_packet_socket_mtu(const struct weir_device_plan *plan, struct weir_device *device,
 	char *why, size_t why_bytes) {
 	char value[16] = "2048";
@@ -118,8 +119,9 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 	return 0;
 }
 
-// Interrupts and a key are optional: not all drivers support them. The key is omitted first,
-// because devices that refuse the key may have equal default keys.
+// Interrupts and an RSS key are optional, because not all drivers support them. If the device
+// rejects the configuration, the key is omitted before the interrupts: devices that reject the key
+// may have equal default keys.
 static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
 	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
 	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};
@@ -185,8 +187,8 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 	}
 	if (weir_devargs_is(&plan->devargs, "net_af_xdp") && !weir_buffers_are_packed(pool)) {
 		return refuse(why, why_bytes, -EINVAL,
-			"device %s: AF_XDP next to a PCI device needs an IOMMU, so that DPDK can "
-			"use virtual addresses",
+			"device %s: AF_XDP together with a PCI device needs an IOMMU, so that DPDK "
+			"can use virtual addresses",
 			device->name);
 	}
 	r = rte_eth_dev_adjust_nb_rx_tx_desc(device->id, &rx_descriptors, &tx_descriptors);
@@ -210,8 +212,8 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 
 // --- the kernel's interface ---------------------------------------------------------------
 
-// The kernel's interface of the device. The interface of a net_tap port is the other end of the
-// link, and is therefore left out.
+// Find the kernel's interface of the device. The interface of a net_tap port is not used, because
+// it is the other end of the link.
 static void find_interface(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
 	struct weir_device *device) {
 	char name[IF_NAMESIZE];
@@ -243,7 +245,7 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		return refuse(why, why_bytes, -ENODEV, "device %s: no such interface: %s",
 			device->name, plan->interface);
 	}
-	// DPDK has probed PCI devices at start. Probe other devices now.
+	// DPDK probed PCI devices when it started. Probe other devices now.
 	if (!plan->devargs.pci && rte_eth_dev_get_port_by_name(device->name, &device->id) < 0) {
 		r = rte_dev_probe(plan->devargs.text);
 	}
@@ -261,9 +263,9 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 	return 0;
 }
 
-// The MAC address of a device. net_pcap generates an address; the correct address is the address
-// of the opened interface. Capture files, net_null and net_ring have no address: all frames count
-// as sent to the device.
+// Set the MAC address of a device. net_pcap generates an address; use the address of the opened
+// interface instead. Capture files, net_null and net_ring have no address, so the device accepts
+// frames to any address.
 static void take_mac(const struct weir_device_plan *plan, const struct rte_ether_addr *mac,
 	struct weir_device *device) {
 	bool pcap = weir_devargs_is(&plan->devargs, "net_pcap");
@@ -370,7 +372,7 @@ int weir_device_pair(
 	if (r == -ENOTSUP) {
 		r = rte_eth_promiscuous_enable(port->id);
 	}
-	// A virtual device without a filter receives all frames anyway.
+	// A virtual device without a MAC filter receives all frames, so -ENOTSUP is no error.
 	if (r < 0 && r != -ENOTSUP) {
 		return refuse(why, why_bytes, r,
 			"device %s: cannot receive multicast, which IPv6 neighbour discovery "

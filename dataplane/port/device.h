@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device: one DPDK Ethernet device, opened as planned: a port, or the exception device of a port.
+// Device: one DPDK Ethernet device, opened as described by its device plan. It is a port or the
+// exception device of a port.
 //
 // Threads: open and close by main, while no worker runs; the struct is read-only for workers.
 #pragma once
@@ -18,7 +19,7 @@ struct weir_device {
 	uint8_t port; // index of the port that the device belongs to
 	bool exception;
 	bool open;
-	bool spreads; // a flow stays on one receive queue: no distributor needed
+	bool spreads; // a flow stays on one receive queue, so no distributor is needed
 	struct weir_rss rss; // RSS of a device that spreads flows
 	bool multi_segment; // can send packets in several buffers
 	bool any_mac; // has no MAC address, and accepts frames to any MAC address
@@ -37,24 +38,26 @@ struct weir_device {
 };
 
 // Probe, configure and start a device. workers: requested number of transmit queues. Returns 0, or
-// negative errno with one line in why (DPDK has logged more); on failure *ret is closed.
+// negative errno with one line in why (DPDK logs the details); on failure *ret is closed.
 int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *buffers,
 	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes);
 void weir_device_close(struct weir_device *device); // does nothing if the device is not open
 
 // Give an exception device the MAC address of its port, so that the kernel answers ARP and ND with
 // that address, and let the port receive multicast frames. Returns 0 or negative errno with one
-// line in why: the device is usable, but the kernel does not receive all of its packets.
+// line in why. After an error the device can be used, but the kernel does not receive all of its
+// packets.
 int weir_device_pair(
 	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes);
 
 // True if the link is up, according to the driver and the kernel.
 bool weir_device_link(const struct weir_device *device);
 
-// State of the kernel's interface of a device. Drivers do not detect a change.
+// State of the kernel's interface of a device. Drivers do not detect that it was removed or
+// replaced.
 enum weir_device_interface {
 	WEIR_INTERFACE_PRESENT, // present, or the device has no interface of the kernel
 	WEIR_INTERFACE_REMOVED,
-	WEIR_INTERFACE_REPLACED, // removed, and a new interface has its name
+	WEIR_INTERFACE_REPLACED, // removed, and a new interface has the same name
 };
 enum weir_device_interface weir_device_interface(const struct weir_device *device);

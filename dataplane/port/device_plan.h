@@ -22,16 +22,17 @@
 struct weir_device_plan {
 	struct weir_devargs devargs;
 	uint8_t port; // index in the configuration
-	bool exception; // the port's exception device, not the port itself
-	bool spreads; // a flow stays on one queue; for PCI known only when the device is open
+	bool exception; // this is the port's exception device, not the port itself
+	bool spreads; // a flow stays on one queue; for PCI, known only after opening
 	bool interrupts; // enable interrupts: workers sleep until packets arrive
 	uint16_t queues; // number of receive queues; for PCI, the maximum
 	uint16_t descriptors; // per queue
 	uint16_t mtu;
 	uint16_t room; // data room of receive buffers
 	char interface[WEIR_INTERFACE_BYTES]; // name of the kernel's interface, "" = unknown
-	// RSS key, equal for all devices, and secret: with the key an attacker can choose flows
-	// that all go to one queue. If a driver refuses the key, the driver's own key is used.
+	// RSS key, the same for all devices. It is secret, because an attacker who knows the key
+	// can choose flows that all go to one queue. If a driver rejects the key, the driver's own
+	// key is used.
 	uint8_t rss_key[WEIR_RSS_KEY_ROOM];
 };
 

@@ -20,7 +20,8 @@ static void watch_link(struct weir_device_watch *watch, const struct weir_device
 		"port %s: %s: link %s", port, device->name, link ? "up" : "down");
 }
 
-// Frames to the new address are dropped, and sent frames have the old address.
+// The MAC address of an interface can be changed at any time. Weir drops frames to the new address
+// and continues to send frames from the old address.
 static void watch_mac(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	uint8_t mac[6];
@@ -40,8 +41,9 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 	watch->mac_changed = changed;
 }
 
-// The MTU of an interface can be changed at any time. Longer packets are then lost without a
-// counter of the dataplane: sent packets in the kernel, received packets before the interface.
+// The MTU of an interface can be changed at any time. Longer packets are then lost, and no counter
+// of the dataplane shows this: the kernel drops sent packets, and received packets do not reach the
+// interface.
 static void watch_mtu(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	int mtu = device->ifindex == 0 || device->exception ? -ENODEV
@@ -64,8 +66,8 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 	watch->mtu_lowered = lowered;
 }
 
-// Sockets stay bound to a removed interface, and do not use a new interface with its name. Other
-// ports continue until the new interface exists and a restart can open it.
+// Sockets stay bound to a removed interface, even if a new interface has the same name. Other ports
+// continue until the new interface exists and a restart can open it.
 static int watch_interface(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	enum weir_device_interface state = weir_device_interface(device);

@@ -17,7 +17,7 @@ struct weir_device_watch {
 };
 
 // Log changes since the last call. port: the name of the port that the device belongs to. Returns
-// 0, or -ENODEV: the interface was removed and a new interface has its name. Opening the new
+// 0, or -ENODEV if the interface was removed and a new interface has the same name. Opening the new
 // interface needs capabilities that this process has dropped: the process must be restarted.
 int weir_device_watch(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log);

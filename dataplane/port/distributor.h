@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Distributor: spreads the packets of a receive queue over the workers. If the device does not
-// spread flows, all packets of the port are spread. If the device spreads flows by RSS, only
-// packets whose bucket another worker owns are passed on.
+// spread flows, all packets of the port are spread. If the device spreads flows by RSS, a packet is
+// passed to another worker only if that worker owns its bucket.
 //
-// One worker, the queue's owner, receives. The owner finds the bucket of each packet's flow
-// (weir_pipeline_distribute), and passes the packet to the bucket's worker by a single-producer,
-// single-consumer ring. With one producer and one ring per target, packets of a flow stay in order
-// and on one worker.
+// One worker, the queue's owner, polls the queue. The owner finds the bucket of each packet's flow
+// (weir_pipeline_distribute), and passes the packet to the bucket's worker through a
+// single-producer, single-consumer ring. Because there is one producer and one ring per target,
+// packets of a flow stay in order and on one worker.
 //
 // A bucket can be switched from its worker, the victim, to another worker, the thief (moves.h). The
 // victim requests the switch; the owner switches between two bursts, and from then on puts packets
-// of the bucket into the thief's ring. The owner answers with the number of packets that it has put
-// into the victim's ring so far: when the victim has taken this number of packets, no packet of the
-// bucket is left in its ring.
+// of the bucket into the thief's ring. The owner answers with the total number of packets that it
+// has put into the victim's ring. When the victim has taken this number of packets from its ring,
+// no packet of the bucket is left there.
 //
 // Threads: the owner calls functions marked [owner] and puts packets into rings; worker w takes
 // packets from ring[w]. All other functions are for set-up.
@@ -30,18 +30,20 @@ struct rte_ring;
 
 // Maximum number of distributors: one per port, or one per queue of a device that spreads flows.
 #define WEIR_DISTRIBUTORS_MAX (WEIR_PORTS_MAX * 64)
-#define WEIR_DISTRIBUTOR_BUCKETS 1024 // with 64 workers, shares differ by at most a sixteenth
+// With 64 workers, their numbers of buckets differ by at most a sixteenth
+#define WEIR_DISTRIBUTOR_BUCKETS 1024
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
-// A queue counts as drained after this number of received packets, even if it was never empty. The
-// number is above the maximum that a device stores for a queue, in and before its descriptors.
+// A queue counts as drained after this number of received packets, even if it was never empty. A
+// device stores fewer packets than this for a queue, in its descriptors and its own buffers.
 #define WEIR_DISTRIBUTOR_DRAIN 16384u
 
-// A victim's request for a switch. The brackets contain the writer of each field. `requested` of
-// the distributor has one bit per victim.
+// A victim's request for a switch. The brackets name the writer of each field. `requested` of the
+// distributor has one bit per victim.
 struct weir_switch {
 	uint32_t bucket; // [victim], while the victim's bit in `requested` is clear
 	uint32_t thief; // [victim], while the victim's bit in `requested` is clear
-	uint64_t end; // [owner], while the bit is set: total of packets put into the victim's ring
+	// [owner], while this bit is set: total number of packets put into the victim's ring
+	uint64_t end;
 } __attribute__((aligned(64)));
 
 // A request to report the packets that a queue has received so far (shift.h).
@@ -49,8 +51,8 @@ struct weir_drain {
 	uint32_t target; // [main], while `draining` is clear
 	bool begun; // [owner]: the request was read before the queue was polled
 	uint64_t left; // [owner]: number of packets to receive until the queue counts as drained
-	uint64_t end; // [owner], while `draining` is set: total of packets put into the target's
-		      // ring
+	// [owner], while `draining` is set: total number of packets put into the target's ring
+	uint64_t end;
 } __attribute__((aligned(64)));
 
 struct weir_distributor {
@@ -59,7 +61,7 @@ struct weir_distributor {
 	uint32_t number; // number among all distributors
 	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by target; NULL for the owner
 	uint8_t worker[WEIR_DISTRIBUTOR_BUCKETS]; // [owner]
-	uint64_t put[WEIR_WORKERS_MAX]; // [owner] total of packets put into each ring
+	uint64_t put[WEIR_WORKERS_MAX]; // [owner] total number of packets put into each ring
 	uint64_t pressed_ns; // [owner] time of the last request by weir_moves_press
 	// [owner] times of the last searches of weir_moves_press
 	uint64_t looked_ns[WEIR_WORKERS_MAX];
@@ -73,8 +75,8 @@ struct weir_distributor {
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "a bit for each victim");
 
-// Create. number: below WEIR_DISTRIBUTORS_MAX. Returns 0, -EINVAL, -ENOMEM (too little DPDK
-// memory).
+// Create a distributor. number: below WEIR_DISTRIBUTORS_MAX. Returns 0, -EINVAL, -ENOMEM (too
+// little DPDK memory).
 int weir_distributor_create(uint32_t number, uint32_t workers, uint32_t owner, int socket,
 	struct weir_distributor **ret);
 // Free the distributor and the packets in rings. NULL is allowed.
@@ -103,19 +105,21 @@ static inline uint32_t weir_distributor_bucket_of(const struct rte_mbuf *m) {
 
 // --- switches -----------------------------------------------------------------------------------
 
-// Request the switch of a bucket of the victim to the thief. One switch at a time per victim.
-// [victim]
+// Request that the owner switches a bucket from the victim to the thief. A victim may have only one
+// request at a time. [victim]
 void weir_distributor_request(
 	struct weir_distributor *distributor, uint32_t victim, uint32_t bucket, uint32_t thief);
 // True if the owner has switched the bucket of the last request, and the victim has taken the last
-// packet of the bucket. taken: total of packets that the victim has taken from its ring. [victim]
+// packet of the bucket. taken: total number of packets that the victim has taken from its ring.
+// [victim]
 bool weir_distributor_switched(
 	const struct weir_distributor *distributor, uint32_t victim, uint64_t taken);
 
-// Request a drain: after all packets that are now in the queue have been received, the owner
-// reports how many packets it has put into the target's ring in all. One request at a time. [main]
+// Request a drain: when the owner has received all packets that are in the queue now, it reports
+// the total number of packets that it has put into the target's ring. Only one request at a time.
+// [main]
 void weir_distributor_drain(struct weir_distributor *distributor, uint32_t target);
-// Get the answer to the last request. Returns false while no answer exists. [target]
+// Get the answer to the last request. Returns false while there is no answer. [target]
 bool weir_distributor_drained(const struct weir_distributor *distributor, uint64_t *ret_end);
 
 // Carry out requests of victims and main. Call between two bursts. [owner]

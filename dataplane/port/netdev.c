@@ -63,7 +63,7 @@ int weir_netdev_keep_tags(const char *interface) {
 	flags.data &= ~(uint32_t)ETH_FLAG_RXVLAN;
 	r = query(interface, SIOCETHTOOL, &ifr);
 	if (r == 0) {
-		flags.cmd = ETHTOOL_GFLAGS; // some drivers ignore it
+		flags.cmd = ETHTOOL_GFLAGS; // some drivers ignore the request: read the flags again
 		r = query(interface, SIOCETHTOOL, &ifr);
 	}
 	return r < 0 ? r : (flags.data & ETH_FLAG_RXVLAN) == 0 ? 1 : -EOPNOTSUPP;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Netdev: what the kernel reports about its network interfaces.
+// Netdev: queries and sets properties of the kernel's network interfaces.
 //
 // Threads: any; each function makes system calls that take microseconds.
 #pragma once
@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Number of pairs of queues that the interface uses now (ethtool -l), 1 if the interface does not
-// report the number. AF_XDP uses only pairs: an interface that counts receive queues separately,
-// such as veth, must have one receive queue. Returns the number or negative errno: -ENODEV (no such
-// interface), -EMLINK (several receive queues that are not in pairs).
+// Returns the number of combined queues that the interface uses now (ethtool -l), or 1 if the
+// interface does not report the number. AF_XDP can only use combined queues: an interface that has
+// separate receive queues, such as veth, must have only one of them. Returns -ENODEV if there is no
+// such interface, -EMLINK if it has several separate receive queues, or another negative errno.
 int weir_netdev_queues(const char *interface);
 // True if the hardware spreads flows over its queues (ethtool -x), so that a flow stays on one
 // queue.

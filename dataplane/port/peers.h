@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Peers: a ring from each worker to the next worker, for packets of flows that a worker lacks
-// (offer.h).
+// Peers: a ring from each worker to the next worker, for packets whose flow is not in the flow
+// table of the first worker (offer.h).
 //
 // Threads: worker w puts packets into ring[(w + 1) % workers] and takes packets from ring[w]. All
 // functions are for set-up.

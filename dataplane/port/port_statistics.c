@@ -13,8 +13,9 @@
 
 #define XSTATS_READ_MAX 4096
 
-// net_af_xdp of DPDK 22.11 counts every queue in arrays of 16. Further queues are written into the
-// next array, which is not used here, and queues above 32 are written beyond the end of the struct.
+// net_af_xdp of DPDK 22.11 counts all queues in arrays of 16 entries. It writes the counts of
+// queues above 16 into the next array, which is not used here, and the counts of queues above 32
+// beyond the end of the struct.
 #define XDP_QUEUES_FIT (2u * RTE_ETHDEV_QUEUE_STAT_CNTRS)
 union roomy_stats {
 	struct rte_eth_stats stats;
@@ -58,9 +59,9 @@ uint32_t weir_xdp_sockets(const int *listed, uint32_t n, int *ret, uint32_t room
 	return found;
 }
 
-// Sums over the sockets. In copy mode, used by most drivers without native support, the kernel also
-// counts a packet that finds the fill ring empty in rx_dropped; the remaining packets in rx_dropped
-// are too long. With zero-copy, rx_dropped stays 0, and the NIC counts lost packets.
+// Sums over the sockets. In copy mode, which drivers without native support mostly use, the kernel
+// counts a packet in rx_dropped if the packet is too long, and also if the fill ring is empty. With
+// zero-copy, rx_dropped stays 0, and the NIC counts lost packets.
 static void read_xdp(
 	const struct weir_port_statistics *statistics, struct weir_port_counters *ret) {
 	uint64_t dropped = 0, no_buffer;
@@ -84,7 +85,8 @@ static void read_xdp(
 
 // --- extended statistics ------------------------------------------------------------------
 
-// Whether a statistic is per queue ("rx_q0_packets", "tx_queue_3_bytes"): there may be hundreds.
+// Whether a statistic is per queue ("rx_q0_packets", "tx_queue_3_bytes"). Such statistics are not
+// listed, because there may be hundreds.
 static bool is_of_queue(const char *name) {
 	return (strncmp(name, "rx_q", 4) == 0 || strncmp(name, "tx_q", 4) == 0) &&
 	       strpbrk(name, "0123456789") != NULL;
@@ -137,8 +139,9 @@ void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	memcpy(statistics->socket, device->xdp_socket, sizeof(statistics->socket));
 	statistics->counts_refused =
 		is_driver(device, "net_af_xdp") || is_driver(device, "net_tap");
-	// For extended statistics, net_af_xdp fills a separate struct of DPDK, which overflows with
-	// more than XDP_QUEUES_FIT queues. These statistics only repeat other statistics.
+	// For extended statistics, net_af_xdp writes to a struct inside DPDK, beyond the end of the
+	// struct if there are more than XDP_QUEUES_FIT queues. Skip them in this case: they only
+	// repeat other statistics.
 	if (device->rx_queues <= XDP_QUEUES_FIT || !is_driver(device, "net_af_xdp")) {
 		list_xstats(statistics, counters);
 	}
@@ -148,7 +151,8 @@ static void set(uint64_t *counter, uint64_t value) {
 	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
-// A sum of several reads may be lower than the previous sum, but a counter must never decrease.
+// A counter must never decrease, but a sum of values that are read one after the other may be lower
+// than the previous sum.
 static void raise(uint64_t *counter, uint64_t value) {
 	if (value > *counter) {
 		set(counter, value);
@@ -168,7 +172,8 @@ void weir_port_statistics_read(const struct weir_port_statistics *statistics, ui
 		now.obytes = read.stats.obytes;
 		now.imissed = read.stats.imissed;
 		now.ierrors = read.stats.ierrors;
-		// The worker retries refused packets, and counts dropped packets as tx_full.
+		// The worker sends a refused packet again, and counts it as tx_full if it drops the
+		// packet.
 		now.oerrors = statistics->counts_refused ? 0 : read.stats.oerrors;
 		now.rx_nombuf = read.stats.rx_nombuf;
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Port statistics: reads the counters of a device, and for AF_XDP the kernel's counters of packets
-// that no worker received.
+// Port statistics: reads the counters of a device and, for AF_XDP, the kernel's counters of packets
+// that did not reach a worker.
 //
 // Threads: main, never a worker: reading makes system calls, which take milliseconds with some
 // drivers.
@@ -16,11 +16,11 @@ uint32_t weir_xdp_sockets(const int *listed, uint32_t n, int *ret, uint32_t room
 
 struct weir_port_statistics {
 	uint16_t device; // DPDK's port id
-	bool counts_refused; // the device counts a packet that does not fit its queue as an error
+	bool counts_refused; // the device counts a packet as an error if its queue is full
 	uint32_t sockets; // number of AF_XDP sockets
 	int socket[WEIR_QUEUES_MAX]; // sockets owned by the driver
 	uint32_t xstats;
-	uint64_t xstat[WEIR_PORT_XSTATS]; // DPDK's numbers of the shown statistics
+	uint64_t xstat[WEIR_PORT_XSTATS]; // DPDK's ids of the statistics that are shown
 };
 
 // Prepare to read an open device. Writes the names of the extended statistics.

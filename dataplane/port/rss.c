@@ -64,14 +64,14 @@ int weir_rss_read(uint16_t device, uint16_t entries, uint16_t *ret_queue) {
 	return r;
 }
 
-// True if a change of the RETA restarts the device. mlx5 stops and starts the device: packets are
-// lost, and queues that workers poll are freed.
+// True if the driver restarts the device to change the RETA. mlx5 does this: packets are lost, and
+// queues that workers poll are freed.
 static bool restarts(const struct rte_eth_dev_info *info) {
 	return info->driver_name != NULL && strncmp(info->driver_name, "mlx5", 4) == 0;
 }
 
-// The size of the table. mlx5 has one entry for each queue, if the number of queues is a power of
-// two, until the table is first changed.
+// Returns the size of the RETA. Until the RETA is changed for the first time, the RETA of mlx5 has
+// one entry per queue if the number of queues is a power of two.
 static uint16_t find_table(uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues) {
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 

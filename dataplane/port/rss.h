@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // RSS: how a device spreads flows over its receive queues: the key of its hash (rss_hash.h) and its
-// redirection table (RETA), which the low bits of the hash index. Flows are divided into buckets
+// redirection table (RETA), whose index is the low bits of the hash. Flows are divided into buckets
 // (moves.h) if key and RETA are known and the RETA can be set.
 //
-// Threads: main. Drivers wait for their device: no worker may call these functions.
+// Threads: main. No worker may call these functions, because drivers wait for their device.
 #pragma once
 
 #include <stdbool.h>
@@ -21,23 +21,24 @@ struct rte_eth_conf;
 struct rte_eth_dev_info;
 
 struct weir_rss {
-	bool usable; // packets carry the hash, of addresses and ports, and the table can be set
+	bool usable; // packets carry a hash of addresses and ports, and the RETA can be set
 	enum weir_bucketing why; // reason if not usable
-	bool restarts; // a change of the RETA restarts the device: only while no worker runs
+	// A change of the RETA restarts the device, so change it only while no worker runs
+	bool restarts;
 	uint16_t entries; // entries of the RETA, a power of two
 	struct weir_rss_key key;
 };
 
-// Enable RSS, the hash with each packet and this key, as far as the device supports these features.
-// key: WEIR_RSS_KEY_ROOM bytes; borrowed until the device is configured.
+// Enable RSS with this key, and the report of the hash with each packet, if the device supports
+// these features. key: WEIR_RSS_KEY_ROOM bytes; borrowed until the device is configured.
 void weir_rss_request(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
-// Get the RSS of a started device. reports: the device was configured to pass the hash with each
-// packet. info: read before the device was configured. Call before workers run, because the RETA
-// may be set.
+// Get the RSS configuration of a started device. reports: the device was configured to pass the
+// hash with each packet. info: read before the device was configured. Call before workers run,
+// because the RETA may be set.
 struct weir_rss weir_rss_find(
 	uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues, bool reports);
 // Read the RETA into ret_queue[entries]. Returns 0, or negative errno without a result.
 int weir_rss_read(uint16_t device, uint16_t entries, uint16_t *ret_queue);
 // Set entries of the RETA: queue[entries], WEIR_RSS_KEEP = keep the entry. Returns 0, or negative
-// errno after which some entries may be set.
+// errno; after an error some entries may have been set.
 int weir_rss_write(uint16_t device, uint16_t entries, const uint16_t *queue);

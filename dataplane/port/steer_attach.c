@@ -86,8 +86,8 @@ static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struc
 	return r;
 }
 
-// Retries find_holder while the holder does not listen: a dataplane binds the name shortly before
-// it listens.
+// Like find_holder, but retries for a short time if the holder does not listen: a dataplane binds
+// the name shortly before it listens.
 static int find_holder_patiently(
 	const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
 	const struct timespec pause = {.tv_nsec = HOLDER_PAUSE_NS};
@@ -132,7 +132,8 @@ int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t 
 
 // --- programs and their maps --------------------------------------------------------------
 
-// The VIP map among the maps of a program. Returns a descriptor, -ENOENT, or negative errno.
+// Find the VIP map among the maps of a program. Returns a descriptor, -ENOENT, or another negative
+// errno.
 static int map_of(int program_fd) {
 	struct bpf_prog_info program = {0};
 	__u32 ids[MAPS_MAX] = {0};
@@ -174,7 +175,7 @@ static int map_of_id(uint32_t id) {
 	return r;
 }
 
-// Search the programs that libxdp's dispatcher calls.
+// Search for the VIP map in the programs that libxdp's dispatcher calls.
 static int map_under_dispatcher(uint32_t ifindex) {
 	struct xdp_multiprog *programs = xdp_multiprog__get_from_ifindex((int)ifindex);
 	struct xdp_program *program = NULL;

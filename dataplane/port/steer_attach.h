@@ -22,12 +22,12 @@ void weir_steer_take_messages(const struct weir_log *log);
 // descriptor to keep open, -EBUSY (why names the holder), or another negative errno.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
-// Detach a stale steer program from the interface. Call with the claim held, which shows that the
-// program's dataplane has exited. Returns 1 (detached), 0 (no program), -EBUSY (the interface has
-// another program, which stays; why describes how to detach the program), or another negative
+// Detach a stale steer program from the interface. The caller must hold the claim: then the
+// dataplane of the program has exited. Returns 1 (detached), 0 (no program), -EBUSY (the interface
+// has another program, which is not detached; why describes how to detach it), or another negative
 // errno.
 int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
-// The VIP map of the program on the interface, alone or under libxdp's dispatcher.
+// Get the VIP map of the steer program on the interface. libxdp's dispatcher may call the program.
 // Returns a descriptor, -ENOENT (no program has a VIP map), or another negative errno.
 int weir_steer_map(uint32_t ifindex);

@@ -12,8 +12,9 @@
 #include "departure.h"
 #include "ring_fill.h"
 
-// Maximum number of attempts to send a burst. A full queue of a NIC at line rate has room again
-// after fewer attempts. The number is small, because a stuck device must not delay other devices.
+// Maximum number of attempts to send a burst. If the NIC sends at line rate, a full queue has room
+// again after fewer attempts. The number is small, because a stuck device must not delay other
+// devices.
 #define TRIES 8
 
 static uint16_t send_now(uint16_t device, uint16_t queue, struct rte_mbuf **pkts, uint16_t n) {

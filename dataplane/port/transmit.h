@@ -2,8 +2,9 @@
 //
 // Transmit: how each worker sends on each device. A worker that owns a transmit queue uses its
 // queue; a worker without a queue puts packets into a ring to the owner of a queue. The owner takes
-// only as many packets from the ring as fit the queue. Therefore a full queue fills the ring, and
-// the sender drops and counts the packet, because the sender has its verdict.
+// only as many packets from the ring as its queue has room for. Therefore, if the queue is full,
+// the ring fills up, and the worker that cannot put a packet into the ring drops the packet. This
+// worker has the packet's verdict and can count the drop.
 //
 // Packets of a worker leave in order. When a flow moves to another worker (moves.h), its later
 // packets must not overtake packets in a ring (weir_path_is_given) or in another queue of the
@@ -23,7 +24,8 @@
 
 struct rte_ring;
 
-#define WEIR_STUCK_TURNS 256 // iterations without an accepted packet after which a device is stuck
+// Number of iterations without an accepted packet after which a device counts as stuck
+#define WEIR_STUCK_TURNS 256
 
 // Packets that the owner of a queue has taken from another worker's ring and has not sent yet.
 struct weir_outlet {
@@ -79,8 +81,8 @@ static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbu
 	       (m->nb_segs == 1 || path->multi_segment || rte_pktmbuf_linearize(m) == 0);
 }
 
-// Send packets. Returns the number of packets sent, from the first on; the caller keeps the
-// remaining packets. [worker]
+// Send packets. Returns the number of packets that were sent, which are the first in pkts. The
+// caller keeps the other packets. [worker]
 uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
 
 // True if the first `put` packets that were put into the path's ring have been given to the device.
@@ -89,7 +91,7 @@ static inline bool weir_path_is_given(const struct weir_path *path, uint64_t put
 	return path->ring == NULL || __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE) >= put;
 }
 
-// The total number of packets of the path's ring that were given to the device. [worker]
+// The total number of packets from the path's ring that were given to the device. [worker]
 static inline uint64_t weir_path_sent(const struct weir_path *path) {
 	return path->ring == NULL ? 0 : __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE);
 }

@@ -5,7 +5,7 @@ docs/reference/agent-protocol.md, or incorrectly on request. Used by the scenari
 
     agent.py --keys FILE --count N [--port P] [--seconds S]
 
-answers as 127.x.y.z:P for N addresses from 127.1.0.1 on, and prints its counts as JSON at the end.
+answers at port P of N addresses, from 127.1.0.1 on, and prints its counts as JSON at the end.
 """
 import argparse
 import hashlib
@@ -52,7 +52,7 @@ def seal(kind, number, secret, fields):
 
 
 def open_sealed(data, secrets_by_id):
-    """(kind, key id, fields) of a datagram; None when it is not authentic."""
+    """Returns (kind, key id, fields) of a datagram, or None if it is not authentic."""
     if len(data) != BYTES:
         return None
     magic, version, kind, number = HEADER.unpack_from(data)
@@ -65,7 +65,7 @@ def open_sealed(data, secrets_by_id):
 
 
 class Balancer:
-    """The state of an agent for one weir-control."""
+    """An agent's state for one weir-control."""
 
     def __init__(self):
         self.number = self.sequence = self.acknowledged = self.interval_ms = self.wants = 0
@@ -73,7 +73,7 @@ class Balancer:
 
 
 class Agent:
-    """One agent. Its datagrams can also be built by hand: see answer()."""
+    """One agent. Tests can also build single datagrams with answer()."""
 
     def __init__(self, sock, number, secret):
         self.sock, self.key = sock, (number, secret)
@@ -156,7 +156,7 @@ class Agent:
         return balancer
 
     def tell(self, balancer):
-        """Send an unsolicited answer with the state, once."""
+        """Send one unsolicited answer with the current state."""
         self.sock.sendto(self.answer(balancer, unasked=True), balancer.address)
 
 
@@ -213,7 +213,7 @@ class Serving:
         return max(self.agent.balancers.values(), key=lambda b: b.probes[-1])
 
     def say(self, word, why="", ports=None):
-        """Announce a new state, and states of ports, to every balancer without waiting for a probe."""
+        """Send a new state, and states of ports, to every balancer without waiting for a probe."""
         with self.lock:
             self.agent.word, self.agent.why = WORDS[word], why
             self.agent.port_words = ports or {}
@@ -223,7 +223,7 @@ class Serving:
 
 
 def many(keys, count, port, seconds):
-    """Answer as `count` agents on loopback, from one socket for each address."""
+    """Run `count` agents on loopback, each with its own address and socket."""
     with open(keys, encoding="ascii") as file:
         number, secret = next(line.split() for line in file if line.strip()[:1].isdigit())
     poll, agents = select.epoll(), {}

@@ -23,7 +23,7 @@ class Agents:
 
     @staticmethod
     def configuration(lab):
-        """Write the key file; returns its part of the balancer's configuration."""
+        """Write the key file. Returns the part of the configuration that refers to it."""
         path = os.path.join(lab.dir, "agent.keys")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "w",
                   encoding="ascii") as file:
@@ -74,7 +74,7 @@ class Agents:
         wait_for(f"the balancer to have reports of {', '.join(sorted(names))}", reported, timeout)
 
     def drain(self, number, timeout=60):
-        """SIGTERM, and wait for the end. Returns the exit status."""
+        """Send SIGTERM and wait until the agent exits. Returns the exit status."""
         program = self.lab.programs[self.name(number)]
         program.signal(signal.SIGTERM)
         program.process.wait(timeout)
@@ -82,7 +82,7 @@ class Agents:
 
 
 def mounts():
-    """The mount point of each controller of cgroup v1, and "unified" for v2."""
+    """Returns {controller of cgroup v1, or "unified" for v2: mount point}."""
     found = {}
     with open("/proc/mounts", encoding="ascii") as file:
         for line in file:
@@ -121,7 +121,7 @@ class Cgroups:
                     os.kill(int(pid), signal.SIGKILL)
 
     def make(self, number, cpus=None):
-        """Create the cgroup of a backend. Returns the options of weir-agent that name this cgroup."""
+        """Create the cgroup of a backend. Returns the options of weir-agent for this cgroup."""
         name = f"weir-{os.getpid()}-{number}"
         kinds = ("cpu", "cpuacct") if "cpu" in self.mounts else ("unified",)
         folders = []
@@ -151,7 +151,7 @@ class Cgroups:
             self.write(folder, "cgroup.procs", pid)
 
     def used(self, number):
-        """CPU seconds used by the processes in the cgroup of a backend."""
+        """Returns the CPU time of the processes in a backend's cgroup, in seconds."""
         for folder in self.folders[number]:
             with contextlib.suppress(FileNotFoundError):
                 with open(os.path.join(folder, "cpuacct.usage"), encoding="ascii") as file:

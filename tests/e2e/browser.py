@@ -43,33 +43,33 @@ class Browser:
         self.call("POST", self.session + "/url", {"url": url})
 
     def run(self, script):
-        """Run a function with this body in the page; returns its value."""
+        """Run JavaScript in the page, as the body of a function. Returns its value."""
         return self.call("POST", self.session + "/execute/sync", {"script": script, "args": []})
 
     def rows(self, table, kind=":not(.group)"):
-        """Texts of the cells of a table, without its header and the headers of row groups (kind: a CSS selector)."""
+        """Returns the texts of a table's cells, row by row. kind: CSS selector; by default no group headers."""
         return self.run(f"return [...document.querySelectorAll('#{table} tbody tr{kind}')]"
                         ".map((row) => [...row.cells].map((cell) => cell.textContent));")
 
     def scheme(self, name):
-        """Set the preferred colour scheme, `light` or `dark`, as desktop settings do."""
+        """Emulate the preferred colour scheme `light` or `dark`."""
         self.call("POST", self.session + "/goog/cdp/execute",
                   {"cmd": "Emulation.setEmulatedMedia",
                    "params": {"features": [{"name": "prefers-color-scheme", "value": name}]}})
 
     def width(self, pixels, height=1800):
-        """Set the width of the page, which may be less than the minimum width of a browser window."""
+        """Set the width of the page. It can be less than the minimum width of a browser window."""
         self.call("POST", self.session + "/goog/cdp/execute",
                   {"cmd": "Emulation.setDeviceMetricsOverride",
                    "params": {"width": pixels, "height": height, "deviceScaleFactor": 1, "mobile": False}})
 
     def complaints(self):
-        """The browser's console output: errors, and violations of the page's policy."""
+        """Returns the browser's console messages: errors, and violations of the page's security policy."""
         return [entry["message"] for entry in
                 self.call("POST", self.session + "/se/log", {"type": "browser"})]
 
     def screenshot(self, name):
-        """A screenshot, as bytes; also saved in WEIR_SCREENSHOTS if that is set."""
+        """Returns a screenshot as bytes. Also saves it in the folder WEIR_SCREENSHOTS if this is set."""
         picture = base64.b64decode(self.call("GET", self.session + "/screenshot"))
         folder = os.environ.get("WEIR_SCREENSHOTS")
         if folder:

@@ -3,10 +3,10 @@
 """An application that reports its load. canary_server.py NAME
 
 tcp 8080  HTTP; connections are kept open.
-    GET /         200, or 500 for each Nth request of /fail/N; x-backend: NAME
-    GET /load     200, for health checks; reports requests, failures and mean time since the
-                  last one as ORCA (endpoint-load-metrics)
-    GET /fail/N   from now on each Nth request fails; 0 = none
+    GET /         200, or 500 for every Nth request (/fail/N); header x-backend: NAME
+    GET /load     200, for health checks; the header endpoint-load-metrics (ORCA) has the requests,
+                  failures and mean time since the last GET /load
+    GET /fail/N   from now on every Nth request fails; 0 = none
 """
 import asyncio
 import sys
@@ -30,7 +30,7 @@ class Application:
         return f"endpoint-load-metrics: TEXT {values}\r\n"
 
     def respond(self, path):
-        """The status and further headers."""
+        """Returns the status and further headers."""
         if path == "/load":
             return "200 OK", self.load()
         if path.startswith("/fail/"):

@@ -13,12 +13,13 @@ from collections import namedtuple
 
 from netns import sh, wait_for
 
-SUMMARY = re.compile(r": (\d+) packets?, (\d+) lost, (\d+) over the rate\n")
+SUMMARY = re.compile(r": (\d+) packets?, (\d+) lost, (\d+) over the rate limit\n")
 FIELDS = ("frame.comment", "frame.interface_name", "frame.len", "frame.cap_len",
           "frame.packet_flags_direction")
 INBOUND = 1
 
-# comment: what the dataplane did with the packet; length: bytes of the frame; data: the captured bytes
+# comment: what the dataplane did with the packet; length: length of the frame; data: the captured
+# bytes
 Packet = namedtuple("Packet", "comment port length data")
 Ended = namedtuple("Ended", "status packets lost limited err")
 
@@ -50,7 +51,7 @@ class Weirctl:
             ("capture.start", self.process.pid, "done") for entry in self.lab.api("audit.show")))
 
     def end(self, timeout=10):
-        """Wait for the end of weirctl. Returns (exit status, standard output, standard error)."""
+        """Wait until weirctl exits. Returns (exit status, standard output, standard error)."""
         out, err = self.process.communicate(timeout=timeout)
         return self.process.returncode, out, err
 
@@ -98,8 +99,9 @@ class Capture(Weirctl):
 
 
 def packets(file):
-    """The packets read by tshark, with their bytes read by scapy; both must read the whole file."""
-    logging.getLogger("scapy").setLevel(logging.ERROR)  # it warns about comments without line ends
+    """Returns the packets as tshark reads them, with their bytes from scapy. Both must read the whole file."""
+    # no warnings about comments without a final newline
+    logging.getLogger("scapy").setLevel(logging.ERROR)
     from scapy.utils import RawPcapNgReader  # this import takes half a second
     text = tshark(file)
     with contextlib.closing(RawPcapNgReader(file)) as reader:
@@ -123,7 +125,7 @@ def capinfos(file):
 
 
 def weir_pcap(lab, file):
-    """The verdicts of weir-pcap for the packets of a file, one object for each."""
+    """Returns the verdicts of weir-pcap for the packets of a file, one object per packet."""
     out = file + ".out"
     return json.loads(sh(lab.binary("weir-pcap"), "--json", lab.config_path, file, out))["packets"]
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Servers for the health checks of a backend. check_server.py FOLDER
 
-tcp 8443  HTTPS with FOLDER/web.pem: 200, or 503 with X-Weir-State depending on the file
+tcp 8443  HTTPS with FOLDER/web.pem: 200 or 503 with X-Weir-State, depending on the file
 FOLDER/state
 tcp 9777  an agent of HAProxy's agent-check: sends the line in FOLDER/line
 """

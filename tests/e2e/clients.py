@@ -69,7 +69,7 @@ def curl_batch(namespace, host, count, path="/", timeout=5):
 
 
 def http_get(namespace, host, path="/", timeout=5, port=80):
-    """One HTTP request on a new connection. Returns (backend, body); OSError when it fails."""
+    """Send one HTTP request on a new connection. Returns (backend, body), or raises OSError."""
     with namespace.inside():
         sock = socket.create_connection((host, port), timeout)
     with sock:
@@ -130,7 +130,7 @@ class Load(Threads):
             self.stopping.wait(self.pause)
 
     def wait_for_more(self, count, timeout=20):
-        """Wait until `count` more requests have ended."""
+        """Wait until `count` more requests have succeeded or failed."""
         goal = len(self.samples) + count
         wait_for(f"{count} more requests", lambda: len(self.samples) >= goal, timeout)
 
@@ -144,7 +144,7 @@ class Load(Threads):
 
 class Line:
     """A TCP connection to the line server (port 7000). ask() returns the backend. source: the
-    client's port, which may have been used before."""
+    client's port, which an earlier connection may have used."""
 
     def __init__(self, namespace, host, port=7000, timeout=5, source=0):
         with namespace.inside():
@@ -186,7 +186,7 @@ class KeepAlive:
         self.backend = self.ask()
 
     def get(self, path):
-        """One request. Returns (backend, body)."""
+        """Send one request. Returns (backend, body)."""
         self.file.write(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode())
         self.file.flush()
         head = {}
@@ -209,7 +209,7 @@ class KeepAlive:
 
 
 def line_per_backend(namespace, host, names, kind=Line):
-    """Open connections until each backend in names has one. Returns {name: connection}."""
+    """Open connections until each backend in `names` serves one. Returns {name: connection}."""
     found = {}
     for _ in range(50 * len(names)):
         line = kind(namespace, host)
@@ -230,7 +230,7 @@ def check_lines(found):
 
 
 def lose(sock, one_of):
-    """Drop random packets at the client's socket, by a filter, so that the server has to retransmit them."""
+    """Make a filter drop random packets at the client's socket, so that the server must retransmit them."""
     code = [(0x20, 0, 0, 0xfffff000 + 56), (0x94, 0, 0, one_of), (0x15, 0, 1, 0), (0x06, 0, 0, 0),
             (0x06, 0, 0, 0xffffffff)]  # a random number modulo one_of: drop if 0, otherwise accept
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *op) for op in code))
@@ -297,7 +297,7 @@ class Download:
         self.exit = self.process.wait()
 
     def backend(self):
-        """The backend that serves the download, from the headers of the response."""
+        """Returns the backend that serves the download, from the headers of the response."""
         def named():
             with open(self.head.name, "rb") as file:
                 return re.search(rb"X-Backend: (\S+)", file.read())
@@ -307,7 +307,7 @@ class Download:
         return self.thread.is_alive()
 
     def finish(self):
-        """Wait for the end. Returns (exit status of curl, bytes, sha256)."""
+        """Wait until curl exits. Returns (exit status of curl, bytes, sha256)."""
         self.go_on.set()
         self.thread.join(self.timeout)
         return self.exit, self.size, self.sha256
@@ -322,8 +322,8 @@ class Download:
 
 
 def send_file(namespace, host, path, port=7001, timeout=120):
-    """Upload a file to the upload server. Returns (backend, bytes, sha256) as the server counted
-    them."""
+    """Upload a file to the upload server. Returns (backend, bytes, sha256), all as reported by
+    the server."""
     with namespace.inside():
         sock = socket.create_connection((host, port), timeout)
     with sock, open(path, "rb") as file:

@@ -189,8 +189,8 @@ class Demo:
             load.wait_for_more(200)
             again = load.since(back).served[name]
             print(f"   {name} was restarted and serves again: {again} connections\n")
-        # Until a health check detects a dead backend, clients get refused connections. These are not counted
-        # as failures.
+        # Until a health check detects a dead backend, clients' connections are refused. Such
+        # requests do not count as failures.
         early = load.between(0, noticed)
         refused = [e for e in early.errors if any(f"curl exit {n}:" in e for n in REFUSED)]
         early.errors = [e for e in early.errors if e not in refused]
@@ -239,7 +239,7 @@ class Demo:
 
 
 class Background:
-    """curl in batches of ten, until stopped; results by the start time of a batch."""
+    """Runs curl in batches of ten requests until stopped. Stores results by start time of their batch."""
 
     def __init__(self, lab):
         self.lab, self.batches = lab, []
@@ -252,7 +252,7 @@ class Background:
 
     def __exit__(self, problem, *_):
         self.stopping.set()
-        if problem is None:  # otherwise the lab is removed at once, and curl with it
+        if problem is None:  # otherwise the lab is removed at once, which kills curl
             self.thread.join()
 
     def work(self):
@@ -279,7 +279,7 @@ class Background:
 
 
 def keep(lab, hugepages):
-    """Leave the lab running, store what has to be removed, and print how to use it."""
+    """Leave the lab running, store what must be removed later, and print how to use the lab."""
     with open(STATE.format(os.getpid()), "w", encoding="utf-8") as file:
         json.dump({"namespaces": [n.name for n in lab.namespaces.values()], "dir": lab.dir,
                    "hugepages": hugepages}, file)

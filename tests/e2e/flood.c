@@ -6,10 +6,10 @@
 // balancer.
 //
 // usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT [PER_SECOND]
-//            one packet of each of COUNT flows from number FIRST on, as fast as possible, or
-//            evenly at this rate
+//            one packet for each of COUNT flows from number FIRST on, as fast as possible, or
+//            evenly at PER_SECOND packets per second
 //        flood DEVICE MAC VIP PORT hot SECONDS PER_SECOND FLOW...
-//            data of these flows in turn, at this total rate
+//            data packets of these flows in turn, PER_SECOND packets per second in total
 //        flood DEVICE MAC VIP PORT syn|ack|rst|fin|data|udp|fragment|icmp SECONDS
 // Prints the number of packets sent.
 #include <arpa/inet.h>
@@ -99,7 +99,7 @@ static uint16_t checksum(const uint8_t *at, uint32_t bytes) {
 	return (uint16_t)~((sum & 0xffff) + (sum >> 16));
 }
 
-// Addresses in host order. Returns the position after the header.
+// Addresses are in host order. Returns the position after the header.
 static uint8_t *put_ipv4(uint8_t *at, uint32_t from, uint32_t to, uint8_t protocol,
 	uint32_t payload, uint32_t fragment, uint32_t id) {
 	uint8_t *header = at;
@@ -201,7 +201,7 @@ static void put_icmp(struct flood *flood, uint32_t source, uint64_t random) {
 
 static void put_forged(struct flood *flood, enum kind kind) {
 	uint64_t random = next_random(flood);
-	// Sources 1.0.0.0 to 9.255.255.255 are no martian addresses, and the flows do not use them.
+	// Sources 1.0.0.0 to 9.255.255.255 are not martian addresses, and no flow uses them.
 	uint32_t source =
 		(1 + (uint32_t)(random >> 32) % 9) << 24 | (uint32_t)(random >> 8 & 0xffffff);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Force moves: replaces weir-control, and requests a bucket from each worker a hundred times a
-// second, mostly a bucket with many packets. Like weir-control, it may be killed at any time and
-// started again. Stealing of buckets must be enabled in the dataplane (workers.steal).
+// Force moves: runs in place of weir-control. A hundred times a second, it requests each worker
+// to give away a bucket, mostly one with many packets. Like weir-control, it may be killed at any
+// time and started again. Stealing of buckets must be enabled in the dataplane (workers.steal).
 //
 // usage: force_moves RUN_DIR MOVES
-// Prints the total number of buckets moved, by any process, after every 10 moves; ends after MOVES
-// moves of its own requests.
+// Prints the total number of buckets moved, by any process, after every 10 moves. Exits when
+// MOVES of its own requests have moved a bucket.
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 struct forcing {
 	struct weir_segment *segment;
 	uint64_t sequence, random;
-	uint64_t packets[WEIR_BUCKETS]; // packets of each bucket when the process began
+	uint64_t packets[WEIR_BUCKETS]; // packets of each bucket when the process started
 };
 
 static uint64_t now_ns(void) {
@@ -49,8 +49,8 @@ static uint64_t packets_of(const struct weir_segment *segment, uint32_t bucket) 
 	return packets;
 }
 
-// Chooses a bucket of the worker at random, mostly one with many packets: a bucket with more
-// packets than the present choice replaces it in three of four cases.
+// Chooses a bucket of the worker at random, mostly one with many packets: in three of four cases,
+// a bucket with more packets replaces the one chosen so far.
 static uint32_t choose_bucket(struct forcing *forcing, uint32_t worker) {
 	uint32_t bucket = (uint32_t)next_random(forcing) % WEIR_BUCKETS;
 	uint64_t most = 0;
@@ -80,7 +80,7 @@ static void ask(struct forcing *forcing, uint32_t victim) {
 	message.steal.bucket = choose_bucket(forcing, victim);
 	message.steal.thief = (victim + other) % segment->workers;
 	message.steal.deadline_ns = now_ns() + DEADLINE_NS;
-	// Fails if the queue is full: then requests of another process come first.
+	// Fails if the queue is full; then it still has requests of another process.
 	(void)weir_mailbox_send(&segment->control_boxes[victim].request,
 		&segment->worker_boxes[victim].request, &message);
 }
@@ -169,5 +169,5 @@ int main(int argc, char **argv) {
 		forcing.packets[b] = packets_of(forcing.segment, b);
 	}
 	force(&forcing, strtoull(argv[2], NULL, 10));
-	return 0; // the dataplane detaches this process when it ends
+	return 0; // the dataplane detaches this process when it exits
 }

@@ -3,7 +3,7 @@
 """A backend that logs its clients. id_server.py NAME LOG BACKLOG
 
 tcp 7004  reads a line, the client's id, appends it to LOG, answers "NAME" and closes. BACKLOG is
-          the backlog of its listening socket: the number of connections that wait while it is stopped.
+          the backlog of its listening socket: the number of connections that can wait.
 """
 import os
 import socket

@@ -23,7 +23,7 @@ Variants (arguments of Lab):
     hosts       number of backends, up to 99
     place       number of this lab among concurrent ones: each has another core for its worker
 
-Names carry the pid: weir-<pid>-client and so on. Lab.close() removes everything.
+Names contain the pid: weir-<pid>-client and so on. Lab.close() removes everything.
 """
 import contextlib
 import glob
@@ -53,7 +53,7 @@ def backend_address(number, family=4):
 
 
 def service(name, port, protocol="tcp", backends=None, check=None, vips=(VIP4, VIP6), **more):
-    """A service of the lab's configuration; backends: {name: weight} or [{...}]."""
+    """Returns a service for the lab's configuration. backends: {name: weight} or [{...}]."""
     backends = backends or {name: 100 for name in BACKENDS}
     if isinstance(backends, dict):
         backends = [{"name": key, "address": backend_address(key.rpartition("-")[2]),
@@ -158,8 +158,8 @@ class Lab:
                              net__ipv6__conf__default__accept_ra=0)
         for namespace in self.namespaces.values():
             self.later(namespace, "link", "set", "lo", "up")
-        # A separate address: otherwise the bridge has the address of a port, which changes with the
-        # ports (stop_host).
+        # Without its own MAC address, the bridge would use the address of one of its ports, which
+        # changes with the ports (stop_host).
         self.later(net, "link", "add", "br0", "address", BRIDGE_MAC, "type", "bridge",
                    "forward_delay", "0", "mcast_snooping", "0")
         self.link(self.client, "eth0", "client", ("192.0.2.2/24", "2001:db8:c::2/64"),
@@ -201,19 +201,20 @@ class Lab:
                   bridge="br0", mtu=1600)
         self.default_route(namespace, "10.0.0.1", "2001:db8:a::1")
         self.addresses(namespace, "lo", (VIP4 + "/32", VIP6 + "/128"))
-        # Replies fit the MTU towards clients; only packets to backends are encapsulated.
+        # MTU probing is not needed: replies fit the MTU towards clients, because only packets to
+        # backends are encapsulated.
         namespace.sysctl(net__ipv4__conf__all__arp_ignore=1, net__ipv4__conf__all__arp_announce=2,
                          net__ipv4__tcp_mtu_probing=0, net__core__somaxconn=4096,
                          net__ipv4__tcp_max_syn_backlog=8192)
 
-    # link(), addresses() and default_route() collect commands of ip; apply() runs them, one process
-    # for each namespace.
+    # link(), addresses() and default_route() collect `ip` commands; apply() runs them with one
+    # process per namespace.
 
     def later(self, namespace, *command):
         self.commands.setdefault(namespace, []).append(command)
 
     def apply(self):
-        """Run the collected commands: links first, then those in namespaces, net before the others."""
+        """Run the collected commands: create the links, then configure net, then the other namespaces."""
         links, self.links = self.links, []
         commands, self.commands = self.commands, {}
         ip_batch(command for command, _ in links)
@@ -226,7 +227,7 @@ class Lab:
             ip_batch(commands[namespace], namespace.name)
 
     def link(self, namespace, device, peer, addresses, peer_addresses=(), bridge=None, mtu=1500):
-        """A veth pair: `device` in the namespace, `peer` in net, there routed or in a bridge."""
+        """Add a veth pair: `device` in the namespace, and `peer` in net, with addresses or in a bridge."""
         # The device is set up before its peer: the peer then has a carrier when it gets addresses.
         self.links.append((("link", "add", device, "up", "mtu", mtu, "netns", namespace.name, "type",
                             "veth", "peer", "name", peer, "mtu", mtu, "netns", self.net.name), peer))
@@ -361,14 +362,14 @@ class Lab:
         self.wait_for_program("control", lambda: self.api("version"), 10)
 
     def start_metrics(self, *options):
-        """weir-metrics at 127.0.0.1:9479 of the balancer, as a user with read access only."""
+        """Start weir-metrics at 127.0.0.1:9479 of the balancer, as a user with read access only."""
         self.program("metrics", self.lb, self.binary("weir-metrics"), "--run-dir", self.run_dir,
                      "--user", "daemon", "--group", "nogroup", *options)
         self.wait_for_program("metrics", lambda: "/metrics" in self.programs["metrics"].output(),
                               10)
 
     def wait_for_program(self, name, condition, timeout):
-        """Wait until the program is ready; fail at once, with its log, when it ends instead."""
+        """Wait until the program is ready. Fail at once, with its log, if it exits."""
         def ready():
             if not self.programs[name].alive():
                 raise LabError(f"{name} ended (exit {self.programs[name].process.returncode}):\n"
@@ -385,8 +386,8 @@ class Lab:
         self.wait_published(timeout)
 
     def wait_published(self, timeout=5):
-        """Wait until control has published nothing for a while (control shows a change before
-        publishing it), and until all workers have applied all changes."""
+        """Wait until control has published nothing for a while, because control shows a change
+        before publishing it. Then wait until all workers have applied all changes."""
         seen = [None]
 
         def settled():
@@ -412,7 +413,7 @@ class Lab:
         return True
 
     def kill_backend(self, number):
-        """SIGKILL to nginx and its workers. The host stays up: new connections are refused."""
+        """Send SIGKILL to nginx and its workers. The host stays up and refuses new connections."""
         self.programs[f"nginx-{number}"].kill()
 
     def stop_host(self, number):
@@ -470,11 +471,11 @@ class Lab:
         return done.returncode, done.stdout, done.stderr
 
     def drops(self):
-        """The drop counters that are not 0."""
+        """Returns the drop counters that are not 0."""
         return {k: v for k, v in self.api("stats.show")["drops"].items() if v}
 
     def report(self):
-        """All information about a failure, as text."""
+        """Returns the state and logs of all programs as text, for the report of a failure."""
         out = []
         for name, program in self.programs.items():
             state = "running" if program.alive() else f"ended, exit {program.process.returncode}"
@@ -495,13 +496,13 @@ class Lab:
     # --- files to download -----------------------------------------------------------------
 
     def make_file(self, name, size):
-        """A file of random bytes that every backend serves below /files/. Returns its sha256."""
+        """Create a file of random bytes that every backend serves below /files/. Returns its sha256."""
         return make_random_file(os.path.join(self.files, name), size)
 
 
 def make_random_file(path, size):
-    """A file of random bytes: one random block, written repeatedly, rotated by one more byte each
-    time, which is faster than random bytes of the kernel. Returns the sha256."""
+    """Create a file of random bytes. Writes one random block repeatedly, each time rotated by one
+    more byte, because reading all bytes from the kernel would be slower. Returns the sha256."""
     digest, random, turned = hashlib.sha256(), os.urandom(1 << 22), 0
     with open(path, "wb") as file:
         while size > 0:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A descriptor that is slow to close, for a process that does not expect one."""
+"""Sends a descriptor to a process that does not expect one. Closing this descriptor takes long."""
 import contextlib
 import signal
 import subprocess
 
 # Sends a descriptor to the socket named by the argument ("@NAME" = abstract). The descriptor stays in
-# the socket's queue until a receiver closes it. It is the only descriptor of a connection whose close
-# takes 100 s.
+# the socket's queue until a receiver closes it. It is the last descriptor of a connection whose
+# close takes 100 s.
 SEND_LINGERING = """
 import array, socket, struct, sys
 path = sys.argv[1]
@@ -23,7 +23,7 @@ to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if path[0] == "@" else sock
 to.connect(path.replace("@", "\\0"))
 try:
     to.sendmsg([b"status\\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [full.fileno()]))])
-except PermissionError:  # the receiver accepts no descriptors (SO_PASSRIGHTS): this process has the last one
+except PermissionError:  # the receiver accepts no descriptors (SO_PASSRIGHTS), so close() here must not block
     full.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 full.close()
 print("sent", flush=True)
@@ -33,8 +33,8 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def lingering(namespace, program, path, user, group=None):
-    """The program gets a connection of this user that is slow to close. The program is stopped
-    meanwhile, so that it has the last reference to the connection."""
+    """Send the program a connection whose close takes long, as this user. The program is stopped
+    until the sender has closed its own descriptor, so that the program has the last one."""
     program.send_signal(signal.SIGSTOP)
     with namespace.inside():
         sender = subprocess.Popen(["/usr/bin/python3", "-c", SEND_LINGERING, path], user=user,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A hostile member of the group with read access, for scenarios_access.py. Started as that user:
+"""A hostile member of the group that has read access, for scenarios_access.py. Run as such a user:
 
-    python3 - RUN_DIR CONFIG DATAPLANE_PID CONTROL_PID    try everything; print results as JSON
-    python3 - RUN_DIR                                     lock, and connect continuously
+    python3 - RUN_DIR CONFIG DATAPLANE_PID CONTROL_PID    try all attacks; print results as JSON
+    python3 - RUN_DIR                                     take locks, and connect continuously
 
 The result of each attempt is "done", or the error that prevented it.
 """
@@ -64,7 +64,7 @@ class Attempts:
 
     def process(self, name, pid):
         self.attempt(f"list descriptors of {name}", os.listdir, f"/proc/{pid}/fd")
-        for number in range(64):  # these files would give access to the memory of a memfd
+        for number in range(64):  # opening a memfd here would give access to its memory
             try:
                 os.close(os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR))
                 self.results[f"open a descriptor of {name}"] = "done"

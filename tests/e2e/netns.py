@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Network namespaces, processes in them, and waits for conditions.
 
-A thread can be inside a namespace (`with ns.inside()`): sockets that it opens and programs that it
-starts then belong to that namespace, and stay there. Other threads are not touched.
+A thread can be inside a namespace (`with ns.inside()`): sockets that it opens and programs that
+it starts then belong to that namespace, and stay in it. Other threads stay in their namespaces.
 """
 import contextlib
 import ctypes
@@ -20,11 +20,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LabError(Exception):
-    """The lab is broken: the scenario has no result about Weir."""
+    """The lab does not work, so the scenario has neither passed nor failed."""
 
 
 def sh(*command, check=True, **options):
-    """Run a command to its end; return its standard output."""
+    """Run a command and wait until it exits. Returns its output."""
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False, **options)
     if check and done.returncode != 0:
@@ -33,7 +33,7 @@ def sh(*command, check=True, **options):
 
 
 def ip_batch(commands, namespace=None):
-    """Run commands of ip in this order, by one process: starting ip takes longer than the commands."""
+    """Run `ip` commands in this order, in one process, because starting ip takes longer than a command."""
     text = "".join(" ".join(map(str, command)) + "\n" for command in commands)
     if text:
         sh("ip", *(("-n", namespace) if namespace else ()), "-batch", "-", input=text)
@@ -44,9 +44,9 @@ PATIENCE = float(os.environ.get("WEIR_PATIENCE", "1"))
 
 
 def wait_for(what, condition, timeout=10.0, interval=0.02):
-    """Poll until condition() is true; return its value. After PATIENCE times timeout: AssertionError.
+    """Poll until condition() is true, and return its value. Raises AssertionError after PATIENCE * timeout.
 
-    An AssertionError or OSError of the condition counts as false; the last one is shown.
+    If condition() raises AssertionError or OSError, it counts as false; the message shows the last one.
     """
     timeout *= PATIENCE
     deadline = time.monotonic() + timeout
@@ -83,7 +83,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self):
-        """Within the block this thread, and only this one, is in the namespace."""
+        """Within the block this thread is in the namespace. Other threads are not affected."""
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         there = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -99,7 +99,7 @@ class Namespace:
             return sh(*command, check=check, **options)
 
     def sysctl(self, **values):
-        """Set values like net__ipv4__ip_forward=1. A thread sees the /proc/sys/net of its namespace."""
+        """Set values like net__ipv4__ip_forward=1. A thread accesses the /proc/sys/net of its namespace."""
         with self.inside():
             for key, value in values.items():
                 path = "/proc/sys/" + key.replace("__", "/")
@@ -114,7 +114,7 @@ class Namespace:
 
 
 def pids_in(namespaces):
-    """Processes in any of these namespaces."""
+    """Returns the processes in any of these namespaces."""
     inodes, found = set(), []
     for namespace in namespaces:
         with contextlib.suppress(OSError):
@@ -127,7 +127,7 @@ def pids_in(namespaces):
 
 
 def remove_namespaces(namespaces):
-    """End the programs in the namespaces, wait for them, then delete the namespaces."""
+    """Stop the programs in the namespaces, wait until they have exited, then delete the namespaces."""
     for sign, timeout in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 5.0)):
         deadline = time.monotonic() + timeout
         for pid in pids_in(namespaces):
@@ -158,8 +158,8 @@ def children():
 
 
 class Program:
-    """A long-running program with a log file. It has its own session, so that it can be ended with
-    its children."""
+    """A long-running program with a log file. It has its own session, so that a signal can kill
+    it with its children."""
 
     def __init__(self, name, namespace, command, log, dies_with_us=True, env=None):
         self.name, self.log, self.command = name, log, [str(c) for c in command]
@@ -180,7 +180,7 @@ class Program:
         return self.process.poll() is None
 
     def output(self):
-        """The output of this run of the program."""
+        """Returns the output of this run of the program."""
         try:
             with open(self.log, "rb") as file:
                 file.seek(self.log_start)
@@ -214,7 +214,7 @@ class Program:
 
 
 def sweep():
-    """Remove namespaces of labs of killed runs."""
+    """Remove namespaces that killed runs have left."""
     for line in sh("ip", "netns", "list", check=False).splitlines():
         name = line.split()[0] if line.split() else ""
         match = NAMES.match(name)
@@ -224,8 +224,8 @@ def sweep():
 
 
 def on_signals_raise():
-    """Ctrl-C, SIGTERM and SIGHUP end the run through every `finally`, even when it was started with
-    SIGINT ignored, like the background jobs of a shell."""
+    """Make Ctrl-C, SIGTERM and SIGHUP raise an exception, so that every `finally` runs. This also
+    works if the run was started with SIGINT ignored, as background jobs of a shell are."""
     def handler(number, _frame):
         raise KeyboardInterrupt(signal.Signals(number).name)
     for number in SIGNALS:
@@ -233,13 +233,13 @@ def on_signals_raise():
 
 
 def ended_with_parent(number):
-    """The kernel sends the process this signal when the thread that created the process ends."""
+    """Make the kernel send this process a signal when the thread that created the process exits."""
     libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 @contextlib.contextmanager
 def undisturbed():
-    """No signal interrupts the block: a second Ctrl-C must not stop the clean-up."""
+    """Ignore signals within the block, so that a second Ctrl-C does not stop the clean-up."""
     old = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield

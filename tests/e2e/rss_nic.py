@@ -11,7 +11,7 @@ QUEUES, ENTRIES = 16, 1024  # as in tests/nic/nic_state.h
 
 
 def fields():
-    """The fields of the NIC's state, in their order."""
+    """Returns the fields of the NIC's state, in order."""
     with open(os.path.join(os.path.dirname(HERE), "nic", "nic_state.h"), encoding="utf-8") as file:
         return re.findall(r"\tX\((\w+)\)", file.read())
 
@@ -42,18 +42,18 @@ class RssNic:
         struct.pack_into("=Q", self.state, 8 * self.words[name], value)
 
     def put_first(self, pid):
-        """Raise the priority of the NIC's thread: the simulated hardware must not wait for workers."""
+        """Raise the priority of the NIC's thread, so that the simulated hardware does not wait for workers."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as comm:
                 if comm.read().strip() == "nic-wire":
                     os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(2))
 
     def queue_received(self):
-        """Packets of each queue."""
+        """Returns the number of packets of each queue."""
         return self.read(len(self.words), QUEUES)
 
     def table(self):
-        """The queue of each entry of the redirection table."""
+        """Returns the queue in each entry of the redirection table."""
         return self.read(len(self.words) + QUEUES, ENTRIES)
 
     def show(self):

@@ -3,8 +3,9 @@
 """Run end-to-end scenarios: run.py [--build DIR] [--jobs N] [--short] [--list] [NAME...]
 
 Each function of scenarios_*.py marked @scenario is one test with its own lab; several run
-concurrently. NAME may be a prefix or a pattern (drain*). Root only. Ends with "<n> passed, <n>
-failed"; exit 0 when none failed, 1 when some did, 2 when the lab is broken or nothing matched.
+concurrently. NAME may be a prefix or a pattern (drain*). Needs root. The last line is "<n>
+passed, <n> failed". Exits with 0 if no test failed, 1 if one failed, 2 if the lab does not work
+or no NAME matches.
 """
 import argparse
 import contextlib
@@ -74,7 +75,8 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_telemetry, scenarios_canary, scenarios_shed, scenarios_tcp,
            scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)
-# Scenarios mostly wait: for programs to start, for health checks, for timeouts.
+# More than one per CPU, because scenarios mostly wait: for programs to start, health checks and
+# timeouts.
 JOBS = 2 * os.cpu_count()
 
 
@@ -94,7 +96,7 @@ def select(patterns):
 
 @contextlib.contextmanager
 def deadline(seconds):
-    """A block that hangs fails, and the traceback shows where."""
+    """Makes a block fail that takes longer; the traceback shows where it was."""
     def expired(_number, _frame):
         raise TimeoutError(f"not done within {seconds} s")
     signal.signal(signal.SIGALRM, expired)
@@ -134,7 +136,7 @@ class Running:
         self.output, self.result = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         sys.stdout.flush()
         sys.stderr.flush()
-        # A signal at this point must not make the child run the parent's `finally`.
+        # Block signals, so that none makes the child run the `finally` blocks of the parent.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, netns.SIGNALS)
         self.pid = os.fork()
         if self.pid == 0:
@@ -163,7 +165,7 @@ class Running:
             os._exit(status)
 
     def ended(self):
-        """The process has ended; self.seconds, self.cpu_seconds and self.problem are set."""
+        """Returns whether the process has exited. If so, sets self.seconds, self.cpu_seconds, self.problem."""
         pid, status, used = os.wait4(self.pid, os.WNOHANG)
         if pid == 0:
             return False
@@ -183,8 +185,9 @@ class Running:
 
 
 def run_all(chosen, build, jobs):
-    """Run scenarios, `jobs` at once; afterwards those that run in pairs, then those that run alone.
-    Yields each finished one. However this function ends, it ends the running scenarios first."""
+    """Run `jobs` scenarios at a time, then the scenarios that run in pairs, then those that run
+    alone. Yields each finished scenario. Before this function ends, also by an exception, it
+    stops the running scenarios."""
     running = []
     try:
         for at_once in (None, 2, 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a scenario is declared.
+"""Declaration of scenarios.
 
     @scenario(services=[web()], two_armed=True)
     def drain_keeps_flows(lab):
@@ -40,6 +40,6 @@ def scenario(start=True, alone=False, pair=False, short=False, seconds=180, **ar
 
 
 def collect(module):
-    """The scenarios of a module, in the order of the file."""
+    """Returns the scenarios of a module, in the order of the file."""
     return [f.scenario for f in vars(module).values() if hasattr(f, "scenario")
             and f.__module__ == module.__name__]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Access rights: sockets, run directory and processes, for members of the group."""
+"""Access rights of group members to the sockets, the run directory and the processes."""
 import json
 import os
 import stat
@@ -24,7 +24,7 @@ def as_member(lab, *command, groups=(), **options):
 
 
 def member(lab, *arguments):
-    """Start member.py from its text, because the member may have no access to the directory."""
+    """Run member.py from standard input, because the member may have no access to its directory."""
     with open(os.path.join(HERE, "member.py"), encoding="utf-8") as file:
         return as_member(lab, PYTHON, "-", *map(str, arguments), stdin=file)
 
@@ -36,7 +36,7 @@ def weirctl_as_member(lab, *words, groups=()):
 
 
 def running_files(lab):
-    """Names of the files that hold the running configuration."""
+    """Returns the names of the files that contain the running configuration."""
     return [name for name in os.listdir(lab.run_dir) if name.endswith(".json")]
 
 
@@ -74,7 +74,7 @@ def group_member_gets_nothing(lab):
     assert modes(lab) == expected, modes(lab)
     attempts(lab, lab.programs["control"].pid)
     assert modes(lab) == expected, modes(lab)
-    lab.programs["control"].stop()  # no process is attached to the segment
+    lab.programs["control"].stop()  # so that no process is attached to the segment
     results = attempts(lab, lab.programs["dataplane"].pid)
     assert results["take the segment"] == "EACCES", results["take the segment"]
     lab.start_control()
@@ -125,7 +125,7 @@ def members_attempts_are_in_the_audit(lab):
 
 
 def with_a_disturbing_member(lab):
-    """Both processes start, attach and answer while a client connects continuously."""
+    """Check that both processes start, attach and answer while a client connects continuously."""
     with clients.Load(lab.client, VIP4) as load:
         load.wait_for_more(20)
         hostile = member(lab, lab.run_dir)
@@ -181,7 +181,7 @@ def run_dir_of_an_older_version_is_repaired(lab):
 
 @scenario(start=False, services=[web()])
 def control_of_another_user_gets_the_reason(lab):
-    """The dataplane serves only --control-user; control reports that, with the remedy"""
+    """The dataplane refuses another user than --control-user; control reports the reason and the remedy"""
     lab.dataplane_options = (*lab.dataplane_options, "--control-user", "daemon")
     lab.start_backends()
     lab.start_dataplane()

@@ -23,7 +23,7 @@ QUICK = {"flow_table": {"flows_per_worker": 65536,
 
 
 def checked(check_port=80, **more):
-    """A UDP service at the IPv6 VIP whose backends are checked over HTTP."""
+    """Returns a UDP service at the IPv6 VIP whose backends have HTTP health checks."""
     return service("checked", 9000, protocol="udp", vips=(VIP6,),
                    check={"type": "http", "path": "/healthz", "port": check_port}, **more)
 
@@ -56,9 +56,9 @@ def agents(lab, numbers=(1,)):
 
 
 class Flows:
-    """New UDP flows, one datagram each, as fast as possible. Returns the backends that answered.
-    Source ports are used in turn, because a port reused too soon would belong to an existing
-    flow."""
+    """Sends new UDP flows, one datagram each, as fast as possible, and collects the backends that
+    answer. Uses source ports in turn, because a port that is reused too soon would belong to an
+    existing flow."""
     ports = itertools.cycle(range(2000, 65000))
 
     def __init__(self, namespace, host, port=9000):
@@ -176,7 +176,7 @@ SLOW = {"type": "http", "path": "/healthz", "interval_ms": 4000, "rise": 2}
 @scenario(services=[service("web", 80, check=SLOW, agent=AGENT), unchecked(agent=AGENT)],
           config=QUICK, start=False)
 def port_that_is_down_takes_only_its_service(lab):
-    """Port 80 announced as down: only its service is refusing; afterwards new checks decide"""
+    """Port 80 announced as down makes only its service refusing; when down ends, new checks decide"""
     with agents(lab) as served:
         one = served[1]
         wait_for("healthy", lambda: health(lab, "web") == "healthy", 20)
@@ -190,8 +190,8 @@ def port_that_is_down_takes_only_its_service(lab):
         assert "port 80: no listening socket" in shown, shown
         shown = lab.weirctl("health", "show", "web")[1]
         assert "reports down: port 80: no listening socket; HTTP 200" in shown, shown
-        # Checks of the service passed throughout. After "down" ends, new checks run at once, not after
-        # the interval.
+        # The service's checks passed all the time. When "down" ends, new checks run at once, not
+        # after the interval.
         passes = lab.api("health.show", service="web")[0]["passes"]
         one.say("ready")
         wait_for("healthy again", lambda: health(lab, "web") == "healthy", 20)
@@ -226,7 +226,7 @@ def end_of_down_waits_for_answers(lab):
 
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
 def ready_waits_for_the_check(lab):
-    """A server that is down, with an agent that reports ready, becomes refusing and is never healthy"""
+    """If the server is down, a backend whose agent reports ready becomes refusing, and is never healthy"""
     with agents(lab) as served:
         served[1].say("ready")
         lab.write_config([unchecked(agent=AGENT), checked(agent=AGENT, check_port=81)])
@@ -239,7 +239,7 @@ def ready_waits_for_the_check(lab):
 
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
 def full_accept_queue_gets_no_new_flows(lab):
-    """An accept queue at 3/4 of its limit makes a backend at-limit within one report; 1/2 ends the state"""
+    """An accept queue filled to 3/4 makes a backend at-limit within one report; at 1/2 the state ends"""
     with agents(lab, (1, 2, 3, 4)) as served:
         one = served[1]
 
@@ -270,7 +270,7 @@ def full_accept_queue_gets_no_new_flows(lab):
 
 @scenario(services=[unchecked(agent=AGENT), checked(agent=AGENT)], config=QUICK, start=False)
 def weir_agent_states_are_followed(lab):
-    """States of weir-agent: ready, lame duck by its command line, ready again, and stopped"""
+    """Control follows the states of weir-agent: ready, lame duck by command, ready again, stopped"""
     with agents(lab, (2,)):
         directory = os.path.join(lab.dir, "weir-agent")
         options = ("--run-dir", directory)
@@ -283,7 +283,7 @@ def weir_agent_states_are_followed(lab):
                 return sh(lab.binary("weir-agent"), *words, *options)
 
         def reported():
-            """The requested and reported fields; none while the first answer is in flight."""
+            """Returns the fields that are requested and reported; none before the first answer."""
             return lab.backend("web-1", "echo")["report"] or ()
 
         lab.wait_for_program("weir-agent", lambda: os.path.exists(
@@ -324,7 +324,7 @@ def weir_agent_states_are_followed(lab):
 
 
 def cpu_model(name):
-    """The number of a model: see docs/reference/agent-protocol.md."""
+    """Returns the number of a CPU model (docs/reference/agent-protocol.md)."""
     number = 2166136261
     for byte in name.encode():
         number = (number ^ byte) * 16777619 % (1 << 32)
@@ -334,7 +334,7 @@ def cpu_model(name):
 @scenario(services=[unchecked(agent=AGENT, backends={f"web-{n}": "auto" for n in (1, 2, 3, 4)})],
           config=QUICK, start=False)
 def automatic_weights_differ_between_generations(lab):
-    """Weight "auto" of CPUs that differ only in speed: reported speed, table gcu, unknown speed"""
+    """Weight "auto" depends on the CPU speed: reported by the agent, from the table gcu, or unknown"""
     def weights():
         return [lab.backend(f"web-{n}", "echo")["auto_weight"] for n in (1, 2, 3, 4)]
     with agents(lab, (1, 2, 3, 4)) as served:

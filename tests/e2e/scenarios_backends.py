@@ -55,7 +55,7 @@ QUICK = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"syn_seen": 50
 
 
 def try_to_connect(lab, times, timeout):
-    """Make `times` connections, one after the other. Returns how many failed."""
+    """Open `times` connections, one after the other. Returns how many failed."""
     failed = 0
     for _ in range(times):
         try:
@@ -70,7 +70,7 @@ def ejected(lab, name):
 
 
 def ejected_for_failures(lab, name, timeout):
-    """Connect until the backend is ejected: it gets no new flows, and its flows continue."""
+    """Connect until the backend is ejected. Check that it then gets no new flows."""
     lost = 0
 
     def is_ejected():
@@ -93,7 +93,7 @@ def ejected_for_failures(lab, name, timeout):
 
 @scenario(services=[lines(**EJECTION)], config=QUICK)
 def refusing_backend_is_ejected(lab):
-    """Without a health check, a stopped server is ejected, for longer the second time"""
+    """Without a health check, a stopped server is ejected; the second ejection lasts longer"""
     server = lab.programs["server-3"]
     server.kill()
     ejected_for_failures(lab, "web-3", 2)
@@ -136,7 +136,7 @@ def backends_are_ejected_only_on_demand(lab):
 # --- tunnels without decapsulation -------------------------------------------------------------------
 
 class Datagrams:
-    """A datagram every 10 ms to the echo service, each from another port, like a resolver's."""
+    """Sends a datagram to the echo service every 10 ms, each from a new source port, like a DNS resolver."""
 
     def __init__(self, namespace, vip):
         self.namespace, self.vip, self.sent, self.stopping = namespace, vip, 0, threading.Event()
@@ -166,7 +166,7 @@ HALF = {"outlier_ejection": {"base_ejection_ms": 20000, "max_ejection_percent": 
 
 @scenario(services=[echo(ONE_OF_IPV6, **HALF), lines(**HALF)])
 def backend_without_decapsulation_is_ejected(lab):
-    """Without a health check, a backend whose decapsulation is killed is ejected, for UDP and for TCP"""
+    """Without a health check, a backend whose decapsulator was killed is ejected, for UDP and TCP"""
     def why(service, name):
         return [c["why"] for c in lab.api("health.history", service=service, backend=name)]
 

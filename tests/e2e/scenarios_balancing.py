@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""New flows get a backend by policy and weight; existing flows keep their backend."""
+"""Policy and weights determine the backend of new flows; existing flows keep their backend."""
 import contextlib
 import json
 import shutil
@@ -25,7 +25,8 @@ def shares_follow_weights(lab):
     result = clients.curl_batch(lab.client, VIP4, 1000)
     assert result.ok == 1000, result.errors[:5]
     for name, share in wanted.items():
-        # five standard deviations of a binomial: one false alarm in a million runs
+        # five standard deviations of a binomial distribution: about one false failure in a
+        # million runs
         slack = 5 * (1000 * share / 100 * (1 - share / 100)) ** 0.5
         assert abs(result.served[name] - 10 * share) < slack, dict(result.served)
     wait_for(f"the counters to agree with {dict(result.served)}",
@@ -61,7 +62,7 @@ def drain_keeps_flows(lab):
 
 
 def drain_and_wait(lab, name, interval):
-    """`weirctl backend drain --wait`: returns its exit status, its last line, and its duration."""
+    """Run `weirctl backend drain --wait`. Returns its exit status, its last line, and its duration."""
     began = time.monotonic()
     code, text, _ = lab.weirctl("backend", "drain", f"lines/{name}", f"--interval={interval}",
                                 "--wait", check=False)
@@ -70,7 +71,7 @@ def drain_and_wait(lab, name, interval):
 
 @scenario(services=[lines(drain={"at_deadline": "drop"})])
 def drain_waits_for_the_last_flow(lab):
-    """drain --wait ends with the last connection; at the deadline the rest gets an RST"""
+    """drain --wait exits when the last connection ends; at the deadline, remaining connections get an RST"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     quick, slow = found["web-1"], found["web-2"]
     closing = threading.Timer(1.5, quick.close)
@@ -191,7 +192,8 @@ def killed_backend_is_avoided(lab):
         load.wait_for_more(200)
         assert not load.errors(since=adopted), load.errors(since=adopted)[:5]
         assert "web-2" not in load.served(since=killed + 0.05)
-        # fall failures, at most one interval until the first check, and time to be scheduled
+        # FALL failed checks, at most one interval before the first of them, and 0.5 s for a busy
+        # machine
         limit = FALL * INTERVAL_S + INTERVAL_S + 0.5
         assert avoided - killed < limit, f"{avoided - killed:.2f} s, limit {limit:.2f} s"
         lab.start_nginx(2)
@@ -208,7 +210,7 @@ def checked_echo(backends=None):
 
 @scenario(services=[checked_echo()])
 def udp_flow_leaves_a_dead_backend(lab):
-    """The host of a UDP flow's backend stops: the next datagram of the flow is answered"""
+    """When the host of a UDP flow's backend stops, another backend answers the next datagram of the flow"""
     for vip in (VIP4, VIP6):
         session = clients.Udp(lab.client, vip)
         name = session.ask()
@@ -242,7 +244,7 @@ def down_lines(what):
 
 @scenario(services=[down_lines("keep")])
 def tcp_client_of_a_dead_backend_gets_an_rst(lab):
-    """A backend's host stops: its connections hang with keep; rehash and reset end them"""
+    """When a backend's host stops, its connections hang with keep, and get an RST with rehash and reset"""
     def ask(line):
         try:
             return line.ask()
@@ -272,7 +274,7 @@ def tcp_client_of_a_dead_backend_gets_an_rst(lab):
         if number == 2:
             wait_for(f"{name} refusing",
                      lambda: lab.backend("web-2", "lines")["health"] == "refusing", 5)
-        else:  # a third failure would cause panic, so the operator removes this backend instead
+        else:  # a third failed backend would cause panic, so this one is put in maintenance instead
             lab.weirctl("backend", "maintenance", name)
         lab.wait_published()
         clients_of[what] = [ask(found[vip].pop(name)) for vip in (VIP4, VIP6)]
@@ -287,7 +289,7 @@ def tcp_client_of_a_dead_backend_gets_an_rst(lab):
 
 @scenario(services=[web()])
 def panic_uses_all_backends(lab):
-    """Below the panic threshold all backends are used again, and show reports it"""
+    """Below the panic threshold all backends are used again, and service show reports the panic"""
     for number in (1, 2, 3):
         lab.kill_backend(number)
     wait_for("panic", lambda: lab.api("service.show", service="web")[0]["panic"], 5)
@@ -365,7 +367,8 @@ def removed_backend_keeps_its_id_while_flows_refer_to_it(lab):
     clients.check_lines(found)
     found["web-4"].close()
     found.pop("web-4")
-    # its flow ends by FIN and the closing timeout; then the id is free for the next new backend
+    # The flow ends when the closing timeout expires after its FIN. Then a new backend can get
+    # the id.
     wait_for("web-4 released",
              lambda: "web-4" not in [b["name"] for b in lab.backends()], 20, 0.1)
     services[0]["backends"].append({"name": "late", "address": "10.0.0.14", "weight": 100})
@@ -391,8 +394,8 @@ def reload_changes_only_what_differs(lab):
     whats = " ".join(c["kind"] + " " + c["what"] for c in changes)
     assert "web-4" in whats and "web-3" in whats and "web-1" not in whats, changes
     assert "echo" not in whats, changes
-    # The answer states how many open flows each change affects. Each backend has one open connection
-    # to the line server.
+    # The answer has the number of open flows that each change affects. Each backend has one open
+    # connection.
     costs = {c["what"]: c.get("cost") for c in changes}
     assert costs["service lines backend web-4"] == {
         "effect": "stay", "flows": 1, "text": "1 open flow: TCP stays until it ends"}, costs
@@ -409,7 +412,7 @@ def reload_changes_only_what_differs(lab):
 
 @scenario(services=[web()])
 def sighup_reloads(lab):
-    """SIGHUP makes control read its configuration file again, also after a reload of another file"""
+    """SIGHUP makes control reload its own configuration file, even after a reload of another file"""
     lab.write_config([web(backends={"web-2": 100})])
     other = lab.config_path + ".other"
     shutil.copy(lab.config_path, other)
@@ -448,7 +451,7 @@ def bad_reload_changes_nothing(lab):
 
 @scenario(short=True, services=[web(), lines()])
 def weirctl_shows_the_state(lab):
-    """flow lookup, exit codes, --json: the interface of scripts"""
+    """flow lookup, exit codes and --json, which scripts depend on"""
     line = clients.Line(lab.client, VIP4)
     _, out, _ = lab.weirctl("flow", "lookup", "tcp", f"192.0.2.2:{line.port()}", f"{VIP4}:7000",
                             "--json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Removing or draining a bind keeps its open connections, on any device."""
+"""When a bind is removed or drained, its open connections continue, on any kind of device."""
 import contextlib
 import os
 import socket
@@ -18,7 +18,7 @@ SLOWLY = {"on_backend_down": "reset", "drain": {"removed_ms": REMOVED_S * 1000}}
 
 
 def other_port(**more):
-    """The lines service at a port that has no server."""
+    """Returns the lines service at a port where no server listens."""
     service = lines(**more)
     for bind in service["binds"]:
         bind["port"] = 7001
@@ -63,20 +63,20 @@ def remove_binds(lab):
 
 @scenario(services=[web(), lines()])
 def removed_bind_keeps_open_connections(lab):
-    """Connections outlive their bind, new ones go to the kernel; on_backend_down of a deleted service; AF_XDP"""
+    """Connections continue without their bind, new ones go to the kernel; on_backend_down still applies; AF_XDP"""
     remove_binds(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[web(), lines()])
 def removed_bind_keeps_open_connections_with_tap(lab):
-    """Connections outlive their bind, new connections go to the kernel; tap device"""
+    """Connections continue without their bind, new ones go to the kernel; tap device"""
     start_with_tap(lab)
     remove_binds(lab)
 
 
 @scenario(services=[web(), lines()])
 def removed_bind_leaves_the_kernel_its_syn_cookies(lab):
-    """A server on the balancer uses the port of a removed bind, with SYN cookies; open connections stay"""
+    """A server on the balancer can use a removed bind's port, with SYN cookies; open connections continue"""
     open_lines = [clients.Line(lab.client, vip) for vip in (VIP4, VIP6)]
     reload_with(lab, other_port(**AT_ONCE))
     lab.lb.ip("address", "add", VIP4 + "/32", "dev", "lo")
@@ -108,7 +108,7 @@ def check_existing(flows):
 
 @scenario(services=[lines(drain={"at_deadline": "drop"}), echo()])
 def drained_vip_refuses_new_flows(lab):
-    """vip drain and service drain: new flows are refused at once, existing ones stay; the deadline; restarts"""
+    """vip drain and service drain refuse new flows at once and keep existing flows until the deadline"""
     flows = {}
     for vip in (VIP4, VIP6):
         for _ in range(3):
@@ -160,7 +160,7 @@ def vip_drain_waits_for_a_renamed_service(lab):
 
 
 class Removal:
-    """Downloads during a reload that removes the VIP or service of the first download."""
+    """Downloads that run during a reload, which removes the VIP or service of the first download."""
 
     def __init__(self, lab, *vips):
         self.lab = lab
@@ -207,13 +207,13 @@ def ends_of_drains(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_vip_drains_then_resets(lab):
-    """A VIP removed by a reload: a download goes on to the deadline, new flows are refused; SIGKILL of control"""
+    """After a reload removes a VIP, a download continues until the deadline and new flows are refused"""
     lab.make_file("big", 200 << 20)
     one_vip = web(**SLOWLY)
     one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
     with Removal(lab, VIP4, VIP6) as removal:
         text = removal.reload(one_vip, lines())
-        # The text gives the open flows of the whole service, so it includes both downloads.
+        # The text has the number of open flows of the whole service, which is both downloads.
         assert "up to 2 open flows of all binds of the service: " in text, text
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP6, 80)
         removal.restart_control()
@@ -223,7 +223,7 @@ def removed_vip_drains_then_resets(lab):
         ends = ends_of_drains(lab)
         assert ends == [f"removed bind tcp {VIP4}:80: drain deadline reached: its open flows reset; "
                         "the whole service has 2 open flows"], ends
-        assert is_refused(lab, VIP4, 80)  # new flows are refused as long as old flows get an RST
+        assert is_refused(lab, VIP4, 80)  # new flows are still refused, while old flows get an RST
         lab.write_config([web(**SLOWLY), lines()])
         lab.weirctl("config", "reload")
         wait_for("the VIP", lambda: not is_refused(lab, VIP4, 80), 5)
@@ -231,7 +231,7 @@ def removed_vip_drains_then_resets(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_service_drains_then_resets(lab):
-    """A service removed by a reload: a download goes on to the deadline, new flows are refused; SIGKILL of control"""
+    """After a reload removes a service, a download continues until the deadline and new flows are refused"""
     lab.make_file("big", 200 << 20)
     with Removal(lab, VIP4, VIP6) as removal:
         removal.reload(lines())

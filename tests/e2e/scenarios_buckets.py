@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Workers take buckets of flows from each other: skewed traffic through the real dataplane.
+"""Workers take buckets of flows from each other, with skewed traffic through the real dataplane.
 
-The port is a tap device: worker 0 receives. Sending is most of the work, and each worker sends on
-its own queue. An AF_XDP port has as many transmit as receive queues: with one queue, its worker has
-most of the work in any case."""
+The port is a tap device, where worker 0 receives all packets. Sending takes most of the time, and
+each worker sends on its own queue. An AF_XDP port is not suitable: it has as many transmit as
+receive queues, and with one queue, the worker of this queue would always have most of the work."""
 import contextlib
 import ipaddress
 import os
@@ -19,7 +19,7 @@ FLOWS = 2000
 HOT = 16
 PER_SECOND = 250_000
 CHUNK = 500
-EVEN = 1.2  # load of the busiest worker, divided by the mean
+EVEN = 1.2  # maximum load of the busiest worker, divided by the mean load
 EVEN_READINGS = 5  # consecutive readings, each with different shares
 UNCHANGED = ("flow_new", "flow_untracked")
 ROUND_ROBIN = {"name": "round-robin"}  # with round robin a lost flow gets another backend
@@ -38,7 +38,7 @@ def total(lab, counter):
 
 
 def establish(lab):
-    """FLOWS flows with a handshake and data. Packets lost by the machine are sent again."""
+    """Start FLOWS flows with a handshake and data. Packets lost for lack of CPU are sent again."""
     def all_there():
         for first in range(0, FLOWS, CHUNK):
             for kind in ("syn", "ack", "data"):
@@ -49,8 +49,9 @@ def establish(lab):
 
 
 def look_up(lab, flow):
-    """(worker, backend) of an existing flow of the flood. Repeated if it is not found: a worker had
-    no CPU, or the bucket moved between the answers of two workers."""
+    """Returns (worker, backend) of an existing flow of the flood. If the flow is not found,
+    repeats the request: a worker had no CPU, or the bucket moved between the answers of two
+    workers."""
     source = ipaddress.ip_address(0x0ac00000 + 256 + flow // 4)
 
     def found():
@@ -61,7 +62,7 @@ def look_up(lab, flow):
 
 
 def hot_flows(lab, of_worker, count=HOT):
-    """Flows of a worker, by number, with their backends."""
+    """Returns {number: backend} of `count` flows of a worker."""
     found = {}
     for flow in range(FLOWS):
         worker, backend = look_up(lab, flow)
@@ -147,13 +148,13 @@ def spread(lab, workers):
 
 @scenario(start=False, lb_mtu=1500, workers=TWO, alone=True, services=SERVICES)
 def two_workers_share_hot_flows(lab):
-    """Most packets belong to a few flows of one worker: another worker takes half, no flow is lost"""
+    """If a few flows of one worker have most packets, another worker takes half; no flow is lost"""
     spread(lab, 2)
 
 
 @scenario(start=False, lb_mtu=1500, workers=FOUR, alone=True, services=SERVICES)
 def four_workers_share_hot_flows(lab):
-    """Most packets belong to a few flows of one of four workers: each worker gets a part"""
+    """If a few flows of one of four workers have most packets, each worker gets a share"""
     spread(lab, 4)
 
 
@@ -165,7 +166,7 @@ STEALING = {"cores": [0, 1], "steal": True}
 
 
 def all_accounted_for(lab):
-    """A condition: no received packet is in flight between workers."""
+    """Returns whether no received packet is still in flight between workers."""
     return total(lab, "rx_packets") == sum(total(lab, c) for c in (
         "forwarded", "replied", "to_kernel", "dropped", "handed_over"))
 
@@ -179,13 +180,13 @@ def put_first(lab):
 
 
 def lost(lab):
-    """The number of dropped packets of flows. Other drops are of ARP packets: there is no exception port."""
+    """Returns the drops of packets of flows. Drops for lack of an exception port are of ARP packets."""
     return {reason: n for reason, n in lab.drops().items() if reason != "no_exception_port"}
 
 
 @scenario(start=False, lb_mtu=1500, workers=STEALING, alone=True, services=SERVICES, seconds=400)
 def bucket_moves_survive_kills(lab):
-    """Control is killed repeatedly while buckets move: no packet is lost, flows keep backends"""
+    """If control is killed repeatedly while buckets move, no packet is lost and flows keep their backends"""
     chance, moved_by_killed = random.Random(4711), 0
     start_with_tap(lab, 2)
     put_first(lab)

@@ -23,7 +23,7 @@ API = service("api", PORT, backends={name: 100 for name in NAMES},
 
 
 def ask(sock, path):
-    """One request on a connection. Returns the status and the backend."""
+    """Send one request on a connection. Returns the status and the backend."""
     sock.sendall(f"GET {path} HTTP/1.1\r\nhost: api\r\n\r\n".encode())
     answer = b""
     while not answer.endswith(b"\r\n\r\n"):
@@ -41,7 +41,7 @@ def connect(namespace, address=VIP4):
 
 
 class Requests:
-    """Requests from several clients until the end of the block, each on a new connection."""
+    """Sends requests from several clients until the end of a `with` block, each on a new connection."""
 
     def __init__(self, lab, clients=6):
         self.lab, self.stopping, self.failed = lab, False, []
@@ -109,7 +109,7 @@ def failing_canary_is_rolled_back(lab):
     lab.start_metrics()
     fail(lab, 3, 2)
     with Requests(lab) as requests, contextlib.ExitStack() as stack:
-        while True:  # until a connection is at web-3, the later canary
+        while True:  # until web-3, the future canary, has a connection
             open_ = stack.enter_context(connect(lab.client))
             if ask(open_, "/")[1] == "web-3":
                 break
@@ -158,7 +158,7 @@ def end_without_a_file(lab):
 
 @scenario(start=False, hosts=3, services=[API])
 def good_canary_is_promoted(lab):
-    """A canary as good as the others gets its full weight, although weir-control is killed meanwhile"""
+    """A canary as good as the others gets its full weight, even if weir-control is killed meanwhile"""
     start(lab)
     code, _, err = lab.weirctl("canary", "start", "api", "web-9", check=False)
     assert code == 1 and 'no backend "web-9"' in err, (code, err)
@@ -186,7 +186,7 @@ def good_canary_is_promoted(lab):
         lab.wait_ready()
         assert canary_of(lab)["step"] == 2
         wait_for("the end of the canary", lambda: canary_of(lab)["state"] == "promoted", 60, 0.05)
-        lab.programs["control"].kill()  # if the file does not have the promotion yet, the last step is repeated
+        lab.programs["control"].kill()  # if the promotion is not yet in the file, the last step is repeated
         with open(os.path.join(lab.run_dir, "control", "canaries.json"), encoding="ascii") as file:
             saved = json.load(file)["canaries"][0]
         assert (saved["state"], saved["weight"]) in (("promoted", None), ("running", 200)), saved
@@ -200,7 +200,7 @@ def good_canary_is_promoted(lab):
 
 @scenario(start=False, hosts=2, services=[work({"web-1": 100, "web-2": 100}, agent=AGENT)])
 def canary_is_judged_by_agents(lab):
-    """Agents report requests of a canary even if the policy needs no reports; a silent agent pauses it"""
+    """Agents report a canary's requests even if the policy needs no reports; without reports the canary pauses"""
     with Pair(lab) as pair:
         pair.start(burn_ms=(0, 0), sleep_ms=(1, 1))
         with Steady(lab.client, 60) as load:

@@ -10,7 +10,7 @@ from scenario import scenario
 
 
 class Capture:
-    """A capture, and the packets read so far."""
+    """A capture with the packets that have been read."""
 
     def __init__(self, lab, **arguments):
         self.lab, self.packets, self.last = lab, [], None
@@ -36,7 +36,7 @@ class Capture:
 
 
 def address(packet):
-    """Source and destination of an IPv4 packet without tags, and its TCP ports."""
+    """Returns source, destination and TCP ports of an untagged IPv4 packet."""
     frame = base64.b64decode(packet["data"])
     assert frame[12:14] == b"\x08\x00", frame.hex()
     l4 = 14 + (frame[14] & 15) * 4
@@ -46,7 +46,7 @@ def address(packet):
 
 @scenario(short=True, services=[web(), lines(policy={"name": "round-robin"})])
 def capture_follows_a_connection(lab):
-    """each packet of one connection, as received, with the backend that answers"""
+    """Each packet of a connection is captured as received, with the backend that answers"""
     with clients.Load(lab.client, VIP4) as load:  # other packets, which the filter excludes
         load.wait_for_more(20)
         with contextlib.closing(Capture(lab, filter={"service": "lines"})) as capture:
@@ -74,7 +74,7 @@ def capture_follows_a_connection(lab):
 
 @scenario(services=[web()])
 def capture_shows_why_packets_are_dropped(lab):
-    """the packets of a drop counter, and no forwarded ones"""
+    """Packets dropped for one reason are captured, and no forwarded packets"""
     for backend in lab.backends("web"):
         lab.api("backend.maintenance", service="web", backend=backend["name"])
     with contextlib.closing(Capture(lab, filter={"reasons": ["no_backend"]})) as capture:
@@ -89,7 +89,7 @@ def capture_shows_why_packets_are_dropped(lab):
 
 @scenario(services=[web()])
 def capture_ends_with_its_client(lab):
-    """a client that disconnects, or a killed control process, leaves no capture behind"""
+    """A capture ends when its client disconnects or the control process is killed"""
     capture = Capture(lab)
     other = lab.api_connect()
     answer = lab.api_ask(other, "capture.start")

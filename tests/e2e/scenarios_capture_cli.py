@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl capture and trace with real traffic: files agree with counters and with packets on the
-wire, and traffic is not disturbed."""
+"""weirctl capture and trace with real traffic: files agree with the counters and with the packets
+on the wire, and no traffic is lost because of them."""
 import json
 import os
 import re
@@ -34,7 +34,7 @@ def is_to(frame, vip):
 
 
 def to_lb(lab, *layers):
-    """A frame from the router to the balancer."""
+    """Returns a frame from the router to the balancer."""
     from scapy.all import Ether
     frame = Ether(src=lab.mac(lab.net, "br0"), dst=lab.mac(lab.lb, "lb0"))
     for layer in layers:
@@ -46,14 +46,14 @@ def to_lb(lab, *layers):
 
 @scenario(services=[web(), lines()], two_armed=True)
 def captures_agree_with_counters_and_the_wire(lab):
-    """capture start by service and by backend: as many packets as counted, with the bytes on the wire"""
+    """capture start by service or backend captures all counted packets, with their bytes on the wire"""
     with Wire(lab.net, "lb0") as wire, Capture(lab, "--service", "web", *WHOLE) as capture:
         before, backend_before = service_packets(lab, "web"), lab.backend("web-2")["packets"]
         for vip in (VIP4, VIP6):
             result = clients.curl_batch(lab.client, vip, 40)
             assert result.ok == 40, result.errors[:5]
         line = clients.Line(lab.client, VIP4)  # a connection of another service
-        capture.wait_quiet()  # the last packets of connections come after the answers
+        capture.wait_quiet()  # connections still send packets after the answers
         count = service_packets(lab, "web") - before
         ended = capture.stop()
         sent = Counter(f for f in wire.read() for vip in (VIP4, VIP6) if is_to(f, vip))
@@ -84,7 +84,7 @@ def capture_of_a_backend(lab):
     with Capture(lab, "--service", "web", "--backend", "web-3", "--snaplen", "64") as capture:
         before = lab.backend("web-3")["packets"]
         clients.curl_batch(lab.client, VIP4, 60)
-        capture.wait_quiet()  # the last packets of connections come after the answers
+        capture.wait_quiet()  # connections still send packets after the answers
         count = lab.backend("web-3")["packets"] - before
         ended = capture.stop()
     got = packets(capture.file)
@@ -94,7 +94,7 @@ def capture_of_a_backend(lab):
 
 
 def broken_frames(lab):
-    """{drop reason: a frame that is dropped for it}"""
+    """Returns {drop reason: a frame that is dropped for this reason}."""
     from scapy.all import IP, TCP
     there = {"src": "192.0.2.2", "dst": VIP4}
     tcp = {"sport": 40000, "dport": 80}
@@ -110,7 +110,7 @@ def broken_frames(lab):
 
 @scenario(services=[web(closed_ports="drop"), lines()])
 def drops_are_captured_by_reason(lab):
-    """capture start of drops, of two reasons, and of a client: the counted packets, as received"""
+    """capture start of all drops, of two reasons, or of a client captures the counted packets as received"""
     for number in range(1, 5):
         lab.weirctl("backend", "maintenance", f"lines/web-{number}")
     lab.wait_published()
@@ -146,7 +146,7 @@ def drops_are_captured_by_reason(lab):
 
 @scenario(services=[web(), echo()])
 def captures_by_protocol(lab):
-    """Pings to a VIP, UDP, and IPv6: each with its own comment"""
+    """ICMP, UDP and IPv6 packets are captured, each with its own comment"""
     with Capture(lab, "--protocol", "icmp", "--action", "reply") as capture:
         for vip in (VIP4, VIP6):
             lab.client.run("ping", "-c", "3", "-i", "0.2", vip)
@@ -166,7 +166,7 @@ def captures_by_protocol(lab):
 
 @scenario(services=[web()])
 def capture_ends_by_itself(lab):
-    """--packets, --duration and a pipe to tshark; unknown names are refused, and the nearest one is suggested"""
+    """--packets, --duration and a closed pipe end a capture; an unknown name is refused with a suggestion"""
     with Capture(lab, "--service", "web", "--packets", "7") as capture:
         clients.curl_batch(lab.client, VIP4, 5)
         assert capture.ended()[:2] == (0, 7)
@@ -195,11 +195,11 @@ def capture_ends_by_itself(lab):
     assert not os.path.exists(lab.dir + "/none")
 
 
-# --- ends of processes --------------------------------------------------------------------------
+# --- killed processes ---------------------------------------------------------------------------
 
 @scenario(services=[web()])
 def capture_reports_which_process_ended(lab):
-    """weirctl, weir-control, weir-dataplane killed during a capture: reported; the next one works"""
+    """If weirctl, weir-control or weir-dataplane is killed during a capture, this is reported; the next one works"""
     with clients.Load(lab.client, VIP4, pause=0.05) as load:
         with Capture(lab, "--service", "web") as capture:
             capture.wait_for(20)
@@ -265,7 +265,7 @@ def one_capture_at_a_time(lab):
 
 @scenario(services=[web()], alone=True)
 def capture_of_everything_disturbs_no_traffic(lab):
-    """wrk during a capture of all its packets: no failed request, and lost packets are counted"""
+    """If all packets of wrk are captured, none of its requests fails, and lost records are counted"""
     drops = lab.drops()
     for rate in ("1000", "1000000"):
         with Capture(lab, "--service", "web", "--rate", rate) as capture:
@@ -285,7 +285,7 @@ def capture_of_everything_disturbs_no_traffic(lab):
 
 # --- trace --------------------------------------------------------------------------------------
 
-PORT, PORT6 = 40123, 40124  # client ports; a used one stays in TIME_WAIT for a minute
+PORT, PORT6 = 40123, 40124  # client ports; a used port stays in TIME_WAIT for a minute
 
 
 def curl_from_the_port(lab, vip):
@@ -297,7 +297,7 @@ def curl_from_the_port(lab, vip):
 
 
 def trace_of(vip, *options):
-    """Arguments of a trace from the client's port to the service web."""
+    """Returns the arguments of weirctl trace for a flow from the client's port to the service web."""
     source = f"[2001:db8:c::2]:{PORT6}" if ":" in vip else f"192.0.2.2:{PORT}"
     return ("trace", *options, "tcp", source, f"{clients.url_host(vip)}:80")
 
@@ -308,7 +308,7 @@ def stages(packet):
 
 @scenario(services=[web()])
 def trace_shows_each_stage(lab):
-    """trace of a connection: SYN, new flow, backend; then the existing flow; then FIN"""
+    """trace shows a connection's stages: SYN, new flow and backend; then the existing flow; then FIN"""
     outer = {4: "IPv4 in IPv4, to ", 6: "IPv6 in IPv4, to "}
     for vip in (VIP4, VIP6):
         with Weirctl(lab, *trace_of(vip, "--json", "--packets", "100", "--duration", "4")) as trace:
@@ -337,7 +337,7 @@ def trace_shows_each_stage(lab):
 
 @scenario(services=[web(), lines()])
 def trace_text_names_commands(lab):
-    """trace of dropped packets, and of a flow that sends nothing"""
+    """trace of dropped packets, and of a flow without packets, names commands to run next"""
     for number in range(1, 5):
         lab.weirctl("backend", "maintenance", f"lines/web-{number}")
     lab.wait_published()

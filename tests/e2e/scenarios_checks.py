@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Health checks of every type with real servers, and reports of backends in their answers."""
+"""Health checks of every type with real servers, and the backends' reports in their answers."""
 import os
 import time
 from collections import Counter
@@ -54,7 +54,7 @@ def expect(lab, service_name, *states):
     checked("rarely", 9005, check={"type": "tcp", "port": 8443, "interval_ms": 3000, "retry_interval_ms": 100,
                                    "rise": 1, "fall": 5})])
 def checks_of_every_type(lab):
-    """HTTPS, gRPC and agent-check: healthy, the announced state, and refusing when the server stops"""
+    """HTTPS, gRPC and agent-check find healthy backends, announced states, and stopped servers"""
     folder = [start_servers(lab, number) for number in (1, 2)][0]
     lab.start()
     for name in ("tls", "rpc", "line", "beside"):
@@ -73,7 +73,7 @@ def checks_of_every_type(lab):
     time.sleep(1)
     expect(lab, "beside", "healthy", "healthy")
     expect(lab, "line", "lame-duck", "healthy")
-    write(folder, "line", "drain")  # the state is announced again, and accepted
+    write(folder, "line", "drain")  # the server announces the state again
     expect(lab, "beside", "lame-duck", "healthy")
     write(folder, "line", "up ready")
     expect(lab, "line", "healthy", "healthy")
@@ -85,14 +85,15 @@ def checks_of_every_type(lab):
     expect(lab, "rarely", "healthy", "healthy")
     lab.programs["checks-1"].kill()
     begin = time.monotonic()
-    expect(lab, "rarely", "refusing", "healthy")  # 3 s and four quick retries; without retries 12 s
+    # takes 3 s and four quick retries; without quick retries it would take 12 s
+    expect(lab, "rarely", "refusing", "healthy")
     assert time.monotonic() - begin < 8
     expect(lab, "tls", "refusing", "healthy")
     expect(lab, "beside", "refusing", "healthy")
 
 
 def wait_for_results(lab, count):
-    """Wait until each check, and each probe of an agent, has ended `count` more times."""
+    """Wait until each check, and each probe of an agent, has had `count` more results."""
     ended, ages = Counter(), {}
 
     def look():
@@ -146,7 +147,7 @@ def without_link(lab, namespace):
             agent={"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300},
             health_check={"type": "agent", "rise": 1, "fall": 3})])
 def lost_link_fails_no_check(lab):
-    """Without a link, checks have no result; a server that died meanwhile is detected afterwards"""
+    """Without a link, checks have no result; a server that stops meanwhile is detected afterwards"""
     agents = Agents(lab)
     lab.extra = Agents.configuration(lab)
     lab.write_config()
@@ -156,7 +157,7 @@ def lost_link_fails_no_check(lab):
     lab.start_dataplane()
     lab.start_control()
     wait_for("every backend usable", lab.all_usable, 20)
-    for namespace in (lab.net, lab.lb):  # without a carrier, and disabled
+    for namespace in (lab.net, lab.lb):  # first without a carrier, then set down
         without_link(lab, namespace)
 
 

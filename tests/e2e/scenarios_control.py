@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Either process may die at any moment (S3, S4); answers of control."""
+"""Control or dataplane killed at any moment (S3, S4), and answers of control."""
 import contextlib
 import glob
 import json
@@ -18,7 +18,7 @@ from scenario import scenario
 
 @scenario(short=True, services=[web(), lines()])
 def s3_control_killed_20_times_under_load(lab):
-    """Control dies by SIGKILL 20 times at random moments: 0 failed requests, 0 moved flows"""
+    """Control is killed 20 times at random moments: no request fails, and no flow moves"""
     lab.weirctl("backend", "drain", "web/web-4")
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     ids = {(b["service"], b["name"]): b["id"] for b in lab.backends()}
@@ -31,8 +31,8 @@ def s3_control_killed_20_times_under_load(lab):
             lab.programs["control"].kill()
             dead_until = len(load.samples) + moment.randrange(10, 60)
             wait_for("requests without control", lambda n=dead_until: len(load.samples) >= n, 20)
-            # The scenario does not wait for the start: the next kill may hit any instruction of the
-            # start or of later work.
+            # The scenario does not wait until control has started, so that the next kill may hit
+            # any instruction, also during the start.
             lab.spawn_control()
             clients.check_lines(found)
             goal = time.monotonic() + moment.choice((0.02, 0.1, 0.5)) * moment.random() * 2
@@ -50,7 +50,7 @@ def s3_control_killed_20_times_under_load(lab):
 
 @scenario(short=True, services=[web(), lines(), echo()])
 def s4_dataplane_restarts(lab):
-    """The dataplane dies by SIGKILL and comes back: service returns, control is not restarted"""
+    """The dataplane is killed and started again: requests work again without a restart of control"""
     pid = lab.programs["control"].pid
     epoch = lab.api("version")["dataplane"]["epoch"]
     lab.weirctl("backend", "drain", "web/web-1")
@@ -65,7 +65,7 @@ def s4_dataplane_restarts(lab):
     result = clients.curl_batch(lab.client, VIP4, 200)
     assert result.ok == 200, result.errors[:5]
     assert "web-1" not in result.served and result.served["web-2"] < 30, result.served
-    # Maglev fallback: open connections continue on their backends.
+    # By the Maglev fallback, open connections continue on their backends.
     clients.check_lines(found)
     assert clients.Udp(lab.client, VIP6).ask() in BACKENDS
     assert lab.programs["control"].alive() and lab.programs["control"].pid == pid
@@ -73,7 +73,7 @@ def s4_dataplane_restarts(lab):
 
 @scenario(services=[lines()])
 def drain_after_both_restarted_waits_for_the_recount(lab):
-    """A drain waits for an idle connection that neither process has seen since its restart"""
+    """A drain waits for an idle connection that has sent no packet since both processes were restarted"""
     with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
         lab.programs["dataplane"].kill()
         wait_for("control to detect the end of the dataplane", lambda: not lab.api("version")["dataplane"]["attached"], 5)
@@ -90,7 +90,7 @@ def drain_after_both_restarted_waits_for_the_recount(lab):
 
 def breaks_at_restart(lab):
     """Returns (open flows, maximum of flows that a restart breaks, flows that it breaks only if they began
-    before the last change of backends or weights), and the text. All values are of one moment."""
+    before the last change of backends or weights), and the text. All values were computed at the same time."""
     number = lab.api("config.waiting")["restart"]
     return (number["open_flows"], number["breaks"], number["older"]), \
         lab.weirctl("config", "waiting")[1]
@@ -156,7 +156,7 @@ def s4_dataplane_restarts_under_load(lab):
 
 @scenario(start=False, services=[web()])
 def control_may_start_first(lab):
-    """Control waits for a dataplane that has not started yet"""
+    """Control can start before the dataplane, and waits for it"""
     lab.start_backends()
     lab.start_control()
     assert lab.api("version")["dataplane"]["attached"] is False
@@ -167,7 +167,7 @@ def control_may_start_first(lab):
 
 @scenario(services=[web()])
 def second_control_is_refused(lab):
-    """A second control process ends with a clear message; the first is not disturbed"""
+    """A second control process exits with a clear message; the first continues"""
     first = lab.programs["control"]
     second = lab.program("control-2", lab.lb, lab.binary("weir-control"), "--config",
                          lab.config_path, "--run-dir", lab.run_dir, *lab.control_options)
@@ -180,7 +180,7 @@ def second_control_is_refused(lab):
 
 @scenario(services=[web()])
 def second_dataplane_is_refused(lab):
-    """A second dataplane in the same run directory ends with a clear message"""
+    """A second dataplane in the same run directory exits with a clear message"""
     second = lab.program("dataplane-2", lab.lb, lab.binary("weir-dataplane"), "--config",
                          lab.config_path, "--run-dir", lab.run_dir, *lab.dataplane_options)
     wait_for("the second dataplane to end", lambda: not second.alive(), 20)
@@ -191,7 +191,7 @@ def second_dataplane_is_refused(lab):
 
 @scenario(short=True, services=[web()])
 def both_end_on_sigterm(lab):
-    """SIGTERM ends both with status 0; sockets and the XDP program are removed"""
+    """On SIGTERM, both programs exit with status 0 and remove their sockets and the XDP program"""
     def xdp():
         return "xdp" in lab.lb.ip("link", "show", "dev", "lb0")
     assert xdp(), "no XDP program on lb0 while the dataplane runs"
@@ -215,7 +215,7 @@ def control_drops_root(lab):
 
 @scenario(services=[lines()])
 def health_lost_and_restored_keeps_flows(lab):
-    """Without checks configured every backend is healthy at once, and flows stay over a restart"""
+    """Without configured checks every backend is healthy at once, and flows survive a restart of control"""
     assert {b["health"] for b in lab.backends()} == {"healthy"}
     found = clients.line_per_backend(lab.client, VIP6, BACKENDS)
     lab.programs["control"].stop()
@@ -250,7 +250,7 @@ def compare_form(documented, real, path):
 @scenario(services=[web(policy={"name": "weighted-round-robin", "weights": "reported"},
                         subset={"algorithm": "deterministic", "size": 3}), lines()])
 def answers_have_the_documented_form(lab):
-    """Each command answers with the keys and types of the answers that docs/reference/cli.md shows"""
+    """The answer of each command has the keys and types of the documented example (docs/reference/cli.md)"""
     backend = {"service": "web", "backend": "web-1"}
     host = {"address": lab.backend("web-1")["address"]}
     flow = {"protocol": "tcp", "source": "192.0.2.2", "source_port": 1024, "destination": VIP4,
@@ -294,7 +294,7 @@ WRITERS, WRITES = 8, 50
 
 
 def write_in_turns(lab, writer, done):
-    """Set weights of a backend that other clients also change, then of a backend that only this client changes."""
+    """Set the weight of a backend that other clients also change, and of one that only this client changes."""
     service = ("web", "lines")[writer % 2]
     mine = f"web-{writer // 2 + 1}"
     with contextlib.closing(lab.api_connect()) as sock:
@@ -308,7 +308,7 @@ def write_in_turns(lab, writer, done):
 
 @scenario(services=[web(), lines()])
 def concurrent_writers_lose_no_change(lab):
-    """Eight clients of the control socket change weights at once, during reloads: all take effect"""
+    """Eight clients of the control socket change weights concurrently with reloads; all changes take effect"""
     done = []
     threads = [threading.Thread(target=write_in_turns, args=(lab, writer, done))
                for writer in range(WRITERS)]
@@ -322,7 +322,7 @@ def concurrent_writers_lose_no_change(lab):
         thread.join()
     assert len(done) == WRITERS, done
     lab.wait_published()
-    for writer in range(2, WRITERS):  # the first two share their backend with the others
+    for writer in range(2, WRITERS):  # the backends of the first two writers are also changed by the others
         backend = lab.backend(f"web-{writer // 2 + 1}", ("web", "lines")[writer % 2])
         wanted = 100 * writer + WRITES
         got = backend["runtime_weight"], backend["effective_weight"]
@@ -332,8 +332,8 @@ def concurrent_writers_lose_no_change(lab):
     assert len(written) > 200 and all(e["outcome"] == "done" for e in written), len(written)
 
 
-# accept4() fails as if the machine had no free file descriptor, while the file named by NO_FILES
-# exists.
+# An accept4() that fails with ENFILE (too many open files in the system) while the file named by
+# NO_FILES exists.
 NO_FILES = """
 #define _GNU_SOURCE
 #include <errno.h>
@@ -355,7 +355,7 @@ int accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags) {
 
 @scenario(start=False)
 def no_files_for_the_hand_over(lab):
-    """The dataplane cannot accept control for a while: one log line, no busy loop"""
+    """While the dataplane cannot accept control's connection, it logs one line and does not busy-loop"""
     source, shim, flag = (os.path.join(lab.dir, name) for name in ("s.c", "s.so", "no-files"))
     for path, text in ((source, NO_FILES), (flag, "")):
         with open(path, "w", encoding="utf-8") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Health checks via the data path: results, requirements, and clean-up."""
+"""Health checks via the data path: their results, their requirements, and removal of their device and rules."""
 import json
 import socket
 import struct
@@ -16,8 +16,8 @@ HTTP = {"type": "http", "path": "/healthz", **VIA}
 TCP = {"type": "tcp", "port": 80, **VIA}
 OUTER6 = [{"name": f"web-{n}", "address": backend_address(n, 6)} for n in (1, 2, 3, 4)]
 OPTION = "--data-path-checks"
-# Seconds until a lost VIP is detected: `fall` (3) check intervals of lab.py and one interval for a check
-# of the other VIP, then a timeout, and time to poll.
+# Maximum time until a lost VIP is detected, in seconds: `fall` (3) check intervals of lab.py, one
+# interval for a check of the other VIP, one timeout, and time to poll.
 FOUND_S = 4 * 0.42 + 0.4 + 1.0
 
 
@@ -36,8 +36,8 @@ def detail(lab, service_name, number):
 
 
 def wait_for_no_result(lab, number, why, when=""):
-    """Wait until the backend is shown as unchecked for this reason. Before that, checks of another VIP
-    may fail."""
+    """Wait until the backend is shown as unchecked for this reason. Checks of another VIP may
+    fail before that."""
     wait_for(f"no result {when}: {why}", lambda: lab.backend(f"web-{number}")["unchecked_ms"]
              and detail(lab, "web", number)["ok"] is None
              and detail(lab, "web", number)["detail"] == "no result: " + why)
@@ -54,7 +54,7 @@ def start(lab, *options):
 
 
 def rules(lab):
-    """The rules of both families that select tables of data path checks."""
+    """Returns the routing rules of both families that select the table of data path checks."""
     return [rule for family in ("-4", "-6")
             for rule in json.loads(sh("ip", "-n", lab.lb.name, "-d", "-j", family, "rule"))
             if rule.get("table") == "47770"]
@@ -101,7 +101,7 @@ def data_path_checks_find_lost_vips(lab):
     assert result.failed == 0 and "web-2" not in result.served, (result.errors, result.served)
     lab.program("agent-2", lab.namespaces["b2"], lab.binary("weir-agent"), "decap", "eth0")
     wait_for_states(lab, 2, **healthy)
-    # The kernel lists the default route of the checks beside that of the host.
+    # The default route of the checks, which the kernel also lists, is not used as the host's.
     lab.lb.ip("route", "del", "default")
     assert ",iface=lb" in lab.weirctl("config", "init", "-")[1]
 
@@ -129,7 +129,7 @@ def data_path_checks_without_a_result_change_nothing(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_continue_after_a_kill(lab):
-    """SIGKILL to control: the next process has the same device and rules, without duplicates"""
+    """After SIGKILL to control, the next process has the same device and rules, without duplicates"""
     start(lab, OPTION)
     assert len(rules(lab)) == 2, rules(lab)
     second = lab.program("second", lab.lb, lab.binary("weir-control"), "--config", lab.config_path,
@@ -137,8 +137,8 @@ def data_path_checks_continue_after_a_kill(lab):
     wait_for("the second process to end", lambda: not second.alive(), 10)
     assert second.process.returncode == 1 and "already running" in second.output(), second.output()
     tables = sh("ip", "-n", lab.lb.name, "rule")
-    assert "47771" not in tables, tables  # rules for this table would remain
-    # systemd-networkd removes rules of other protocols when it is restarted
+    assert "47771" not in tables, tables  # rules for this table would never be removed
+    # A restarted systemd-networkd removes rules with another protocol.
     assert {rule["protocol"] for rule in rules(lab)} == {"kernel"}, rules(lab)
     for _ in range(2):
         lab.programs["control"].kill()
@@ -155,7 +155,7 @@ def data_path_checks_continue_after_a_kill(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_need_their_option(lab):
-    """Without the option, or the privileges for it, control does not start, and refuses a reload"""
+    """Without the option or its privileges, control refuses such a configuration at its start and in a reload"""
     lab.start_backends()
     lab.start_dataplane()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How soon a dead server stops getting new flows, and a new server gets flows again: weir-agent watches the
-listening sockets of nginx. Times are the kernel's timestamps of packets, as in
+listening sockets of nginx. Times are from the kernel's timestamps of packets, as in
 scenarios_lame_duck.py.
 
 WEIR_TRIALS sets the number of kills (default 4). Results are the median, the 99th percentile and the
@@ -29,24 +29,24 @@ PORT, FIN, RST = 80, 1, 4
 UNASKED = 21  # index of the field "unsolicited" in ANSWER_FIELDS
 PORTS = {"web": PORT, "lines": 7000}  # ports of nginx, and of a server that keeps running
 AGENT = {"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300}
-ALLOWED_S = 0.005  # allowed in addition to two round trips and the publication
-FREE_DEATHS = 2  # deaths that an agent detects before it delays the report of births
+ALLOWED_S = 0.005  # allowed time in addition to two round trips and the publication
+FREE_DEATHS = 2  # after this number of deaths, an agent delays the report that the server is back
 
 SERVICES = [service(name, port, backends={"web-1": 900, "web-2": 100}, vips=(VIP4,),
                     policy={"name": "weighted-round-robin"}, agent=AGENT,
                     health_check={"type": "agent", "rise": 1, "fall": 10})
             for name, port in PORTS.items()]
 
-# Seconds. close: from kill() until the last process of nginx, which needs a CPU to end, closes its
-# sockets; last: from that close to the last new flow that reaches the dead server; notice: from that
-# close until the agent's notice leaves the backend; after: from the notice to the last new flow;
-# flows: new flows after the notice; trip: from the notice until the probe that acknowledges it
-# reaches the backend; published: duration of the publication.
+# Seconds. close: from kill() until the last process of nginx, which needs a CPU to exit, closes
+# its sockets; last: from that close to the last new flow that reaches the dead server; notice:
+# from that close until the agent's notice leaves the backend; after: from the notice to the last
+# new flow; flows: new flows after the notice; trip: from the notice until the probe that
+# acknowledges it reaches the backend; published: duration of the publication.
 Death = namedtuple("Death", "close last notice after flows trip published")
 
 
 def first_notice(packets, since):
-    """(time, serial) of the first unsolicited answer after a time; (None, None) without one."""
+    """Returns (time, serial) of the first unsolicited answer after `since`, or (None, None)."""
     for packet in packets:
         answer = fields_of(packet, ANSWER, ANSWER_FIELDS)
         if answer and answer[UNASKED] and packet.sent and packet.at > since:
@@ -55,15 +55,15 @@ def first_notice(packets, since):
 
 
 def closed_at(packets, since):
-    """When nginx's connection to this test was closed. A process closes its descriptors in order, so
-    this is right after its listening sockets are closed."""
+    """Returns when nginx's connection to this test was closed. A process closes its descriptors
+    in order, so its listening sockets were closed just before."""
     return next((packet.at for packet in packets if packet.sent and packet.flags & (FIN | RST)
                  and packet.source == PORT and packet.at > since), None)
 
 
 def judge(there, elsewhere, killed, published):
-    """Returns a Death, or None if the trial is invalid because programs waited for a CPU: no new flows
-    arrived, or agent or balancer did not answer."""
+    """Returns a Death. Returns None if no new flows arrived, or the agent or the balancer did not
+    answer: then programs waited for a CPU, and the trial is invalid."""
     said, serial = first_notice(there, killed)
     closed = closed_at(there, killed)
     confirmed = said and acknowledged(there, serial)
@@ -101,12 +101,12 @@ class Nginx:
             return file.read().split()
 
     def start(self):
-        """Start nginx on the CPU of its agent, because backend and balancer are different hosts."""
+        """Start nginx on its agent's CPU, not on the balancer's, because these would be different hosts."""
         self.lab.start_nginx(1)
         self.pond.place("nginx-1", True)
 
     def connect(self):
-        """A connection that a worker has accepted, and keeps."""
+        """Open a connection that a worker of nginx has accepted and keeps open."""
         with self.lab.lb.inside():
             connection = socket.create_connection((backend_address(1), PORT), 10)
         connection.sendall(b"GET / HTTP/1.1\r\nHost: web\r\n\r\n")
@@ -118,7 +118,7 @@ class Nginx:
                  lambda: self.lab.backend("web-1")["in_selection"] == used, 15, 0.02)
 
     def start_agent_again(self):
-        """Start an agent that has detected no deaths."""
+        """Replace the agent by a new one, which has not detected any deaths."""
         self.lab.programs[self.pond.agents.name(1)].kill()
         os.remove(os.path.join(self.pond.agents.run_dir(1), "word"))
         self.pond.agents.start(1)
@@ -130,8 +130,8 @@ class Nginx:
         self.deaths = 0
 
     def kill(self):
-        """Returns a Death and the time from the notice of the birth to the first new flow; the first
-        is None if the trial is invalid."""
+        """Kill nginx and start it again. Returns a Death, or None if the trial is invalid, and
+        the time from the agent's notice that nginx is back to the first new flow."""
         lab = self.lab
         if self.deaths == FREE_DEATHS:
             self.start_agent_again()
@@ -139,7 +139,8 @@ class Nginx:
             there, elsewhere = (stack.enter_context(Tap(lab.namespaces[name], "eth0"))
                                 for name in ("b1", "b2"))
             stack.enter_context(self.connect())
-            os.kill(lab.programs["nginx-1"].pid, signal.SIGKILL)  # the master first, so that it starts no new worker
+            # the master first, so that it cannot start new workers
+            os.kill(lab.programs["nginx-1"].pid, signal.SIGKILL)
             lab.programs["nginx-1"].process.wait()
             time.sleep(random.uniform(0.1, 0.2))  # a random phase relative to control's timers
             killed = time.time()
@@ -169,7 +170,7 @@ class Nginx:
 
 
 def ask_reload(nginx):
-    """Reload nginx: new workers with the same sockets are no death."""
+    """Reload nginx. New workers with the same sockets must not count as a death."""
     before, workers = nginx.port()["deaths"], nginx.workers()
     nginx.lab.programs["nginx-1"].signal(signal.SIGHUP)
     wait_for("other workers", lambda: nginx.workers() and not set(nginx.workers()) & set(workers), 10)
@@ -178,7 +179,7 @@ def ask_reload(nginx):
 
 
 def ask_stop(nginx):
-    """Stop nginx by SIGSTOP: its sockets stay open, so that only health checks can detect it."""
+    """Stop nginx by SIGSTOP. Its sockets stay open, so that only health checks can detect this."""
     before = nginx.port()["deaths"]
     nginx.signal(signal.SIGSTOP)
     seen = nginx.port()["for_ms"]
@@ -189,7 +190,7 @@ def ask_stop(nginx):
 
 
 def ask_quit(nginx):
-    """nginx -s quit: no new flows, and a running download completes."""
+    """Run nginx -s quit. It gets no new flows, and a running download completes."""
     lab = nginx.lab
     digest = lab.make_file("slow.bin", 12 << 20)
     downloads = [clients.Download(lab.client, VIP4, "/slow/slow.bin") for _ in range(4)]
@@ -211,7 +212,7 @@ def ask_quit(nginx):
 @scenario(services=SERVICES, config=QUICK, start=False, alone=True, seconds=120 + 6 * TRIALS,
           hosts=2)
 def kernel_death_and_birth(lab):
-    """From kill -9 of nginx to its last new flow: mostly within two round trips, a publication and 5 ms"""
+    """After kill -9 of nginx, new flows mostly end within two round trips, a publication and 5 ms"""
     nginx = Nginx(lab)
     deaths, births = [], []
     with nginx.pond.flows(PORT):
@@ -236,8 +237,8 @@ def kernel_death_and_birth(lab):
             f"{max(d.flows for d in deaths)} at most, {within} of {len(deaths)} within; "
             f"{row('notice of birth to first flow', births)} ms")
     print(f"\n    {text}", end=" ", flush=True)
-    # Both sides of each comparison wait for the same CPUs. An agent that reads the sockets once a
-    # second would be ten times later, as would health checks.
+    # Both sides of each comparison are delayed by the same lack of CPUs. An agent that read the
+    # sockets once a second would be ten times slower, and so would health checks.
     assert of([d.last for d in deaths], 0.5) < 5 * of([d.trip for d in deaths], 0.5) + ALLOWED_S, text
     assert within >= 0.5 * len(deaths), text
     history = [each for each in lab.api("health.history", service="web", backend="web-1")

@@ -26,14 +26,14 @@ def inside(namespace, *command):
 
 
 def weirctl_doctor(lab, *options):
-    """{(check, subject): finding}, and the exit status."""
+    """Returns {(check, subject): finding}, and the exit status."""
     status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--json", "--run-dir",
                             lab.run_dir, *options)
     return {(row["check"], row["subject"]): row for row in json.loads(output)["findings"]}, status
 
 
 def agent_doctor(lab, number, *options):
-    """{(check, subject): finding}, and the exit status, of weir-agent doctor on a backend."""
+    """Returns {(check, subject): finding} and the exit status of weir-agent doctor on a backend."""
     status, output = inside(
         lab.namespaces[f"b{number}"], lab.binary("weir-agent"), "doctor", "eth0", "--json",
         "--key-file", lab.dir + "/agent.keys", "--run-dir", f"{lab.dir}/speaker-{number}", *options)
@@ -98,7 +98,7 @@ def doctor_finds_problems_of_backends(lab):
     lab.programs["agent-1"].stop()
     row = find(lab, "backends", "web/web-1", "fault", "but not through the tunnel")
     assert row["cure"] == "ssh 10.0.0.11 systemctl enable --now weir-decap", row
-    # the unit in the printed command starts this program
+    # the unit in the printed command runs this program
     lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0")
     find(lab, "backends", "web/web-1", "ok")
 
@@ -112,7 +112,7 @@ def doctor_finds_problems_of_backends(lab):
                                       " does not decapsulate IPv6 in IPv4")) == other, row
         cure(lab, row)
         find(lab, "backends", "web/web-" + number, "ok", "and its 3 VIPs answer")
-    lab.lb.ip("route", "add", "unreachable", VIP6)  # some balancers have such a route
+    lab.lb.ip("route", "add", "unreachable", VIP6)  # an operator may have added such a route
     find(lab, "backends", "web/web-1", "ok", "and its 3 VIPs answer")
     lab.lb.ip("route", "del", "unreachable", VIP6)
     lab.lb.ip("addr", "del", "2001:db8:a::2/64", "dev", "lb0")
@@ -121,7 +121,7 @@ def doctor_finds_problems_of_backends(lab):
     lab.lb.ip("addr", "add", "2001:db8:a::2/64", "dev", "lb0", "nodad")
     probes_some_of_many_vips(lab)
 
-    lab.net.ip("link", "set", "b3", "mtu", 1400)  # a switch, which sends no ICMP error
+    lab.net.ip("link", "set", "b3", "mtu", 1400)  # b3 is a port of a switch, which sends no ICMP error
     row = find(lab, "backends", "web/web-3", "fault", "packets of more than 1400 bytes are lost")
     cure(lab, row)
     find(lab, "backends", "web/web-3", "ok", "up to 1400 bytes")
@@ -165,7 +165,7 @@ def doctor_finds_problems_of_the_balancer(lab):
 
 
 def changes_that_wait(lab):
-    """Check running and pending values of changes that need a restart of the dataplane, also after a restart of control."""
+    """Check the running and pending values of changes that need a restart of the dataplane."""
     lab.port = {"mtu": 1550}
     lab.extra = {"instance": {"name": "lb-0", "hash_seed": "0x0123456789abcdef"}}
     lab.write_config()
@@ -176,7 +176,8 @@ def changes_that_wait(lab):
                  for change in waiting["changes"]}
         assert set(whats) == {"port wan mtu", "instance hash_seed"}, whats
         assert whats["port wan mtu"] == ("1600", "1550", "needs a restart of weir-dataplane"), whats
-        assert whats["instance hash_seed"][:2] == ("hidden", "hidden"), whats  # read access is enough to request them
+        # hidden, because clients with read access only can also request this list
+        assert whats["instance hash_seed"][:2] == ("hidden", "hidden"), whats
         assert {c["what"] for c in lab.api("config.diff")["changes"]} == set(whats)
         found, _ = weirctl_doctor(lab)
         row = found["restart", "port wan mtu"]
@@ -189,7 +190,7 @@ def changes_that_wait(lab):
         assert "1600 is in use, 1550 waits" in found["restart", "port wan mtu"]["found"], found
         lab.start_control()
         lab.wait_ready()
-    lab.programs["dataplane"].kill()  # SIGKILL leaves the file of the dataplane
+    lab.programs["dataplane"].kill()  # after SIGKILL the file of the dataplane remains
     lab.start_dataplane()
     lab.wait_ready()
     assert lab.api("config.waiting")["changes"] == lab.api("config.diff")["changes"] == []
@@ -201,7 +202,7 @@ def changes_that_wait(lab):
 
 
 def check_directory_in_environment(lab):
-    """If weirctl gets the directory from its environment, cures do not name it, except after sudo."""
+    """If weirctl gets the directory from its environment, printed commands have no --run-dir, except after sudo."""
     lab.api("backend.drain", backend="web-1")
     for variable, options, prefix in ((lab.run_dir, (), "weirctl "),
                                       (lab.run_dir, ("--run-dir", lab.run_dir), "weirctl "),
@@ -218,7 +219,7 @@ def check_directory_in_environment(lab):
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_works_without_the_daemons(lab):
-    """Doctor without daemons and without a usable backend; pending values; no packets without root"""
+    """Doctor works without daemons and without a usable backend; without root it sends no packets"""
     changes_that_wait(lab)
     lab.kill_backend(1)
     find(lab, "services", "web", "fault", "no eligible backend")
@@ -263,7 +264,7 @@ def doctor_works_without_the_daemons(lab):
                      + re.escape("sudo " + called(lab, "doctor")) + "$", output, re.M), output
     row = find(lab, "dataplane", "weir-dataplane", "fault", "no packet is forwarded")
     assert row["cure"] == "systemctl start weir-dataplane", row
-    lab.start_dataplane()  # as the printed command does
+    lab.start_dataplane()  # the printed command does this
     find(lab, "control", "weir-control", "ok")
     lab.programs["control"].stop()
     found, status = weirctl_doctor(lab)
@@ -343,8 +344,8 @@ PLACES = ("here", "elsewhere", "nowhere")
 
 
 def check_places(lab, other, places):
-    """Check that findings agree with the directory in which each daemon runs, and that cures name the
-    other directory."""
+    """Check that findings match the directory in which each daemon runs, and that the printed
+    commands use the other directory."""
     found, exit_status = weirctl_doctor(lab, "--config", lab.config_path)
     summary = lab.weirctl("status", check=False)[1]
     shown = lab.weirctl("service", "show", check=False)[2]
@@ -399,12 +400,12 @@ def doctor_names_the_directory_of_daemons(lab):
     lab.start_dataplane()
     lab.start_control()
     lab.wait_ready()
-    os.rename(lab.run_dir, lab.run_dir + ".away")  # as tmpfiles.d or an operator may
+    os.rename(lab.run_dir, lab.run_dir + ".away")  # as tmpfiles.d or an operator may do
     os.mkdir(lab.run_dir)
     found, _ = weirctl_doctor(lab, "--config", lab.config_path)
     for name in ("dataplane", "control"):
         row, pid = found[name, "weir-" + name], lab.programs[name].pid
-        # control first: the dataplane's restart must find it
+        # control first, because it must run when the dataplane restarts
         first = "systemctl restart weir-control && " if name == "dataplane" else ""
         assert row["cure"] == f"{first}systemctl restart weir-{name}", row
         assert f"weir-{name} (pid {pid}) runs, but has no " in row["found"], row
@@ -419,7 +420,7 @@ def doctor_names_the_directory_of_daemons(lab):
 
 
 def wrong_directory_of_agent(lab, run_dir):
-    """weir-agent with a wrong run directory names that of the running agent."""
+    """Check that weir-agent with a wrong run directory prints the directory of the running agent."""
     b1, pid, wrong = lab.namespaces["b1"], lab.programs["speaker-1"].pid, lab.dir + "/wrong"
     use = f"weir-agent run does not run in {wrong}, but pid {pid} runs in {run_dir}: use --run-dir {run_dir}"
     agent = lab.binary("weir-agent")
@@ -464,7 +465,7 @@ def doctor_finds_problems_on_a_backend(lab):
     agents.start(1)
     expect("balancers", "weir-agent run", "ok", "probe it: 1")
 
-    # As on systems that get the MTU by DHCP.
+    # A default route with a metric, as on systems that get the MTU by DHCP.
     inside(b1, "bash", "-ec", "route=$(ip route show default); ip route add $route metric 100; "
            "ip route del $route metric 0")
     for check, subject, level, *broken in (
@@ -502,7 +503,7 @@ def doctor_finds_problems_on_a_backend(lab):
     assert row["cure"] == "ssh 10.0.0.11 weir-agent ready", row
     sh(lab.binary("weir-agent"), "ready", "--run-dir", run_dir)
     find(lab, "health", "backends", "ok")
-    agents.drain(1)  # SIGTERM: it stays a lame duck
+    agents.drain(1)  # after SIGTERM, the backend stays a lame duck
     expect("balancers", run_dir, "notice", "weir-agent is not responding")
     row = find(lab, "health", subject, "warning", "and its weir-agent, which can end this state, does not answer")
     command, _, other = row["cure"].partition(" # or: ")
@@ -523,7 +524,7 @@ def doctor_finds_problems_on_a_backend(lab):
     assert row["cure"] == "systemctl enable --now weir-decap" and look(lab)[1] == 2, row
     lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0", "--from", "192.0.2.99")
     expect("decap", "eth0", "ok")
-    weirctl_doctor(lab)  # probes through the tunnel, which the decapsulator refuses
+    weirctl_doctor(lab)  # sends probes through the tunnel, which the decapsulator refuses
     found, _ = look(lab)
     assert any("their source is not in --from; unless they are forged, add" in row["found"]
                for row in found.values()), found

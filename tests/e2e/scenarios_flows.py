@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flows listed and deleted by an operator while traffic flows."""
+"""An operator lists and deletes flows under traffic."""
 import json
 
 import clients
@@ -15,8 +15,8 @@ LARGE = {"flow_table": {"flows_per_worker": 262144}}
 
 
 def establish(lab):
-    """FLOWS flows with a handshake and data. Packets lost by the machine are sent again: a flow that
-    began with its ACK, and had no data, is "young" and expires."""
+    """Start FLOWS flows with a handshake and data. Packets lost for lack of CPU are sent again,
+    because a flow whose SYN and data were lost is "young" and expires soon."""
     def all_there():
         for first in range(0, FLOWS, CHUNK):
             for kind in ("syn", "ack", "data"):
@@ -49,7 +49,7 @@ def check_list(flows, tolerance=0):
 
 @scenario(services=[web(), lines()], config=LARGE, alone=True)
 def flows_are_listed_while_traffic_flows(lab):
-    """flow list of more than 10^5 flows, and no request fails because of it"""
+    """flow list works with more than 100,000 flows, and makes no request fail"""
     establish(lab)
     line = clients.Line(lab.client, VIP4)
     before = lab.drops()
@@ -70,7 +70,7 @@ def flows_are_listed_while_traffic_flows(lab):
 
 @scenario(services=[web(), lines(policy={"name": "round-robin"})])
 def deleted_flows_start_again(lab):
-    """flow delete: the three commands agree on a flow, and its next packet starts a new one"""
+    """flow list, lookup and delete agree on a flow; after flow delete, its next packet starts a new flow"""
     line = clients.Line(lab.client, VIP4)
     asked = ("tcp", f"192.0.2.2:{line.port()}", f"{VIP4}:7000")
     listed = list_flows(lab, "--service", "lines")

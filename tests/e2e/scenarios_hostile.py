@@ -16,8 +16,8 @@ SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "1"))
 FLOWS = 100_000
 CHUNK = 1_000
 CONNECTIONS = 16  # connections of wrk
-# Room for the flows in addition to the quarter for half-open ones: in a full table idle flows are
-# evicted.
+# Room for all flows in addition to the quarter for half-open flows. If the table were full, idle
+# flows would be evicted.
 TABLE = {"flow_table": {"flows_per_worker": 150_000}}
 ROUND_ROBIN = {"name": "round-robin"}  # with round robin a lost flow gets another backend
 FORGED = ("syn", "ack", "rst", "fin", "data", "udp", "fragment", "icmp")
@@ -28,7 +28,7 @@ def worker(lab):
 
 
 def flood(lab, *arguments, port=80):
-    """Returns the number of packets sent."""
+    """Run flood. Returns the number of packets sent."""
     program = os.path.join(lab.build, "tests", "e2e", "flood")
     lab.port_mac = lab.port_mac or lab.mac(lab.lb, "lb0")
     with lab.net.inside():
@@ -50,7 +50,7 @@ def send_chunk(lab, kind, first):
 
 
 def establish(lab):
-    """FLOWS flows with a handshake and data."""
+    """Start FLOWS flows with a handshake and data."""
     for first in range(0, FLOWS, CHUNK):
         for kind in ("syn", "ack", "data"):
             send_chunk(lab, kind, first)
@@ -60,7 +60,7 @@ def establish(lab):
 
 @contextlib.contextmanager
 def clients_silenced(lab):
-    """Keep the clients from sending: packets of their connections that are retransmitted later would start flows."""
+    """Keep the clients from sending, because late retransmissions of their connections would start new flows."""
     vips = ("blackhole", "198.51.100.0/24")
 
     def silent():
@@ -93,7 +93,7 @@ def resident_kib(lab):
 
 
 def check_sums(lab):
-    """All received packets were sent, or dropped for a named reason."""
+    """Check that each received packet was sent, or dropped with a counted reason."""
     def adds_up():
         w = worker(lab)
         return w["rx_packets"] == w["forwarded"] + w["replied"] + w["to_kernel"] + w["dropped"] \
@@ -103,9 +103,9 @@ def check_sums(lab):
 
 def start_wrk(lab, name):
     """Run wrk, and wait until it has all its connections: a handshake at the start of a flood may
-    fail (docs/design/threat-model.md). Its timeout is long: for lack of CPUs most packets of the
-    flood, and so packets of wrk, are lost before the dataplane, and TCP retransmits with growing
-    delays."""
+    fail (docs/design/threat-model.md). Its timeout is long: with few CPUs, most packets of the
+    flood, and also packets of wrk, are lost before they reach the dataplane, and TCP retransmits
+    with growing delays."""
     def connected():
         with lab.client.inside():
             return len(sh("ss", "-Htn", "state", "established", "dst", VIP4).splitlines())
@@ -127,7 +127,7 @@ def check_wrk(text):
 @scenario(services=[web(policy=ROUND_ROBIN), echo(policy=ROUND_ROBIN)], config=TABLE, alone=True,
           seconds=180 + 2 * SECONDS * len(FORGED))
 def forged_packets_cost_no_flow_and_no_request(lab):
-    """100,000 flows and wrk during floods of each kind: no flow lost, no request failed"""
+    """During floods of each kind, none of 100,000 flows is lost and no request of wrk fails"""
     establish(lab)
     check_flows(lab)
     resident = resident_kib(lab)

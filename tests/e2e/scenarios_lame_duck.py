@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How soon a lame duck stops getting new flows, by weir-agent, weir-control and weir-dataplane. Times are
-the kernel's timestamps of packets.
+"""How soon a lame duck stops getting new flows, with weir-agent, weir-control and weir-dataplane.
+Times are from the kernel's timestamps of packets.
 
 WEIR_TRIALS sets how often each case is tried (default 5). Results are the median, the 99th percentile
 and the largest value, in milliseconds.
@@ -55,7 +55,7 @@ def fields_of(packet, kind, fields):
 
 
 def find_word(packets):
-    """(time, serial) of the first unsolicited lame-duck; (None, None) if there was none."""
+    """Returns (time, serial) of the first unsolicited answer with lame-duck, or (None, None)."""
     for packet in packets:
         answer = fields_of(packet, ANSWER, ANSWER_FIELDS)
         if answer and answer[-3] == WORDS["lame-duck"] and answer[-2]:
@@ -70,15 +70,15 @@ def acknowledged(packets, serial):
 
 
 def arrivals(packets, port, since):
-    """The times after `since` at which new flows arrived."""
+    """Returns the arrival times of new flows after `since`, in seconds since then."""
     return [packet.at - since for packet in packets if not packet.sent and packet.flags == SYN
             and packet.to == VIP4 and packet.destination == port and packet.at > since]
 
 
 def judge(there, elsewhere, here, port, published):
-    """Computed from the packets at the devices of the backend, the other backend and the balancer.
-    None if the lab waited for a CPU: no new flows arrived, or the balancer was silent until the
-    agent dropped it."""
+    """Returns a Trial, computed from the packets at the devices of the backend, the other backend
+    and the balancer. Returns None if no new flows arrived, or the balancer sent nothing until the
+    agent dropped it: then the lab waited for a CPU."""
     said, serial = find_word(there)
     arrived, _ = find_word(here)
     if not arrived or not acknowledged(there, serial):
@@ -100,7 +100,7 @@ def judge(there, elsewhere, here, port, published):
 
 
 class Pond:
-    """The lab with an agent at web-1 or more hosts. ports: of the services, by name."""
+    """The lab, with agents on web-1 and optionally other hosts. ports: {service: port}."""
 
     def __init__(self, lab, ports, hosts=(1,)):
         self.lab, self.stamping = lab, stamping()
@@ -121,8 +121,8 @@ class Pond:
         self.place(self.agents.name(1), True)
 
     def place(self, program, with_worker):
-        """The agent is on another host than weir-control: with few CPUs, they must not wait for
-        each other."""
+        """Set the CPUs of a program. With few CPUs, agent and weir-control must not wait for each
+        other, because they would run on different hosts."""
         cores = {core for core in os.sched_getaffinity(0) if (core == self.lab.core) == with_worker}
         if cores:
             os.sched_setaffinity(self.lab.programs[program].pid, cores)
@@ -199,7 +199,7 @@ def row(name, values):
 @scenario(services=SERVICES, config=QUICK, start=False, alone=True, seconds=180 + 20 * TRIALS,
           hosts=2)
 def lame_duck_reaches_new_flows_at_once(lab):
-    """From weir-agent's notice to the last new flow: within two round trips and a publication"""
+    """New flows end within two round trips and a publication after weir-agent's notice"""
     pond = Pond(lab, PORTS)
     for name in PORTS:
         for busy in (False, True):
@@ -214,8 +214,8 @@ def lame_duck_reaches_new_flows_at_once(lab):
                     f"{row('other round trips', plain)} ms, flows "
                     f"{max(t.flows for t in trials)} at most, {within} of {len(trials)} within")
             print(f"\n    {text}", end=" ", flush=True)
-            # Both sides of the comparison wait for the same CPUs. The comparison would fail if the
-            # notice were processed, or published, ten times later.
+            # Both sides of the comparison are delayed by the same lack of CPUs. It would fail if
+            # the notice were processed, or published, ten times later.
             assert within >= 0.8 * len(trials), text
             assert of([t.trip for t in trials], 0.5) < 5 * of(plain, 0.5), text
     history = lab.api("health.history", service="checked", backend="web-1")

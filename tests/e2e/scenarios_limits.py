@@ -42,7 +42,7 @@ def worker_sum(lab, counter):
 
 @scenario(short=True, services=[lines(), web()], config=SMALL_TABLE)
 def syn_flood_evicts_no_established_flow(lab):
-    """20,000 forged SYNs with a table of 1,024 flows: open connections stay, new ones work"""
+    """After 20,000 forged SYNs to a table of 1,024 flows, open connections still exist and new ones work"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     with raw_socket(lab.client) as sock:
         for n in range(20000):
@@ -62,7 +62,7 @@ def syn_flood_evicts_no_established_flow(lab):
 
 @scenario(services=[lines()], config=SMALL_TABLE)
 def full_table_refuses_no_connection(lab):
-    """1,500 open connections, room for 1,024: the others use the Maglev fallback, counted"""
+    """If 1,500 connections are open and 1,024 fit, the others use the Maglev fallback and are counted"""
     opened = []
     try:
         for _ in range(1500):
@@ -77,12 +77,12 @@ def full_table_refuses_no_connection(lab):
 
 @scenario(short=True, services=[lines()])
 def broken_packets_are_counted_drops(lab):
-    """Invalid flags, bad lengths, lone fragments are dropped and counted by reason; service continues"""
+    """Packets with invalid flags or lengths, and fragments without a first fragment, are dropped and counted"""
     line = clients.Line(lab.client, VIP4)
     cases = (("tcp_flags", syn("192.0.2.2", 4000, flags=3)),
              ("tcp_flags", syn("192.0.2.2", 4001, flags=0)))
     fragment = bytearray(syn("192.0.2.2", 4002, payload=b"x" * 64))
-    fragment[6:8] = struct.pack("!H", 100)  # as the last fragment of a packet, at byte 800
+    fragment[6:8] = struct.pack("!H", 100)  # makes it the last fragment of a packet, at byte 800
     header_length = bytearray(syn("192.0.2.2", 4003))
     header_length[20 + 12] = 4 << 4
     cases += (("fragment_first_missing", bytes(fragment)), ("tcp_header_length", bytes(header_length)))
@@ -101,7 +101,7 @@ def broken_packets_are_counted_drops(lab):
 
 
 def many_binds(services):
-    """Services of 256 ports each, each on a separate address."""
+    """Returns services with 256 ports each, each service on its own address."""
     return [{"name": f"many-{i}", "table_size": 2,
              "binds": [{"address": f"203.0.{i // 200}.{i % 200 + 1}", "protocol": "tcp",
                         "port": 1000 + port} for port in range(256)],
@@ -112,7 +112,7 @@ def many_binds(services):
 
 @scenario()
 def binds_beyond_the_vip_map_are_reported(lab):
-    """A reload with more binds than AF_XDP's VIP map holds: weirctl reports it; other binds work"""
+    """weirctl reports a reload with more binds than the VIP map of AF_XDP can hold; other binds work"""
     lab.extra = {"instance": {"hash_seed": "0x0123456789abcdef"}}
 
     def reload(services, status):

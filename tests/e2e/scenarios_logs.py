@@ -14,7 +14,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def records(lab, program):
-    """The log of a program; each line must be an object."""
+    """Returns the log of a program. Each line must be a JSON object."""
     result = []
     for line in lab.programs[program].output().splitlines():
         record = json.loads(line)
@@ -31,7 +31,7 @@ def having(lab, program, **fields):
 
 @scenario(services=[web(agent={})], start=False)
 def every_daemon_logs_json(lab):
-    """Each line of dataplane, control, agent and metrics is an object; fields name its subject"""
+    """Each log line of dataplane, control, agent and metrics is a JSON object with fields for its subject"""
     agents = Agents(lab, "--port", "80", *JSON)
     lab.extra = {**lab.extra, **Agents.configuration(lab)}
     lab.write_config()

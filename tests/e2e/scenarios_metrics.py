@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-metrics: the values for Prometheus, compared with those of clients and servers."""
+"""weir-metrics: its values for Prometheus agree with the counts of clients and servers."""
 import collections
 import contextlib
 import os
@@ -48,7 +48,7 @@ def scrape(lab, accept="text/plain"):
 
 
 def parse(text):
-    """{name: {(label, value)...: number}}; a duplicate series is an AssertionError."""
+    """Returns {name: {(label, value)...: number}}. A duplicate series raises AssertionError."""
     families = collections.defaultdict(dict)
     for line in text.splitlines():
         if line.startswith("#"):
@@ -105,14 +105,14 @@ def check_durations(families):
 
 
 def check_starts(lab, families):
-    """Check that start times are in this order, and recent."""
+    """Check that the start times are in this order, and that all are recent."""
     started = [value(families, f"weir_{name}_start_time_seconds")
                for name in ("dataplane", "control", "metrics")]
     assert started == sorted(started) and time.time() - 120 < started[0] < time.time(), started
 
 
 def check_reloads(lab):
-    """A refused reload is shown until a reload is accepted; the time is that of the last accepted reload."""
+    """Check that a refused reload is shown until the next accepted one, and the time of the last accepted reload."""
     names = [f"weir_config_last_reload_{end}" for end in ("successful", "success_timestamp_seconds")]
     families = age_out(lab)
     good, since = (value(families, name) for name in names)
@@ -129,7 +129,7 @@ def check_reloads(lab):
 
 
 def check_totals(lab, families):
-    """Values that are counted in several ways are equal."""
+    """Check that values are equal if they are counted in several ways."""
     for worker in (dict(key)["worker"] for key in families["weir_worker_up"]):
         reasons = [number for key, number in families["weir_worker_drops_total"].items()
                    if ("worker", worker) in key]
@@ -146,7 +146,7 @@ def check_totals(lab, families):
 
 @scenario(services=[web(), lines(check={"type": "tcp"}), echo()])
 def metrics_agree_with_clients_and_servers(lab):
-    """promtool accepts both formats; flows of 100 requests, busy workers, drops and states agree"""
+    """promtool accepts both formats; the values for flows, busy workers, drops and states are correct"""
     lab.start_metrics("--ipvs-names")
     before = age_out(lab)
     result = clients.curl_batch(lab.client, VIP4, 100)
@@ -179,7 +179,7 @@ def metrics_agree_with_clients_and_servers(lab):
 
 @scenario(services=[web()])
 def metrics_omit_unavailable_values(lab):
-    """Without weir-dataplane there are no counters, without weir-control only its state; later all values are back"""
+    """Without weir-dataplane there are no counters, without weir-control only its state; both return later"""
     lab.start_metrics()
     families = age_out(lab)
     assert value(families, "weir_worker_up", worker="0") == value(families, "weir_serving") == 1
@@ -202,7 +202,7 @@ def metrics_omit_unavailable_values(lab):
     lab.start_control()
     lab.wait_ready()
     assert value(age_out(lab), "weir_worker_up", worker="0") == 1
-    lab.programs["metrics"].kill()  # clients do not need weir-metrics
+    lab.programs["metrics"].kill()  # traffic does not need weir-metrics
     assert clients.curl_batch(lab.client, VIP4, 10).ok == 10
 
 
@@ -213,7 +213,7 @@ def status_of(lab, *lines_, **more):
 
 
 def check_names(lab):
-    """weir-metrics accepts only host names that no other site can resolve to this address."""
+    """Check that weir-metrics accepts no host name that a foreign site can resolve to this address."""
     for host in ("127.0.0.1", "localhost:9479", "LOCALHOST", "[::1]:9479", "10.0.0.2:1",
                  "lb.example.net:9479", "LB.example.NET"):
         assert status_of(lab, host=host) == 200, host
@@ -275,7 +275,7 @@ def resident_bytes(lab):
 
 @scenario(services=[web()], seconds=300)
 def metrics_server_survives_hostile_clients(lab):
-    """Foreign names, methods, bodies, invalid requests; 200 silent clients are disconnected"""
+    """Foreign host names, methods, bodies and invalid requests are refused; 200 silent clients are disconnected"""
     lab.start_metrics("--host", "lb.example.net")
     check_names(lab)
     check_paths(lab)
@@ -291,7 +291,7 @@ def metrics_server_survives_hostile_clients(lab):
                 sock = stack.enter_context(socket.create_connection(("127.0.0.1", PORT)))
             sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc"[:number % 40])
         began = time.monotonic()
-        wait_for("another client to be served meanwhile",
+        wait_for("another client to be served",
                  lambda: raw(lab, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 120)[0]
                  == 200, 150)
         # 200 clients are served in 7 groups of 32. Silent clients are disconnected within 2 s,
@@ -309,13 +309,13 @@ MANY = [{"name": f"s-{n}", "table_size": 61, "policy": {"name": "maglev"}, "forw
 
 
 def checks(lab, sock):
-    """The number of finished health checks."""
+    """Returns the number of finished health checks."""
     rows = lab.api_ask(sock, "health.show", service="web")["result"]
     return sum(row["passes"] + row["fails"] for row in rows)
 
 
 def observe(lab, sock, seconds):
-    """The maximum latency of repeated `version` requests; health checks per second meanwhile."""
+    """Returns the maximum latency of repeated `version` requests, and the health checks per second meanwhile."""
     worst, start, before = 0, time.monotonic(), checks(lab, sock)
     while (began := time.monotonic()) < start + seconds:
         lab.api_ask(sock, "version")
@@ -335,8 +335,8 @@ def status(lab, name):
 
 
 def cost(lab, *commands):
-    """CPU seconds of weir-control for one call of each command: the minimum of several rounds,
-    because weir-control also does other work."""
+    """Returns the CPU seconds of weir-control for one call of each command. Takes the minimum of
+    several rounds, because weir-control also does other work."""
     rounds = []
     with contextlib.closing(lab.api_connect()) as sock:
         for _ in range(5):
@@ -349,7 +349,7 @@ def cost(lab, *commands):
 
 @scenario(services=[web()] + MANY, start=False, alone=True, seconds=400)
 def metrics_of_10000_backends_delay_nothing(lab):
-    """1,000 services, 10,000 backends: a scrape has all values, takes little CPU time, and delays nothing"""
+    """With 10,000 backends in 1,000 services, a scrape has all values, takes little CPU time and delays nothing"""
     lab.start_backends()
     lab.start_dataplane()
     lab.start_control()
@@ -376,4 +376,4 @@ def metrics_of_10000_backends_delay_nothing(lab):
           f"CPU, {memory:.0f} MB at most; {mine * 1e3:.0f} ms of CPU in "
           f"weir-control, {others * 1e3:.0f} for backend.show and health.show; version took at "
           f"most {alone * 1e3:.1f} ms, {beside * 1e3:.1f} ms beside scrapes; ", end="")
-    assert paced > pace / 2, (pace, paced)  # health checks go on
+    assert paced > pace / 2, (pace, paced)  # health checks were not slowed down

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ICMP messages of routers: path MTU, redirects; and fragmented datagrams."""
+"""Path MTU messages and redirects (ICMP) of routers, and fragmented datagrams."""
 import contextlib
 import os
 import socket
@@ -45,7 +45,7 @@ def backends(family):
 
 
 def send_datagram(lab, host, size, df):
-    """One datagram to the echo service and back; False if it did not return."""
+    """Send a datagram to the echo service. Returns False if the echo does not arrive."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with lab.client.inside():
         sock = socket.socket(family, socket.SOCK_DGRAM)
@@ -74,7 +74,7 @@ def go_through(lab, family):
         assert got == (0, MEGABYTES << 20, wanted), (vip, got, wanted)
         for size in (1400, 1472, 8000, 65000):
             for df in (False, True):
-                # The first datagram may be answered with "too big".
+                # The answer to the first datagram may be an ICMP error "too big".
                 wait_for(f"{size} bytes to {vip} with{'' if df else 'out'} DF over IPv{family}",
                          lambda v=vip, s=size, d=df: send_datagram(lab, v, s, d), 15)
     workers = lab.api("worker.show")
@@ -89,7 +89,7 @@ def checksum(data):
 
 
 def error4(source, backend, mtu, code=4, protocol=4):
-    """An ICMP error about a tunnel packet."""
+    """Returns an ICMP error about a tunnel packet."""
     quoted = struct.pack("!BBHHHBBH4s4s8x", 0x45, 0, 1520, 0, 0x4000, 64, protocol, 0,
                          socket.inet_aton(source), socket.inet_aton(backend))
     error = struct.pack("!BBHHH", 3, code, 0, 0, mtu) + quoted
@@ -112,7 +112,7 @@ def icmp_socket(lab, family=socket.AF_INET):
 
 
 def send_error(lab, source, backend, mtu):
-    """Send a forged "fragmentation needed" about a tunnel packet from a client."""
+    """As a client, send a forged "fragmentation needed" about a tunnel packet."""
     with icmp_socket(lab) as sock:
         sock.sendto(error4(source, backend, mtu), ("10.0.0.2", 0))
 
@@ -141,9 +141,9 @@ def flood_of_errors(lab, errors, per_second=4000):
 
 @scenario(services=[web(), upload({"web-2": 100})])
 def forged_path_mtu_is_bounded(lab):
-    """ICMP errors about other packets change nothing; the path MTU stays at least 576; MTU of a route"""
+    """ICMP errors about other packets change nothing; the path MTU is at least 576; the MTU of a route is used"""
     send_error(lab, "10.0.0.3", "10.0.0.11", 1300)  # the source is not the balancer's
-    send_error(lab, "10.0.0.2", "10.0.0.99", 1300)  # the destination is no backend
+    send_error(lab, "10.0.0.2", "10.0.0.99", 1300)  # the destination is not a backend
     send_error(lab, "10.0.0.2", "10.0.0.12", 68)
     log = lab.programs["control"].output
     wait_for("path MTU of web-2", lambda: "web-2: path MTU to 10.0.0.12 is 576" in log(), 5)
@@ -152,7 +152,7 @@ def forged_path_mtu_is_bounded(lab):
     for vip in (VIP4, VIP6):
         assert clients.send_file(lab.client, vip, lab.dir + "/upload", timeout=10) \
             == ("web-2", 1 << 20, digest), vip
-    with icmp_socket(lab) as sock:  # the smallest MTU applies, whatever the error quotes after the header
+    with icmp_socket(lab) as sock:  # the smallest MTU applies, whatever follows the quoted IP header in the error
         for mtu in (1300, 1450, 1400):
             sock.sendto(error4("10.0.0.2", "10.0.0.14", mtu), ("10.0.0.2", 0))
     wait_for("path MTU of web-4", lambda: "web-4: path MTU to 10.0.0.14 is 1300" in log(), 3)
@@ -196,7 +196,7 @@ def send_redirect(lab, gateway):
 
 @scenario(start=False, services=[web(backends(4))], hosts=2)
 def redirects_are_followed_no_longer_than_by_the_kernel(lab):
-    """A forged redirect diverts a backend's packets only as long as the kernel uses it: minutes"""
+    """A forged redirect diverts a backend's packets only while the kernel uses it, which is some minutes"""
     narrow_path(lab, 1600)
     lab.lb.sysctl(net__ipv4__conf__all__accept_redirects=1)
     lab.start()
@@ -205,7 +205,7 @@ def redirects_are_followed_no_longer_than_by_the_kernel(lab):
         send_redirect(lab, "10.0.0.12")
         return "redirected" in lab.lb.ip("route", "get", "10.0.0.11")
     wait_for("redirect", redirected, 30, 0.3)
-    lab.lb.ip("route", "add", "10.9.9.0/24", "via", "10.0.0.1")  # Weir queries the routes again
+    lab.lb.ip("route", "add", "10.9.9.0/24", "via", "10.0.0.1")  # makes Weir query the routes again
     wait_for("backend to fail", lambda: lab.backend("web-1")["health"] == "refusing", 10)
     time.sleep(1)
     assert clients.curl_batch(lab.client, VIP4, 1, timeout=1).ok == 0
@@ -234,9 +234,9 @@ def narrow_tunnel_path_ipv6(lab):
 # --- IPv6 fragments that start with an extension header -------------------------------------
 
 def pieces_behind(header, payload, port):
-    """A datagram of the client whose fragmentable part starts with an extension header, in
-    fragments of a size that fits everywhere. Built by hand, because the kernel puts such headers
-    before the fragment header."""
+    """Returns the fragments of a datagram of the client whose fragmentable part starts with an
+    extension header. Each fragment fits the path MTU. The kernel cannot send such fragments,
+    because it puts these headers before the fragment header."""
     from scapy.all import IPv6, IPv6ExtHdrFragment, Raw, UDP, fragment6
     whole = (IPv6(src="2001:db8:c::2", dst=VIP6) / IPv6ExtHdrFragment(id=port) / header
              / UDP(sport=port, dport=9000) / Raw(payload))
@@ -248,7 +248,7 @@ def forwarded(lab):
 
 
 def answered(raw, receiver, header, size):
-    """Whether a datagram in such fragments is answered."""
+    """Send a datagram in such fragments. Returns whether it is answered."""
     payload = os.urandom(size)
     for piece in pieces_behind(header, payload, receiver.getsockname()[1]):
         raw.sendto(piece, (VIP6, 0, 0, 0))
@@ -269,7 +269,8 @@ def fragments_follow_the_first(lab):
         for header in (options, IPv6ExtHdrRouting(type=2, segleft=0) / options):
             # The backend learns the path MTU for its answers from the first datagram.
             wait_for("fragments answered", lambda h=header: answered(raw, receiver, h, 5000), 15)
-        # A backend answers IPsec fragments only if it has the security association.
+        # Check only that AH fragments are forwarded: without the security association, the
+        # backend cannot answer them.
         before = forwarded(lab)
         header = AH(nh=17, payloadlen=4, spi=7, seq=1, icv=b"0" * 12)
         pieces = pieces_behind(header, os.urandom(5000), 4001)
@@ -283,12 +284,12 @@ def fragments_follow_the_first(lab):
 
 @scenario(services=[echo(backends=ONE)])
 def ipv6_fragments_with_options(lab):
-    """IPv6 fragments that start with an extension header go to the backend of the first fragment (AF_XDP)"""
+    """IPv6 fragments that start with an extension header follow the first fragment (AF_XDP)"""
     fragments_follow_the_first(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[echo(backends=ONE)])
 def ipv6_fragments_with_options_tap(lab):
-    """IPv6 fragments that start with an extension header, on a tap device without a steer program"""
+    """IPv6 fragments that start with an extension header follow the first fragment (tap, no steer program)"""
     start_with_tap(lab)
     fragments_follow_the_first(lab)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports of agents include the flows of other workers and instances, which a worker cannot count itself."""
+"""Agents report the flows of other workers and instances, which a worker cannot count itself."""
 import collections
 import contextlib
 import copy
@@ -22,8 +22,8 @@ def counted(policy, backends=None):
 
 
 def second_instance(lab):
-    """A second lab: another balancer, and another client whose packets to the VIP are routed to that
-    balancer. The backends are those of `lab`, which removes everything."""
+    """Returns a second lab with another balancer, and another client whose packets to the VIP are
+    routed to this balancer. It uses the backends of `lab`, and is removed with `lab`."""
     other = copy.copy(lab)
     other.dir = os.path.join(lab.dir, "second")
     os.mkdir(other.dir)
@@ -67,7 +67,7 @@ def two_instances(lab, policy):
 
 
 def reported(lab, name):
-    """Requests in progress in the last report of a backend."""
+    """Returns the number of requests in progress in the last report of a backend."""
     return (lab.backend(name, "lines")["report"] or {}).get("active_requests", 0)
 
 
@@ -76,7 +76,7 @@ def use_of_reports(lab):
 
 
 def serve(lab, count, opened):
-    """Open lines; returns how many each backend got."""
+    """Open `count` connections. Returns the number at each backend."""
     new = [clients.Line(lab.client, VIP4) for _ in range(count)]
     opened.extend(new)
     return collections.Counter(line.backend for line in new)
@@ -96,16 +96,16 @@ def flows_of_the_other_instance_count(lab, policy):
             others.pop().close()
         wait_for("a report without the ended flows", lambda: reported(lab, "web-1") < OTHERS / 2, 10)
         given = serve(lab, OWN // 2, own)
-        assert given["web-1"] >= OWN / 16, given  # web-1 has the fewest flows now
+        assert given["web-1"] >= OWN / 16, given  # web-1 now has the fewest flows, so it gets many of the new ones
 
 
 @scenario(start=False, services=[counted("least-loaded")], workers=FOUR_WORKERS)
 def least_loaded_counts_flows_of_another_instance(lab):
-    """Two instances of four workers: least-loaded avoids a backend while the other instance loads it"""
+    """With two instances of four workers, least-loaded avoids a backend while the other instance loads it"""
     flows_of_the_other_instance_count(lab, "least-loaded")
 
 
 @scenario(start=False, services=[counted("power-of-two")], workers=FOUR_WORKERS)
 def power_of_two_counts_flows_of_another_instance(lab):
-    """Two instances of four workers: power-of-two avoids a backend while the other instance loads it"""
+    """With two instances of four workers, power-of-two avoids a backend while the other instance loads it"""
     flows_of_the_other_instance_count(lab, "power-of-two")

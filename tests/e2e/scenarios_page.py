@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page of weir-metrics in Chromium.
 
-WEIR_SCREENSHOTS names a folder where pictures are kept.
+WEIR_SCREENSHOTS is the folder where screenshots are saved.
 """
 import json
 import os
@@ -40,7 +40,7 @@ def text_of(browser, element):
 
 
 def groups(browser):
-    """For each service in the table of backends: its row, and the names of the backends below."""
+    """Returns, for each service in the table of backends, its row and the names of the backends below it."""
     found = []
     for head, name, address, state in browser.run(
             "return [...document.querySelectorAll('#backends tbody tr')].map((row) => "
@@ -53,7 +53,7 @@ def groups(browser):
 
 
 def check_names(browser, problem):
-    """Check the title of the tab: it contains host and instance, and marks a problem."""
+    """Check that the title of the tab contains host and instance, and a mark if there is a problem."""
     name = f"{socket.gethostname()} · lb-0"
     assert text_of(browser, "name") == name
     title = browser.run("return document.title;")
@@ -75,7 +75,7 @@ def check_schemes(browser, name):
 
 
 def check_widths(browser):
-    """Check how many plots are in a row, and that nothing is wider than the window, down to 400 pixels."""
+    """Check, down to 400 pixels, how many plots are in a row, and that nothing is wider than the window."""
     for width, in_a_row in ((1600, 4), (1100, 4), (1099, 2), (560, 2), (559, 1), (400, 1)):
         browser.width(width)
         wide, rows = browser.run(
@@ -90,8 +90,8 @@ def check_widths(browser):
     browser.width(1400)
 
 
-# A script that returns the texts whose contrast to their background, as defined by WCAG 2, is below 4.5.
-# It applies opacity and the page's greyscale filter to text and background first.
+# A script that returns the texts with a contrast below 4.5 to their background (WCAG 2). It first
+# applies opacity and the page's greyscale filter to text and background.
 DIM = """
 const parse = (text) => text.match(/[\\d.]+/g).map(Number);
 const behind = (element) => {
@@ -124,7 +124,7 @@ return [...document.querySelectorAll("body *")].filter((element) => element.offs
 
 
 def check_contrast(browser, name):
-    """Check that all text has enough contrast. The page may be greyed because its values are old."""
+    """Check that all text has enough contrast, even if the page is greyed because its values are old."""
     for scheme in ("light", "dark"):
         browser.scheme(scheme)
         dim = browser.run(DIM)
@@ -164,7 +164,7 @@ def check_rows(browser):
 
 
 def check_silence(lab, browser):
-    """While weir-metrics hangs, the page shows that its data is outdated."""
+    """Check that the page marks its data as outdated while weir-metrics hangs."""
     lab.programs["metrics"].signal(signal.SIGSTOP)
     wait_for("the page to show it", lambda: "no response from weir-metrics" in text_of(browser, "problem"), 60, 0.5)
     assert [text_of(browser, badge) for badge in ("control", "dataplane")] == ["", ""]
@@ -175,7 +175,7 @@ def check_silence(lab, browser):
 
 
 def check_stall(lab, browser):
-    """The page shows that a stopped dataplane does not forward."""
+    """Check that the page shows that a stopped dataplane does not forward."""
     lab.programs["dataplane"].signal(signal.SIGSTOP)
     wait_for("the page to show it", lambda: text_of(browser, "dataplane") == "dataplane stalled", 30, 0.1)
     assert "no packet is forwarded" in text_of(browser, "problem")
@@ -192,7 +192,7 @@ def is_stale(browser):
 
 @scenario(services=[web(), echo()], pair=True, seconds=400)
 def page_shows_events(lab):
-    """Chromium: states, shares, flows, events, plots; light and dark; control down; no error in the console"""
+    """The page shows states, shares, flows, events and plots, light and dark, and when control is down; no errors"""
     browser = open_page(lab)
     assert [row[0] for row in browser.rows("services")] == ["web", "echo"]
     check_names(browser, problem=False)
@@ -226,7 +226,7 @@ def page_shows_events(lab):
     wait_for("control down", lambda: text_of(browser, "control") == "control down", 30, 0.1)
     assert "weir-control is not running" in text_of(browser, "problem")
     assert "forwards with its last tables" in text_of(browser, "problem") and is_stale(browser)
-    assert len(browser.rows("backends")) == 8  # the page keeps the last values
+    assert len(browser.rows("backends")) == 8  # the page still shows the last values
     check_names(browser, problem=True)
     check_contrast(browser, "page-control-down")
     lab.start_control()
@@ -250,7 +250,7 @@ def events(browser):
 
 
 def cell(browser, table, name, title):
-    """A cell of the first row with this name."""
+    """Returns the cell in column `title` of the first row with this name."""
     return column(browser, table, title)[[row[0] for row in browser.rows(table)].index(name)]
 
 
@@ -264,7 +264,7 @@ def reload_fails(lab):
 
 @scenario(services=[lines(drain={"at_deadline": "keep"}), echo()], pair=True, seconds=200)
 def page_shows_drains_reloads_and_starts(lab):
-    """Chromium: time left of drains, their begin and end, reloads, starts of both processes"""
+    """The page shows the remaining time of drains, their start and end, reloads, and starts of both processes"""
     browser = open_page(lab)
     one = clients.Line(lab.client, VIP4)
     backend, service = one.backend, f"lines/{one.backend}"
@@ -310,7 +310,7 @@ def page_shows_drains_reloads_and_starts(lab):
 
 
 def a_vip_drains(lab, browser, other):
-    """The event at the end names the bind, regardless of the flow to another VIP of the service."""
+    """Check that the event at the end of a drain names the bind, although the service has a flow to another VIP."""
     bind = f"bind tcp [{VIP6}]:7000: "
     lab.weirctl("vip", "drain", "--interval=0.1s", VIP6)
     wait_for("the deadline of the VIP", lambda: events(browser).get(("lines", "end of drain"))
@@ -337,7 +337,7 @@ def plotted(lab):
 
 @scenario(services=[web()], pair=True, seconds=200)
 def page_keeps_its_plots_over_restarts(lab):
-    """Chromium: plots have earlier values at once, also after a restart of weir-metrics; a broken file does not keep it from starting"""
+    """Plots show earlier values at once, also after weir-metrics restarts; it starts with an invalid file, too"""
     folder = os.path.join(lab.dir, "state")
     os.mkdir(folder)
     os.chown(folder, pwd.getpwnam("daemon").pw_uid, -1)
@@ -389,7 +389,7 @@ LARGE = [{**web(), "name": f"large-{n}", "table_size": 1009,
 
 @scenario(services=[web()] + LARGE, start=False, alone=True, seconds=400)
 def page_shows_1000_backends(lab):
-    """Chromium: 999 backends in rows, a filter, and an update that takes less than its period"""
+    """The page shows 999 backends with a filter, and an update takes less than its period"""
     lab.start_backends()
     lab.start_dataplane()
     lab.start_control()
@@ -406,6 +406,6 @@ def page_shows_1000_backends(lab):
                 "document.getElementById('filter').dispatchEvent(new Event('input'));")
     assert column(browser, "backends", "Backend") == list(BACKENDS)
     browser.updated()
-    assert column(browser, "backends", "Backend") == list(BACKENDS)  # it stays
+    assert column(browser, "backends", "Backend") == list(BACKENDS)  # the filter stays after an update
     assert text_of(browser, "backends-count") == "4 of 999"
     assert browser.complaints() == []

@@ -38,24 +38,24 @@ def shown(lab, service_name="work"):
 
 
 def counts(lab, field="new_flows", service_name="work"):
-    """{backend: value of a counter}, as shown by weirctl."""
+    """Returns {backend: value of a counter}, as shown by weirctl."""
     return Counter({b["name"]: b[field]
                     for b in weirctl_json(lab, "backend", "show", service_name + "/")})
 
 
 def shares(lab, field):
-    """{backend: a value of its row} in `weirctl service show work`."""
+    """Returns {backend: a field of its row} in `weirctl service show work`."""
     return {row["backend"]: row[field] for row in shown(lab)["shares"]}
 
 
 def service_times_ms(lab):
-    """The mean or median service time, as configured; None when unknown or not measured."""
+    """Returns {backend: mean or median service time, as configured}; None = unknown or not measured."""
     return shares(lab, "service_time_ms")
 
 
 def final_service_times_ms(lab):
-    """The service times after control has read the samples of all flows: no flow is open, and 0.5 s,
-    several of control's ticks, change nothing."""
+    """Returns the service times after control has read the samples of all flows: no flow is open,
+    and nothing changes in 0.5 s, which is several ticks of control."""
     def unchanged():
         before = (shares(lab, "samples"), service_times_ms(lab))
         time.sleep(0.5)
@@ -66,8 +66,8 @@ def final_service_times_ms(lab):
 
 
 def measured(lab, servers, count, at_once=CLIENTS):
-    """Make `count` requests. Returns the counts per backend, on which weirctl, servers and clients
-    must agree."""
+    """Make `count` requests. Returns the count of each backend. The counts of weirctl, servers
+    and clients must be equal."""
     flows, accepted = counts(lab), servers.accepted()
     with Work(lab.client, at_once, count) as load:
         load.join()
@@ -86,7 +86,7 @@ def warm_up(lab, servers, count=200):
 
 
 def spread(served, names=BACKENDS):
-    """The load of the most loaded backend divided by the load of the least loaded backend."""
+    """Returns the load of the most loaded backend divided by that of the least loaded backend."""
     least = min(served[name] for name in names)
     return max(served.values()) / least if least else math.inf
 
@@ -94,7 +94,7 @@ def spread(served, names=BACKENDS):
 # --- shares -------------------------------------------------------------------------------------
 
 def near(served, parts, factor):
-    """Check that each share is within a factor of that in `parts`."""
+    """Check that each share differs from the share in `parts` by less than this factor."""
     total, whole = sum(served.values()), sum(parts.values())
     for name, part in parts.items():
         wanted = total * part / whole
@@ -103,7 +103,7 @@ def near(served, parts, factor):
 
 
 def by_chance(served, parts):
-    """Check shares of random choices: within five standard deviations, so one false alarm in a million runs."""
+    """Check that shares of random choices are within five standard deviations (one false failure in a million)."""
     total, whole = sum(served.values()), sum(parts.values())
     for name, part in parts.items():
         share = part / whole
@@ -121,7 +121,7 @@ def exact(served, parts, slack):
 
 
 def costs(load):
-    """{backend: mean service time, ms}, as measured by the clients."""
+    """Returns {backend: mean service time, ms}, as measured by the clients."""
     missing = set(BACKENDS) - set(load.served())
     assert not missing, f"nothing for {missing}: {dict(load.served())}"
     return {name: load.mean_ms(name) for name in BACKENDS}
@@ -132,13 +132,13 @@ def inverse_to_cost(load, ms=None):
 
 
 def weight_over_cost(load):
-    """A backend's turn ends with the first flow that starts when the weight, in ms, is used up."""
+    """Check shares by weight and service time: a backend's turn ends with the flow that uses up its weight, in ms."""
     near(load.served(), {name: math.ceil(WEIGHTS[name] / cost)
                          for name, cost in costs(load).items()}, 1.5)
 
 
 def as_weirctl_says(lab, load):
-    """The target shares in `weirctl service show`, and the shares of all flows."""
+    """Check shares against the target shares in `weirctl service show`, and the achieved shares there."""
     near(load.served(), shares(lab, "effective_share_percent"), 1.7)
     achieved = shares(lab, "achieved_share_percent")
     assert 99 < sum(achieved.values()) < 101, achieved
@@ -151,7 +151,7 @@ def smaller_share_for_the_slow(load):
 
 
 PROMISES = {
-    # 225 of 900 flows; an error of one flow exceeds 0.8
+    # 225 of 900 flows each; 0.8 permits no error, because counts are integers
     "round-robin": lambda load: exact(load.served(), EQUAL, 0.8),
     "random": lambda load: by_chance(load.served(), EQUAL),
     "maglev": lambda load: by_chance(load.served(), WEIGHTS),
@@ -162,14 +162,14 @@ PROMISES = {
     "time-weighted-round-robin": weight_over_cost,
     "interleaved-weighted-round-robin": weight_over_cost,
 }
-# These policies aim at equal load, not at shares of flows
+# These policies aim at equal load, not at given shares of flows.
 UNPLANNED = ("least-loaded", "power-of-two")
 FLOWS = 900
 
 
 @scenario(alone=True, services=[work(backends=WEIGHTS, **policy("round-robin"))])
 def policies_give_the_documented_shares(lab):
-    """Nine policies, four backends of 10 to 80 ms: the share of each, in one table"""
+    """Measures the shares of nine policies with four backends of 10 to 80 ms, and prints one table"""
     servers = Servers(lab, MILLISECONDS.values())
     rows, problems = [], []
     for name, promise in PROMISES.items():
@@ -199,7 +199,7 @@ def policies_give_the_documented_shares(lab):
 # --- round robin, one worker and several -----------------------------------------------------
 
 def equal_shares(lab, workers):
-    """Round robin and weighted round robin: shares may differ by one flow for each worker."""
+    """Check that shares of round robin and weighted round robin differ by at most one flow per worker."""
     servers = Servers(lab, (2, 2, 2, 2))
     for name, parts in (("round-robin", EQUAL), ("weighted-round-robin", WEIGHTS)):
         set_policy(lab, name)
@@ -218,7 +218,7 @@ def round_robin_is_exact(lab):
 
 @scenario(workers={"cores": [0, 1, 1]}, services=[work(backends=WEIGHTS, **policy("round-robin"))])
 def round_robin_of_three_workers_is_exact(lab):
-    """Three workers behind the software distributor: round robin differs by one flow per worker at most"""
+    """With three workers behind the software distributor, round robin differs by at most one flow per worker"""
     equal_shares(lab, 3)
 
 
@@ -242,7 +242,8 @@ def least_loaded_leaves_a_sinkhole(lab):
             began = load.began(first, last)
             return sum(1 for s in began if s.error) / len(began)
 
-        # Half-open flows last 0.5 s here and then count as errors for 1 s: both count as load.
+        # Here half-open flows last 0.5 s, and then count as errors for 1 s. In both states they
+        # count as load.
         first, second, third = (share(refused + n, refused + n + 1) for n in range(3))
         print(f"(refused: {100 * first:.1f} %, {100 * second:.1f} %, {100 * third:.1f} % in the "
               "first seconds", end="", flush=True)
@@ -264,18 +265,18 @@ def least_loaded_leaves_a_sinkhole(lab):
 
 @scenario(services=[work(**policy("least-loaded"))])
 def least_loaded_avoids_a_stuck_server(lab):
-    """A server that accepts and never answers holds a few flows with least-loaded, all with round robin"""
+    """A server that accepts and never answers gets a few flows with least-loaded, and blocks all with round robin"""
     servers = Servers(lab, (20, 20, 20, 20))
     with Work(lab.client, CLIENTS) as load:
         load.wait_for_more(200)
-        # The server answers the command with the number of accepted connections. No client is stuck before.
+        # The server's answer is its number of accepted connections when it gets stuck.
         before = servers.tell(SINKHOLE, "stuck")
         accepted = servers.accepted()
         accepted[SINKHOLE] = before
         load.wait_for_more(450)
         got = servers.accepted() - accepted
-        # Each stuck client is at the stuck server. It gets no more flows once it has as many as each other
-        # backend has in progress: a third of the other clients.
+        # Each waiting client has a flow at the stuck server. The server gets no more flows when
+        # it has as many as each other backend, which is a third of the other clients.
         assert got[SINKHOLE] <= CLIENTS / 3 + 1, got
         assert got[SINKHOLE] < 0.05 * sum(got.values()), got
         assert not load.errors(), load.errors()[:3]
@@ -293,7 +294,7 @@ def limited(when):
 
 @scenario(services=[lines(**policy("round-robin"), **limited("reject"))])
 def flow_control_rejects_and_recovers(lab):
-    """Two flows per backend: the ninth flow is rejected, counted and shown, and served when a flow has ended"""
+    """At a limit of two flows per backend, the ninth flow is rejected and counted, and served after a flow ends"""
     opened = [clients.Line(lab.client, VIP4) for _ in range(8)]
     try:
         assert Counter(line.backend for line in opened) == {name: 2 for name in BACKENDS}
@@ -333,7 +334,7 @@ def flow_control_rejects_and_recovers(lab):
 
 @scenario(services=[lines(**policy("round-robin"), **limited("spill"))])
 def flow_control_spills_to_the_least_loaded(lab):
-    """Two flows per backend: further flows go to the least loaded backend, and are counted as spilled"""
+    """At a limit of two flows per backend, more flows go to the least loaded backend, and are counted as spilled"""
     opened = []
     try:
         for count in range(1, 17):
@@ -369,13 +370,13 @@ def next_flows_are_even(lab, service_name="web"):
 
 @scenario(services=[web(**policy("round-robin")), lines(**policy("round-robin"))])
 def s6_policy_changes_move_no_flow(lab):
-    """Every policy in turn, by `service set` and by reload, under load: no flow moves (S6)"""
+    """If `service set` and reloads set every policy in turn under load, no flow moves (S6)"""
     size = 32 << 20
     digest = lab.make_file("long", size)
     downloads = [clients.Download(lab.client, VIP4, "/slow/long") for _ in range(4)]
 
     def check_flows():
-        """Check that connections are at their backends, and that finished downloads are intact."""
+        """Check that connections are still at their backends, and that finished downloads are intact."""
         load.wait_for_more(30)
         clients.check_lines(found)
         for i, download in enumerate(downloads):
@@ -392,7 +393,7 @@ def s6_policy_changes_move_no_flow(lab):
                 for service_name in ("web", "lines"):
                     set_policy(lab, name, service_name)
                 check_flows()
-            # Round robin last, so that the first policy is a change
+            # Reversed, so that round robin is last and the first policy is a change.
             for name in reversed(PROMISES):
                 lab.write_config([web(**policy(name)), lines(**policy(name))])
                 _, out, _ = lab.weirctl("config", "reload")
@@ -423,7 +424,7 @@ def s6_policy_changes_move_no_flow(lab):
 
 @scenario(alone=True, services=[work(**policy("least-loaded", error_window_ms=1000))])
 def service_times_are_correct(lab):
-    """Mean and median service time agree with clients; no service time if the policy needs none"""
+    """Mean and median service times agree with those of clients; they are not measured if the policy needs none"""
     servers = Servers(lab, MILLISECONDS.values())
     measured(lab, servers, 200)
     assert not any(service_times_ms(lab).values()), service_times_ms(lab)
@@ -445,7 +446,7 @@ def service_times_are_correct(lab):
         wait_for("service times to agree", compare, 3)
 
     agrees(costs(load), 1.2)
-    # A few slow requests: they change the mean, but not the median.
+    # A few slow requests change the mean, but not the median.
     lab.write_config([work(**policy("fair-share", statistic="median"))])
     lab.weirctl("config", "reload")
     for name in BACKENDS:
@@ -459,7 +460,7 @@ def service_times_are_correct(lab):
 
 @scenario(services=[work(**policy("fair-share"))])
 def fair_share_continues_without_control(lab):
-    """Control dies by SIGKILL and returns: fair share continues with the last service times"""
+    """After control is killed and started again, fair share continues with the last service times"""
     servers = Servers(lab, MILLISECONDS.values())
     warm_up(lab, servers)
     last = final_service_times_ms(lab)
@@ -500,7 +501,7 @@ def fair_share_does_not_flood_a_returning_backend(lab):
 # --- comparison with other policies -----------------------------------------------------------
 
 def compared(lab, seconds=5):
-    """({policy: its row}, {backend: its row}) of `weirctl policy compare work`."""
+    """Returns ({policy: its row}, {backend: its row}) of `weirctl policy compare work`."""
     found = json.loads(lab.weirctl("policy", "compare", "work", f"--for={seconds}s", "--json",
                                    timeout=seconds + 20)[1])
     assert found["flows"] > 0.8 * found["began"], found
@@ -510,7 +511,7 @@ def compared(lab, seconds=5):
 
 @scenario(alone=True, services=[work(**policy("round-robin"))])
 def policy_compare_predicts_the_shares(lab):
-    """Flows of round robin replayed through least-loaded give the shares of least-loaded"""
+    """Flows recorded with round robin predict the shares of least-loaded"""
     servers = Servers(lab, MILLISECONDS.values())
     with Work(lab.client, CLIENTS):
         policies, backends = compared(lab)

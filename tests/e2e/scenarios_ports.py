@@ -16,14 +16,14 @@ from scenarios_metrics import http
 
 @scenario(short=True, vlan=True, services=[web(), upload()])
 def vlan_tagged_port(lab):
-    """A port in VLAN 100, static gateway: requests and an upload, IPv4 and IPv6"""
+    """Requests and an upload pass a port in VLAN 100 with a static gateway, IPv4 and IPv6"""
     for vip in (VIP4, VIP6):
         result = clients.curl_batch(lab.client, vip, 100)
         assert result.ok == 100 and set(result.served) == set(BACKENDS), \
             (result.served, result.errors[:5])
     ask_for_whole_upload(lab)
-    # The switch port drops untagged frames, so all arrived frames were tagged; and lb0's end
-    # received only tagged ones.
+    # The switch port drops untagged frames, so all frames that passed it were tagged, in both
+    # directions.
     assert "0% packet loss" in lab.client.run("ping", "-c", "2", "-i", "0.1", VIP4)
     assert "rx-vlan-offload: off" in lab.lb.run("ethtool", "-k", "lb0")
 
@@ -38,7 +38,7 @@ def ask_for_whole_upload(lab, size=16 << 20):
 
 @scenario(short=True, two_armed=True, services=[web(), upload()])
 def two_armed(lab):
-    """Clients behind one port, backends behind another"""
+    """Clients are behind one port, backends behind another"""
     for vip in (VIP4, VIP6):
         result = clients.curl_batch(lab.client, vip, 100)
         assert result.ok == 100 and set(result.served) == set(BACKENDS), \
@@ -49,7 +49,7 @@ def two_armed(lab):
 
 
 def check_received_once(lab):
-    """Check that the page of weir-metrics counts a packet once if one worker hands it to another."""
+    """Check that the page of weir-metrics counts a packet once if one worker passes it to another."""
     def plotted():
         history = json.loads(http(lab, "/status.json")[2])["history"]
         return history["rings"][0]["samples"][-1][history["columns"].index("rx_packets")]
@@ -64,7 +64,7 @@ def check_received_once(lab):
 
 @scenario(short=True, workers={"cores": [0, 1, 1]}, services=[web(), lines()])
 def several_workers_by_distributor(lab):
-    """One queue, three workers: the software distributor spreads flows and keeps them in place"""
+    """With one queue and three workers, the software distributor spreads flows, and each stays at its worker"""
     result = clients.curl_batch(lab.client, VIP4, 300)
     assert result.ok == 300, result.errors[:5]
     found = clients.line_per_backend(lab.client, VIP6, BACKENDS)
@@ -79,8 +79,8 @@ def several_workers_by_distributor(lab):
     assert '"web-1"' in out, out
 
 
-# These drivers carry at most 1500 bytes, so a client's full packets do not fit and uploads begin
-# with "too big".
+# These drivers support an MTU of at most 1500 bytes. A client's full packets do not fit in the
+# tunnel, so uploads begin with an ICMP error "too big".
 STATIC_MAC = "02:00:00:00:00:b0"
 # The kernel does not have these devices, so the path to the backends is configured.
 STATIC = {"source_ipv4": "10.0.0.3", "source_ipv6": "2001:db8:a::3"}
@@ -123,8 +123,8 @@ def start_with_tap(lab, queues=1):
         lab.apply()
 
     def attach():
-        # The kernel's end of the tap has the MAC address of DPDK's end; a bridge would not forward
-        # frames to it.
+        # By default both ends of the tap have the same MAC address, and a bridge would not
+        # forward frames to DPDK's end.
         lab.lb.ip("link", "set", "tap0", "address", "02:00:00:00:00:b1", "master", "br1", "up")
 
     start_with_static_gateway(lab, f"net_tap0,iface=tap0,mac={STATIC_MAC}", bridge, attach)
@@ -146,14 +146,14 @@ BLUE, GREEN = {"web-1": 100, "web-2": 100}, {"web-3": 100, "web-4": 100}
 
 
 def colours(blue=None, green=None):
-    """Two UDP services, each at its port."""
+    """Returns one or two UDP services, each at its own port."""
     made = [(blue, "blue", BLUE), (green, "green", GREEN)]
     return [service(name, port, protocol="udp", backends=backends)
             for port, name, backends in made if port]
 
 
 def move_udp_bind(lab):
-    """The client keeps its socket while VIP:9000 moves from blue to green, and is then removed."""
+    """A client uses one socket while VIP:9000 moves from blue to green, and is then removed."""
     def publish(services):
         lab.write_config(services)
         lab.weirctl("config", "reload")
@@ -194,12 +194,12 @@ def udp_bind_moves_with_tap(lab):
 
 
 def memif_device(path):
-    """The balancer's memif: the server, because the client connects only once, when it starts."""
+    """Returns the balancer's memif device: the server, because a memif client tries to connect only at its start."""
     return f"net_memif0,role=server,socket={path},socket-abstract=no,mac={STATIC_MAC}"
 
 
 def attach_testpmd(lab, path):
-    """testpmd carries the frames of a memif to and from lb0."""
+    """Start testpmd, which forwards frames between the memif and lb0."""
     lab.lb.ip("link", "set", "lb0", "promisc", "on")
     lab.program("testpmd", lab.lb, "dpdk-testpmd", "--no-huge", "--no-shconf", "--no-pci",
                 "--file-prefix", lab.prefix + "testpmd", "-m", "128", "--lcores",
@@ -211,7 +211,7 @@ def attach_testpmd(lab, path):
 
 @scenario(start=False, lb_mtu=1500, services=[web(), upload()])
 def memif_port(lab):
-    """The port is a memif; testpmd carries its frames to and from the network"""
+    """The port is a memif; testpmd forwards its frames to and from the network"""
     path = os.path.join(lab.dir, "memif.sock")
     start_with_static_gateway(lab, memif_device(path), after=lambda: attach_testpmd(lab, path))
     wait_for("link up", lambda: "link up" in lab.programs["dataplane"].output(), 20)
@@ -229,7 +229,7 @@ def af_packet_port(lab):
 
 @scenario(start=False, services=[lines()])
 def pcap_port(lab):
-    """The port reads a capture file repeatedly and writes another: all packets encapsulated"""
+    """The port reads a capture file repeatedly, and writes all packets to another file, encapsulated"""
     from scapy.all import Ether, IP, TCP, rdpcap, wrpcap
     source, sink = (os.path.join(lab.dir, name) for name in ("in.pcap", "out.pcap"))
     wrpcap(source, [Ether(dst=STATIC_MAC, src="02:00:00:00:00:01") / IP(src="192.0.2.2", dst=VIP4)
@@ -259,7 +259,7 @@ def set_up_balancer_link(lab):
 
 @scenario()
 def interface_down_and_replaced(lab):
-    """A port's interface goes down, then another takes its place: logged, and a restart helps."""
+    """A port's interface goes down, and is later replaced by another; both are logged, and a restart repairs it."""
     dataplane = lab.programs["dataplane"]
     lab.lb.ip("link", "set", "lb0", "down")
     wait_for("link down", lambda: "net_af_xdp0: link down" in dataplane.output())
@@ -288,7 +288,7 @@ def interface_down_and_replaced(lab):
 
 @scenario(services=[upload()])
 def lowered_mtu_of_an_interface_is_reported(lab):
-    """Another program lowers the MTU of lb0: longer packets are lost, and the log has the reason"""
+    """If another program lowers the MTU of lb0, longer packets are lost, and the log has the reason"""
     def log():
         return lab.programs["dataplane"].output()
     said = ("port wan: the MTU of interface lb0 was lowered to 1500, longer packets are lost; "
@@ -315,7 +315,7 @@ def received_and_lost(lab):
 
 @scenario(services=[echo()])
 def loss_at_the_wire_is_counted(lab):
-    """A stopped dataplane: every arrived frame was received or is in a counter of the port"""
+    """While the dataplane is stopped, each frame that arrives is received later, or counted as lost by the port"""
     sent, size = 6000, 100
     time.sleep(1)  # until the statistics are read again
     before = received_and_lost(lab)
@@ -337,7 +337,7 @@ def loss_at_the_wire_is_counted(lab):
     except AssertionError as error:
         raise AssertionError(f"{missing()} of {sent} in no counter: {received_and_lost(lab)}, "
                              f"before {before[:2]}") from error
-    sock.close()  # not earlier: the kernel would answer the replies with ICMP errors to the VIP
+    sock.close()  # not closed earlier, because the kernel would then answer the replies with ICMP errors to the VIP
     _, lost, port = received_and_lost(lab)
     assert lost - before[1] > 500, port
     _, out, _ = lab.weirctl("port", "show", port["name"])
@@ -346,7 +346,7 @@ def loss_at_the_wire_is_counted(lab):
 
 @scenario(services=[echo()])
 def frames_that_are_too_long_are_counted(lab):
-    """Frames longer than a packet buffer, from a neighbour with a larger MTU"""
+    """Frames longer than a packet buffer, from a neighbour with a larger MTU, are counted"""
     for namespace in (lab.lb, lab.net):
         namespace.ip("link", "set", "lb0", "mtu", "3000")
     mac = bytes.fromhex(lab.mac(lab.lb, "lb0").replace(":", ""))
@@ -370,7 +370,7 @@ def frames_that_are_too_long_are_counted(lab):
 
 
 def connect(lab, address, port, timeout=3):
-    """"connected", or the name of the error."""
+    """Connect to an address. Returns "connected", or the error."""
     with lab.client.inside():
         sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     sock.settimeout(timeout)
@@ -393,7 +393,7 @@ def wide(**more):
 
 @scenario(services=[wide()])
 def closed_ports_of_a_wide_range(lab):
-    """Packets to ports outside a range of 63,001 reach the kernel; closed_ports refuses them"""
+    """Packets to ports outside a range of 63,001 ports reach the kernel; with closed_ports they are refused"""
     for vip, bits in ((VIP4, "32"), (VIP6, "128")):
         lab.lb.ip("addr", "add", f"{vip}/{bits}", "dev", "lo",
                   *(["nodad"] if ":" in vip else []))
@@ -432,7 +432,7 @@ def closed_ports_of_a_wide_range(lab):
         listener.close()
 
 
-@scenario(services=[service("web", 80)])  # no health checks, whose frames would also be counted
+@scenario(services=[service("web", 80)])  # no health checks, because their frames would also be counted
 def vip_that_is_not_local(lab):
     """With ip_forward the kernel sends packets from Weir back to the network, unless the VIP has an unreachable route"""
     for namespace, devices in ((lab.lb, ("all", "lb0")), (lab.net, ("all", "br0"))):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The scripts of config/bpftrace on a dataplane with traffic: their counts agree with weirctl."""
+"""The scripts of config/bpftrace on a dataplane with traffic. Their counts must agree with weirctl."""
 import contextlib
 import os
 import re
@@ -18,7 +18,7 @@ SHORT = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"closing": 300
 
 
 def of_this_lab(lab, text):
-    """The script with its probes limited to this lab's programs: other labs run the same program files."""
+    """Returns the script with its probes limited to this lab's processes, because other labs run the same files."""
     ours = " || ".join(f"pid == {lab.programs[name].process.pid}"
                        for name in ("dataplane", "control"))
     return re.sub(r"^(usdt:.*)\n(?:/(.*)/\n)?\{",
@@ -27,7 +27,7 @@ def of_this_lab(lab, text):
 
 
 class Script:
-    """A script of config/bpftrace on the programs of this lab; text() ends it."""
+    """Runs a script of config/bpftrace on the programs of this lab, until text()."""
 
     def __init__(self, lab, name):
         with open(os.path.join(SCRIPTS, f"{name}.bt"), encoding="utf-8") as file:
@@ -37,7 +37,7 @@ class Script:
         path = os.path.join(lab.dir, f"{name}.bt")
         with open(path, "w", encoding="utf-8") as file:
             file.write(of_this_lab(lab, text))
-        # Printed by BEGIN, which fires when all other probes are attached.
+        # BEGIN prints this text. It fires when all other probes are attached.
         self.program = lab.program(name, lab.lb, "bpftrace", path)
         lab.wait_for_program(name, lambda: "^C ends." in self.program.output(), 60)
 
@@ -48,13 +48,13 @@ class Script:
 
 
 def totals(text, name):
-    """{key: count} of a map, as printed at the end."""
+    """Returns {key: count} of a map, as bpftrace prints it at the end."""
     return {key: int(count) for key, count in
             re.findall(rf"^@{name}\[(.*)\]: (\d+)$", text, re.MULTILINE)}
 
 
 def histogram_sum(text, name):
-    """The number of values in all histograms of a map."""
+    """Returns the number of values in all histograms of a map."""
     return sum(int(count)
                for part in re.findall(rf"^@{name}\[.*\]:.*\n((?:[\[(].*\n?)+)", text, re.MULTILINE)
                for count in re.findall(r"[\])] +(\d+) \|", part))
@@ -62,8 +62,8 @@ def histogram_sum(text, name):
 
 @contextlib.contextmanager
 def raised(lab, counter):
-    """Measures the increase of a counter of all workers during the block; appends it to the yielded
-    list."""
+    """Measure how much a counter of all workers increases within the block, and append this
+    number to the yielded list."""
     before, result = worker_sum(lab, counter), []
     yield result
     result.append(worker_sum(lab, counter) - before)
@@ -71,7 +71,7 @@ def raised(lab, counter):
 
 @scenario(services=[web(), lines()])
 def new_flows_script_agrees_with_weirctl(lab):
-    """new-flows.bt counts the flows of each service and backend that weirctl counts"""
+    """new-flows.bt counts as many flows of each service and backend as weirctl"""
     script = Script(lab, "new-flows")
     assert clients.curl_batch(lab.client, VIP4, REQUESTS).ok == REQUESTS
     line = clients.Line(lab.client, VIP4)
@@ -92,7 +92,7 @@ def drops_script_agrees_with_weirctl(lab):
     script = Script(lab, "drops")
     before = drops()
     with raw_socket(lab.client) as sock:
-        for n in range(30):  # SYN and FIN; SYN, to a port without a bind
+        for n in range(30):  # flags SYN and FIN
             sock.sendto(syn(SPOOFED, 2000 + n, flags=3), (VIP4, 0))
         for n in range(5):
             sock.sendto(syn(SPOOFED, 3000 + n)[:30], (VIP4, 0))
@@ -108,7 +108,7 @@ def drops_script_agrees_with_weirctl(lab):
 
 @scenario(services=[web()], config=SHORT)
 def flow_lifetimes_script_agrees_with_weirctl(lab):
-    """flow-lifetimes.bt has each ended flow of IPv4 and IPv6, and how the flow ended"""
+    """flow-lifetimes.bt shows each ended flow, IPv4 and IPv6, and how it ended"""
     script = Script(lab, "flow-lifetimes")
     for vip in (VIP4, VIP6):
         assert clients.curl_batch(lab.client, vip, REQUESTS).ok == REQUESTS

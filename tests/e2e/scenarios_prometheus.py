@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real Prometheus next to the balancer: its view of weir-metrics, the alert rules and the queries
-of the dashboard."""
+"""A real Prometheus on the balancer scrapes weir-metrics, and evaluates the alert rules and the
+queries of the dashboard."""
 import http.client
 import json
 import os
@@ -42,14 +42,14 @@ def ask(lab, what, **arguments):
     reply = connection.getresponse()
     text = reply.read()
     connection.close()
-    assert reply.status == 200, text  # not ready yet
+    assert reply.status == 200, text  # another status: not ready yet
     answer = json.loads(text)
     assert answer["status"] == "success", answer
     return answer["data"]
 
 
 def query(lab, expression):
-    """[(labels, number), ...]"""
+    """Returns [(labels, number), ...]."""
     return [(row["metric"], float(row["value"][1]))
             for row in ask(lab, "query", query=expression)["result"]]
 
@@ -61,7 +61,7 @@ def one(lab, expression):
 
 
 def logged(lab, number):
-    """Requests that the nginx of a backend has logged."""
+    """Returns the number of requests that the nginx of a backend has logged."""
     with open(f"{lab.dir}/nginx-{number}/counted.log", encoding="utf-8") as file:
         return file.read().count('"GET /counted ')
 
@@ -84,7 +84,7 @@ def check_rules(lab):
 
 
 def check_dashboard(lab):
-    """Each query of the dashboard returns data."""
+    """Check that each query of the dashboard returns data."""
     with open(DASHBOARD, encoding="utf-8") as file:
         dashboard = json.load(file)
     for panel in dashboard["panels"]:
@@ -103,13 +103,13 @@ def check_dashboard(lab):
 
 
 def alerts(lab):
-    """{name of an alert that is pending or fires: its labels}"""
+    """Returns {name of a pending or firing alert: its labels}."""
     return {alert["labels"]["alertname"]: alert["labels"] for alert in ask(lab, "alerts")["alerts"]}
 
 
 @scenario(services=[web(), echo()], alone=True, seconds=300)
 def prometheus_agrees_with_curl_and_nginx(lab):
-    """Prometheus scrapes: flows of 200 requests; rules and dashboard queries work; alerts fire"""
+    """Prometheus has the flows of 200 requests; rules and dashboard queries work; alerts fire"""
     lab.start_metrics()
     start_prometheus(lab)
     flows = 'weir_service_new_flows_total{service="web"}'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policies that use reports of agents: real servers with real CPU time, in cgroups."""
+"""Policies that use reports of agents, with real servers that use CPU time in cgroups."""
 import contextlib
 import math
 import os
@@ -18,7 +18,7 @@ PAIR = {"web-1": 100, "web-2": 100}
 
 
 class Pair:
-    """Two work servers, each in a cgroup, with its agent."""
+    """Two work servers, each with its own cgroup and agent."""
 
     def __init__(self, lab, cpus=(None, None)):
         self.lab, self.cgroups, self.cpus = lab, Cgroups(lab), cpus
@@ -65,8 +65,8 @@ class Pair:
 
 
 class Window:
-    """Results of some seconds: requests served, CPU seconds, and the latency measured by
-    clients."""
+    """Measures for some seconds: requests served, CPU seconds, and the latency that clients
+    see."""
 
     def __init__(self, pair, load, seconds):
         begin, cpu = time.monotonic(), pair.cpu_seconds()
@@ -106,7 +106,7 @@ def close(value, wanted, share=0.15):
 
 
 def half_cpu(lab, policy, settle, good):
-    """Two backends, the second with half of the CPU of the first."""
+    """Run two backends, the second with half of the CPU quota of the first."""
     lab.services = [work(PAIR, policy=policy, agent=AGENT)]
     with Pair(lab, (0.4, 0.2)) as pair:
         pair.start(burn_ms=(10, 10), sleep_ms=(0, 0))
@@ -117,40 +117,40 @@ def half_cpu(lab, policy, settle, good):
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_gets_half_the_flows(lab):
-    """Reported weights: shares follow the CPU quotas 2:1 within 15 s; both are equally busy"""
+    """With reported weights, shares follow the CPU quotas 2:1 within 15 s, and both backends are equally busy"""
     half_cpu(lab, {"name": "weighted-round-robin", "weights": "reported"}, 15,
              lambda w: close(w.ratio, 2) and close(w.used[1], w.used[0], 0.1))
 
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_gets_as_many_flows_by_turns(lab):
-    """Round robin, one backend with half the CPU: equal shares, and that backend is twice as busy"""
+    """With round robin, a backend with half the CPU gets an equal share and is twice as busy"""
     half_cpu(lab, {"name": "round-robin"}, 2,
              lambda w: close(w.ratio, 1, 0.05) and w.used[1] > 1.5 * w.used[0])
 
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_has_no_effect_by_load(lab):
-    """Least loaded, one backend with half the CPU: no better than round robin at one request per backend"""
+    """With one request per backend, least-loaded is no better than round robin for a backend with half the CPU"""
     half_cpu(lab, {"name": "least-loaded"}, 2,
              lambda w: 0.95 < w.ratio < 1.5 and w.used[1] > 1.25 * w.used[0])
 
 
 @scenario(start=False, pair=True, hosts=2, seconds=300)
 def half_the_cpu_is_as_busy_with_balanced_weights(lab):
-    """Balanced weights: after 45 s both are equally busy, and shares follow the CPU quotas 2:1"""
+    """With balanced weights, both are equally busy after 45 s, and shares follow the CPU quotas 2:1"""
     half_cpu(lab, {"name": "weighted-round-robin", "weights": "balanced"}, 45,
              lambda w: close(w.ratio, 2) and close(w.used[1], w.used[0], 0.1))
 
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_gets_fewer_flows_by_prequal(lab):
-    """Prequal, by reports of open connections and latency: fewer flows for the slower one"""
+    """With reported connections and latency, prequal sends fewer flows to the slower backend"""
     half_cpu(lab, {"name": "prequal"}, 5, lambda w: w.ratio > 1.3)
 
 
 def by_measurement(lab, measurement, good):
-    """Two backends of about equal latency: the first one computes, the second one sleeps."""
+    """Run two backends of about equal latency: the first one computes, the second one sleeps."""
     backends = {name: 200 for name in PAIR}
     lab.services = [work(backends, agent=AGENT, policy={
         "name": "time-weighted-round-robin", "service_time": "reported",
@@ -164,13 +164,13 @@ def by_measurement(lab, measurement, good):
 
 @scenario(start=False, pair=True, hosts=2, seconds=240)
 def by_execution_time_shares_depend_on_latency(lab):
-    """Execution time: with equal latency, backends that compute and that sleep get equal shares"""
+    """By execution time, a backend that computes and one that sleeps for as long get equal shares"""
     by_measurement(lab, "execution", lambda w: close(w.ratio, w.latency_ms[1] / w.latency_ms[0]))
 
 
 @scenario(start=False, pair=True, hosts=2, seconds=240)
 def by_busy_time_shares_depend_on_cpu_time(lab):
-    """Busy time: shares are inverse to the CPU time of a request"""
+    """By busy time, shares are inversely proportional to the CPU time of a request"""
     by_measurement(lab, "busy", lambda w: close(w.ratio, w.cpu_ms[1] / w.cpu_ms[0]))
 
 
@@ -181,19 +181,19 @@ def weights(lab):
 
 def capacity(lab, name, source):
     """Wait until the capacity of a backend comes from this source. Returns the capacity."""
-    wait_for(f"capacity of {name}: {source}",  # the agent measures with the lowest priority
+    wait_for(f"capacity of {name}: {source}",  # this takes long, because the agent measures with the lowest priority
              lambda: (lab.backend(name, "work")["capacity"] or {}).get("source") == source, 60)
     return lab.backend(name, "work")["capacity"]
 
 
 def rounded(weight):
-    """Round like C: Python rounds 10.5, the weight of half a CPU of 2.1 GHz, to an even number."""
+    """Round half up, like C. Python would round 10.5, the weight of half a CPU of 2.1 GHz, to 10."""
     return math.floor(weight + 0.5)
 
 
 @scenario(start=False, pair=True, hosts=2)
 def automatic_weights_follow_the_cpu_quota(lab):
-    """Weight "auto": CPUs x GCU x 30 reported by agents, also if agents stop reporting, and after a restart"""
+    """Weight "auto" is CPUs x GCU x 30, as reported by agents; it is kept after agents stop and control restarts"""
     lab.services = [work({name: "auto" for name in PAIR}, agent=AGENT,
                          policy={"name": "weighted-round-robin"})]
     with Pair(lab, (1.5, 0.5)) as pair:

@@ -24,7 +24,7 @@ def service(**more):
 
 
 class Downloads:
-    """Slow downloads, `count` at a time, until stop()."""
+    """Makes slow downloads, `count` at a time, until stop()."""
 
     def __init__(self, lab, path, sha256, count):
         self.lab, self.path, self.sha256, self.count = lab, path, sha256, count
@@ -69,11 +69,11 @@ def wait_used(lab, number):
 
 @contextlib.contextmanager
 def wrk(lab):
-    """wrk, each request on a new connection. Yields a function that ends it and returns (requests,
-    errors)."""
+    """Run wrk, with each request on a new connection. Yields a function that stops wrk and
+    returns (requests, errors)."""
     program = lab.program("wrk", lab.client, "wrk", "-t1", "-c8", "-d300s", "--timeout", "10s",
                           "-H", "Connection: close", f"http://{VIP4}/")
-    # On SIGINT wrk prints its results, but only after its start.
+    # wrk must have started before SIGINT: then it prints its results on SIGINT.
     wait_for("wrk to begin", lambda: sum(b["new_flows"] for b in lab.backends()) > 100, 10)
 
     def end():
@@ -110,7 +110,7 @@ def undisturbed_requests(lab):
 
 @scenario(start=False, hosts=HOSTS, services=[service(agent={"interval_ms": 500})], seconds=300)
 def rolling_restart_by_agents_fails_nothing(lab):
-    """Eight nginx restarted one by one behind their agents: no request, no download fails"""
+    """If eight nginx with agents are restarted one by one, no request and no download fails"""
     agents = Agents(lab, "--port", "80", "--interval", "30s")
     agents.start_lab()
     with undisturbed_requests(lab) as downloads:
@@ -129,7 +129,7 @@ def rolling_restart_by_agents_fails_nothing(lab):
 @scenario(start=False, hosts=2,
           services=[web(backends(2), policy={"name": "round-robin"}, agent={"interval_ms": 500})])
 def too_short_a_drain_breaks_the_longer_downloads(lab):
-    """A drain of 2 s: downloads that take 1 s complete, exactly those that take 6 s break"""
+    """A drain of 2 s breaks the downloads of 6 s at the drained backend; downloads of 1 s complete"""
     agents = Agents(lab, "--port", "80", "--interval", "2s")
     agents.start_lab()
     digests = {"short": lab.make_file("short.bin", RATE), "long": lab.make_file("long.bin", 6 * RATE)}
@@ -149,7 +149,7 @@ def too_short_a_drain_breaks_the_longer_downloads(lab):
 
 @scenario(start=False, hosts=HOSTS, services=[service()], seconds=300)
 def rolling_restart_by_checks_alone_breaks_requests(lab):
-    """Without agents: requests in progress at a server that ends fail, as do new ones until checks detect the end"""
+    """Without agents, requests at a stopped server fail, and also new requests until checks detect the stop"""
     lab.start()
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
@@ -170,7 +170,7 @@ NEW = {f"web-{number}" for number in range(5, 11)}
 
 @scenario(start=False, hosts=10, services=[web(backends(4), policy={"name": "least-loaded"})])
 def scale_out_to_servers_that_do_not_listen_yet(lab):
-    """From 4 backends to 10, of which 6 do not listen yet: no request fails"""
+    """If 6 backends are added to 4 before their servers listen, no request fails"""
     lab.start()
     for number in range(5, 11):
         lab.kill_backend(number)

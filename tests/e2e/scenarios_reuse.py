@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client reuses its port while the backend of its previous connection drains, or an attacker forges
-a SYN of a connection to that backend: the reaction of real kernels to Weir's challenge ACK."""
+"""Reaction of real kernels to Weir's challenge ACK, when a client reuses its port while the
+backend of its previous connection drains, or when an attacker forges a SYN of a connection to
+that backend."""
 import clients
 from lab import VIP4, VIP6, lines
 from netns import wait_for
@@ -13,13 +14,13 @@ ROUND_ROBIN = {"name": "round-robin"}
 
 
 def kill(namespace, *which):
-    """End a connection in the kernel of one side, which sends an RST."""
+    """Kill a connection in the kernel of one side, which then sends an RST."""
     killed = namespace.run("ss", "--no-header", "--kill", "--tcp", "--numeric", *which)
     assert "ESTAB" in killed, (which, killed)
 
 
 def ended_by_backend(lab, line, _vip):
-    """The backend's RST goes to the client only: it does not pass Weir."""
+    """End the connection at the backend. Its RST goes directly to the client, not through Weir."""
     kill(lab.namespaces["b" + line.backend[-1]], "sport", "=", ":7000", "and",
          "dport", "=", f":{PORT}")
     wait_for("the RST", lambda: "ESTAB" not in lab.client.run(
@@ -27,7 +28,7 @@ def ended_by_backend(lab, line, _vip):
 
 
 def forgotten_by_client(lab, _line, vip):
-    """The client ends the connection, but its RST is lost: the backend still has the connection."""
+    """End the connection at the client. Its RST is lost, so the backend still has the connection."""
     route = ("-6" if ":" in vip else "-4", "route")
     lab.client.ip(*route, "add", "blackhole", vip)
     kill(lab.client, "dport", "=", ":7000")
@@ -80,12 +81,12 @@ def check_all(lab):
 
 @scenario(services=[lines(policy=ROUND_ROBIN)])
 def reused_port_leaves_a_draining_backend(lab):
-    """A client's port has a new connection, or a forged SYN, while its backend drains; AF_XDP"""
+    """A client reuses its port, or its SYN is forged, while its backend drains; AF_XDP"""
     check_all(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[lines(policy=ROUND_ROBIN)])
 def reused_port_leaves_a_draining_backend_with_tap(lab):
-    """A client's port has a new connection, or a forged SYN, while its backend drains; tap device"""
+    """A client reuses its port, or its SYN is forged, while its backend drains; tap device"""
     start_with_tap(lab)
     check_all(lab)

@@ -2,8 +2,9 @@
 """The whole dataplane on a device that spreads flows by RSS (tests/nic): buckets move between
 workers, and the device's redirection table (RETA) is updated.
 
-The device numbers packets from the wire and checks the sent ones, so that each packet is accounted
-for: lost, reordered within its flow, or sent to another backend than the previous one."""
+The device numbers the packets that it receives from the wire, and checks the packets that it sends.
+So it detects each packet that is lost, reordered within its flow, or sent to another backend than
+the previous packet."""
 import contextlib
 import os
 import time
@@ -19,12 +20,13 @@ from scenarios_buckets import (EVEN, FOUR, HOT, ROUND_ROBIN, TWO, UNCHANGED, all
 
 SERVICES = [web(policy=ROUND_ROBIN), lines(policy=ROUND_ROBIN)]
 WITHIN = 2.0  # seconds until the load is even
-WITHIN_SHARED = 60.0  # seconds if workers share CPUs, so that a waiting worker counts as busy
-TX_NS = 10_000  # time that a worker spends to send a packet, like a system call for each packet
+WITHIN_SHARED = 60.0  # the same if workers share CPUs, because a worker that waits for a CPU counts as busy
+TX_NS = 10_000  # time to send a packet, as if each packet needed a system call
 PER_SECOND = 10_000
-FEW = 50  # allowed further packets, for example of neighbour discovery
+FEW = 50  # allowed number of other packets, for example of neighbour discovery
 WINDOW = 0.25  # seconds over which the shares of workers are measured
-# Busy flows of each worker. So few that packets of one flow follow each other within a pause of a queue.
+# Busy flows of each worker. There are so few that a flow has several packets during the pause of
+# a queue.
 FEW_HOT = 2
 PAUSE_US = 500  # pause of a transmit queue, while the others continue
 FAULTS = ("unsent", "unknown", "reordered", "strayed")
@@ -42,13 +44,13 @@ def start(lab):
 
 
 def shares_cpus(lab):
-    """Whether workers share CPUs, so that rings of a waiting worker may overflow."""
+    """Returns whether workers share CPUs. If so, rings of a worker that waits for a CPU may overflow."""
     return len(lab.workers["cores"]) > len(set(lab.workers["cores"]))
 
 
 def put_before(lab):
-    """Give workers priority like put_first() of scenarios_buckets.py, but by niceness, so that workers on one
-    CPU share its time."""
+    """Give workers priority like put_first() of scenarios_buckets.py, but by their nice value, so
+    that workers on the same CPU share it."""
     pid = lab.programs["dataplane"].process.pid
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.setpriority(os.PRIO_PROCESS, int(thread), -20)
@@ -65,7 +67,7 @@ def check_faults(nic, missed=0):
 
 
 def table_follows(lab, nic):
-    """A condition: each worker's queue has as many RETA entries as the worker has buckets."""
+    """Returns a condition: each worker's queue has as many RETA entries as the worker has buckets."""
     def condition():
         buckets = [w["buckets"] for w in lab.api("worker.show")]
         table = nic.table()
@@ -78,7 +80,7 @@ def table_follows(lab, nic):
 # --- shares ------------------------------------------------------------------------------------
 
 def shares(lab):
-    """The number of packets forwarded by each worker within WINDOW."""
+    """Returns the number of packets that each worker forwards within WINDOW."""
     before = [w["forwarded"] for w in lab.api("worker.show")]
     time.sleep(WINDOW)  # the length of the measurement
     return [w["forwarded"] - b for w, b in zip(lab.api("worker.show"), before)]
@@ -89,8 +91,8 @@ def unevenness(forwarded):
 
 
 def even(lab):
-    """Returns a condition: the shares of a window are even. If workers share CPUs, it is enough that each
-    worker has a part, because a worker that waits for a CPU counts as busy."""
+    """Returns a condition: the shares of a window are even. If workers share CPUs, it is enough
+    that each worker gets some packets, because a worker that waits for a CPU counts as busy."""
     def condition():
         found = shares(lab)
         if shares_cpus(lab):
@@ -102,7 +104,7 @@ def even(lab):
 
 
 def becomes_even(lab):
-    """The time in seconds until the shares of a window were even."""
+    """Wait until the shares of a window are even. Returns the time in seconds."""
     began = time.monotonic()
     wait_for("even shares", even(lab), 60, 0)
     return time.monotonic() - began - WINDOW / 2
@@ -139,13 +141,13 @@ def spread(lab, hot, within):
 
 @scenario(start=False, workers=TWO, alone=True, services=SERVICES)
 def rss_two_workers_share_hot_flows(lab):
-    """Most packets belong to a few flows of one queue: the load is even within 2 s, the RETA is updated"""
+    """If a few flows of one queue have most packets, the load is even within 2 s, and the RETA is updated"""
     spread(lab, 16, WITHIN)
 
 
 @scenario(start=False, workers=FOUR, alone=True, services=SERVICES)
 def rss_four_workers_share_hot_flows(lab):
-    """Hot flows of one queue, four workers that share two CPUs: after a while each worker has a part"""
+    """If four workers share two CPUs, and one queue has the hot flows, each worker gets some of them"""
     spread(lab, 32, WITHIN_SHARED)
 
 
@@ -181,13 +183,13 @@ class Streams(Threads):
 
 
 def forced(lab):
-    """The number of buckets taken so far, by the output of force_moves."""
+    """Returns the number of buckets taken so far, from the output of force_moves."""
     said = lab.programs["force_moves"].output().split()
     return int(said[-1]) if said else 0
 
 
 def force_moves(lab):
-    """Force MOVES moves by a control process that is killed repeatedly, then wait for a moment."""
+    """Force MOVES moves, by a control process that is killed repeatedly."""
     for kill in range(1, KILLS + 1):
         program = lab.program("force_moves", lab.lb,
                               os.path.join(lab.build, "tests", "e2e", "force_moves"), lab.run_dir,
@@ -236,19 +238,19 @@ def moves_under_load(lab, hot=HOT, pause_us=0):
 
 @scenario(start=False, workers=STEALING2, alone=True, services=SERVICES, seconds=300)
 def rss_moves_lose_nothing(lab):
-    """A thousand buckets move under TCP connections while control is killed: no packet is lost"""
+    """While 1,000 buckets with TCP connections move and control is killed, no packet is lost"""
     moves_under_load(lab)
 
 
 @scenario(start=False, workers=STEALING4, alone=True, services=SERVICES, seconds=300)
 def rss_moves_lose_nothing_with_four_workers(lab):
-    """A thousand buckets move between four workers that share two CPUs: lost packets are counted"""
+    """While 1,000 buckets move between four workers that share two CPUs, all lost packets are counted"""
     moves_under_load(lab)
 
 
 @scenario(start=False, workers=STEALING2, alone=True, services=SERVICES, seconds=300)
 def rss_moves_keep_order_between_queues(lab):
-    """A thousand buckets move while transmit queues pause in turn: no packet overtakes another"""
+    """While 1,000 buckets move and transmit queues pause in turn, no packet overtakes another"""
     moves_under_load(lab, FEW_HOT, PAUSE_US)
 
 
@@ -256,7 +258,7 @@ def rss_moves_keep_order_between_queues(lab):
 
 @scenario(start=False, workers=STEALING2, alone=True, services=SERVICES)
 def rss_table_that_is_refused(lab):
-    """The device refuses to change its table: this is logged, and workers pass packets on"""
+    """If the device refuses to change its table, this is logged, and workers pass packets to each other"""
     nic = start(lab)
     establish(lab)
     flows = hot_flows(lab, 1)

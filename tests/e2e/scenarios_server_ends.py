@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What clients see when nginx ends, restarts or hangs: with HTTP checks every second, and with
-weir-agent watching the port as well. Nine of ten connections go to that nginx.
+"""What clients see when nginx stops, restarts or hangs: with HTTP checks every second, and with
+an additional weir-agent that watches the port. Nine of ten connections go to this nginx.
 
-WEIR_TRIALS sets how often each way to end nginx is tried (default 1). Printed for each: refused
-connections, and milliseconds from the signal to the last new flow that reached nginx's host before it
-was unused: median, 99th percentile and largest. WEIR_TRIALS_TO names a file, to which a line for each
-trial is appended: agent or checks, way, connections, refused, milliseconds or "-". server_ends.gp
-plots it.
+WEIR_TRIALS sets how often each way to stop nginx is tried (default 1). For each way, the scenario
+prints the refused connections, and the milliseconds from the signal to the last new flow at
+nginx's host before it is unused (median, 99th percentile and maximum). WEIR_TRIALS_TO names a
+file, to which a line for each trial is appended: agent or checks, way, connections, refused,
+milliseconds or "-". server_ends.gp plots this file.
 """
 import contextlib
 import json
@@ -36,9 +36,10 @@ CHECK = {"type": "http", "path": "/healthz", "interval_ms": 1000, "timeout_ms": 
          "rise": 1, "fall": 3}
 QUICK = {"flow_table": {"flows_per_worker": 262144, "timeout_ms": {"syn_seen": 300}}}
 
-# connections, refused: connections of the clients, and refused ones, from the signal until nginx is
-# used again; last: seconds from the signal to the last new flow at nginx's host before a pause of
-# PAUSED_S; None if there was no such pause, so that the backend was always used.
+# connections: connections of the clients from the signal until nginx is used again; refused:
+# those of them that were refused. last: seconds from the signal to the last new flow at nginx's
+# host before a pause of PAUSED_S; None if there was no such pause, because the backend was always
+# used.
 PAUSED_S = 0.1
 Trial = namedtuple("Trial", "connections refused last")
 
@@ -49,7 +50,7 @@ def two(**more):
 
 
 class Clients(Threads):
-    """Connections one after the other from a few threads, each closed at once."""
+    """A few threads that open connections, one after the other, and close each at once."""
 
     def __init__(self, namespace):
         super().__init__(CLIENTS)
@@ -78,7 +79,7 @@ class Clients(Threads):
 
 
 class Server:
-    """The nginx of web-1. agents: None without agents."""
+    """The nginx of web-1, with an agent if `watched`."""
 
     def __init__(self, lab, watched):
         self.lab, self.stamping, self.deaths = lab, stamping(), 0
@@ -101,7 +102,7 @@ class Server:
     def end(self, number, everyone=False):
         self.signal(number, everyone)
         self.lab.programs["nginx-1"].process.wait(20)
-        self.lab.programs["nginx-1"].kill()  # the rest of nginx's process group
+        self.lab.programs["nginx-1"].kill()  # SIGKILL to the remaining processes of nginx
         self.deaths += 1
 
     def start(self):
@@ -116,7 +117,7 @@ class Server:
         wait_for(f"web-1 {'used' if used else 'unused'}", lambda: self.is_used() == used, 60, 0.02)
 
     def is_ready(self):
-        """Whether the agent watches the port, and has a balancer that it can notify of the port's end."""
+        """Returns whether the agent watches the port, and has a balancer that it can notify when the port closes."""
         with contextlib.suppress(LabError):  # the agent is still starting
             with self.lab.namespaces["b1"].inside():
                 status = json.loads(sh(self.lab.binary("weir-agent"), "status", "--json",
@@ -125,7 +126,7 @@ class Server:
         return False
 
     def forget_deaths(self):
-        """Start the agent again if it has detected deaths: births after several deaths are delayed."""
+        """Restart the agent if it has detected deaths: after several deaths it delays the report of a start."""
         if not self.agents or self.deaths < FREE_DEATHS:
             return
         self.lab.programs[self.agents.name(1)].kill()
@@ -144,7 +145,7 @@ def down(server):
 
 
 def crash(server):
-    """kill -9"""
+    """kill -9 of all processes"""
     server.end(signal.SIGKILL, everyone=True)
     down(server)
 
@@ -162,7 +163,7 @@ def terminate(server):
 
 
 def restart(server):
-    """systemctl restart: stop, and start as soon as it has ended"""
+    """systemctl restart: stop, and start as soon as it has exited"""
     server.end(signal.SIGQUIT)
     server.start()
 
@@ -189,14 +190,14 @@ def loop(server):
 
 
 def freeze(server):
-    """SIGSTOP: the sockets stay open, so only checks can detect it"""
+    """SIGSTOP: the sockets stay open, so that only checks can detect it"""
     server.signal(signal.SIGSTOP, everyone=True)
     server.wait_used(False)
     server.signal(signal.SIGCONT, everyone=True)
 
 
 def last_before_pause(times, begun, end):
-    """Seconds from `begun` to the last of `times` before the first pause; None without a pause."""
+    """Returns the seconds from `begun` to the last of `times` before the first pause; None without a pause."""
     for at, following in zip([begun, *times], [*times, end]):
         if following - at > PAUSED_S:
             return at - begun
@@ -234,7 +235,7 @@ def record(watched, way, trial):
 
 
 def measure(lab, watched, ways, trials):
-    """{way: its trials}, printed as a table."""
+    """Print a table of the results. Returns {way: its trials}."""
     server, results = Server(lab, watched), {}
     print()
     with Clients(lab.client) as clients:
@@ -257,7 +258,7 @@ WAYS = (crash, stop, terminate, restart, reload, loop, freeze)
 @scenario(services=two(), config=QUICK, start=False, pair=True, hosts=2,
           seconds=180 + 100 * TRIALS)
 def ends_of_a_server_seen_by_checks(lab):
-    """nginx ends, restarts or hangs: refused connections with HTTP checks every second"""
+    """Counts refused connections when nginx stops, restarts or hangs, with HTTP checks every second"""
     results = measure(lab, False, WAYS, TRIALS)
     for way in (reload, freeze):
         assert all(trial.refused == 0 for trial in results[way]), (way, results[way])
@@ -269,7 +270,7 @@ def ends_of_a_server_seen_by_checks(lab):
 @scenario(services=two(agent={"interval_ms": 500}), config=QUICK, start=False, pair=True, hosts=2,
           seconds=180 + 100 * TRIALS)
 def ends_of_a_server_seen_by_its_agent(lab):
-    """nginx ends, restarts or hangs: refused connections with an agent that watches the port"""
+    """Counts refused connections when nginx stops, restarts or hangs, with an agent that watches the port"""
     results = measure(lab, True, WAYS, TRIALS)
     for way in (reload, freeze):
         assert all(trial.refused == 0 for trial in results[way]), (way, results[way])

@@ -34,7 +34,7 @@ def reload(lab, services):
 
 
 def connect(lab, timeout=0.3):
-    """A line, or None if its SYN was rejected."""
+    """Open a connection to the line server. Returns None if its SYN was rejected."""
     try:
         return clients.Line(lab.client, VIP4, timeout=timeout)
     except TimeoutError:
@@ -54,7 +54,7 @@ def worker_of(lab, line):
 
 @contextlib.contextmanager
 def opened():
-    """A list of lines, which are closed at the end of the block."""
+    """Yields a list for connections, which are closed at the end of the block."""
     found = []
     try:
         yield found
@@ -65,7 +65,7 @@ def opened():
 
 @scenario(services=limited("reject"), workers={"cores": [0, 1, 0, 1]})
 def limit_is_that_of_all_workers(lab):
-    """Limit 10, four workers: of 30 concurrent connections 10 are served, even if one worker has all"""
+    """With four workers and limit 10, 10 of 30 concurrent connections are served, even if one worker has all"""
     assert len(lab.api("worker.show")) == WORKERS
     with opened() as found:
         threads = [threading.Thread(target=lambda: found.append(connect(lab)))
@@ -82,7 +82,7 @@ def limit_is_that_of_all_workers(lab):
         _, out, _ = lab.weirctl("backend", "show", "lines/")
         assert f"at the limit of {LIMIT} active flows" in out, out
     wait_for_count(lab, 0)
-    with opened() as found:  # all connections are of one worker
+    with opened() as found:  # only connections of the same worker
         while len(found) < LIMIT:
             line = clients.Line(lab.client, VIP4)
             if found and worker_of(lab, line) != worker_of(lab, found[0]):
@@ -96,7 +96,7 @@ def limit_is_that_of_all_workers(lab):
 
 @scenario(services=limited("spill"), workers={"cores": [0, 1, 0, 1]})
 def limit_follows_a_reload_and_a_restart(lab):
-    """Flows that exist count when the limit changes, and after a restart of each process"""
+    """Existing flows count after the limit changes, and after a restart of each process"""
     with opened() as found:
         for _ in range(LIMIT + 2):
             found.append(clients.Line(lab.client, VIP4))
@@ -118,7 +118,7 @@ def limit_follows_a_reload_and_a_restart(lab):
         lab.programs["dataplane"].kill()
         lab.start_dataplane()
         lab.wait_ready()
-        for line in found:  # without a SYN, a flow is half-open until its second packet
+        for line in found:  # a flow that starts without a SYN is half-open until its second packet
             line.ask()
             line.ask()
         wait_for_count(lab, LIMIT)
@@ -127,7 +127,7 @@ def limit_follows_a_reload_and_a_restart(lab):
 
 @scenario(services=limited("reject"), workers={"cores": [0, 1, 0, 1]})
 def forged_syns_do_not_fill_the_limit(lab):
-    """During a SYN flood, clients are served although flows beyond the limit are rejected"""
+    """During a SYN flood, clients are served, although flows above the limit are rejected"""
     stop = threading.Event()
 
     def flood():
@@ -145,7 +145,8 @@ def forged_syns_do_not_fill_the_limit(lab):
     try:
         wait_for("the flood", lambda: sum(w["flows_half_open"] for w in lab.api("worker.show"))
                  > 10 * LIMIT, 30)
-        # Forged SYNs occupy the limit for up to half a second; clients retransmit a rejected SYN.
+        # Flows of forged SYNs count for up to half a second. A client is served when it
+        # retransmits its rejected SYN.
         clients.Line(lab.client, VIP4, timeout=15).close()
         wait_for("reservations to expire", lambda: counted(lab) <= 1, 15)
         for _ in range(20):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Slow start: the share of a backend in each second after it became healthy, with flows at an even
-rate."""
+"""Slow start: checks the share of a backend in each second after it has become healthy, with
+flows at an even rate."""
 import time
 
 from lab import BACKENDS
@@ -24,8 +24,8 @@ def ramped(names, policy="weighted-round-robin"):
 
 
 def start(lab):
-    """Start everything, servers first, so that their checks pass at once. Wait until slow start of the
-    initial backends is over."""
+    """Start everything, servers first, so that their checks pass at once. Wait until the slow
+    start of these backends is over."""
     lab.start_backends()
     servers = Servers(lab, (20, 20, 20, 20))
     lab.start_dataplane()
@@ -38,8 +38,8 @@ def start(lab):
 
 
 def refuse(lab, servers):
-    """Make the server refuse connections. Wait until its backend gets no new flows, and refused connections
-    have expired."""
+    """Make the server refuse connections. Wait until its backend gets no new flows and its
+    refused flows have expired."""
     servers.tell(NEW, "refuse")
     wait_for("refusal", lambda: lab.backend(NEW, "work")["health"] == "refusing", 15)
     wait_for("no flow there", lambda: lab.backend(NEW, "work")["open_flows"] == 0, 15)
@@ -47,13 +47,13 @@ def refuse(lab, servers):
 
 
 def share_after(seconds):
-    """The share of all flows, with three other backends: docs/reference/policies.md."""
+    """Returns the backend's expected share of flows beside three others (docs/reference/policies.md)."""
     part = min(max(max(seconds, 1) / WINDOW_S, LEAST), 1)
     return part / (len(OTHERS) + part)
 
 
 def healthy_since(lab):
-    """The time when the backend became healthy, in this process's monotonic time."""
+    """Wait until the backend is healthy. Returns the time when it became healthy, as time.monotonic()."""
     def changed():
         last = lab.api("health.history", service="work", backend=NEW)[-1]
         return last["to"] == "healthy" and last["time_ms"] / 1000
@@ -61,7 +61,7 @@ def healthy_since(lab):
 
 
 def check_ramp(load, since, name):
-    """Check each second, until a second after the end of the ramp: within 20 %, plus or minus two flows."""
+    """Check that the share of each second, until one second after the ramp, is right within 20 % and two flows."""
     time.sleep(max(0, since + WINDOW_S + 1 - time.monotonic()))
     load.wait_until(since + WINDOW_S + 1)
     assert not load.errors(since), load.errors(since)[:3]
@@ -77,7 +77,7 @@ def check_ramp(load, since, name):
 
 @scenario(services=[ramped(OTHERS)], pair=True, start=False)
 def slow_start_gives_a_growing_part_to_a_backend_that_a_reload_adds(lab):
-    """Each second a backend added by a reload gets the part of its share that the ramp specifies"""
+    """A backend that a reload adds gets, in each second, the part of its share that the ramp specifies"""
     start(lab)
     with Steady(lab.client, PER_SECOND) as load:
         load.wait_for_more(PER_SECOND)
@@ -88,7 +88,7 @@ def slow_start_gives_a_growing_part_to_a_backend_that_a_reload_adds(lab):
 
 @scenario(services=[ramped(BACKENDS)], config=QUICK, pair=True, start=False)
 def slow_start_gives_a_growing_part_to_a_backend_that_returns(lab):
-    """A backend that refused for a while gets its share by the ramp; by weights, load and service times"""
+    """A backend that recovers gets its share by the ramp, with policies by weight, load and service time"""
     servers = start(lab)
     with Steady(lab.client, PER_SECOND) as load:
         for name in ("weighted-round-robin", "least-loaded", "fair-share"):

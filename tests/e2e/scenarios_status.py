@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl status: whether the balancer should get traffic, also while processes are stopped, hang or have ended."""
+"""weirctl status: whether the balancer should get traffic, also if processes are stopped, hang or have exited."""
 import contextlib
 import ctypes
 import fcntl
@@ -23,7 +23,7 @@ LIMIT = 3.5  # seconds; the limit of weirctl is 2
 
 
 def status(lab, *options):
-    """(exit status, line) of weirctl status, which must answer in time."""
+    """Returns (exit status, line) of weirctl status, which must answer in time."""
     began = time.monotonic()
     code, line, error = lab.weirctl("status", *options, check=False)
     assert time.monotonic() - began < LIMIT and not error, (time.monotonic() - began, error)
@@ -40,7 +40,7 @@ def expect(lab, code, words, *options):
 
 @contextlib.contextmanager
 def frozen_worker(pid):
-    """Freeze one worker thread; the rest of the process runs."""
+    """Freeze one worker thread. The other threads of the process continue."""
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/comm", encoding="ascii") as file:
             if "worker" in file.read():
@@ -61,7 +61,7 @@ def count(lab, name, words):
 
 
 def status_as(lab, user, group):
-    """(exit status, line) of weirctl status, run by another user."""
+    """Returns (exit status, line) of weirctl status, run by another user."""
     with lab.lb.inside():
         done = subprocess.run(["setpriv", "--reuid", user, "--regid", group, "--clear-groups",
                                lab.binary("weirctl"), "--run-dir", lab.run_dir, "status"],
@@ -70,7 +70,7 @@ def status_as(lab, user, group):
 
 
 def check_users(lab, dataplane):
-    """Without weir-control, users other than root see less of the dataplane."""
+    """Check that without weir-control, users other than root see less of the dataplane."""
     code, line = status_as(lab, "daemon", "nogroup")  # the group of the run directory
     assert code == 1 and "only root can check whether the workers" in line, (code, line)
     dataplane.signal(signal.SIGSTOP)
@@ -84,7 +84,7 @@ def check_users(lab, dataplane):
 @scenario(services=[web({"web-1": 100, "web-2": 100}), lines({"web-1": 100})], hosts=2, short=True,
           workers={"cores": [0, os.cpu_count() - 1]})
 def status_shows_whether_to_send_traffic(lab):
-    """weirctl status with stopped, hung or absent processes, and services without backends: exit 0, 1 or 2"""
+    """weirctl status exits with 0, 1 or 2 for stopped, hung or absent processes, and services without backends"""
     dataplane, control = lab.programs["dataplane"], lab.programs["control"]
     expect(lab, 0, "OK: workers: 2, services: 2, eligible backends: 3 of 3\n")
 
@@ -122,7 +122,7 @@ def status_shows_whether_to_send_traffic(lab):
         lab.start_nginx(number)
     expect(lab, 0, "OK")
 
-    lab.net.ip("link", "set", "lb0", "down")  # the switch's end of the link
+    lab.net.ip("link", "set", "lb0", "down")  # takes the carrier of the balancer's lb0 away
     expect(lab, 2, "port wan has no link: interface lb0 is up without a carrier")
     found = weirctl_doctor(lab)[0]
     assert "has no carrier" in found["interface", "lb0"]["found"], found
@@ -138,7 +138,7 @@ def status_shows_whether_to_send_traffic(lab):
     check_users(lab, dataplane)
     dataplane.kill()
     expect(lab, 2, "CRITICAL: weir-dataplane is not running")
-    assert os.path.exists(os.path.join(lab.run_dir, "dataplane.lock"))  # SIGKILL leaves this file
+    assert os.path.exists(os.path.join(lab.run_dir, "dataplane.lock"))  # after SIGKILL this file remains
     lab.start_dataplane()
     expect(lab, 2, "has no tables")
     lab.start_control()
@@ -158,7 +158,7 @@ class Top:
         self.reader.start()
 
     def read(self):
-        with contextlib.suppress(OSError):  # read fails at the end of the process
+        with contextlib.suppress(OSError):  # read fails when the process has exited
             while data := os.read(self.terminal, 65536):
                 self.text += data.decode()
 
@@ -182,7 +182,7 @@ class Top:
 
 @scenario(services=[web({"web-1": 100, "web-2": 100})], hosts=2)
 def top_stays_during_outages(lab):
-    """weirctl top shows which process is down, and since when; it continues when the process is back"""
+    """weirctl top shows which process is down, and since when; it continues when the process runs again"""
     grey = "\033[90m"
     top = Top(lab)
     top.wait("no drops since weir-dataplane started, ", without=grey)

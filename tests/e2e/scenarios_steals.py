@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections that wait at a backend with a full accept queue move to another backend, and no
-connection is served twice, whichever process dies meanwhile."""
+"""Connections that wait at a backend with a full accept queue move to another backend. No
+connection is served twice, whichever process is killed meanwhile."""
 import collections
 import contextlib
 import itertools
@@ -22,9 +22,11 @@ from scenarios_agents import agents
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
 SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
 BACKLOG = 8  # accept queue of web-1, whose server is stopped
-# Time in which the first clients connect. Usually control does not get the report of a full queue earlier.
+# Time for the first clients to connect. Control usually gets the report of a full queue later
+# than that.
 FIRST_SECONDS = 0.2
-# Accept queue of the other backends: all connections that leave web-1 may arrive with the same SYN
+# Accept queue of the other backends, because all connections that leave web-1 may arrive at the
+# same time.
 ROOM = 64
 NUMBERS = range(1, len(BACKENDS) + 1)
 
@@ -39,7 +41,7 @@ STEAL = {"after_ms": 300}
 
 @contextlib.contextmanager
 def serving(lab):
-    """Servers that log ids, and an agent, at every backend."""
+    """Run a server that logs ids, and an agent, at every backend."""
     path = os.path.join(lab.dir, "agent.keys")
     with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
         file.write(f"7 {secrets.token_hex(32)}\n")
@@ -48,7 +50,8 @@ def serving(lab):
     lab.extra = {**lab.extra, "agents": {"key_file": path}}
     lab.write_config()
     for number in NUMBERS:
-        # With SYN cookies the kernel stores no half-open connections, and an agent permits no steal.
+        # With SYN cookies the kernel stores no half-open connections, so an agent would permit no
+        # steal.
         lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
         start_ids(lab, number)
         start_agent(lab, number)
@@ -82,7 +85,7 @@ def start_agent(lab, number):
 
 
 def served(lab):
-    """The number of times each id was served, by all servers together."""
+    """Returns how many times each id was served, by all servers together."""
     counts = collections.Counter()
     for number in NUMBERS:
         with contextlib.suppress(FileNotFoundError), open(log_of(lab, number), "rb") as file:
@@ -121,8 +124,9 @@ class Client:
 
 
 class Clients:
-    """Real TCP clients, each with its own id. Connects `count` of them within `seconds`, to each of
-    the VIPs in turn; first `first` of them, the rest once those are connected."""
+    """Real TCP clients, each with its own id. `count` clients connect within `seconds`, to the
+    VIPs in turn. If `first` is set, that many connect first, and the others when these are
+    connected."""
     numbers = itertools.count(1)
 
     def __init__(self, namespace, count, seconds, vips=(VIP4,), first=0):
@@ -137,7 +141,8 @@ class Clients:
                 self.run(FIRST_SECONDS, Clients.all_connected)
             due = start + i * seconds / count
             self.run(max(0, due - time.monotonic()))
-            time.sleep(max(0, due - time.monotonic()))  # all other clients already have their answers
+            # needed if run() ended early because all clients had their answers
+            time.sleep(max(0, due - time.monotonic()))
             client = Client(next(self.numbers), sock, time.monotonic())
             sock.connect_ex((targets[i], PORT))
             self.all.append(client)
@@ -187,7 +192,7 @@ def figures(clients):
 
 
 def check_served_once(lab, clients):
-    """Check that each client with an answer was served, and no client twice."""
+    """Check that each client with an answer was served, and that no client was served twice."""
     counts = served(lab)
     twice = {number: n for number, n in counts.items() if n > 1}
     assert not twice, f"served twice: {twice}"
@@ -196,14 +201,14 @@ def check_served_once(lab, clients):
 
 
 def crowd(lab, seconds, until=Clients.all_connected, vips=(VIP4,)):
-    """Stop the server of web-1, and let clients connect: first those that fill its queue, then more."""
+    """Stop the server of web-1, and let clients connect: first as many as fill its queue, then more."""
     lab.programs["ids-1"].signal(signal.SIGSTOP)
     return Clients(lab.client, 160, 0.04, vips, (BACKLOG + 1) * len(BACKENDS)).run(seconds, until)
 
 
 def wait_for_report(lab):
-    """Wait for a report of the agent. Connections made now arrive before the next report, which shows a full
-    queue and ends new flows."""
+    """Wait for a report of the agent. Connections made now arrive before the next report, which
+    shows a full queue, so that the backend then gets no new flows."""
     wait_for("a fresh report", lambda: lab.backend("web-1", "ids")["report"]["age_ms"] < 100, 10, 0.01)
 
 
@@ -216,7 +221,7 @@ def release(lab, clients, seconds=20):
 
 @scenario(services=[ids(agent=SELDOM)], start=False, alone=True)
 def connections_leave_a_stopped_server(lab):
-    """A full accept queue with idle backends: time to connect with stealing off and on"""
+    """Measures the time to connect with stealing off and on, if one accept queue is full and others are empty"""
     with serving(lab):
         # The accept queue holds one connection more than the backlog. Some of the other connections
         # are half-open, or established only for the client; the others wait as long as the server is
@@ -244,8 +249,8 @@ def connections_leave_a_stopped_server(lab):
         assert row["moved"] <= permits <= agents_stopped["steals"] <= row["asked"], (agents_stopped, row)
         assert [each["to"] for each in steals["recent"] if each["outcome"] == "moved"]
         assert all(each["from"] == "web-1" for each in steals["recent"]), steals
-        # The reason may also be the half-open flows, if control detects them before the report of a full
-        # queue.
+        # The reason can also be half-open flows, if control detects them before it gets the
+        # report of a full queue.
         assert "accept-queue" in {each["reason"] for each in steals["recent"] + row["relieved"]}, steals
         assert all(client.answer and client.error is None for client in on.all)
         _, shown, _ = lab.weirctl("flow", "steals", "ids")
@@ -256,7 +261,7 @@ def connections_leave_a_stopped_server(lab):
 
 @contextlib.contextmanager
 def unreachable(lab, number):
-    """Drop the answers of a backend's server to clients. Server and agent keep working."""
+    """Drop all packets from a backend to clients. Its server and agent keep working."""
     namespace = lab.namespaces[f"b{number}"]
     namespace.ip("route", "add", "blackhole", "192.0.2.0/24")
     try:
@@ -267,7 +272,7 @@ def unreachable(lab, number):
 
 @scenario(services=[ids()], start=False, alone=True)
 def connections_leave_a_server_with_lost_answers(lab):
-    """A server has room in its accept queue, but its SYN+ACKs are lost: clients move to other backends"""
+    """If a server's SYN+ACKs are lost, clients move to other backends, although its accept queue has room"""
     with serving(lab):
         with unreachable(lab, 1):
             off = Clients(lab.client, 160, 0.04).run(4, Clients.all_connected)
@@ -276,7 +281,7 @@ def connections_leave_a_server_with_lost_answers(lab):
         check_served_once(lab, off)
         off.close()
         set_steal(lab, STEAL)
-        # A baseline for comparison: new flows are counted from the first evaluation on.
+        # Normal traffic as a baseline: control counts new flows from its first evaluation on.
         usual = Clients(lab.client, 80, 0.8).run(10)
         assert all(client.answer for client in usual.all), figures(usual)
         usual.close()
@@ -329,7 +334,7 @@ def steals_by_two_workers_of_both_families(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
 def steals_survive_kills(lab):
-    """Agent and control are killed while connections are stolen: no client is served twice"""
+    """If agent and control are killed while connections are stolen, no client is served twice"""
     chance, moved = random.Random(4711), 0
     with serving(lab):
         for turn in range(8):
@@ -357,7 +362,7 @@ def steals_survive_kills(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
 def steals_survive_stops(lab):
-    """Agent, control and dataplane are stopped for a while in between: no client is served twice"""
+    """If agent, control or dataplane is stopped for a while meanwhile, no client is served twice"""
     chance, moved = random.Random(4712), 0
     with serving(lab):
         for turn in range(9):
@@ -397,7 +402,7 @@ class Liar:
                  "wrong balancer": {"balancer": request["balancer"] ^ 2}}
         answers = {"never": [], "late": [], "refused": [(self.RUNNING, {})]}.get(
             self.mode, [(self.NOTHING, {})])
-        if self.mode in wrong:  # a valid answer follows, so that the agent does not count as silent
+        if self.mode in wrong:  # also send a valid answer, so that the agent does not count as silent
             answers = [(self.NOTHING, wrong[self.mode]), (self.RUNNING, {})]
         if self.mode == "late":
             self.later.append((self.agent.steal_answer(request, self.NOTHING), address))
@@ -421,8 +426,8 @@ class Liar:
 
 @contextlib.contextmanager
 def lying_agent(lab):
-    """Servers that count ids, and agents, all with an empty accept queue. Yields the agents by
-    number, and the Liar that answers for agent 1."""
+    """Run servers that count ids, and agents that report empty accept queues. Yields {number:
+    agent}, and the Liar that answers for agent 1."""
     for number in NUMBERS:
         lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
         start_ids(lab, number)
@@ -439,16 +444,17 @@ def steal_counts(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=600)
 def steals_accept_one_valid_answer(lab):
-    """Late, repeated and wrong confirmations, and a control that dies meanwhile, move no flow twice"""
+    """Late, repeated or wrong confirmations, or killing control meanwhile, move no flow twice"""
     with lying_agent(lab) as (agent_of, liar):
-        # weir-control sends a silent agent requests less and less often, finally after all clients
-        # have connected elsewhere; an agent that refuses gets requests at the usual rate.
+        # weir-control sends requests to a silent agent less and less often, at last so late that
+        # all clients have already connected elsewhere. An agent that refuses gets requests at the
+        # usual rate.
         for mode in ("never", "refused", "late", "refused", "wrong id", "wrong flow", "wrong agent",
                      "wrong balancer", "three times", "killed before", "killed after"):
             before, liar.requests, liar.mode, liar.killed = steal_counts(lab), 0, mode, False
             refused = lab.api("stats.show")["agents"]["refused"]
-            # All clients start while web-1 reports room in its queue; otherwise it would get no
-            # client.
+            # All clients start while web-1 reports room in its queue; otherwise web-1 would get
+            # no clients.
             agent_of[1].agent.values["accept_queue"] = 0
             wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
             lab.programs["ids-1"].signal(signal.SIGSTOP)
@@ -487,7 +493,7 @@ STAY_SECONDS = 0.6  # connections that wait behind a full queue stay for longer
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
 def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
-    """A full accept queue that is empty when clients send their next SYN: no connection is moved"""
+    """If a full accept queue is empty before clients send their next SYN, no connection is moved"""
     with lying_agent(lab) as (agent_of, liar):
         liar.mode = "refused"
         values = agent_of[1].agent.values
@@ -517,9 +523,9 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
         # The service time is unknown: connections leave after 0.3 s.
         _, asked, _ = crowded(20)
         assert asked > 0
-        # The service time is known: connections leave when they have waited for twice the time of the
-        # whole queue.
-        for served_by_now in range(10, 60, 10):  # total numbers since the agent's start
+        # The service time is known: connections leave when they have waited twice as long as the
+        # whole queue takes.
+        for served_by_now in range(10, 60, 10):  # connections served since the agent started
             values.update({"service_time_ms": SLOW_MS * 1000 * served_by_now, "service_count": served_by_now})
             agent_of[1].wait_for_probe()
             agent_of[1].wait_for_probe()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Subsets: which of six backends are used, and what happens when a used backend fails."""
+"""Subsets: which of six backends are used, and what happens if one of these fails."""
 import json
 import os
 
@@ -14,18 +14,18 @@ SECOND_OF_TWO = {"instance": {"name": "lb-1", "client_id": 1, "clients": 2}}
 
 
 def shown(lab, name):
-    """The output of `weirctl subset show NAME`, as JSON."""
+    """Returns the parsed output of `weirctl subset show NAME --json`."""
     return json.loads(lab.weirctl("subset", "show", name, "--json")[1])[0]
 
 
 def members(lab, name="web"):
-    """{backend: state} of this instance's only subset."""
+    """Returns {backend: state} of this instance's only subset."""
     subset, = shown(lab, name)["subsets"]
     return {member["backend"]: member["state"] for member in subset["members"]}
 
 
 def served(lab, count=120):
-    """The backends that answer new connections."""
+    """Returns the backends that answer new connections."""
     result = clients.curl_batch(lab.client, VIP4, count)
     assert result.ok == count, result.errors[:5]
     return set(result.served)
@@ -33,13 +33,13 @@ def served(lab, count=120):
 
 @scenario(hosts=6, config=SECOND_OF_TWO, services=[web(SIX, subset=THREE)])
 def subset_replaces_a_member_and_keeps_flows(lab):
-    """Three of six backends are used; a dead one is replaced until it is back, and no download breaks"""
+    """Three of six backends are used; if one fails, another replaces it until it returns, and no download breaks"""
     before = members(lab)
     assert list(before.values()) == ["member"] * 3, before
     assert served(lab) == set(before)
     text = lab.weirctl("subset", "show", "web")[1]
     assert all(name in text for name in SIX) and "deterministic" in text, text
-    # Two groups of three divide six backends, so each backend has one client.
+    # Two instances use three of six backends each, so each backend has one client.
     assert shown(lab, "web")["clients_of_a_backend"] == {"least": 1, "mean": 1.0, "most": 1}
 
     size = 24 << 20
@@ -70,7 +70,7 @@ def subset_replaces_a_member_and_keeps_flows(lab):
     lab.start_nginx(int(dead[-1]))
     wait_for("the subset to be as before", lambda: members(lab) == before, 5)
     wait_for(f"{dead} to serve", lambda: served(lab) == set(before), 3)
-    assert line.ask() == stand_in  # S6: the connection stayed although the subset changed
+    assert line.ask() == stand_in  # S6: the connection stayed at its backend although the subset changed
     assert all(download.running() for download in downloads.values()), "they ended too early"
     for name, download in downloads.items():
         assert download.finish() == (0, size, digest), name
@@ -80,7 +80,7 @@ def subset_replaces_a_member_and_keeps_flows(lab):
 
 @scenario(hosts=6, services=[lines(SIX)])
 def subset_changes_with_a_reload(lab):
-    """Subsetting is switched on, moved to another group and switched off; connections stay"""
+    """Reloads enable subsetting, change the instance's group and disable it again; connections stay"""
     found = clients.line_per_backend(lab.client, VIP4, list(SIX))
 
     def reload(instance, **more):
@@ -106,7 +106,7 @@ def subset_changes_with_a_reload(lab):
           services=[lines(SIX, subset={"algorithm": "deterministic", "size": 1,
                                        "client": "worker"})])
 def subset_of_each_worker(lab):
-    """Two workers, each with a subset of one backend: flows go to these two backends, as weirctl shows"""
+    """With two workers that have a subset of one backend each, flows go to these backends, as weirctl shows"""
     subsets = shown(lab, "lines")["subsets"]
     used = {subset["worker"]: subset["members"][0]["backend"] for subset in subsets}
     assert len(subsets) == 2 and len(set(used.values())) == 2, subsets

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TCP statistics of the connections at the backends; with direct return the balancer has none itself."""
+"""TCP statistics of connections, from the backends; with direct server return, the balancer cannot measure them."""
 import contextlib
 import json
 import os
@@ -19,7 +19,7 @@ FAR4, FAR6 = ("192.0.3.2", "192.0.3.1"), ("2001:db8:d::2", "2001:db8:d::1")
 
 
 def make_far_client(lab):
-    """A client whose packets from the servers take DELAY_MS more than those of lab.client."""
+    """Create a client for which packets from the servers take DELAY_MS longer than for lab.client."""
     far, link = Namespace(lab.prefix + "far"), Namespace(lab.prefix + "link")
     lab.namespaces.update(far=far, link=link)  # removed with the other namespaces
     far.create(), link.create()
@@ -39,7 +39,7 @@ def make_far_client(lab):
 
 
 def figures(lab, name, family="ipv4"):
-    """The TCP statistics of a backend, once there are any."""
+    """Wait for TCP statistics of a backend, and return them."""
     found = []
 
     def reported():
@@ -56,8 +56,8 @@ def most_used(connections):
 
 @scenario(start=False, services=[web(agent={**AGENT, "tcp": True}), lines(agent=AGENT)])
 def round_trips_and_losses_of_clients_are_shown(lab):
-    """nginx behind direct return, and a client 20 ms away: its round trips and lost packets show in
-    weirctl and in metrics, by backend and family. Services without the option show none."""
+    """weirctl and metrics show the round trips and lost packets of a client that is 20 ms away, by backend
+    and family. Services without the option have no such statistics."""
     agents = Agents(lab, "--port", "80").start_lab()
     lab.start_metrics()
     far = make_far_client(lab)
@@ -67,8 +67,8 @@ def round_trips_and_losses_of_clients_are_shown(lab):
                        for _ in range(12)]
         near = stack.enter_context(contextlib.closing(KeepAlive(lab.client, VIP6, 20))).backend
         name = most_used(connections)
-        # A reading may include a connection of a health check, whose round trip is short. With three
-        # connections the median is still one of a client.
+        # A report may include the connection of a health check, which has a short round trip.
+        # With three connections the median is still the value of a client.
         wait_for("the round trip of the far clients", lambda: figures(lab, name)["connections"] >= 3 and
                  DELAY_MS * 970 <= figures(lab, name)["rtt_median_us"] <= 3 * DELAY_MS * 1000, 30)
         assert 0 < figures(lab, near, "ipv6")["rtt_median_us"] < DELAY_MS * 970, figures(lab, near, "ipv6")
@@ -121,7 +121,7 @@ def metrics_agree(lab, name):
 
 @scenario(start=False, services=[web(agent={**AGENT, "tcp": True})])
 def agents_of_an_earlier_version_send_no_tcp_figures(lab):
-    """Older agents ignore the request for TCP statistics: weirctl shows none, and everything else works"""
+    """If older agents ignore the request for TCP statistics, weirctl shows none, and everything else works"""
     lab.extra = Agents.configuration(lab)
     lab.write_config()
     with open(os.path.join(lab.dir, "agent.keys"), encoding="ascii") as file:
@@ -137,7 +137,7 @@ def agents_of_an_earlier_version_send_no_tcp_figures(lab):
             assert row["tcp"] == {"age_ms": None, "partial": None, "ipv4": None, "ipv6": None}, row
         out = lab.weirctl("backend", "show", "--tcp", "web-1")[1]
         assert out.splitlines()[1].split() == ["web", "web-1", *"--------"], out
-        # Authentic datagrams of this kind with other errors change nothing.
+        # Authenticated datagrams with TCP statistics that have other errors change nothing.
         with served[2].lock:
             agent, balancer = served[2].agent, served[2].newest()
             agent.sock.sendto(agent.tcp_figures(balancer, challenge=secrets.token_bytes(16)),

@@ -16,14 +16,14 @@ REQUESTS = 40
 
 
 def prefix_of(lab):
-    """The path of the socket, from the log."""
+    """Returns the file prefix of the telemetry socket, from the log."""
     found = re.search(r"dpdk-telemetry\.py -f (\S+)", lab.programs["dataplane"].output())
     assert found, lab.programs["dataplane"].output()
     return found.group(1)
 
 
 def ask(prefix, *commands):
-    """The answers to the commands, by command without its parameter."""
+    """Returns {command without its parameter: answer}."""
     words = "".join(f"{command}\n" for command in (*commands, "quit"))
     done = subprocess.run([PYTHON, TOOL, "-f", prefix], input=words, capture_output=True, text=True,
                           timeout=20, check=True)
@@ -47,7 +47,7 @@ def idle_part(prefix):
 
 @scenario(start=False, services=[web()])
 def telemetry_distinguishes_busy_from_polling(lab):
-    """dpdk-telemetry.py agrees with weirctl; only root may query; the socket ends with the dataplane"""
+    """dpdk-telemetry.py agrees with weirctl; only root may query; the dataplane removes the socket at its exit"""
     lab.dataplane_options = (*lab.dataplane_options, "--telemetry")
     lab.start()
     prefix = prefix_of(lab)

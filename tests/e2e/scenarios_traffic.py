@@ -18,7 +18,7 @@ def all_served(result, count, backends=BACKENDS):
 
 @scenario(short=True)
 def http_over_ipv4(lab):
-    """200 requests with curl to the IPv4 VIP, every backend serves some"""
+    """curl makes 200 requests to the IPv4 VIP; every backend serves some"""
     all_served(clients.curl_batch(lab.client, VIP4, 200), 200)
     wait_for("200 flows counted",
              lambda: sum(b["new_flows"] for b in lab.backends()) == 200, 2)
@@ -26,13 +26,13 @@ def http_over_ipv4(lab):
 
 @scenario()
 def http_over_ipv6(lab):
-    """200 requests with curl to the IPv6 VIP, every backend serves some"""
+    """curl makes 200 requests to the IPv6 VIP; every backend serves some"""
     all_served(clients.curl_batch(lab.client, VIP6, 200), 200)
 
 
 @scenario(short=True)
 def backends_see_address_and_port_of_the_client(lab):
-    """Each backend logs the client's own address and port, IPv4 and IPv6: no PROXY, no TOA"""
+    """Each backend logs the client's address and port, IPv4 and IPv6, without PROXY protocol or TOA"""
     for vip, client in ((VIP4, "192.0.2.2"), (VIP6, "2001:db8:c::2")):
         asked = set()
         while asked != set(BACKENDS):
@@ -56,7 +56,7 @@ def ipip_all_four_mixes(lab):
 
 @scenario(short=True, services=[echo()])
 def udp_flow_stays_on_its_backend(lab):
-    """80 UDP sessions of 20 datagrams: each stays at its first backend, every backend has some"""
+    """Each of 80 UDP sessions of 20 datagrams stays at its first backend; every backend gets some"""
     for vip in (VIP4, VIP6):
         seen = set()
         for _ in range(40):
@@ -97,7 +97,7 @@ def download_1gb(lab):
 
 @scenario(services=[upload()])
 def upload_256mb(lab):
-    """256 MB uploads, every byte through the balancer, arrive intact (IPv4, then IPv6)"""
+    """256 MB uploads, which pass the balancer, arrive intact (IPv4, then IPv6)"""
     size = 256 << 20
     path = lab.dir + "/upload"
     digest = make_random_file(path, size)
@@ -108,7 +108,7 @@ def upload_256mb(lab):
 
 @scenario(alone=True)
 def wrk_200_connections(lab):
-    """200 concurrent connections with wrk for 5 s, 0 errors"""
+    """wrk with 200 concurrent connections has no errors in 5 s"""
     with lab.client.inside():
         out = sh("wrk", "-t", "2", "-c", "200", "-d", "5s", "--timeout", "5s", "--latency",
                  f"http://{VIP4}/")
@@ -120,13 +120,13 @@ def wrk_200_connections(lab):
 
 @scenario()
 def wrk_new_connections(lab):
-    """64 clients with wrk, a new connection for each request, 5 s, 0 errors"""
+    """wrk with 64 clients and a new connection for each request has no errors in 5 s"""
     with lab.client.inside():
         out = sh("wrk", "-t", "2", "-c", "64", "-d", "5s", "--timeout", "5s", "-H",
                  "Connection: close", f"http://{VIP4}/")
     assert "Non-2xx" not in out, out
-    # Only connect errors and timeouts could come from the balancer. Some versions of wrk count a read error
-    # when the server closes a finished connection.
+    # Read errors are ignored: some versions of wrk count a read error when the server closes a
+    # finished connection.
     errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", out)
     assert not errors or (errors.group(1), errors.group(3), errors.group(4)) == ("0", "0", "0"), out
     assert int(re.search(r"(\d+) requests in", out).group(1)) > 500, out
@@ -134,7 +134,7 @@ def wrk_new_connections(lab):
 
 @scenario(short=True)
 def echo_request_to_vip_is_answered(lab):
-    """ping to the VIPs: the balancer answers; it does not reply for another address"""
+    """The balancer answers pings to the VIPs, and does not reply for other addresses"""
     for vip in (VIP4, VIP6):
         out = lab.client.run("ping", "-c", "5", "-i", "0.1", "-W", "2", vip)
         assert " 0% packet loss" in out, out
@@ -144,7 +144,7 @@ def echo_request_to_vip_is_answered(lab):
 
 @scenario(short=True, lb_mtu=1500, services=[upload(), web()])
 def too_big_packet_is_reported(lab):
-    """No room for the outer header: the client gets an ICMP error, and sends smaller packets"""
+    """If a packet has no room for the outer header, the client gets an ICMP error and sends smaller packets"""
     path = lab.dir + "/upload"
     size = 2 << 20
     digest = make_random_file(path, size)
@@ -185,7 +185,7 @@ def port_without_service_is_not_served(lab):
         sock = socket.socket()
         sock.settimeout(0.5)
     try:
-        sock.connect((VIP4, 80))  # nginx listens on this port on every backend
+        sock.connect((VIP4, 80))  # nginx listens on this port on every backend, but no service uses the port
         raise AssertionError("connected to port 80, which no service has")
     except OSError:
         pass
@@ -196,7 +196,7 @@ def port_without_service_is_not_served(lab):
 
 @scenario(services=[lines()])
 def idle_connection_survives(lab):
-    """TCP keepalive probes alone pass the balancer; the connection stays on its backend"""
+    """A connection that sends only TCP keepalive probes stays on its backend"""
     line = clients.Line(lab.client, VIP4)
     line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     line.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
@@ -212,7 +212,7 @@ def idle_connection_survives(lab):
           config={"flow_table": {"flows_per_worker": 65536,
                                  "timeout_ms": {"closing": 1000, "established": 2000}}})
 def reset_ends_the_flow(lab):
-    """A client's RST ends the flow after its timeout; it is counted as refused"""
+    """After a client's RST, the flow expires by its timeout and is counted as refused"""
     line = clients.Line(lab.client, VIP4)
     wait_for("the flow to be counted",
              lambda: sum(c["active_flows"] for c in lab.api("flow.count")) == 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""nginx under weir-agent exec, as its own user: SIGTERM alone makes the backend a lame duck.
+"""nginx run by weir-agent exec, as its own user. SIGTERM alone makes the backend a lame duck.
 
 WEIR_HOSTS sets the number of hosts with an nginx (default 3).
 """
@@ -18,7 +18,7 @@ SERVICES = ("--service", "web=80", "--allow-user", f"{USER}=web", "--service", "
 
 
 class Servers:
-    """nginx of each host under weir-agent exec, instead of the lab's nginx."""
+    """Runs nginx on each host by weir-agent exec, instead of the lab's nginx."""
 
     def __init__(self, lab, agents):
         self.lab, self.agents = lab, agents
@@ -49,7 +49,7 @@ class Servers:
             agent={"interval_ms": 500}, check=check)
     for name, port, check in (("web", 80, {"type": "http", "path": "/healthz"}), ("lines", 7000, None))])
 def sigterm_to_exec_fails_nothing(lab):
-    """nginx restarted by SIGTERM alone, one host after the other, without root: no request or download fails"""
+    """If nginx is restarted by SIGTERM, host by host, without root, no request and no download fails"""
     os.chmod(lab.dir, 0o755)
     agents = Agents(lab, *SERVICES)
     servers = Servers(lab, agents)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Workers make no system call of their own (S1): checked by strace under load."""
+"""Workers make no system calls, apart from the driver's (S1). strace under load checks this."""
 import ctypes
 import os
 import re
@@ -22,10 +22,11 @@ WOKEN = re.compile(r"epoll_p?wait\(.*\) += [1-9]")
 # Flows end during the trace, so that expiry runs as well.
 SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
                               "timeout_ms": {"closing": 200, "udp": 200}}}
-# Counters of a worker's activities. Each must grow while strace is attached.
+# Counters of a worker's activities. Each must increase while strace is attached.
 COUNTED = ("forwarded", "replied", "dropped", "flow_hits", "flow_new", "flow_expired")
 
-# System calls by which the AF_XDP driver requests the kernel to move packets, with their descriptor.
+# System calls with which the AF_XDP driver makes the kernel send or receive packets, with their
+# descriptor.
 MOVES_PACKETS = re.compile(r"(?:recvfrom|sendto|sendmsg)\((\d+), |"
                            r"poll\(\[\{fd=(\d+), [^}]*\}\], 1, ")
 
@@ -42,7 +43,7 @@ class Strace:
         assert self.threads, "the dataplane has no thread that is called a worker"
         self.path = os.path.join(lab.dir, "strace")
         attach = [word for tid in self.threads for word in ("-p", tid)]
-        # One file per thread, so that no call is split over two lines.
+        # # One file per thread: in a common file, a call can be split over two lines.
         self.program = lab.program("strace", lab.lb, "strace", "-ff", "-o", self.path, *attach)
         wait_for("strace to be attached to the workers", self.attached)
 
@@ -55,7 +56,7 @@ class Strace:
         return all(tracer in self.about(tid, "status") for tid in self.threads)
 
     def calls(self):
-        """The system calls that have ended, one line of text each."""
+        """Returns the completed system calls, one line of text each."""
         found = []
         for tid in self.threads:
             with open(f"{self.path}.{tid}", encoding="utf-8") as file:
@@ -76,7 +77,7 @@ class Strace:
 
 
 def is_xdp_socket(pid, fd):
-    """Whether the descriptor `fd` of another process is an AF_XDP socket."""
+    """Returns whether the descriptor `fd` of another process is an AF_XDP socket."""
     process = os.pidfd_open(pid)
     try:
         copy = libc.syscall(SYS_PIDFD_GETFD, process, fd, 0)
@@ -126,7 +127,7 @@ def use_everything(lab):
 
 
 def end_under_strace(lab, strace):
-    """End the dataplane: strace must show the system calls of a worker at its end."""
+    """Stop the dataplane. strace must show the system calls that a worker makes when it exits."""
     assert strace.attached(), "strace is no longer attached to every worker"
     before = len(strace.calls())
     lab.programs["dataplane"].signal(signal.SIGTERM)
@@ -137,7 +138,7 @@ def end_under_strace(lab, strace):
 @scenario(short=True, alone=True, start=False, lb_mtu=1500, workers=POLL, services=[web(), lines(), echo()],
           config=SHORT_FLOWS)
 def s1_no_system_call(lab):
-    """strace on a worker that polls a memif port, under load: no system call (S1)"""
+    """strace shows no system call of a worker that polls a memif port, under load (S1)"""
     path = os.path.join(lab.dir, "memif.sock")
     start_with_static_gateway(lab, memif_device(path), after=lambda: attach_testpmd(lab, path))
     wait_for("link up", lambda: "link up" in lab.programs["dataplane"].output(), 20)
@@ -150,7 +151,7 @@ def s1_no_system_call(lab):
 @scenario(alone=True, workers={"cores": [os.cpu_count() - 1] * 2, "idle": "poll"},
           services=[web(), lines(), echo()], config=SHORT_FLOWS)
 def s1_af_xdp_driver_calls_only(lab):
-    """strace on two AF_XDP workers under load: only the driver's calls on its sockets (S1)"""
+    """strace shows only the driver's calls on its sockets by two AF_XDP workers, under load (S1)"""
     strace = Strace(lab)
     use_everything(lab)
     of_driver, own = strace.divide(lambda fd: is_xdp_socket(strace.pid, fd))
@@ -188,7 +189,7 @@ def sleeps_and_is_woken(lab):
 
 @scenario(workers=SLEEP, services=[web(), upload()])
 def sleeping_worker_is_woken_by_af_xdp(lab):
-    """Idle mode sleep: without traffic few iterations; a packet in an AF_XDP socket ends the sleep"""
+    """In idle mode sleep, a worker makes few iterations without traffic, and a packet in an AF_XDP socket wakes it"""
     assert "worker 0: woken by packets" in lab.programs["dataplane"].output()
     requests_and_upload(lab)
     sleeps_and_is_woken(lab)
@@ -196,7 +197,7 @@ def sleeping_worker_is_woken_by_af_xdp(lab):
 
 @scenario(start=False, lb_mtu=1500, workers=SLEEP, services=[web(), upload()])
 def sleeping_worker_is_woken_by_a_tap(lab):
-    """Idle mode sleep: the receive interrupt of a DPDK driver (tap) ends the sleep"""
+    """In idle mode sleep, the receive interrupt of a DPDK driver (tap) wakes a worker"""
     start_with_tap(lab)
     assert "worker 0: woken by packets" in lab.programs["dataplane"].output()
     requests_and_upload(lab)
@@ -205,7 +206,7 @@ def sleeping_worker_is_woken_by_a_tap(lab):
 
 @scenario(workers={"cores": [os.cpu_count() - 1] * 2, "idle": "sleep"}, services=[web(), upload()])
 def worker_without_wakeups_keeps_polling(lab):
-    """Idle mode sleep with a distributor: the worker that gets packets from the distributor polls"""
+    """In idle mode sleep, a worker that gets packets from a distributor keeps polling"""
     output = lab.programs["dataplane"].output()
     assert "worker 0: woken by packets" in output, output
     assert "worker 1: sleeps as with idle yield" in output, output

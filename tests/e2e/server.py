@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The servers of a backend in the lab, in addition to nginx. server.py NAME VIP...
 
-tcp 7000  lines: answers each line with "NAME <line>"; a connection stays open as long as the
-client's
-tcp 7001  upload: reads to the end of the stream, then answers "NAME <bytes> <sha256>"
+tcp 7000  lines: answers each line with "NAME <line>", until the client closes the connection
+tcp 7001  upload: reads until end of file, then answers "NAME <bytes> <sha256>"
 udp 9000  echo: answers "NAME <payload>", one socket per VIP so that the answer comes from that VIP
 
-Four servers start in nearly every scenario. They do not use asyncio, whose import takes longer than
-the work of most servers.
+Four of these programs start in nearly every scenario. They do not use asyncio, because its import
+takes longer than the work of most of them.
 """
 import selectors
 import socket
@@ -54,7 +53,7 @@ class Servers:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((address, port))
             sock.listen(backlog)
-            sock.setblocking(False)  # a connection may be closed before it is accepted
+            sock.setblocking(False)  # accept() must not block if a connection is closed before it is accepted
             self.ready.register(sock, selectors.EVENT_READ, lambda s=sock: self.accept(s, kind))
 
     def accept(self, listener, kind):

@@ -4,7 +4,7 @@
 
     slow_link.py NEAR FAR DELAY_MS
 
-forwards the frames of device FAR to NEAR at once, and the frames of NEAR to FAR after DELAY_MS.
+forwards frames from device FAR to NEAR at once, and frames from NEAR to FAR after DELAY_MS.
 """
 import collections
 import select

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets at devices, with the kernel's timestamp of each: exact even if this process, or any other
-one, waits for a CPU."""
+"""Captures packets at devices with the kernel's timestamps, which are exact even if this or
+another process waits for a CPU."""
 import contextlib
 import socket
 import struct
@@ -17,7 +17,7 @@ Seen = namedtuple("Seen", "at sent protocol to source destination flags data")
 
 
 def stamping():
-    """A socket that makes the kernel timestamp received packets as long as it is open. The kernel starts
+    """Returns a socket that makes the kernel timestamp received packets while the socket is open. The kernel starts
     timestamping a moment after the request. Earlier packets get the time at which they are read."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -25,8 +25,8 @@ def stamping():
 
 
 class Listening:
-    """Capture the packets of a device from now on. They stay in the kernel until they are read, so
-    that nothing runs during a measurement. STAMPED: 1 = each packet has its time."""
+    """Captures the packets of a device from now on. They stay in the kernel until they are read,
+    so that no code here runs during a measurement. STAMPED: 1 = with timestamps."""
 
     def __init__(self, namespace, device):
         with namespace.inside():
@@ -43,7 +43,7 @@ class Listening:
 
 
 class Wire(Listening):
-    """Capture frames sent by a device, from now on."""
+    """Captures frames that a device sends, from now on."""
     STAMPED = 0
 
     def read(self):
@@ -57,11 +57,11 @@ class Wire(Listening):
 
 
 class Tap(Listening):
-    """Capture the IPv4 packets of a device, from now on. Needs a socket of stamping()."""
+    """Captures the IPv4 packets of a device, from now on. Needs an open socket of stamping()."""
     STAMPED = 1
 
     def read(self):
-        """The packets since the last call, ordered by time."""
+        """Returns the packets since the last call, ordered by time."""
         seen = []
         while True:
             try:
@@ -78,7 +78,7 @@ class Tap(Listening):
 
 
 def parse(frame, at, sent):
-    """Returns a Seen for complete TCP or UDP packets in IPv4, also inside a tunnel. None for other frames."""
+    """Returns a Seen for a complete TCP or UDP packet in IPv4, also in a tunnel packet; None for other frames."""
     if frame[12:14] != b"\x08\x00":
         return None
     packet = frame[ETHERNET_BYTES:]

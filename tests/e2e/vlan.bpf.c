@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// A switch port that carries one VLAN tagged, for kernels without bridge VLAN filtering. For tc
-// on the interface of the lab's switch that leads to the balancer. The program adds the tag to
-// frames for the balancer, and removes it from frames of the balancer. Untagged frames of the
-// balancer are dropped, as by a switch.
+// A switch port with one tagged VLAN, for kernels without bridge VLAN filtering. It is a tc
+// program for the interface of the lab's switch that leads to the balancer. It adds the tag to
+// frames to the balancer and removes it from frames from the balancer. Like a switch, it drops
+// untagged frames from the balancer.
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Work for the backends: servers that take a set time, clients that keep them busy.
+"""Load for the backends: servers with a set service time, and clients that keep them busy.
 
 One connection is one request and one flow: connect, wait for the answer, close.
 """
@@ -50,12 +50,13 @@ class Servers:
 class Work:
     """Requests from several clients at once, each on a new connection.
 
-    With a count: this many requests in total; join() waits for them. Without: until stop().
+    With a count, makes this many requests in total, and join() waits for them. Without a count,
+    makes requests until stop().
     """
 
     def __init__(self, namespace, clients=12, count=None, timeout=30, vip=VIP4):
         self.namespace, self.timeout, self.vip = namespace, timeout, vip
-        self.samples = []  # finished requests, by the time of their end
+        self.samples = []  # finished requests, in the order in which they finished
         self.tickets, self.lock = count, threading.Lock()
         self.stopping = False
         self.waiting = {}  # socket of each waiting client, by thread
@@ -71,7 +72,7 @@ class Work:
         self.stop()
 
     def ticket(self):
-        """Whether another request may start."""
+        """Returns whether another request may start."""
         with self.lock:
             if self.tickets is not None:
                 self.tickets -= 1
@@ -101,7 +102,7 @@ class Work:
         return Sample(start, time.monotonic(), answer.decode(), error)
 
     def join(self, timeout=60):
-        """Wait until every request has ended. Raises AssertionError if one failed."""
+        """Wait until all requests have finished. Raises AssertionError if one failed."""
         deadline = time.monotonic() + timeout
         for thread in self.threads:
             thread.join(max(0, deadline - time.monotonic()))
@@ -110,7 +111,7 @@ class Work:
         return self
 
     def stop(self):
-        """End the work now: requests that wait for an answer are aborted."""
+        """Stop now, and abort requests that wait for an answer."""
         self.stopping = True
         for thread in self.threads:
             while thread.is_alive():
@@ -120,17 +121,17 @@ class Work:
                 thread.join(0.05)
 
     def wait_for_more(self, count, timeout=20):
-        """Wait until `count` more requests have ended."""
+        """Wait until `count` more requests have finished."""
         goal = len(self.samples) + count
         wait_for(f"{count} more requests", lambda: len(self.samples) >= goal, timeout)
 
     def wait_until(self, moment, timeout=20):
-        """Wait until a request that started at or after the moment has ended."""
+        """Wait until a request has finished that started at or after `moment`."""
         wait_for("requests to go on", lambda: self.samples and self.samples[-1].start >= moment,
                  moment - time.monotonic() + timeout)
 
     def began(self, first, last=float("inf")):
-        """The ended requests that started in [first, last)."""
+        """Returns the finished requests that started in [first, last)."""
         return [s for s in list(self.samples) if first <= s.start < last]
 
     def errors(self, since=0.0):
@@ -140,7 +141,7 @@ class Work:
         return Counter(s.who for s in self.began(since) if not s.error)
 
     def mean_ms(self, name=None):
-        """Mean duration of a request, as measured by clients."""
+        """Returns the mean duration of a request, as measured by clients."""
         times = [s.end - s.start for s in list(self.samples)
                  if not s.error and name in (None, s.who)]
         return 1000 * sum(times) / len(times) if times else 0.0
@@ -150,7 +151,7 @@ class Work:
 
 
 class Steady(Work):
-    """Requests at a rate of `per_second`, independent of the ends of earlier requests, as long as a client is free."""
+    """Makes `per_second` requests per second, even if earlier requests are unfinished, while a client is free."""
 
     def __init__(self, namespace, per_second, clients=40, **more):
         super().__init__(namespace, clients, **more)

@@ -4,7 +4,7 @@
 
 tcp 7002            one connection is one request: waits for the service time, answers "NAME" and
 closes
-tcp 127.0.0.1:7003  commands, one a line, each answered by the number of connections accepted:
+tcp 127.0.0.1:7003  commands, one per line; each is answered with the number of accepted connections:
     count       nothing else
     time MS     service time from now on
     burn MS     additional CPU time that each request takes first

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz: the keys of weir-control and weir-agent in fuzz_agent_message.c and its corpus, and the
-// formats of its input.
+// Fuzz: the keys that fuzz_agent_message.c and its corpus use for weir-control and weir-agent,
+// and the formats of its input.
 #pragma once
 
 #include "agent_message.h"
@@ -13,8 +13,8 @@ static const struct weir_agent_keys agent_rig_keys = {
 
 // The first byte of an input. Bytes after the end of the input are zero.
 enum agent_rig_form {
-	AGENT_RIG_FOREIGN, // a datagram of any length, used unchanged
-	// two datagrams of an owner of the key: the target computes their authentication codes
+	AGENT_RIG_FOREIGN, // one datagram of any length, unchanged
+	// two datagrams from an owner of the key; the target computes their authentication codes
 	AGENT_RIG_OWNER,
 	AGENT_RIG_REPLAYS, // sender, distance of the sequence number and of the clock, 3 bytes each
 	AGENT_RIG_FORMS

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writes the corpora of fuzz_agent_message and fuzz_socket_dump: agent_seeds FOLDER, in which it
-// creates a folder for each.
+// Writes the corpora of fuzz_agent_message and fuzz_socket_dump: "agent_seeds FOLDER" creates a
+// folder for each target in FOLDER.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -68,7 +68,7 @@ static void save_messages(const struct weir_agent_key *key, const char *name) {
 	}
 	snprintf(path, sizeof(path), "cut-%s", name);
 	save(path, AGENT_RIG_FOREIGN, bytes, WEIR_AGENT_MESSAGE_BYTES - 1);
-	// A later answer follows an earlier answer.
+	// The second datagram is a later answer of the same agent.
 	memcpy(bytes, bytes + WEIR_AGENT_MESSAGE_BYTES, WEIR_AGENT_MESSAGE_BYTES);
 	answer.clock_ms += 500;
 	answer.service_sum_us += 5000;
@@ -179,7 +179,7 @@ static void save_replays(void) {
 	save("senders", AGENT_RIG_REPLAYS, bytes, sizeof(bytes));
 }
 
-// An IPv4 connection, an IPv6 connection, and the end of the dump.
+// Saves dumps with an IPv4 connection, an IPv6 connection and the end of the dump.
 static void save_dumps(void) {
 	struct {
 		struct nlmsghdr header;

@@ -146,7 +146,7 @@ void balancer_publish(struct balancer *balancer, enum balancer_tables tables) {
 	publish_selection(balancer, 1, gone ? &dns[1] : dns, empty ? 0 : gone ? 1 : 2);
 	publish_services(balancer);
 	weir_pipeline_settle(balancer->pipeline);
-	// The worker is between two bursts, so no thread uses replaced tables: all of them must be
-	// freed (S5).
+	// The worker is between two bursts, so no thread uses replaced tables. Therefore all of
+	// them must be freed (S5).
 	REQUIRE(weir_writer_reclaim(balancer->memory.writer) == 0);
 }

@@ -30,7 +30,7 @@ extern const uint8_t balancer_vip4[16], balancer_vip6[16];
 // Variants of the published tables.
 enum balancer_tables {
 	BALANCER_USUAL,
-	// Backends 0 and 4 were removed; service 0 also selects 6, which does not exist
+	// Backends 0 and 4 were removed; service 0 also selects backend 6, which does not exist
 	BALANCER_GONE,
 	BALANCER_SMALL_MTU, // every backend has a path MTU of 1280 bytes
 	BALANCER_EMPTY, // no backend is selected

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Buffers: packets in memory of their exact size, so that a sanitizer detects an access beyond
-// them.
+// Buffers: packets in heap memory of their exact size, so that a sanitizer detects an access
+// beyond a packet.
 //
 // Threads: one.
 #pragma once
 
 #include <rte_mbuf.h>
 
-// DPDK without huge pages or devices, and a pool of this many buffers, each with `room` bytes for
-// new packets (0: none can be created). Once per process.
+// Starts DPDK without huge pages or devices, and creates a pool of this many buffers, each with
+// `room` bytes for new packets (0: no packet can be created). Call once per process.
 void buffers_start(uint32_t buffers, uint16_t room);
 
-// A packet buffer on the heap: `headroom` bytes, the frame, and `tailroom` bytes. first > 0:
-// the buffer has two segments. The first one has the first `first` bytes of the frame and the
-// tailroom, the second one the rest of the frame.
+// Returns a packet buffer on the heap: `headroom` bytes, the frame, and `tailroom` bytes. If
+// first > 0, the buffer has two segments: the first segment has the first `first` bytes of the
+// frame and the tailroom, the second segment has the rest of the frame.
 struct rte_mbuf *buffer_make(
 	const uint8_t *frame, uint32_t bytes, uint16_t headroom, uint32_t first, uint16_t tailroom);
 void buffer_free(struct rte_mbuf *m);

@@ -16,7 +16,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 // Called once before the first input, if the target defines it. Returns 0.
 int LLVMFuzzerInitialize(int *argc, char ***argv);
-// Mutates an input in place, if the target defines it: at most max_bytes; returns its length.
+// Mutates an input in place to at most max_bytes, if the target defines it. Returns the new
+// length.
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t max_bytes, unsigned int seed);
 // libFuzzer's own mutation; not available with replay.c.
 size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t max_bytes) __attribute__((weak));
@@ -29,7 +30,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t max_bytes) __attribu
 		} \
 	} while (0)
 
-// The unused rest of the input. Bytes after its end are zero.
+// The rest of the input, which was not taken yet. Reads beyond its end return 0.
 struct fuzz_input {
 	const uint8_t *data;
 	size_t bytes;
@@ -54,7 +55,7 @@ static inline uint16_t fuzz_take16(struct fuzz_input *input) {
 	return (uint16_t)(low | fuzz_take8(input) << 8);
 }
 
-// Takes at most n bytes; *ret_bytes: the number of bytes taken.
+// Takes at most n bytes. Sets *ret_bytes to the number of bytes taken.
 static inline const uint8_t *fuzz_take(struct fuzz_input *input, size_t n, size_t *ret_bytes) {
 	const uint8_t *data = input->data;
 
@@ -64,7 +65,7 @@ static inline const uint8_t *fuzz_take(struct fuzz_input *input, size_t n, size_
 	return data;
 }
 
-// Read every byte, so that a sanitizer detects invalid ones.
+// Reads every byte, so that a sanitizer detects inaccessible or uninitialized memory.
 static inline void fuzz_touch(const uint8_t *data, size_t bytes) {
 	volatile uint8_t byte;
 

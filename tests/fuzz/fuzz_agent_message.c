@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as datagrams between weir-control and weir-agent, for both receivers.
-// Checked: an accepted datagram has exactly the bytes that an owner of a key has sent; a refused
-// datagram has no effect; a report from an owner has valid values; a sequence number is accepted
-// once.
+// Fuzz target: arbitrary bytes as datagrams between weir-control and weir-agent, in both
+// directions. Checked: an accepted datagram has exactly the bytes that an owner of a key has
+// sent; a refused datagram has no effect; a report from an owner has valid values; a sequence
+// number is accepted once.
 #include <sodium.h>
 
 #include "agent_message.h"
@@ -194,7 +194,7 @@ static enum weir_agent_refusal as_shed_answer(const uint8_t *bytes, size_t count
 	return refusal;
 }
 
-// Tries every kind of datagram. Returns the number of kinds as which the bytes are accepted.
+// Parses the bytes as every kind of datagram. Returns how many of the parsers accept them.
 static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	struct weir_agent_answer answer;
 
@@ -210,15 +210,16 @@ static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 static void foreign(struct fuzz_input *input) {
 	size_t bytes;
 	const uint8_t *data = fuzz_take(input, input->bytes, &bytes);
-	uint8_t *exact = malloc(bytes + 1); // so that ASan detects a read beyond the end
+	uint8_t *exact = malloc(bytes + 1); // exact size: ASan detects a read beyond the end
 
 	REQUIRE(exact != NULL);
-	memcpy(exact + 1, data, bytes); // and that the data is unaligned
+	memcpy(exact + 1, data, bytes); // unaligned data
 	REQUIRE(taken_as(exact + 1, bytes) <= 1);
 	free(exact);
 }
 
-// Authenticate a datagram with any contents, as the owner of the key would.
+// Builds a datagram with arbitrary contents and a valid authentication code, as the owner of the
+// key would.
 static void take_sealed(struct fuzz_input *input, uint8_t *datagram) {
 	const struct weir_agent_key *key;
 	size_t bytes;
@@ -253,13 +254,13 @@ static void owner(struct fuzz_input *input) {
 			check_report(&report);
 		}
 	}
-	// One bit of the authentication code is wrong.
+	// Flip one bit of the authentication code.
 	datagram[WEIR_AGENT_MAC_START + fuzz_take8(input) % WEIR_AGENT_MAC_BYTES] ^=
 		(uint8_t)(1u << fuzz_take8(input) % 8);
 	REQUIRE(taken_as(datagram, BYTES) == 0);
 }
 
-// No sequence number of a sender is accepted twice, as long as its state is kept.
+// Checks that no sequence number of a sender is accepted twice while the sender's state is kept.
 static void replays(struct fuzz_input *input) {
 	static struct weir_replay replay;
 	static uint8_t taken[256][SEQUENCES]; // all zero between inputs

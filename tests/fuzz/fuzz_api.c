@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes from a client of the control socket, to the complete loop of weir-control
-// with an attached segment, in an isolated network namespace. The bytes after the first NUL of the
-// input are the content of the file NEW_FILE, which requests can name.
+// Fuzz target: a client of the control socket sends arbitrary bytes to the complete loop of
+// weir-control with an attached segment, in an isolated network namespace. The bytes after the
+// first NUL of the input are the content of the file NEW_FILE, which requests can name.
 //
-// The length of the input determines the sizes of the pieces in which it is sent. Most of the time
-// is spent on connecting and, after a change, on restarting weir-control. So most new inputs have
-// many different requests. At the end "requests: <n>" is printed with the total number of requests.
+// The length of the input determines the sizes of the pieces in which it is sent. Most of the
+// time is spent on connecting, and on restarting weir-control after a change. Therefore the
+// mutator puts many different requests into most inputs. At the end "requests: <n>" is printed
+// with the total number of requests.
 //
 // Checked: one answer per request line (A1), each as specified in docs/reference/control-api.md;
 // the tables can still be published.
@@ -36,7 +37,7 @@
 #define USED_FILE "/proc/self/fd/101"
 #define NEW_FD 102
 #define NEW_FILE "/proc/self/fd/102"
-#define PRIVATE_DIR "/mnt" // mounted for this process alone: nothing remains when it ends
+#define PRIVATE_DIR "/mnt" // mounted for this process only: removed when it exits
 #define DEADLINE_NS 60000000000ull
 #define WORKERS 2
 #define ANSWERS_BYTES_MAX (64u << 20)
@@ -54,7 +55,8 @@ static const char config_text[] =
 	"   {\"address\": \"198.51.100.10\", \"protocol\": \"udp\", \"port\": 0}],\n"
 	"  \"backends\": [{\"name\": \"b-1\", \"address\": \"10.0.0.11\"}]}]}\n";
 
-// weir-control's loop in this process, and a dataplane without packets that passes it a segment.
+// The loop of weir-control in this process, and a dataplane without packets that passes a segment
+// to it.
 struct world {
 	struct weir_daemon daemon;
 	struct weir_api_socket socket;
@@ -69,7 +71,7 @@ struct world {
 	const struct weir_config *config; // configuration before the input
 };
 
-static struct world *world; // kept as long as no input changes it
+static struct world *world; // used again until an input changes it
 static unsigned long requests_in_all;
 static char answer_text[ANSWERS_BYTES_MAX]; // the answers to one input
 
@@ -120,7 +122,7 @@ static void open_daemon(void) {
 	REQUIRE(weir_api_create(&world->daemon.loop, world->socket.fd, weir_api_dispatch,
 			&world->daemon, &world->api) == 0);
 	world->socket.fd = -1; // the API owns the descriptor now
-	// Signals stop the target as usual.
+	// Do not handle signals, so that they stop the target as usual.
 	uv_signal_stop(&world->daemon.terminate);
 	uv_signal_stop(&world->daemon.interrupt);
 }
@@ -196,7 +198,8 @@ static bool is_changed(void) {
 
 // --- the workers ------------------------------------------------------------------------------
 
-// Answer as a worker would, from the published tables; worker 1 has the flows from odd ports.
+// Answers a request from the published tables, as a worker would. Worker 1 has the flows with odd
+// source ports.
 static void answer(struct weir_reader *reader, uint32_t worker, struct weir_message *message) {
 	__typeof__(message->flow) *flow = &message->flow;
 
@@ -236,7 +239,7 @@ struct client {
 	int fd;
 	const uint8_t *data;
 	size_t bytes; // bytes still to be sent
-	size_t piece; // maximum bytes at once
+	size_t piece; // maximum number of bytes per send
 	char *answers;
 	size_t answer_bytes;
 	bool ended;
@@ -395,7 +398,8 @@ __attribute__((format(printf, 2, 3))) static bool write_text(
 	return written;
 }
 
-// A separate user namespace for users other than root, in which they may create other namespaces.
+// Creates a user namespace if the user is not root, so that the process may create other
+// namespaces.
 static bool become_root(void) {
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
@@ -406,8 +410,8 @@ static bool become_root(void) {
 		       write_text("/proc/self/gid_map", "0 %u 1", gid));
 }
 
-// Isolate this process: health checks of a configured backend must not reach a host, and no files
-// may remain.
+// Isolates this process, so that health checks of a configured backend reach no host, and no
+// files remain.
 static void leave_world(void) {
 	if (!become_root() || unshare(CLONE_NEWNET | CLONE_NEWNS) < 0 ||
 		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -428,7 +432,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	return 0;
 }
 
-// Append a modified copy of a line of data[0..lines_end) at data[at]. Returns the new end.
+// Writes a modified copy of a line of data[0..lines_end) to data[at]. Returns the new end of the
+// data.
 static size_t append_line(
 	uint8_t *data, size_t lines_end, size_t at, size_t max_bytes, unsigned int *seed) {
 	size_t begin = (size_t)rand_r(seed) % lines_end, end, bytes;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes from a client of weir-metrics, through libmicrohttpd to the complete
-// server. weir-control does not run, and the documents report that.
+// Fuzz target: a client sends arbitrary bytes to the complete server of weir-metrics, through
+// libmicrohttpd. weir-control does not run, so the served documents report this.
 //
 // The length of the input determines the sizes of the pieces in which it is sent.
 //
-// Checked: the connection ends once the client has sent everything, with or without an answer (H1);
-// if a document is served, the request was GET or HEAD with one permitted Host header, and the
-// answer has every header that excludes other sites (H3), and the announced length.
+// Checked: the connection is closed after the client has sent everything, with or without an
+// answer (H1). If a document is served, the request was GET or HEAD with one permitted Host
+// header, and the answer has all headers that protect it from other sites (H3), and the length in
+// its Content-Length header.
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	(void)argv;
 	rig.log.level = WEIR_LOG_ERROR;
 	rig.log.fd = STDERR_FILENO;
-	// The kernel assigns an abstract address: no file remains, and no port is used.
+	// The kernel assigns an abstract address, so that no file remains and no port is used.
 	rig.name.sun_family = AF_UNIX;
 	rig.name_bytes = sizeof(rig.name);
 	params.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -61,7 +62,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 
 // --- client -------------------------------------------------------------------------------
 
-// Returns the number of bytes of the answer, which is complete.
+// Sends the input and reads the complete answer. Returns the length of the answer.
 static size_t talk(const uint8_t *data, size_t bytes) {
 	size_t piece = bytes % 7 == 0 ? bytes / 3 + 1 : bytes, answered = 0;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as rules of ipvsadm.
+// Fuzz target: arbitrary bytes as rules of ipvsadm.
 #include "import_rig.h"
 #include "ipvs.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as a keepalived.conf. The bytes after the first NUL of the input are the
-// content of each included file, at any depth; "@fuzz" lines are for this host.
+// Fuzz target: arbitrary bytes as a keepalived.conf. The bytes after the first NUL of the input
+// are the content of each included file, at any depth. The config ID is "fuzz", so lines that
+// begin with "@fuzz" apply.
 #include <errno.h>
 
 #include "import_rig.h"
@@ -13,7 +14,8 @@ struct included {
 	unsigned int opened;
 };
 
-// Two files for each pattern, and at most 16 files in total, because files may include themselves.
+// Provides two files for each pattern. At most 16 files in total, because files may include
+// themselves.
 static int open_file(void *context, const char *from, const char *pattern, unsigned int n,
 	char **ret_name, char **ret_text, size_t *ret_bytes) {
 	struct included *included = context;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: bursts of any bytes as frames, through a pipeline with real tables. The first byte
-// of the input is the seed of the plan (tests/oracle/plan.h). A list of steps follows; each step is
-// one byte and data:
+// Fuzz target: arbitrary bytes as bursts of frames, which a pipeline with real tables processes.
+// The first byte of the input is the seed of the plan (tests/oracle/plan.h). A list of steps
+// follows; each step is one byte and data:
 //
 //   0x00..0x7f  a burst of (low 3 bits) + 1 frames, received on port (bits 3 and 4) % 3
 //   0x80..0xbf  a backend or a selection changes, depending on the low 6 bits
@@ -30,7 +30,7 @@ enum frame_flag {
 	FIX_LENGTH = 0x04, // set the IP length so that the packet ends with the frame
 	CHECKED = 0x08, // the NIC reports that the IPv4 checksum is correct
 	STRIPPED = 0x10, // the NIC stripped a VLAN tag
-	LITTLE_HEADROOM = 0x20, // the first byte of the frame is the amount of headroom
+	LITTLE_HEADROOM = 0x20, // the first byte of the frame is the size of the headroom
 	// the frame has two segments; its second byte is the size of the first segment
 	SPLIT = 0x40,
 	TAILROOM = 0x80, // the first segment has room for more bytes
@@ -47,8 +47,8 @@ struct world {
 
 // --- frames -----------------------------------------------------------------------------------
 
-// The IP packet of a mutated frame, independent of its length fields, or NULL. *ret_bytes: bytes to
-// its end.
+// Returns the IP packet of a mutated frame, independent of its length fields, or NULL.
+// *ret_bytes: bytes to the end of the frame.
 static uint8_t *find_ip(uint8_t *frame, uint32_t n, uint32_t *ret_bytes) {
 	uint32_t at = after_tags(frame, n, 2);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as a capture file. Its readable packets are processed by tables and
-// pipeline as in weir-pcap, and the packets to be sent are written to another capture, which must
-// be read back unchanged.
+// Fuzz target: arbitrary bytes as a capture file. A pipeline with tables processes its readable
+// packets as in weir-pcap. The packets to send are written to another capture, which is read
+// again and must be unchanged.
 //
 // The pipeline keeps its flows from one input to the next, because recreating tables and buffers
 // would take far longer than an input.
@@ -17,8 +17,8 @@
 #include "options.h"
 #include "report.h"
 
-// Some memory that is used until the process ends is only reachable from DPDK's memory, which
-// LeakSanitizer does not scan. NULL in a build without LeakSanitizer.
+// Some memory that is used until the process exits is only reachable from DPDK's memory, which
+// LeakSanitizer does not scan. These functions are NULL in a build without LeakSanitizer.
 void __lsan_disable(void);
 void __lsan_enable(void);
 #pragma weak __lsan_disable
@@ -42,9 +42,9 @@ static const char config_text[] =
 	"   {\"address\": \"2001:db8:2::10\", \"protocol\": \"udp\", \"port\": 53}],\n"
 	"  \"backends\": [{\"name\": \"b-0\", \"address\": \"10.0.0.11\"}]}]}\n";
 
-static struct weir_offline *offline; // exists as long as the process
+static struct weir_offline *offline; // exists until the process exits
 
-struct sent { // a frame that was written, and must be read back
+struct sent { // a frame that was written, and must be read again
 	uint32_t captured_bytes, bytes;
 	uint64_t time_ns;
 	uint8_t sum;
@@ -130,7 +130,7 @@ static void read_back(const char *output, const struct sent *sent, unsigned int 
 	weir_capture_close(reader);
 }
 
-// Process, report and read back.
+// Processes all frames with a report, and reads the written capture again.
 static void run(struct weir_capture_reader *reader, const char *output, bool json) {
 	struct sent sent[FRAMES_MAX];
 	struct weir_pcap_report *report;
@@ -156,7 +156,7 @@ static int make_file(char path[PATH_BYTES]) {
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	static const struct weir_pcap_options options;
 	struct weir_config_errors errors;
-	struct weir_config *config; // owned by the offline object, until that is destroyed
+	struct weir_config *config; // owned by the offline object
 	char why[256] = "";
 
 	(void)argc;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as reports of a backend without an agent: agent-check lines, headers of an
-// HTTP response, ORCA in all its formats. Every report has valid values; a refused report changes
-// nothing and has a reason.
+// Fuzz target: arbitrary bytes as reports of a backend without an agent: agent-check lines,
+// headers of an HTTP response, and ORCA in all its formats. An accepted report must have valid
+// values; a refused report must change nothing and have a reason.
 //
 // The first byte of an input: A = agent-check lines, H = header line, J = body of JSON, T and B =
 // the data after TEXT and BIN (before base64).
@@ -71,8 +71,8 @@ static void agent_check(const char *text, size_t bytes) {
 			REQUIRE(agent.health <= WEIR_HEALTH_WORD_DOWN &&
 				agent.health != WEIR_HEALTH_WORD_LAME_DUCK);
 			REQUIRE(agent.administration <= WEIR_HEALTH_WORD_DOWN);
-			// Words of earlier lines about health and administration are kept if a line
-			// has no such word.
+			// If a line has no word about health or administration, the word of an
+			// earlier line remains valid.
 			REQUIRE(agent.health != WEIR_HEALTH_WORD_NONE ||
 				before.health == WEIR_HEALTH_WORD_NONE);
 			REQUIRE(report.word == WEIR_HEALTH_WORD_NONE ||
@@ -123,7 +123,7 @@ static void take_header(const char *prefix, const char *text, size_t bytes) {
 	free(line);
 }
 
-// In a separate buffer, so that ASan detects a read beyond the end.
+// Reads from a buffer of exact size, so that ASan detects a read beyond its end.
 static void read_binary(const char *text, size_t bytes) {
 	char why[WEIR_ORCA_WHY_BYTES] = "";
 	struct orca orca = {.why = why};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: a malicious control process. It overwrites the memory of the tables with any
-// bytes at any offset, frees pages of it, and appends any entries to the update log. Meanwhile and
-// afterwards the worker that uses the memory continues, and another control process attaches to the
-// memory. Worker and control process may neither crash nor read outside of the segment. Statistics
-// are also overwritten, because a control process reads them. The worker captures packets if the
-// capture order is valid.
+// Fuzz target: a malicious control process. It overwrites the memory of the tables with arbitrary
+// bytes at arbitrary offsets, frees pages of it, and appends arbitrary entries to the update log.
+// The worker that uses this memory continues meanwhile and afterwards, and another control
+// process attaches to the memory. Neither of them may crash or read outside of the segment.
+// Statistics are also overwritten, because a control process reads them. The worker captures
+// packets if the capture order is valid.
 //
 // The input is a byte of options (enum option), followed by pieces. A piece is a byte that names a
 // part of the segment (enum place), an offset in that part (2 bytes, little endian), a number of
@@ -13,10 +13,9 @@
 //
 //   ANY           the offset is in words of 8 bytes, from the start of the tables
 //   CAPTURE_RING  the offset is in words of 4 bytes
-//   RENEW         a table gets a new reference: the worker loads its present contents
-//   LOG           an entry with the offset as its value is appended to the update log
-//   PUNCH         the page with this number is freed
-//   BURST         the worker processes a burst
+//   // RENEW a table gets a new reference, so that the worker loads its current contents LOG an
+//   entry with the offset as its value is appended to the update log PUNCH the page with this
+//   number is freed BURST the worker processes a burst
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -40,7 +39,7 @@
 enum option {
 	FRESH = 0x01, // the worker has loaded no table before
 	NO_TABLES = 0x02, // nothing was published before
-	AGAIN = 0x04, // a control process also takes over before the worker continues
+	AGAIN = 0x04, // a control process also attaches before the worker continues
 	// The next control process runs the whole tables module of weir-control, not only the
 	// writer. This is slow, and must be rare: all of these bits must be set.
 	TABLES = 0xf8,
@@ -115,8 +114,7 @@ static void resolve_all(struct weir_tables *tables) {
 	}
 }
 
-// Store which service and backend each id belongs to: those of balancer.h, with the names in
-// config_text.
+// Stores the service and backend of each id, as in balancer.h, with the names in config_text.
 static void store_identities(struct weir_segment *control) {
 	static const char names[2][4] = {"web", "dns"};
 
@@ -161,7 +159,7 @@ static void show(const struct weir_tables *tables) {
 }
 
 static void write_some(struct weir_segment *segment) {
-	// The header may have a lower number of services.
+	// The header may specify fewer services.
 	const struct weir_root root = {
 		.kind = WEIR_BLOB_SELECTION, .service = segment->max_services > 3 ? 3 : 0};
 	struct weir_writer_usage usage;
@@ -211,7 +209,7 @@ static void rule(struct weir_segment *segment) {
 	weir_config_free(config);
 }
 
-// Read records of captures, for any contents of the rings.
+// Reads records from the capture rings, which may have arbitrary contents.
 static void read_rings(struct weir_segment *segment) {
 	static struct weir_capture_packet packet;
 
@@ -223,7 +221,7 @@ static void read_rings(struct weir_segment *segment) {
 	}
 }
 
-// Start a control process with this memory. It may refuse the memory.
+// Attaches a new control process to this memory. It may refuse the memory.
 static void take_over(const struct balancer *balancer, uint8_t options) {
 	const struct weir_segment *segment = balancer->memory.dataplane;
 	struct weir_segment *attached = NULL;
@@ -317,7 +315,7 @@ static void respond(
 	}
 }
 
-// The tables loaded by a worker that starts now are inside the heap, and usable.
+// Checks that the tables which a new worker loads are inside the heap and can be used.
 static void read_tables(const struct weir_segment *segment) {
 	const struct weir_services_view *services;
 	struct weir_reader reader;
@@ -354,7 +352,7 @@ static void work(struct balancer *balancer) {
 
 // --- the input --------------------------------------------------------------------------------
 
-// The offset of a root's blob as published, before anything was overwritten; 0 = none.
+// The offsets of the roots' blobs as published, before anything was overwritten; 0 = none.
 struct blobs {
 	uint64_t at[3]; // offsets of SERVICES to SELECTION_1
 };
@@ -365,7 +363,7 @@ static weir_ref *root_of(const struct weir_segment *control, enum place place) {
 	return place == SERVICES ? &roots->services : &roots->selection[place - SELECTION_0];
 }
 
-// Offset from the start of tables.
+// // Returns the offset of a place from the start of tables.
 static uint64_t start_of(
 	const struct weir_segment *control, const struct blobs *blobs, enum place place) {
 	const void *starts[PLACES] = {[NEWS] = control->news,
@@ -442,7 +440,7 @@ static void take_piece(
 	case RENEW:
 		renew(control, blobs, (uint16_t)at);
 		break;
-	case LOG: // update kinds, valid and invalid
+	case LOG: // the kind of the update can be valid or invalid
 		append(control, (uint32_t)(at >> 12) << 16 | (at & 0xfff));
 		break;
 	case PUNCH:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as the kernel's list of sockets, in several reads, for weir-agent's TCP
-// statistics. Accepted data lies within the bytes read.
+// Fuzz target: arbitrary bytes as the kernel's dump of sockets, in several reads, for
+// weir-agent's TCP statistics. Accepted data must be within the bytes read.
 #include <linux/netlink.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	while (input.bytes > 0) {
 		size_t most = fuzz_take8(&input) * (size_t)16, count;
 		const uint8_t *part = fuzz_take(&input, most, &count);
-		uint8_t *exact = malloc(count + 1); // so that ASan detects reads beyond the end
+		uint8_t *exact = malloc(count + 1); // exact size: ASan detects reads beyond the end
 		int r;
 
 		REQUIRE(exact != NULL);

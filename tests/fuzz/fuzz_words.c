@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as messages between weir-agent and its applications, and as options about
-// services. Checked: an announced state is one of the four valid states; a reply that was read and
-// is written again is unchanged; no port is in two services.
+// Fuzz target: arbitrary bytes as messages between weir-agent and its applications, and as
+// options about services. Checked: an announced state is one of the four valid states; a reply
+// that is parsed and formatted again is unchanged; no port is in two services.
 //
 // The first byte of an input: Q = a request, R = a reply, S = lines NAME=PORT,... and USER=NAME.
 #include <errno.h>
@@ -12,7 +12,8 @@
 
 static void read_request(const char *text, size_t bytes) {
 	enum weir_health_word word = WEIR_HEALTH_WORD_COUNT;
-	char *exact = malloc(bytes > 0 ? bytes : 1); // so that ASan detects reads beyond its end
+	// exact size: ASan detects reads beyond its end
+	char *exact = malloc(bytes > 0 ? bytes : 1);
 	int r;
 
 	REQUIRE(exact != NULL);

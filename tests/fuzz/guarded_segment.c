@@ -9,8 +9,8 @@
 
 #define GUARD_BYTES (1u << 20)
 
-// Address ranges for mappings with inaccessible memory around them, reserved once: with the address
-// sanitizer every new mapping costs a pass over its shadow memory.
+// Address ranges for mappings, with inaccessible memory around each. They are reserved once,
+// because with AddressSanitizer every new mapping needs a pass over its shadow memory.
 #define PLACES 8u
 #define PLACE_BYTES (4u << 20)
 
@@ -27,7 +27,7 @@ static void reserve_places(void) {
 	}
 }
 
-// Returns the new address of a mapping.
+// Moves a mapping to a place between guards. Returns its new address.
 static uint8_t *guard_memory(uint8_t *old, uint64_t bytes) {
 	unsigned int place = 0;
 	uint8_t *base;
@@ -43,7 +43,7 @@ static uint8_t *guard_memory(uint8_t *old, uint64_t bytes) {
 	return base;
 }
 
-// The previous mapping was removed: make the range inaccessible again.
+// Makes the range of a removed mapping inaccessible again.
 static void release_place(uint8_t *base, uint64_t bytes) {
 	REQUIRE(mmap(base, bytes, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == base);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Guarded segment: a real segment with the mappings of the dataplane and the writer, each between
-// inaccessible memory, so that an access before or after it crashes. Small and fast enough to be
-// recreated for every input.
+// Guarded segment: a real segment with the mappings of the dataplane and the writer. There is
+// inaccessible memory before and after each mapping, so that an access outside of it crashes. The
+// segment is small enough to be recreated for every input.
 //
 // Threads: one.
 #pragma once
@@ -23,6 +23,7 @@ void guarded_segment_close(struct guarded_segment *memory);
 void guarded_segment_publish(
 	struct guarded_segment *memory, enum weir_blob_kind kind, uint16_t service, void *blob);
 
-// Move the mappings of a segment between guards; and release a segment with such mappings.
+// guard_segment moves the mappings of a segment to places between guards; guard_segment_free
+// frees such a segment.
 void guard_segment(struct weir_segment *segment);
 void guard_segment_free(struct weir_segment *segment);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writes the corpora of fuzz_packets, fuzz_segment and fuzz_pcap, from the frames of the unit tests
-// and the layout of the segment: seeds FOLDER, in which it creates a folder for each. The corpora
-// of the text formats are written by hand: corpus/.
+// Writes the corpora of fuzz_packets, fuzz_segment and fuzz_pcap, from the frames of the unit
+// tests and the layout of the segment. "seeds FOLDER" creates a folder for each target in FOLDER.
+// The corpora of the text formats are written by hand (corpus/).
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static void save_edges(const char *folder) {
 		put8(&seed, n - 1);
 		for (unsigned int k = i; k < i + n; k++) {
 			edge_build(&edges[k], &frame);
-			if (frame.n > 400) { // the unusual bytes of a frame are at its start
+			if (frame.n > 400) { // only bytes at the start of a frame are unusual
 				frame.n = 400;
 			}
 			put_frame(&seed, &frame, 0);
@@ -141,8 +141,8 @@ static void save_lives(const char *folder) {
 	}
 }
 
-// Save frames that end inside their headers. Flags request that lengths and checksums are
-// corrected, so that the frames are consistent otherwise.
+// Save frames that end inside their headers. Flags make the target correct lengths and checksums,
+// so that the frames are otherwise valid.
 static void save_cuts(const char *folder) {
 	static const struct frame_spec specs[] = {
 		{.family = 4, .protocol = 6, .tcp_flags = SYN},
@@ -170,8 +170,8 @@ static void save_cuts(const char *folder) {
 	}
 }
 
-// The largest packets that fit, and one byte more: port 1025 goes to an IPv6 backend, 1026 to an
-// IPv4 one.
+// Saves the largest packets that fit, and packets with one more byte. Flows of port 1025 go to an
+// IPv6 backend, flows of port 1026 to an IPv4 backend.
 static void save_largest(const char *folder) {
 	static const uint16_t payloads[] = {1420, 1421, 1440, 1441};
 	struct seed seed = {.n = 0};
@@ -202,7 +202,7 @@ static void save_handling(const char *folder) {
 	struct frame frame;
 
 	for (unsigned int f = 0; f < sizeof(flags); f++) {
-		unsigned int n = flags[f] == 0x08 ? 6 : 4; // large frames once only
+		unsigned int n = flags[f] == 0x08 ? 6 : 4; // large frames only once
 		char name[32];
 
 		seed.n = 0;
@@ -214,7 +214,7 @@ static void save_handling(const char *folder) {
 		snprintf(name, sizeof(name), "flags-%02x", flags[f]);
 		save(&seed, folder, "packets", name);
 	}
-	// The only bits that are set in the reply are in its checksum.
+	// In the reply, only bits of its checksum are set.
 	frame_build(&specs[0], &frame);
 	memset(frame.bytes + frame.l4, 0, frame.n - frame.l4);
 	frame.bytes[frame.l4] = 8;
@@ -292,7 +292,7 @@ static void save_rows(
 	save(&seed, folder, "segment", name);
 }
 
-// Every page of tables is freed; between pages the worker processes bursts.
+// Saves an input that frees every page of tables, with bursts in between.
 static void save_holes(const char *folder) {
 	struct seed seed = {.n = 0};
 
@@ -305,7 +305,7 @@ static void save_holes(const char *folder) {
 	save(&seed, folder, "segment", "holes");
 }
 
-// Log entries of each valid and invalid kind, for valid and invalid ids.
+// Saves log entries of valid and invalid kinds, for valid and invalid ids.
 static void save_log(const char *folder) {
 	static const unsigned int ids[] = {0, 1, 7, 8, 4095};
 	struct seed seed = {.n = 0};
@@ -321,7 +321,7 @@ static void save_log(const char *folder) {
 	save(&seed, folder, "segment", "log");
 }
 
-// A request in the mailbox, and a burst in which the worker reads it.
+// Saves an input with a request in the mailbox, and a burst in which the worker reads it.
 static void save_request(const char *folder, const char *name, const struct weir_message *message) {
 	const uint64_t tail = 1;
 	struct seed seed = {.n = 0};

@@ -42,7 +42,7 @@ ACQUIRE = ("acq", "acq_rel", "sc")
 
 
 def _closure(edges, n):
-    """Transitive closure, as a list of bit sets."""
+    """Returns the transitive closure of edges, as a list of bit sets."""
     reach = list(edges)
     for k in range(n):
         for i in range(n):
@@ -103,7 +103,7 @@ class Program:
         self.events.append(Event(len(self.events), thread, instruction))
 
     def _synchronizes(self, rf):
-        """The edges of sw, given as (write, read) pairs of rf."""
+        """Returns the edges of sw (synchronizes-with). rf: pairs (write, read) of reads-from."""
         sw = [0] * self.n
         for write, read in rf:
             if write.thread == -1:
@@ -157,7 +157,7 @@ class Program:
         return _acyclic(psc, n)
 
     def _registers(self, rf):
-        """The value of each register, or None if a value depends on itself."""
+        """Returns the value of each register, or None if a value depends on itself."""
         source = {read.number: write for write, read in rf}
         values = {}
 
@@ -184,7 +184,7 @@ class Program:
         return values
 
     def outcomes(self):
-        """All register values of allowed executions, and the number of candidates."""
+        """Returns all register values of allowed executions, and the number of candidate executions."""
         found, candidates = [], 0
         orders = []
         for writes in self.writes.values():

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The orders of loads, stores and fences that the segment relies on, under the C11 memory model.
 
-Each shape below is an outcome that grace.h, the rows or the update log exclude. Its orders are read
-from the sources. All executions are enumerated (c11.py): none may have the bad outcome; and if any
-one of the orders or fences named by a shape is removed, some execution must have it. So a weaker
-order in the sources fails here, and so does a shape that proves nothing.
+Each shape below is an outcome that grace.h, the rows or the update log exclude. Its memory orders
+are read from the sources. c11.py enumerates all executions, and none may have the bad outcome. If
+any one of the orders or fences that the shape lists is removed, some execution must have the bad
+outcome. Therefore this test fails if an order in the sources is too weak, and also if a shape
+proves nothing.
 
 usage: grace.py SOURCE_ROOT
 """
@@ -31,7 +32,7 @@ class Sources:
         self.folder = Path(root) / "segment"
 
     def orders(self, file, function, *expected):
-        """The orders of a function's operations; they must be the expected ones, "load word"."""
+        """Returns the memory orders of a function's operations, which must be `expected`, e.g. "load word"."""
         text = (self.folder / file).read_text()
         found = re.search(r"^[^\n/#]*\b%s\([^;{]*\)\s*\{\n(.*?)^\}" % function, text, re.M | re.S)
         if found is None:
@@ -154,7 +155,7 @@ def is_allowed(shape, threads):
 
 
 def self_test():
-    """Test of the model itself: known results of the classical shapes."""
+    """Test the model itself with the known results of the classical shapes."""
     def allowed(threads, bad):
         return any(bad(r) for r in Program(threads).outcomes()[0])
 

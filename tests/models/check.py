@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check a model with spin, all executions: the hand-over of buckets, moves.pml, or the change of a
-device's redirection table, shift.pml.
+"""Check all executions of a model with spin: moves.pml (buckets move between workers) or shift.pml
+(the redirection table of a device changes).
 
-Each case is a set-up: numbers of workers, packets and requests, and the behaviour of devices. It
-must have no error: neither an assertion (a packet is reordered, an entry is used by a worker that
-does not own it, a late request starts a move) nor an execution in which a move does not end or a
-packet is left. Then each fault of a list is inserted into the model, and its set-up must detect the fault.
+Each case is a set-up: numbers of workers, packets and requests, and the behaviour of devices. No
+execution may fail an assertion (a packet is reordered, a worker uses an entry that it does not own,
+a late request starts a move), and in each execution all moves must end and all packets must be
+processed. Then each fault of a list is inserted into the model, and the check of its case must
+fail.
 
 usage: check.py MODEL
 """
@@ -51,8 +52,8 @@ MOVES_CASES = [
 @dataclasses.dataclass
 class Fault:
     name: str
-    changes: list  # (text, replacement): each text occurs once in the model
-    case: int  # the set-up of the model that detects it
+    changes: list  # (text, replacement); each text occurs once in the model
+    case: int  # index of the case that must detect the fault
 
 
 MOVES_FAULTS = [
@@ -148,7 +149,7 @@ def build(model, case, folder, optimize):
 
 
 def verify(model, case, optimize="-O1"):
-    """Returns (sound, output of the verifier)."""
+    """Returns (whether the model has no error, output of the verifier)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         build(model, case, folder, optimize)
@@ -187,7 +188,7 @@ def main():
     failed = 0
     with ThreadPool(os.cpu_count()) as pool:
         verified = pool.starmap(verify, [(model, case) for case in cases])
-        # Most faults are found in less time than compiling an optimized verifier takes.
+        # No optimization: finding a fault mostly takes less time than compiling with -O1.
         broken = pool.starmap(
             verify, [(mutate(model, fault), cases[fault.case], "-O0") for fault in faults])
     for case, (sound, output) in zip(cases, verified):

@@ -9,7 +9,7 @@
 #include <rte_byteorder.h>
 #include <rte_ip.h>
 
-#define FLOWS 65536u // slots; a quarter is used at most
+#define FLOWS 65536u // number of slots, of which at most a quarter are used
 #define ETHERNET_BYTES 14u
 #define IPV4_BYTES 20u
 #define TCP_FLAGS 13u
@@ -25,7 +25,7 @@ struct flow {
 	struct key key;
 	bool used;
 	bool came_back; // whether a packet of the flow has come back
-	uint32_t arrived, departed; // the number of the next packet, per direction
+	uint32_t arrived, departed; // number of the next packet in each direction
 	uint32_t backend; // address of the outer header, 0 = none yet
 };
 
@@ -47,7 +47,8 @@ void judge_free(struct judge *judge) {
 	free(judge);
 }
 
-// The packet in n bytes from its IP header on: TCP or UDP, without options, not fragmented.
+// Reads the flow key from an IP header; n: bytes from there on. Returns false if it is not an
+// unfragmented TCP or UDP packet without IP options.
 static bool read_key(const uint8_t *at, uint32_t n, struct key *ret) {
 	if (n < IPV4_BYTES + 8 || at[0] != 0x45 || (at[6] & 0x3f) != 0 || at[7] != 0 ||
 		(at[9] != IPPROTO_TCP && at[9] != IPPROTO_UDP)) {
@@ -100,7 +101,7 @@ void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n) {
 	}
 	if (key.protocol == IPPROTO_TCP && n > ETHERNET_BYTES + IPV4_BYTES + TCP_FLAGS &&
 		(at[IPV4_BYTES + TCP_FLAGS] & TCP_SYN) != 0) {
-		flow->backend = 0; // a new connection from the same client port
+		flow->backend = 0; // a new connection may get another backend
 	}
 	number = rte_cpu_to_be_16((uint16_t)flow->arrived++);
 	memcpy(at + 4, &number, 2);
@@ -112,8 +113,8 @@ void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n) {
 	}
 }
 
-// Packets before this packet that have not come back are considered lost; if such a packet arrives,
-// it is late.
+// Counts earlier packets that have not come back as lost. A packet that comes back after it was
+// counted as lost is late.
 static void compare(struct judge *judge, struct flow *flow, uint16_t number) {
 	struct nic_state *state = judge->state;
 	int16_t ahead = (int16_t)(number - (uint16_t)flow->departed);

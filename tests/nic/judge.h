@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Judge: checks that no packet is lost, repeated or reordered. It numbers the packets of each IPv4
-// flow from the wire, in the identification field of their IP header. When they come back
+// Judge: checks that no packet is lost, repeated or reordered. It writes a sequence number into the
+// IPv4 identification field of each packet from the wire. When the packets of a flow come back
 // encapsulated (ipip), each number must occur once, in order, and with the same backend.
 //
 // Threads: one.
@@ -13,10 +13,10 @@
 
 struct judge;
 
-struct judge *judge_create(struct nic_state *state); // NULL: no memory
+struct judge *judge_create(struct nic_state *state); // returns NULL if out of memory
 void judge_free(struct judge *judge);
 
-// A frame from the wire, before the balancer gets it: a packet of a flow is numbered.
+// Call for each frame from the wire before the balancer receives it. Writes the sequence number.
 void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n);
-// A frame sent by the balancer. Anything but an IPv4 packet in an IPv4 packet is ignored.
+// Call for each frame that the balancer sends. Ignores all packets except IPv4 in IPv4.
 void judge_departure(struct judge *judge, const uint8_t *frame, uint32_t n);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// NIC: a PCI device with RSS for a whole weir-dataplane, on a machine without one. It is loaded
-// with LD_PRELOAD and replaces the calls of DPDK that query, configure and start the device
-// NIC_NAME; all other calls are DPDK's own, on a net_ring device whose other end is in wire.c. So
-// the program and its workers run as with any PCI device.
+// NIC: an emulated PCI device with RSS, for tests of the complete weir-dataplane program on a
+// machine without such a device. It is loaded with LD_PRELOAD and replaces the DPDK functions that
+// query, configure and start the device NIC_NAME. All other DPDK functions run unchanged, on a
+// net_ring device whose other end is in wire.c. So the program and its workers run as with any PCI
+// device.
 //
 // A DPDK driver would be loaded with `--eal '-d FILE'`, but distributions do not install the
 // headers that it needs.
 //
 // Environment: WEIR_NIC_INTERFACE  the interface that frames are received from and sent to
-//              WEIR_NIC_STATE      a file of the size of struct nic_state
+//              WEIR_NIC_STATE      a file that contains struct nic_state
 //
-// Threads: the main thread makes the calls while no worker runs, except the call that changes
-// the table; workers call the send functions.
+// Threads: the main thread calls these functions while no worker runs, except the function that
+// changes the redirection table. Workers call the send functions.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static struct nic {
 	struct rte_mempool *pool;
 	uint16_t queues;
 	uint16_t descriptors; // descriptors of each transmit queue
-	int place_offset; // dynamic field of a packet: its position among all sent packets
+	int place_offset; // mbuf dynamic field: position of the packet among all sent packets
 	uint64_t places;
 	struct wire *wire;
 } nic;
@@ -142,7 +143,7 @@ EXPORTED int rte_eth_macaddr_get(uint16_t device, struct rte_ether_addr *ret) {
 			      : REAL(rte_eth_macaddr_get)(device, ret);
 }
 
-// Does the work of a driver for each packet, in the worker that sends the packet.
+// Runs in the worker that sends the packets. Uses the CPU time of a driver (tx_ns for each packet).
 static uint16_t on_transmit(
 	uint16_t device, uint16_t queue, struct rte_mbuf **pkts, uint16_t n, void *context) {
 	uint64_t ns = __atomic_load_n(&nic.state->tx_ns, __ATOMIC_RELAXED);
@@ -178,13 +179,13 @@ EXPORTED int rte_eth_rx_queue_setup(uint16_t device, uint16_t queue, uint16_t de
 	unsigned int socket, const struct rte_eth_rxconf *conf, struct rte_mempool *pool) {
 	if (is_nic(device)) {
 		nic.pool = pool;
-		nic.queues = (uint16_t)(queue + 1); // queues are set up in their order
+		nic.queues = (uint16_t)(queue + 1); // queues are set up in ascending order
 	}
 	return REAL(rte_eth_rx_queue_setup)(device, queue, descriptors, socket, conf, pool);
 }
 
-// The newest descriptors hold the packets that the wire has not sent. Called by the worker of the
-// queue.
+// Status of a transmit descriptor: the newest descriptors hold the packets that the wire has not
+// sent yet. Called by the worker of the queue.
 static int descriptor_status(void *driver_queue, uint16_t offset) {
 	void *const *queues = rte_eth_fp_ops[nic.device].txq.data;
 	uint16_t queue = 0;

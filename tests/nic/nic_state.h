@@ -3,7 +3,8 @@
 // State of the NIC (nic.c) in a file that the test also maps: 64-bit words, in this order
 // (tests/e2e/rss_nic.py).
 //
-// Threads: fields are relaxed. [test] fields are set by the test; the NIC sets the others.
+// Threads: all fields are accessed with relaxed atomics. The test sets the fields marked [test];
+// the NIC sets the other fields.
 #pragma once
 
 #include <stdint.h>

@@ -47,7 +47,7 @@ struct wire {
 	bool stop; // relaxed
 	pthread_t thread;
 	uint64_t received; // number of received packets; every fourth packet gets no hash
-	struct rte_mbuf *ready[BATCH]; // received packets that wait for their queue
+	struct rte_mbuf *ready[BATCH]; // received packets that are not in their queue yet
 	uint32_t ready_count;
 	struct outgoing outgoing[NIC_QUEUES_MAX];
 	// Number of sent packets of each transmit queue; read by workers
@@ -82,7 +82,7 @@ static bool has_ports(uint8_t protocol) {
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
 }
 
-// False: no IP packet, so the device computes no hash.
+// Returns false if the frame has no IP packet; the device then computes no hash.
 static bool hash_of(
 	const struct weir_rss_key *key, const uint8_t *frame, uint32_t n, uint32_t *ret) {
 	const uint8_t *at = frame + ETHER_HDR_LEN;
@@ -112,7 +112,7 @@ static bool hash_of(
 
 // --- from the wire --------------------------------------------------------------------------
 
-// One in four frames has no hash.
+// Leaves out the hash of every fourth frame.
 static void receive_frame(struct wire *wire, struct rte_mbuf *m) {
 	struct nic_state *state = wire->params.state;
 	uint16_t queue = 0;
@@ -190,7 +190,7 @@ static uint32_t segments_of(const struct rte_mbuf *m, struct iovec *vectors) {
 	return n;
 }
 
-// A veth silently drops packets without room; packets refused by the socket are sent later.
+// Retries packets that the socket refuses. (A veth silently drops packets if its queue is full.)
 static void send_frames(struct wire *wire, struct rte_mbuf **pkts, uint32_t n) {
 	struct iovec vectors[BATCH][SEGMENTS_MAX];
 	struct mmsghdr messages[BATCH];
@@ -217,7 +217,7 @@ static void send_frames(struct wire *wire, struct rte_mbuf **pkts, uint32_t n) {
 	rte_pktmbuf_free_bulk(pkts, n);
 }
 
-// True if there are new packets.
+// Fills the empty batch of a queue. Returns true if there are new packets.
 static bool refill(struct wire *wire, uint16_t queue) {
 	struct outgoing *outgoing = &wire->outgoing[queue];
 
@@ -230,8 +230,8 @@ static bool refill(struct wire *wire, uint16_t queue) {
 	return outgoing->count > 0;
 }
 
-// Fills the batches of all queues. Repeats until a pass over the empty queues finds no new packets:
-// then no packet is missing that was sent before a packet in the batches.
+// Fills the batches of all queues. Repeats until a pass over the empty queues finds no new packets.
+// Then every packet that was queued before a packet of a batch is in a batch itself.
 static void refill_all(struct wire *wire) {
 	bool more = true;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Wire: the other end of the queues of the NIC (nic.c). A thread reads frames from a packet socket,
-// computes their hash and puts them into their queue; and sends the packets from the transmit
-// queues. It sends them in the order in which workers queued them or, if nic_state.h `apart` is
-// set, a few frames of each queue in turn, except for the paused queue.
+// computes their hash and puts them into their receive queue. The thread also sends the packets of
+// the transmit queues. It sends them in the order in which workers queued them or, if nic_state.h
+// `apart` is set, a few frames of each queue in turn, except for the paused queue.
 //
 // Threads: wire_start and wire_stop are called by one thread; the wire has its own thread.
 #pragma once
@@ -24,7 +24,7 @@ struct wire_params {
 	struct rte_ring *const *rx; // [queues]; a single producer
 	struct rte_ring *const *tx; // [queues]; a single consumer
 	uint16_t queues;
-	int place_offset; // number of the dynamic field with the order of sent packets
+	int place_offset; // mbuf dynamic field with the position among all sent packets
 	struct rte_mempool *pool; // pool of received packets
 };
 

@@ -4,8 +4,9 @@ from model import address
 from netns import wait_for
 from wire import ACK, FIN, PSH, SYN, TCP, UDP
 
-SECONDS = 10  # time limit until everything agrees with the model
-# Numbers of new flows, packets of old flows, and SYNs from ports of old flows in each round of traffic.
+SECONDS = 10  # maximum time until the state agrees with the model
+# In each round of traffic: number of new flows, packets of existing flows, and SYNs from ports of
+# existing flows.
 NEW, OLD, SYNS = 6, 8, 2
 FLOWS_MAX = 300
 
@@ -15,7 +16,7 @@ class Checks:
         self.lab, self.wire, self.model, self.chance = lab, wire, model, chance
         self.seen = 0  # packets sent since the dataplane was started
         self.packets, self.created = 0, 0
-        self.selected = {}  # number of service -> hosts that get new flows
+        self.selected = {}  # service number -> hosts that get new flows
         self.epoch = None
 
     # --- answers of control --------------------------------------------------------------
@@ -56,8 +57,8 @@ class Checks:
         wait_for("the state of the model", self.compare, SECONDS)
 
     def published(self):
-        """Wait until a change is published. Needed if control died before its answer: control shows a change
-        before it publishes it."""
+        """Wait until a change is published. Needed if control died before its answer, because
+        control shows changes before it publishes them."""
         self.lab.wait_published(SECONDS)
 
     # --- traffic --------------------------------------------------------------------------
@@ -76,7 +77,7 @@ class Checks:
         return f"192.0.2.{2 + self.created // 50_000 % 200}", 1024 + self.created % 50_000
 
     def old_flows(self, count=OLD, protocols=("tcp", "udp")):
-        """Packets of existing flows are sent to their backend."""
+        """Check that packets of existing flows are sent to their backend."""
         keys = [key for key in self.model.flows
                 if self.model.services[key[0]].protocol in protocols]
         wanted = {}
@@ -96,7 +97,7 @@ class Checks:
                     f"S6: flow {key} of {address(host)} went to {backend}"
 
     def removed_flows(self):
-        """Connections of a removed service continue until its deadline."""
+        """Check that connections of a removed service continue until its deadline."""
         flows = self.model.removed_flows
         wanted = {self.wire.send(key[1], key[2], flows[key][0], TCP, ACK | PSH): key
                   for key in self.chance.sample(sorted(flows), min(OLD, len(flows)))}
@@ -106,9 +107,9 @@ class Checks:
                 f"flow {wanted[number]} of {address(host)}, {vip} removed, went to {backend}"
 
     def old_ports(self):
-        """A SYN from the port of a connection: forged, or the client reuses the port. The flow stays
-        at its backend unless the backend is down. There is no challenge ACK: the checksum is
-        wrong."""
+        """Send SYNs from the ports of existing connections, as if forged, or as if the client
+        reuses the port. The flow stays on its backend unless the backend is down. The balancer
+        sends no challenge ACK, because the checksum of the SYN is wrong."""
         keys = [key for key in self.model.flows
                 if self.model.services[key[0]].protocol == "tcp"]
         wanted = {}
@@ -144,7 +145,7 @@ class Checks:
                  SECONDS)
 
     def refused_flows(self, service):
-        """A drained service takes no new flows."""
+        """Check that a drained service gets no new flows."""
         self.dropped(f"new flows of {service.name}", [
             lambda key=(service.number, *self.tuple_of()): self.send(key, SYN)
             for _ in range(NEW)], ("closed_port",))
@@ -183,8 +184,8 @@ class Checks:
         self.confirm(list(hosts))
 
     def confirm(self, keys):
-        """Make flows established: send two more packets of each flow, one by one. Packets of one burst would
-        not be sufficient, because they may count as one packet of the flow."""
+        """Make flows established: send each flow two more packets, one after the other. Two packets
+        in one burst would not be sufficient, because they may count as one packet."""
         for _ in range(2):
             wanted = {self.send(key, ACK | PSH): key for key in keys}
             for number, backend in self.receive(wanted).items():
@@ -217,7 +218,8 @@ class Checks:
     # --- counters -------------------------------------------------------------------------
 
     def accounted(self):
-        """Packets in = out + dropped for a named reason, and all sent packets were counted."""
+        """Check that received packets = forwarded, replied, ... + dropped packets, that every drop
+        has a reason, and that all packets sent by the test were counted."""
         stats = self.lab.api("stats.show")
         total, drops = stats["workers"], stats["drops"]
         fates = {name: total[name] for name in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reference model: the expected state after every operation, from the documents alone.
+"""The reference model: the expected state after every operation, derived only from the documents.
 
 docs/guide/operations.md describes the effects on flows, docs/reference/configuration.md which
 backends get new flows (panic_threshold_percent), docs/reference/cli.md which run-time settings a
@@ -12,8 +12,9 @@ POLICIES = ("maglev", "round-robin", "least-loaded", "weighted-round-robin",
             "interleaved-weighted-round-robin", "time-weighted-round-robin", "fair-share", "random",
             "power-of-two", "prequal")
 CHECK_PORT = 8000
-# Checks of a host that is down fail at once, because the host refuses connections. So the timeout may be
-# long: a check must not fail because the machine stalls, as the model would not expect flows to move.
+# Checks of a host that is down fail at once, because the host refuses connections. The timeout is
+# long, so that checks do not fail while the machine stalls: the model does not expect flows to move
+# then.
 CHECK = {"type": "tcp", "port": CHECK_PORT, "interval_ms": 250, "timeout_ms": 250, "rise": 1,
          "fall": 3}
 
@@ -26,7 +27,8 @@ class Backend:
     def __init__(self, host, weight):
         self.host, self.weight = host, weight
         self.admin, self.runtime_weight = "ready", None
-        self.drained = False  # drained by an operator; in maintenance if its flows were dropped
+        # Drained by an operator (if its flows were dropped, admin is "maintenance")
+        self.drained = False
 
     @property
     def name(self):
@@ -42,10 +44,10 @@ class Service:
         self.number, self.protocol = number, protocol
         self.policy, self.runtime_policy = "maglev", None
         self.threshold, self.subset, self.table_size = 50, None, 1021
-        self.backends = {}  # backends, by host
+        self.backends = {}  # host -> Backend
         self.at_deadline = "drop" if number % 2 else "keep"
         self.removed_ms = 0 if number % 4 == 3 else 600_000
-        self.drained = False  # whether its bind is drained
+        self.drained = False  # whether the bind of the service is drained
 
     @property
     def name(self):
@@ -64,7 +66,7 @@ class Service:
         return self.runtime_policy or self.policy
 
     def usable(self, up):
-        """(hosts that may get new flows, whether the service is in panic)"""
+        """Returns (hosts that may get new flows, whether the service is in panic mode)."""
         eligible, failed, last = [], [], []
         for host, backend in self.backends.items():
             if backend.admin == "maintenance" or backend.effective_weight == 0:
@@ -81,7 +83,7 @@ class Service:
         return set(eligible + failed + ([] if eligible else last)), True
 
     def is_down(self, host, up):
-        """Whether UDP flows leave the backend of this host."""
+        """Whether UDP flows move away from the backend of this host."""
         backend = self.backends.get(host)
         if host in self.usable(up)[0]:
             return False
@@ -110,15 +112,16 @@ class Service:
 class Model:
     def __init__(self, hosts):
         self.services, self.up = {}, set(hosts)
-        self.flows = {}  # (number of service, source, port) -> host
-        self.removed_flows = {}  # flows of removed services that drain: keys as in flows -> (VIP, host)
+        self.flows = {}  # (service number, source, port) -> host
+        # Flows of removed services that drain; same keys as flows -> (VIP, host)
+        self.removed_flows = {}
 
     def add_service(self, number, hosts, weight=100):
         service = Service(number, "udp" if number % 3 == 2 else "tcp")
         service.backends = {host: Backend(host, weight) for host in hosts}
         self.services[number] = service
         self.removed_flows = {key: flow for key, flow in self.removed_flows.items()
-                              if key[0] != number}  # a service has the address again
+                              if key[0] != number}  # the new service has the same address
 
     def copy(self):
         return copy.deepcopy(self)
@@ -137,7 +140,7 @@ class Model:
         self.flows = {key: host for key, host in self.flows.items() if key[0] != number}
 
     def reloaded(self, before):
-        """Apply a reload: it removes the run-time settings whose configured values have changed."""
+        """Apply a reload: remove the run-time settings whose configured values have changed."""
         for number, service in self.services.items():
             former = before.services.get(number)
             if former is None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The operations: each is chosen by the seed from the state of the model, executed, and applied to
-the model."""
+"""The operations. Each operation is chosen at random, from the seed and the state of the model;
+then it is executed, and applied to the model."""
 import contextlib
 import json
 import signal
@@ -10,7 +10,7 @@ from netns import wait_for
 
 SERVICES_MAX = 6
 WEIGHTS = (0, 1, 10, 50, 100, 100, 200, 65535)
-# Frequency of each operation in percent.
+# Probability of each operation in percent.
 KINDS = {"weight": 12, "state": 16, "policy": 6, "bind": 7, "drain-host": 4, "reload": 18,
          "sighup": 3, "bad-reload": 3, "host": 12, "steal": 3, "kill-control": 5, "kill-while": 6,
          "stop-control": 2, "kill-dataplane": 1, "nothing": 2}
@@ -90,7 +90,7 @@ class Operations:
             backend.admin = "maintenance"
 
     def change_bind(self):
-        """Choose a change of a bind. Returns the same values as change()."""
+        """Choose a change to a bind. Returns the same values as change()."""
         service = self.any_service()
         verb = self.chance.choice(("drain", "ready"))
         more = self.any_deadline() if verb == "drain" else {}
@@ -149,7 +149,7 @@ class Operations:
             answer = self.lab.api(command, **arguments)
             assert answer["backend"] == arguments["backend"], answer
             applied()
-            if self.chance.random() < 0.5:  # the operation is in effect when its answer arrives
+            if self.chance.random() < 0.5:  # an operation must be in effect when its answer arrives
                 self.checks.state()
                 self.checks.traffic()
         return f"{command if kind == 'weight' else kind} {text}", action
@@ -177,8 +177,8 @@ class Operations:
     # --- changes of the file --------------------------------------------------------------
 
     def change_file(self, gone):
-        """Make one change of the configuration file. gone: names that the same reload removes. They must not
-        be added again, because the file would then have no difference."""
+        """Make one change of the configuration file. gone: names that the same reload removes. The
+        change must not add them again: the file would then be unchanged."""
         what = self.chance.choice(RELOADS)
         service = self.any_service()
         hosts = sorted(service.backends)
@@ -239,7 +239,8 @@ class Operations:
     def choose_reload(self, kind):
         def action():
             changes = self.changed_file()
-            listed, done = ([{key: change[key] for key in change if key != "cost"}  # the number of flows changes
+            # Left out: "cost" is a number of flows, which changes
+            listed, done = ([{key: change[key] for key in change if key != "cost"}
                              for change in self.lab.api(command)["changes"]]
                             for command in ("config.diff", "config.reload"))
             assert listed == done, f"config.diff has {listed}, config.reload {done}"
@@ -256,7 +257,7 @@ class Operations:
         return kind, action
 
     def choose_bad_reload(self, kind):
-        """A file with an error changes nothing."""
+        """Check that a reload of an invalid file changes nothing."""
         def action():
             broken = self.model.configuration()
             broken[0]["backends"][0]["weight"] = 65536
@@ -295,7 +296,7 @@ class Operations:
         self.checks.published()
 
     def choose_kill_control(self, kind):
-        """While control is down, forwarding continues (S3)."""
+        """Kill control, and check that forwarding continues while control is down (S3)."""
         def action():
             self.lab.programs["control"].kill()
             self.checks.old_flows()
@@ -310,7 +311,8 @@ class Operations:
         return kind, action
 
     def choose_kill_while(self, kind):
-        """Control dies during an operation: afterwards the operation is either done or not done."""
+        """Kill control during an operation. After that, the operation must be either done
+        completely or not done."""
         text, command, arguments, applied = \
             self.change_bind() if self.chance.random() < 0.3 else self.change()
         pause = self.chance.choice((0, 0.0002, 0.001, 0.005))
@@ -355,7 +357,7 @@ class Operations:
         return not far if self.is_soon(arguments) else far or drain["state"] == "drained"
 
     def choose_kill_dataplane(self, kind):
-        """The dataplane dies. Control is not restarted, and publishes everything again (S4)."""
+        """The dataplane dies. Control is not restarted and publishes the whole state again (S4)."""
         def action():
             epoch = self.lab.api("version")["dataplane"]["epoch"]
             self.lab.programs["dataplane"].kill()

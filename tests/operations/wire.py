@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Packets of clients, sent and captured outside of the balancer.
 
-One packet socket on the network's end of the balancer's link: packets sent on it arrive at the
-balancer, and it receives the encapsulated packets from the balancer. Every packet has a number, to
-check that it was sent once, and to which backend's address.
+A packet socket is open on the far end of the balancer's link. Packets sent on it arrive at the
+balancer, and it receives the encapsulated packets that the balancer sends. Every packet has a
+number, to check that it was forwarded exactly once, and to which backend.
 """
 import ipaddress
 import select
@@ -50,8 +50,8 @@ class Wire:
         self.socket.close()
 
     def send(self, source, port, vip, protocol, flags=0, correct=False):
-        """Returns the number of the packet. The balancer sends no RST for a TCP packet whose
-        checksum is not correct."""
+        """Returns the number of the packet. correct: whether the TCP checksum is correct; the
+        balancer sends no RST for a packet with a wrong checksum."""
         self.number += 1
         if protocol == TCP:
             segment = struct.pack("!HHIIBBHHH", port, 80, self.number, 1, 0x50, flags, 8192, 0, 0)
@@ -65,8 +65,8 @@ class Wire:
         return self.number
 
     def receive(self, wanted, timeout):
-        """{number: address of the backend} of the wanted packets; a duplicate or unexpected packet
-        is an AssertionError. Fewer packets after a timeout."""
+        """Returns {number: address of the backend} for the wanted packets, or for fewer packets
+        after the timeout. Raises AssertionError for a duplicate or unexpected packet."""
         found, deadline = {}, time.monotonic() + timeout
         while len(found) < len(wanted):
             left = deadline - time.monotonic()
@@ -81,7 +81,7 @@ class Wire:
         return found
 
     def unexpected(self):
-        """The numbers of sent packets that no caller waits for."""
+        """Returns the numbers of received packets that no caller waits for."""
         numbers = []
         while select.select([self.socket], [], [], 0)[0]:
             number, backend = self.parse(*self.socket.recvfrom(2048))
@@ -91,7 +91,8 @@ class Wire:
 
     @staticmethod
     def parse(frame, address):
-        """(number, backend) of an encapsulated packet; (None, None) of anything else."""
+        """Returns (number, backend) of an encapsulated packet, or (None, None) for any other
+        frame."""
         if address[2] == PACKET_OUTGOING or frame[12:14] != b"\x08\0" or frame[23] != IPIP:
             return None, None
         backend, inner = str(ipaddress.IPv4Address(frame[30:34])), frame[34:]
@@ -100,7 +101,7 @@ class Wire:
 
 
 class Hosts:
-    """Targets of health checks: a listening socket in each backend's namespace, or no listening socket."""
+    """Targets of health checks: the namespace of each backend that is up has a listening socket."""
 
     def __init__(self, lab, port):
         self.lab, self.port, self.listeners = lab, port, {}
@@ -136,7 +137,7 @@ class Hosts:
                         pass
                     except OSError as error:
                         raise LabError(f"accept: {error}") from error
-            time.sleep(0.01)  # interval between accepting connections of checks
+            time.sleep(0.01)
 
     def close(self):
         self.stopping = True

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bytes: numbers in network order, sums, and a generator of random numbers. Shared by the oracle
-// and the frames; contains no code of the packet path.
+// Bytes: integers in network byte order, Internet checksums, and a random number generator. Used by
+// the oracle and the generator of frames; contains no code of the packet path.
 #pragma once
 
 #include <stdbool.h>
@@ -43,14 +43,15 @@ static inline uint16_t sum16(const uint8_t *at, uint32_t bytes, uint32_t start) 
 	return (uint16_t)sum;
 }
 
-// Sum of the pseudo-header of an IP packet for `bytes` of `protocol`. ip: pointer to the IP header.
+// Ones' complement sum of the pseudo-header of an IP packet. ip: the IP header; bytes: length of
+// the upper-layer packet.
 static inline uint16_t pseudo_sum(const uint8_t *ip, uint32_t bytes, uint8_t protocol) {
 	return ip[0] >> 4 == 4 ? sum16(ip + 12, 8, bytes + protocol)
 			       : sum16(ip + 8, 32, bytes + protocol);
 }
 
-// Offset of the payload of a frame of n bytes, after at most `most` VLAN tags. The offset may be
-// beyond the frame's end.
+// Offset of the payload of a frame of n bytes. Skips at most `most` VLAN tags. The offset may be
+// beyond the end of the frame.
 static inline uint32_t after_tags(const uint8_t *frame, uint32_t n, uint32_t most) {
 	uint32_t at = 12;
 

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "packet_match.h"
 
-#define INTERVAL_NS 1000 // so short that the limit of captured packets exceeds a burst
+#define INTERVAL_NS 1000 // so short that the rate limit of the capture allows a whole burst
 
 static const struct weir_capture_terms any = {.interval_ns = INTERVAL_NS,
 	.snap_bytes = WEIR_CAPTURE_SNAP_MOST,

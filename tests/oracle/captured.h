@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Captured: checks that a capture has each packet of a burst as received, with its verdict, and
-// that a capture of a flow has all packets of that flow, as parsed by the oracle.
+// Captured: checks that a capture contains each packet of a burst as received, with its verdict,
+// and that a capture of one flow contains all packets that the oracle assigns to this flow.
 //
 // Threads: one.
 #pragma once

@@ -26,8 +26,8 @@ void datagrams_clear(struct datagrams *datagrams) {
 
 // --- table ------------------------------------------------------------------------------------
 
-// IPv4: source, destination, protocol and identification (RFC 791, 3.2). IPv6: without the protocol
-// (RFC 8200, 4.5).
+// Fragments of one datagram have the same source, destination and identification (RFC 8200, 4.5),
+// and in IPv4 also the same protocol (RFC 791, 3.2).
 static bool same(const struct datagram *datagram, const struct key *key, uint32_t id) {
 	return datagram->id == id && datagram->key.family == key->family &&
 	       (key->family == 6 || datagram->key.protocol == key->protocol) &&
@@ -116,14 +116,15 @@ uint64_t datagram_cover(struct datagram *datagram, const struct view *view) {
 	for (uint32_t i = 0; i < datagram->parts; i++) {
 		uint32_t a = datagram->part[i].from, b = datagram->part[i].to;
 
-		if (from < b && a < to) { // a duplicate, exact or overlapping
+		if (from < b && a < to) { // the fragment overlaps earlier data, or repeats it
 			return a <= from && to <= b ? REASON(FRAGMENT_OVERLAP) : spoil(datagram);
 		}
 		if (view->last && b > to) {
 			return spoil(datagram);
 		}
 	}
-	for (uint32_t i = 0; i <= datagram->parts; i++) { // sorted, then joined
+	// Insert in order, then merge adjacent ranges
+	for (uint32_t i = 0; i <= datagram->parts; i++) {
 		uint32_t a = i < datagram->parts ? datagram->part[i].from : UINT32_MAX;
 		uint32_t b = i < datagram->parts ? datagram->part[i].to : UINT32_MAX;
 

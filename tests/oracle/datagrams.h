@@ -13,7 +13,7 @@
 enum datagram_fate { DATAGRAM_UNDECIDED, DATAGRAM_FORWARD, DATAGRAM_KERNEL, DATAGRAM_DROP };
 
 struct datagram {
-	struct key key; // key of its first fragment, with protocol and ports
+	struct key key; // key of the first fragment, with protocol and ports
 	uint32_t id;
 	uint64_t born_ms;
 	enum datagram_fate fate;
@@ -27,7 +27,7 @@ struct datagram {
 	uint32_t parts;
 	struct {
 		uint32_t from, to;
-	} part[DATAGRAM_PARTS]; // sorted, none adjoins another
+	} part[DATAGRAM_PARTS]; // received ranges, sorted; adjacent ranges are merged
 	bool used;
 };
 
@@ -45,8 +45,9 @@ void datagrams_clear(struct datagrams *datagrams);
 // The datagram to which a fragment belongs, or NULL.
 struct datagram *datagrams_find(
 	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
-// The datagram of a first fragment: created, or replaced if it is complete.
+// Returns the datagram of a first fragment. Creates it if there is none; replaces a datagram that
+// is already complete.
 struct datagram *datagrams_enter(
 	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
-// Record a fragment. Returns 0, or the reason (a bit) for which the fragment is dropped.
+// Record a fragment. Returns 0, or the bit of the reason why the fragment is dropped.
 uint64_t datagram_cover(struct datagram *datagram, const struct view *view);

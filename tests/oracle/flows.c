@@ -7,9 +7,9 @@
 #include "fuzz.h"
 
 #define MS 1000000ull
-#define TICK_NS (40 * MS) // longer than any tick of the flow table
+#define TICK_NS (40 * MS) // upper limit of the length of a tick of the flow table
 #define SWEEP_NS (1000 * MS) // guarantee F6 of flow_table.h
-#define RECHECK_NS (2000 * MS) // as for weir_flow_recheck
+#define RECHECK_NS (2000 * MS) // as in weir_flow_recheck
 #define IN_USE_NS (5000 * MS) // guarantee F3 of flow_table.h
 
 // --- states -------------------------------------------------------------------------------------
@@ -56,7 +56,8 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 	case FLOW_YOUNG:
 		key = WEIR_FLOW_YOUNG;
 		break;
-	case FLOW_RESET: // has the timeout of a closing flow once the table is three quarters full
+	// Has the timeout of a closing flow while the table is at least three quarters full
+	case FLOW_RESET:
 		key = plan->crowded && least ? WEIR_FLOW_CLOSING : WEIR_FLOW_ESTABLISHED;
 		break;
 	case FLOW_ESTABLISHED:
@@ -130,12 +131,13 @@ bool flow_strays(const struct plan *plan, const struct key *key, int backend) {
 	       plan_service_of(plan, key) != plan->backends[backend].path.service;
 }
 
-// Whether the services have changed so recently that flows of UDP are still checked.
+// Whether the services have changed so recently that the balancer still checks UDP flows.
 static bool is_rechecked(const struct plan *plan, uint64_t now_ns) {
 	return plan->rebound_ns != 0 && now_ns - plan->rebound_ns <= RECHECK_NS;
 }
 
-// Whether some of the flow's possible backends (all: all of them) can no longer have the flow.
+// Whether one of the flow's possible backends (with `all`: whether all of them) can no longer have
+// the flow.
 static bool strays(const struct flow *flow, const struct plan *plan, bool all) {
 	uint64_t left = flow->backends;
 
@@ -161,8 +163,8 @@ void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns
 		}
 		flow_recheck(flow, plan, now_ns);
 		all = strays(flow, plan, true);
-		// A possible backend remains. It may be removed after the sweep has visited the
-		// flow.
+		// Not set while a possible backend remains: it may be removed after the sweep has
+		// visited the flow.
 		if (!all) {
 			flow->stray_ns = 0;
 		} else if (now_ns == plan->rebound_ns && flow->stray_ns == 0) {
@@ -192,7 +194,7 @@ void flows_clear(struct flows *flows) {
 	flows->count = 0;
 }
 
-// The slot of a key: contains its flow, or is free.
+// The slot that contains the flow of a key, or the free slot for it.
 static uint32_t *slot_of(struct flows *flows, const struct key *key, uint64_t hash) {
 	uint32_t i = (uint32_t)(hash ^ hash >> 32) & (2 * FLOWS_MAX - 1);
 

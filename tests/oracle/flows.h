@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flows: the oracle's own flow table: for each flow the possible states and backends. Mostly one
-// state and one backend are possible. More are possible
-//   - from a flow's timeout until a second later, when the sweep must have ended it;
-//   - after a burst with several packets of one flow of which one starts or ends it: lookups come
-//     before insertions, so the order within a burst is not that of the packets;
-//   - in a small table, in which flows may be evicted that are not in use (F3 of flow_table.h).
-// The next packet of the flow shows which state and backend are right.
+// Flows: the oracle's own flow table. It has the possible states and backends of each flow. Mostly
+// only one state and one backend are possible. More are possible
+//   - in the second after the timeout of a flow: the sweep may or may not have removed it yet;
+//   - after a burst with several packets of a flow, one of which starts or ends the flow: the
+//     pipeline looks up all flows of a burst before it inserts new ones, so it does not handle the
+//     packets strictly in order;
+//   - in a small table, in which flows that are not in use may be evicted (F3 of flow_table.h).
+// The verdict on the next packet of the flow shows which state and backend it has.
 //
 // Threads: one.
 #pragma once
@@ -16,8 +17,9 @@
 enum flow_state { // one bit for each state
 	FLOW_ABSENT = 1u << 0,
 	FLOW_SYN = 1u << 1,
-	FLOW_JOINED = 1u << 2, // half-open: a flow that began without its SYN
-	FLOW_WAITING = 1u << 3, // half-open, but beyond the limit of half-open flows
+	FLOW_JOINED = 1u << 2, // half-open: a flow that began without a SYN
+	// Half-open, but does not count towards the limit of half-open flows
+	FLOW_WAITING = 1u << 3,
 	FLOW_YOUNG = 1u << 4,
 	FLOW_ESTABLISHED = 1u << 5,
 	FLOW_CLOSING = 1u << 6, // FIN seen
@@ -29,7 +31,7 @@ enum flow_state { // one bit for each state
 		1u << 11, // an established or young flow whose client was challenged about a SYN
 };
 #define FLOW_STATES 12
-// Flows that count towards the limit
+// States that count towards the limit of half-open flows
 #define FLOW_HALF_OPEN (FLOW_SYN | FLOW_JOINED | FLOW_UDP_SEEN)
 
 struct flow {
@@ -37,9 +39,10 @@ struct flow {
 	uint64_t hash;
 	uint32_t states;
 	uint64_t backends; // one bit for each possible backend
-	uint64_t last_lo, last_hi; // range of times of the last packet that refreshed the flow
-	// UDP flows: time of the change of services since which all possible backends belong to
-	// another service; 0 = there is a backend of the flow's service
+	// Earliest and latest possible time of the last packet that refreshed the flow
+	uint64_t last_lo, last_hi;
+	// UDP flows: time of the change of services that left no possible backend in the flow's
+	// service; 0 = a possible backend belongs to the flow's service
 	uint64_t stray_ns;
 };
 
@@ -54,23 +57,23 @@ struct flows {
 void flows_init(struct flows *flows);
 void flows_fini(struct flows *flows);
 void flows_clear(struct flows *flows);
-// The present flow of a key; if there is none, a new flow in state absent. Valid until the next
-// call.
+// Returns the flow of a key; if there is none, creates it in the state FLOW_ABSENT. Valid until the
+// next call.
 struct flow *flows_take(
 	struct flows *flows, const struct plan *plan, const struct key *key, uint64_t now_ns);
-// Update the states of a flow to the present time.
+// Update the states of a flow to the time now_ns.
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
-// Whether the flow may have expired but still be in the table: then packets do not find it.
+// Whether the flow may have expired but still be in the table. Packets do not find such a flow.
 bool flow_may_be_unswept(const struct flow *flow, const struct plan *plan, uint64_t now_ns);
 // Call after a change of the plan: UDP flows end if their backends belong to another service.
 void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns);
-// Whether a backend can no longer have a flow of this key: it was removed, or is of another
-// service.
+// Whether a backend can no longer have a flow of this key, because it was removed or belongs to
+// another service.
 bool flow_strays(const struct plan *plan, const struct key *key, int backend);
 // Call after a packet of the flow. If a UDP flow may have started at a removed backend, the sweep
-// may end it.
+// may remove the flow.
 void flow_recheck(struct flow *flow, const struct plan *plan, uint64_t now_ns);
-// Remove flows that have certainly ended.
+// Remove flows that must have ended.
 void flows_clean(struct flows *flows, const struct plan *plan, uint64_t now_ns);
 
 struct flow_bounds {
@@ -86,6 +89,6 @@ void flows_count(
 
 // Whether a flow in one of these states that has just had a packet may be evicted.
 bool flow_evictable(const struct plan *plan, uint32_t states);
-// The state after a packet of a flow in this state; FLOW_ABSENT: a SYN restarts it. *ret_refresh:
+// Returns the state of a flow after a packet; FLOW_ABSENT: a SYN restarts the flow. *ret_refresh:
 // whether the packet refreshes the flow.
 uint32_t flow_advance(uint32_t state, enum view_event event, bool *ret_refresh);

@@ -29,8 +29,8 @@ static void limit_start(struct limit_state *limit, uint32_t per_second) {
 		.credit_ns = SECOND_NS};
 }
 
-// The replies of the burst must have been within the rate limit, and the refused replies beyond the
-// limit.
+// Check that the rate limit allowed the replies of the burst, and did not allow the refused
+// replies.
 static bool limit_settle(struct judge *judge, struct limit_state *limit, uint64_t now_ns) {
 	uint64_t passed = now_ns - limit->last_ns;
 	uint32_t replies = limit->replies;
@@ -126,7 +126,8 @@ static bool wrong_verdict(struct judge *judge, const struct trial *trial, uint32
 	return judge_fail(judge, (int)i, "\n");
 }
 
-// Record the effect of a trial on rate limits. Returns false if no outcome agrees with the verdict.
+// Record the effect of a packet on the rate limits. Returns false if no possible outcome agrees
+// with the verdict.
 static bool conclude(struct judge *judge, const struct trial *trial, uint32_t i) {
 	if (!trial->matched) {
 		return wrong_verdict(judge, trial, i);
@@ -174,7 +175,7 @@ static void try_all(struct trial *trial, uint32_t states, uint64_t backends) {
 	}
 }
 
-// Whether no packet of the group can be moved from one backend to another.
+// Whether the packets of the group cannot move the flow to another backend.
 static bool stays(const struct judge *judge, const struct group *group) {
 	int service = plan_service_of(judge->plan, &group->flow->key);
 	uint64_t backends = group->backends;
@@ -193,8 +194,9 @@ static bool stays(const struct judge *judge, const struct group *group) {
 	return true;
 }
 
-// Whether the packets have the effect that they would have one by one. This holds if all of them
-// change the flow in the same way, or if no packet finds the flow at first and no packet ends it.
+// Whether the packets of the group have the same effect as if they arrived in separate bursts. This
+// is so if all of them change the flow in the same way, or if the flow is absent before the burst
+// and no packet ends it.
 static bool in_order(
 	const struct judge *judge, const struct judged_burst *burst, const struct group *group) {
 	bool begins = false, ends = false;
@@ -215,8 +217,8 @@ static bool in_order(
 }
 
 static void learn(struct judge *judge, struct flow *flow, const struct trial *trial) {
-	// An expired entry that was not swept yet stays if a packet does not find it and creates no
-	// other entry: a later packet may find the entry.
+	// Keep the possible states if an expired entry may still be in the table, and the packet
+	// neither found it nor created another entry: a later packet may find the expired entry.
 	if ((flow->states & trial->states & FLOW_ABSENT) == 0 ||
 		(flow->stray_ns != 0 && !flow_may_be_unswept(flow, judge->plan, judge->now_ns))) {
 		flow->states = 0;
@@ -259,7 +261,7 @@ static bool judge_in_order(
 	return true;
 }
 
-// The order of the packets is not known: the flow may be in any state that its packets can cause.
+// Judges packets whose order is not known: the flow may be in any state that its packets can cause.
 static bool judge_any_order(
 	struct judge *judge, const struct judged_burst *burst, struct group *group) {
 	struct flow *flow = group->flow;
@@ -395,8 +397,8 @@ static void settle_first(struct judge *judge, const struct seen *seen) {
 	}
 }
 
-// If entries are evicted, it is unknown to which first fragment a later fragment belongs: try all
-// first fragments.
+// If entries may be evicted, it is not known to which first fragment a later fragment belongs.
+// Therefore try all first fragments.
 static void predict_evicted(
 	struct trial *trial, struct seen *seen, const struct datagram *datagram) {
 	uint32_t n = datagram->firsts < DATAGRAM_PORTS ? datagram->firsts : DATAGRAM_PORTS;
@@ -503,7 +505,8 @@ static bool judge_verdicts(struct judge *judge, struct judged_burst *burst) {
 	return true;
 }
 
-// Services with a limit need the number of flows of each backend.
+// Whether a service of the burst has a limit, so that the number of flows of each backend is
+// needed.
 static bool wants_counts(const struct judge *judge, const struct judged_burst *burst) {
 	for (uint32_t i = 0; i < burst->n; i++) {
 		const struct seen *seen = &burst->seen[i];

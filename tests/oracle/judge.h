@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Judge: checks the pipeline's result for a burst. Predicts the verdict of each packet and every
-// byte that is sent; keeps its own flows, fragments, rate limits and counters.
+// byte that is sent. It has a separate flow table, fragment table, rate limits and counters.
 //
 // Threads: one.
 #pragma once
@@ -32,13 +32,13 @@ struct judge {
 	struct limit_state limits[LIMITS];
 	struct flow_counts counts;
 	uint64_t now_ns;
-	// The judge's own sums.
+	// Totals counted by the judge, not by the pipeline.
 	uint64_t packets, bytes, forwarded, replied, to_kernel, dropped;
 	uint64_t fragmented, fragments_made;
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
 	struct judged_share backends[PLAN_BACKENDS], services[PLAN_SERVICES];
 	uint64_t chosen[8]; // for the report: number of verdicts by enum weir_choice
-	// The error: a packet of the burst (or -1), and text.
+	// The error: index of the packet in the burst (or -1), and a text.
 	int wrong;
 	char text[4096];
 	uint8_t scratch[OUTPUT_FRAME_MAX];
@@ -60,16 +60,16 @@ void judge_start(struct judge *judge, struct plan *plan, uint64_t now_ns);
 void judge_change(struct judge *judge, uint64_t now_ns);
 // Returns false on an error, which is in judge->wrong and judge->text.
 bool judge_burst(struct judge *judge, struct judged_burst *burst, uint64_t now_ns);
-// Check the counters published by the worker; with `flows` also the gauges of flows.
+// Check the counters that the worker publishes. flows: also check the numbers of flows.
 bool judge_counters(
 	struct judge *judge, const struct weir_segment *segment, bool flows, uint64_t now_ns);
 
-// --- for the judge's own files -----------------------------------------------------------------
+// --- only for the source files of the judge ---------------------------------------------------
 
 // Record an error of a packet (-1: of no packet). Returns false.
 bool judge_fail(struct judge *judge, int packet, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-// Whether the sent bytes start like a packet of this flow to its backend.
+// Whether the first bytes of the sent packet are those of a packet of this flow to its backend.
 bool judge_is_sent(const struct plan *plan, const struct seen *seen);
-// Check the sent packets, and add them to the sums.
+// Check the sent packets, and add them to the totals.
 bool judge_outputs(struct judge *judge, struct judged_burst *burst);

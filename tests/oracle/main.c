@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// stress-packets: mutated packets through the production pipeline, each compared with an oracle
-// that was written from the documents. It ends at the first difference, and prints seed, packet,
-// frame, expected and actual result. The same seed gives the same packets.
+// stress-packets: sends mutated packets through the production pipeline, and compares each result
+// with the result of an oracle that was written from the documents. It stops at the first
+// difference, and prints seed, packet, frame, expected and actual result. The same seed gives the
+// same packets.
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "rig.h"
 #include "traffic.h"
 
-#define WORLD_PACKETS 20000u // packets with one plan
+#define WORLD_PACKETS 20000u // number of packets with one plan
 #define BEGIN_NS 1000000000000ull
 
 struct run {
@@ -25,7 +26,8 @@ struct run {
 	uint64_t packets; // packets with this plan
 	uint8_t frames[BURST_MAX][TRAFFIC_FRAME_MAX];
 	struct rig_burst burst;
-	uint64_t totals[4], drops[WEIR_DROP_REASON_COUNT]; // number of packets by action
+	// Numbers of packets by action and by drop reason
+	uint64_t totals[4], drops[WEIR_DROP_REASON_COUNT];
 };
 
 static void print_hex(const char *name, const uint8_t *bytes, uint32_t n) {
@@ -36,7 +38,7 @@ static void print_hex(const char *name, const uint8_t *bytes, uint32_t n) {
 	printf("\n");
 }
 
-// Print the data for finding the cause.
+// Print the data that is needed to find the cause of an error.
 static bool report(const struct run *run) {
 	const struct judge *judge = &run->judge;
 
@@ -212,7 +214,8 @@ int main(int argc, char **argv) {
 
 		if (!run_world(run, seed + world, n)) {
 			fflush(stdout);
-			_Exit(1); // the buffers of the burst are no leak
+			// Exit without a leak check: the buffers of the burst were not freed
+			_Exit(1);
 		}
 		done += n;
 		if (progress && world % 100 == 99) {

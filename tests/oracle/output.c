@@ -51,8 +51,8 @@ static void put_outer(uint8_t *to, const struct view *view, const struct output_
 	to[9] = protocol;
 	memcpy(to + 12, path->source, 4);
 	memcpy(to + 16, path->address, 4);
-	// The low bits of the source come from the flow: bits 16 to 31 of its hash. The first byte
-	// of the address comes from the lower bits.
+	// The low bits of the source address come from bits 16 to 31 of the flow's hash, with the
+	// two bytes swapped.
 	low = (uint32_t)(output->hash >> 16 & 0xff) << 8 | (uint32_t)(output->hash >> 24 & 0xff);
 	put16(to + 14, get16(to + 14) | (low & ((1u << path->source_bits) - 1)));
 	put16(to + 10, (uint16_t)~sum16(to, 20, 0));
@@ -62,8 +62,8 @@ static uint32_t inner_header(const struct view *view) {
 	return (view->ip[0] & 15u) * 4;
 }
 
-// The header of all fragments of an IPv4 packet except the first: only options that are copied (RFC
-// 791, 3.1). Returns its length.
+// Write the IPv4 header of a fragment other than the first. It has only the options that are copied
+// to all fragments (RFC 791, 3.1). Returns the length of the header.
 static uint32_t later_header(const struct view *view, uint8_t *to) {
 	uint32_t header = inner_header(view), n = 20, at = 20;
 	const uint8_t *ip = view->ip;
@@ -113,7 +113,7 @@ void output_plan(const struct plan *plan, const struct view *view, uint16_t back
 				      : pieces_of(view->ip_bytes - inner_header(view), first, part);
 		ret->tiny = first == 0;
 	} else if (view->ip_bytes <= 1280) {
-		// Routers may fragment the outer packet, even if it fits the port.
+		// Routers may fragment the outer packet, even if it fits the MTU of the port.
 		bool v4 = path->family == 4;
 		uint32_t part;
 
@@ -257,7 +257,7 @@ static uint32_t put_echo(uint8_t *ip, const struct view *view) {
 	uint32_t header = put_reply_ip(ip, view, view->tos, v4 ? 1 : 58, bytes);
 	uint8_t *icmp = ip + header;
 
-	if (v4) { // identification and fragment fields are those of the request
+	if (v4) { // copy identification and fragment fields from the request
 		memcpy(ip + 4, view->ip + 4, 4);
 		put16(ip + 10, 0);
 		put16(ip + 10, (uint16_t)~sum16(ip, 20, 0));
@@ -271,7 +271,7 @@ static uint32_t put_echo(uint8_t *ip, const struct view *view) {
 	return header + bytes;
 }
 
-// Bytes of the packet that an error quotes.
+// Number of bytes of the packet that an ICMP error quotes.
 static uint32_t quoted_bytes(const struct frame *frame, const struct view *view) {
 	uint32_t most = view->key.family == 4 ? 576 - 28 : 1280 - 48;
 	uint32_t bytes = view->ip_bytes, readable = frame->readable - view->l3;
@@ -289,7 +289,7 @@ static uint32_t put_error(
 	memset(icmp, 0, 8);
 	icmp[0] = v4 ? 3 : too_big ? 2 : 1;
 	icmp[1] = v4 ? (too_big ? 4 : 3) : too_big ? 0 : 4;
-	put32(icmp + 4, mtu); // 16 bits in IPv4
+	put32(icmp + 4, mtu); // ICMPv4: the upper 16 bits are 0
 	memcpy(icmp + 8, view->ip, quoted);
 	put16(icmp + 2,
 		(uint16_t)~sum16(icmp, 8 + quoted, v4 ? 0 : pseudo_sum(ip, 8 + quoted, 58)));

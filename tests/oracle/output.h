@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Output: the expected sent packets, byte by byte, computed only from the received frame and the
+// Output: computes the expected sent packets, byte by byte, only from the received frame and the
 // plan.
 //
 // Threads: pure functions.
@@ -9,17 +9,17 @@
 #include "read.h"
 
 #define OUTPUT_FRAME_MAX 9216
-#define OUTPUT_PIECES_MAX 64 // pieces of one packet
+#define OUTPUT_PIECES_MAX 64 // maximum number of fragments of one packet
 
 enum output_kind {
 	OUTPUT_ECHO,
 	OUTPUT_TOO_BIG,
 	OUTPUT_RESET, // an RST
-	OUTPUT_CHALLENGE, // an ACK of the SYN's own sequence number
+	OUTPUT_CHALLENGE, // a challenge ACK: acknowledges the sequence number of the SYN itself
 	OUTPUT_UNREACHABLE, // ICMP port unreachable
 };
 
-// A packet for a backend, in one or more fragments.
+// A packet to a backend, in one or more fragments.
 struct output_path {
 	const struct weir_backend_path *path;
 	uint64_t hash; // hash of the packet's flow
@@ -38,8 +38,8 @@ uint32_t output_piece(const struct view *view, const struct output_path *output,
 // Offset of the identification of a fragmented outer packet; *ret_bytes: 2 or 4.
 uint32_t output_id_at(const struct output_path *output, uint32_t *ret_bytes);
 
-// Write a reply. tag: stripped by the NIC, to be restored; 0 = none. mtu: used by TOO_BIG. Returns
-// the length of the reply without padding; *ret_end: the end of the reply, from the start of the
-// frame.
+// Write a reply. tag: the tag that the NIC has stripped and the reply must have; 0 = none. mtu:
+// used by TOO_BIG. Returns the length of the reply without padding; *ret_end: the end of the reply,
+// from the start of the frame.
 uint32_t output_reply(const struct frame *frame, const struct view *view, enum output_kind kind,
 	uint16_t tag, uint32_t mtu, uint8_t *to, uint32_t *ret_end);

@@ -8,7 +8,7 @@ static const struct plan_bind shared_binds[] = {
 	// Binds of VIPs 0 and 2. VIPs 1 and 3 (IPv6) have the same binds.
 	{0, 6, 80, 80, 0}, {0, 6, 8000, 8099, 0}, {0, 17, 0, 65535, 1}, {0, 6, 443, 443, 2},
 	{2, 6, 22, 22, 3}, {2, 17, 53, 53, 4}, {2, 17, 500, 600, 5}, {2, 6, 9000, 9999, 6},
-	{2, 6, 9100, 9199, 7}, // within a wider range
+	{2, 6, 9100, 9199, 7}, // inside the range of the previous bind
 };
 
 static void draw_vips(struct plan *plan, struct random *random) {
@@ -122,7 +122,7 @@ void plan_draw(struct plan *plan, struct random *random) {
 
 // --- changes ------------------------------------------------------------------------------------
 
-// Mostly the new state is the usual one: usable.
+// The new state is mostly the usual state: usable.
 static void change_state(struct plan *plan, struct random *random, uint16_t id) {
 	struct plan_backend *backend = &plan->backends[id];
 	struct weir_backend_path *path = &backend->path;
@@ -166,7 +166,8 @@ bool plan_change(
 	*ret_service = (uint16_t)(id / PLAN_PER_SERVICE);
 	change_state(plan, random, id);
 	if (chance(random, 30)) {
-		return false; // the selection stays as it is, older than the row of the backend
+		// The selection is not changed, so it is older than the row of the backend
+		return false;
 	}
 	service->member_count = 0;
 	for (uint16_t k = 0; k < PLAN_PER_SERVICE; k++) {
@@ -190,7 +191,7 @@ void plan_rebind(struct plan *plan, struct random *random, uint64_t now_ns) {
 	case 0:
 		bind->service = (int)random_below(random, PLAN_SERVICES);
 		break;
-	case 1: // each VIP keeps one bind, and so remains a VIP
+	case 1: // keep one bind for each VIP, so that it remains a VIP
 		bind->service = bind->first == 80 || bind->first == 22 ? bind->service : -1;
 		break;
 	default:

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Plan: the configuration of a balancer, as plain data. The rig publishes the plan, the oracle uses
-// it for predictions. Plans are drawn from a seed, so that they differ in everything that can be
-// configured: policies, closed ports, the handling of flows of a backend that is down, limits, path
-// MTUs.
+// it for predictions. Plans are drawn from a seed, so that all settings vary: policies, closed
+// ports, limits, path MTUs, and what happens to the flows of a backend that is down.
 #pragma once
 
 #include "backend_row.h"
@@ -20,7 +19,7 @@
 #define PLAN_BINDS_MAX 24
 #define PLAN_SLOTS_MAX 256
 #define PLAN_POOL_BUFFERS 1023
-#define PLAN_POOL_ROOM 2176 // bytes of a buffer, with headroom
+#define PLAN_POOL_ROOM 2176 // bytes of a buffer, including headroom
 
 struct plan_vip {
 	uint8_t address[16];
@@ -46,7 +45,7 @@ struct plan_service {
 	uint32_t limit; // max_active_flows with `reject`; 0 = none
 	uint16_t members[PLAN_PER_SERVICE];
 	uint32_t member_count;
-	// The published Maglev table: index into candidates[].
+	// The published Maglev table; each slot is an index into candidates[].
 	uint16_t slots[PLAN_SLOTS_MAX];
 	uint32_t slot_count;
 	uint16_t candidates[PLAN_PER_SERVICE]; // backend ids
@@ -68,13 +67,13 @@ struct plan {
 	uint32_t flows, half_open_percent;
 	uint32_t fragment_entries; // 0 = off
 	uint32_t fragment_timeout_ms;
-	bool fragments_evicted; // the fragment table is so small that datagrams evict each other
+	bool fragments_evicted; // the fragment table is so small that datagrams are evicted
 	uint32_t timeout_ms[16]; // by enum weir_flow_state
 	uint64_t rebound_ns; // time of the last change of binds; 0 = never
 };
 
 void plan_draw(struct plan *plan, struct random *random);
-// Change one backend, or the members of one service. Returns true when the members have changed.
+// Change one backend, or the members of one service. Returns true if the members have changed.
 bool plan_change(
 	struct plan *plan, struct random *random, uint16_t *ret_backend, uint16_t *ret_service);
 // Move a bind to another service, remove it, or restore it.

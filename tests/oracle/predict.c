@@ -7,7 +7,7 @@
 #define NOBODY (-1)
 #define EXTRAS_MAX 256 // additional packets that a burst may create
 
-// The state of a flow after an outcome.
+// The state of a flow after a possible outcome.
 struct next {
 	uint32_t states; // possible states
 	int backend;
@@ -18,8 +18,7 @@ struct next {
 static bool agrees(const struct trial *trial, const struct wanted *wanted) {
 	const struct weir_verdict *verdict = &trial->seen->verdict;
 	uint64_t reason = verdict->reason == WEIR_REASON_NONE ? 0 : 1ull << verdict->reason;
-	// If an earlier packet of the burst has moved the flow, the choice of this packet is the
-	// choice from before the move.
+	// The choice may differ if an earlier packet of the burst has moved the flow.
 	bool moved = trial->relaxed && (trial->seen->view.kind == VIEW_ERROR ||
 					       (verdict->choice == WEIR_CHOICE_REPLACED &&
 						       wanted->choice == WEIR_CHOICE_FLOW));
@@ -54,7 +53,8 @@ static void outcome(struct trial *trial, struct wanted wanted, const struct next
 	}
 }
 
-// Dropped after next->backend was chosen, or before any backend was chosen (backend NOBODY).
+// The packet is dropped after next->backend was chosen, or (backend NOBODY) before a backend was
+// chosen.
 static void dropped(struct trial *trial, uint64_t reasons, int backend, const struct next *next) {
 	outcome(trial,
 		(struct wanted){.action = WEIR_ACTION_DROP,
@@ -72,8 +72,8 @@ static bool is_from_vip(const struct trial *trial) {
 	return plan_vip_of(trial->plan, key->source, key->family) >= 0;
 }
 
-// The packet is answered within a rate limit, or dropped. Reasons to drop it are its source
-// address, a group MAC address, the rate limit, and too little headroom for the reply. ended: the
+// The balancer replies to the packet within a rate limit, or drops it because of its source
+// address, a group MAC address, the rate limit, or too little headroom for the reply. ended: the
 // state of the flow after a reply.
 static void answered(struct trial *trial, enum limit limit, uint64_t reasons, int headroom,
 	int backend, const struct next *next, const struct next *ended) {
@@ -118,15 +118,15 @@ static bool usable(const struct plan *plan, int backend) {
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) == 0;
 }
 
-// Whether the row of the backend is marked as taking no new flows: the backend is then skipped,
-// although a selection may still contain it.
+// Whether the row of the backend is marked CLOSED: new flows then skip the backend, even if a
+// selection still contains it.
 static bool is_closed(const struct plan *plan, int backend) {
 	return plan->backends[backend].present &&
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) != 0;
 }
 
-// The backend of the flow's slot, or of the first following slot whose backend is not closed; if
-// all backends are closed, the backend of the flow's slot.
+// Returns the backend of the flow's slot. If it is closed, returns the backend of the next slot
+// that is not closed; if all backends are closed, the backend of the flow's slot.
 static int fallback(const struct plan *plan, int service, uint64_t hash) {
 	const struct plan_service *s = &plan->services[service < 0 ? 0 : service];
 	uint32_t slot = (uint32_t)((hash >> 32) * s->slot_count >> 32);
@@ -185,7 +185,7 @@ static void deliver(struct trial *trial, const struct next *next) {
 		next);
 }
 
-// The states of a flow that moves to another backend in mid-flow.
+// The possible states of an existing flow after it has moved to another backend.
 static uint32_t moved_states(const struct trial *trial, uint32_t states) {
 	switch (trial->seen->view.event) {
 	case EVENT_SYN:
@@ -209,7 +209,7 @@ static bool is_tracked(const struct trial *trial, const struct next *next) {
 
 static void closed_port(struct trial *trial, const struct next *former);
 
-// next->backend does not exist any more.
+// Predicts the result if next->backend was removed.
 static void from_gone(struct trial *trial, const struct next *next) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
 	int backend = fallback(trial->plan, service, trial->seen->hash);
@@ -242,8 +242,8 @@ static void from_gone(struct trial *trial, const struct next *next) {
 	deliver(trial, &moved);
 }
 
-// Any backend that the policy may choose and that is not closed; at most one backend with Maglev.
-// Returns the number of such backends.
+// Finds all backends that the policy may choose and that are not closed; with Maglev at most one.
+// Returns the number of these backends.
 static uint32_t chosen(
 	const struct trial *trial, int service, int ret[PLAN_PER_SERVICE], bool *ret_refused) {
 	const struct plan_service *s = &trial->plan->services[service < 0 ? 0 : service];
@@ -266,7 +266,7 @@ static uint32_t chosen(
 		}
 		open++;
 		if (s->limit > 0 && trial->counts->proven[id].most + slack < s->limit) {
-			*ret_refused = false; // this backend has room
+			*ret_refused = false; // this backend is below its limit
 		}
 		if (s->limit == 0 || trial->counts->proven[id].least < s->limit + slack) {
 			ret[n++] = id;
@@ -276,8 +276,8 @@ static uint32_t chosen(
 	return n;
 }
 
-// The packet stays with the backend of its flow. If flows are evicted, an earlier packet of the
-// burst may have replaced the flow: then there is no flow to move.
+// The packet goes to the backend of its flow. If the table is so small that flows are evicted, an
+// earlier packet of the burst may have evicted the flow; it is then absent.
 static void stay(struct trial *trial, const struct next *next) {
 	struct next evicted = *next;
 
@@ -285,8 +285,8 @@ static void stay(struct trial *trial, const struct next *next) {
 	deliver(trial, &evicted);
 }
 
-// The policy chooses again, because the flow's backend takes no new flows. The packet may also stay
-// with its backend.
+// The policy chooses again, because the flow's backend gets no new flows. The packet may also go to
+// the flow's present backend.
 static void choose_another(struct trial *trial, const struct next *next, uint32_t states) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
 	int ids[PLAN_PER_SERVICE + 1];
@@ -294,7 +294,7 @@ static void choose_another(struct trial *trial, const struct next *next, uint32_
 	uint32_t n = chosen(trial, service, ids, &refused);
 	bool stays = n == 0 || refused || trial->plan->crowded;
 
-	if (trial->plan->crowded && service >= 0) { // the fallback also serves moved flows
+	if (trial->plan->crowded && service >= 0) { // moved flows may also use the fallback
 		ids[n++] = fallback(trial->plan, service, trial->seen->hash);
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -332,7 +332,7 @@ static void reset(struct trial *trial, const struct next *next) {
 	answered(trial, LIMIT_RESET, REASON(BACKEND_DOWN), 0, next->backend, next, &ended);
 }
 
-// next->backend is down.
+// Predicts the result if next->backend is down.
 static void from_down(struct trial *trial, const struct next *next) {
 	const struct view *view = &trial->seen->view;
 	uint8_t state = trial->plan->backends[next->backend].path.state;
@@ -374,13 +374,14 @@ static void from_down(struct trial *trial, const struct next *next) {
 	stay(trial, next);
 }
 
-// The packet's backend is chosen: send it there if the backend exists.
+// Sends the packet to next->backend, if this backend still exists.
 static void rewrite(struct trial *trial, const struct next *next) {
 	if (!trial->plan->backends[next->backend].present) {
 		from_gone(trial, next);
 		return;
 	}
-	if (trial->relaxed) { // an earlier packet of the burst may have moved the flow there
+	// An earlier packet of the burst may have moved the flow to this backend
+	if (trial->relaxed) {
 		struct next moved = *next;
 
 		moved.choice = WEIR_CHOICE_REPLACED;
@@ -397,9 +398,9 @@ static void rewrite(struct trial *trial, const struct next *next) {
 
 #define PROVEN (FLOW_ESTABLISHED | FLOW_YOUNG | FLOW_CHALLENGED)
 
-// A SYN of an established flow, whose backend takes no new flows and is not down: its client is
-// challenged once if another backend takes new flows, within a separate rate limit equal to that of
-// RSTs.
+// A SYN of an established flow whose backend is not down but gets no new flows. If another backend
+// gets new flows, the balancer sends the client one challenge ACK. Challenge ACKs have a separate
+// rate limit, equal to the rate limit of RSTs.
 static void challenge(struct trial *trial, const struct next *next) {
 	const struct seen *seen = trial->seen;
 	int service = plan_service_of(trial->plan, &seen->view.key);
@@ -426,15 +427,16 @@ static void challenge(struct trial *trial, const struct next *next) {
 	}
 	rewrite(trial, next);
 	if (may_challenge && trial->certain && !before && trial->limit == LIMIT_NONE &&
-		// otherwise the other backend may be at its limit
+		// with a limit, the other backend may be full
 		trial->plan->services[service].limit == 0) {
-		trial->limit = LIMIT_CHALLENGE; // no challenge only because of the rate limit
+		// Only the rate limit can have prevented the challenge
+		trial->limit = LIMIT_CHALLENGE;
 	}
 }
 
 // --- new flows --------------------------------------------------------------------------------
 
-// former: the remaining flow if the packet starts no flow.
+// former: the flow that remains if the packet starts no flow.
 static void closed_port(struct trial *trial, const struct next *former) {
 	const struct seen *seen = trial->seen;
 	const struct view *view = &seen->view;
@@ -463,7 +465,8 @@ static void closed_port(struct trial *trial, const struct next *former) {
 	}
 }
 
-// Insert the flow with this backend; if the table may have no room, the flow is not tracked.
+// Insert the flow with this backend. If the table may be full, also allow that the flow is not
+// tracked.
 static void enter(struct trial *trial, int backend, uint32_t states, bool restart, int untracked) {
 	rewrite(trial, &(struct next){.states = states,
 			       .backend = backend,
@@ -476,7 +479,7 @@ static void enter(struct trial *trial, int backend, uint32_t states, bool restar
 	}
 }
 
-// Start a flow. former: the previous state: none, or a flow that has ended.
+// Start a flow. former: the previous state (no flow, or a flow that has ended).
 static void begin(struct trial *trial, const struct next *former, bool restart) {
 	const struct view *view = &trial->seen->view;
 	int service = plan_service_of(trial->plan, &view->key), ids[PLAN_PER_SERVICE], other;
@@ -507,7 +510,7 @@ static void begin(struct trial *trial, const struct next *former, bool restart) 
 		return;
 	}
 	n = chosen(trial, service, ids, &refused);
-	if (trial->plan->crowded) { // the fallback serves first packets in a crowded table
+	if (trial->plan->crowded) { // in a crowded table, first packets may use the fallback
 		enter(trial, other, (view->event == EVENT_SYN ? FLOW_SYN : FLOW_UDP_SEEN) | waiting,
 			restart, other);
 	}
@@ -538,7 +541,7 @@ void predict_flow(struct trial *trial, uint32_t state, int backend) {
 		begin(trial, &(struct next){.states = FLOW_ABSENT, .backend = NOBODY}, false);
 		if (trial->plan->backends[backend].present) {
 			return;
-		} // otherwise the flow moves, unless flows are being checked
+		} // otherwise the flow moves, unless the balancer is still checking UDP flows
 	}
 	next.states = flow_advance(state, view->event, &next.refresh);
 	if (next.states == FLOW_ABSENT) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Predict: the possible verdicts of a packet, from the possible states of its flow. Each possible
-// verdict is compared with the actual one; the verdicts that agree determine the state of the flow
-// from then on.
+// Predict: computes the possible verdicts of a packet from the possible states of its flow. Each
+// possible verdict is compared with the actual verdict; the flow then has the states of those
+// possible verdicts that agree.
 //
 // Threads: one.
 #pragma once
@@ -22,10 +22,10 @@ enum limit {
 };
 
 struct limit_state { // a token bucket with a capacity of one second
-	uint64_t cost_ns; // credit that a reply uses up; UINT64_MAX: replies are not permitted
+	uint64_t cost_ns; // credit used by one reply; UINT64_MAX: replies are not permitted
 	uint64_t credit_ns;
 	uint64_t last_ns;
-	uint32_t replies; // replies of the burst
+	uint32_t replies; // number of replies of the burst
 	bool refused; // whether the burst had a refused reply
 };
 
@@ -34,16 +34,16 @@ struct seen {
 	struct frame frame;
 	uint16_t tag; // tag stripped by the NIC; 0 = none
 	uint16_t headroom;
-	uint16_t tailroom; // bytes of room after the frame
+	uint16_t tailroom; // free bytes after the frame
 	bool segments; // whether the frame has more than one segment
 	struct view view;
 	uint64_t hash; // hash of the packet's flow
 	struct weir_verdict verdict;
-	const uint8_t *out; // the sent frame, or the remaining frame
+	const uint8_t *out; // the sent frame or, if nothing was sent, the frame after processing
 	uint32_t out_n;
 };
 
-struct wanted { // a verdict that would have been correct
+struct wanted { // a possible verdict
 	uint64_t reasons;
 	int backend;
 	uint8_t action, choice;
@@ -59,23 +59,24 @@ struct trial {
 	bool relaxed; // the flow has several packets in the burst, in unknown order
 	bool certain; // the flow is in one state, at one backend, and has no other packet in the
 		      // burst
-	// Determined by the outcomes that agree with the verdict.
+	// Results from the outcomes that agree with the verdict.
 	bool matched, refreshed, kept;
 	uint32_t states; // states after the packet
 	uint64_t backends;
-	enum limit limit; // limit of a reply, or of a suppressed reply
+	enum limit limit; // rate limit of the reply, or of the reply that was suppressed
 	uint32_t all_states; // next states of all outcomes
 	struct wanted wanted[WANTED_MAX];
 	uint32_t wanted_count;
 };
 
-// The outcomes of a packet of a flow in this state, at this backend (FLOW_ABSENT: none).
+// The outcomes of a packet whose flow is in this state, at this backend (no backend if
+// FLOW_ABSENT).
 void predict_flow(struct trial *trial, uint32_t state, int backend);
 // The outcomes of an ICMP error about a flow in this state, at this backend.
 void predict_error(struct trial *trial, uint32_t state, int backend);
 // The outcomes of a fragment that follows the first fragment to this backend.
 void predict_later(struct trial *trial, int backend);
-// The outcomes of a packet that concerns no flow.
+// The outcomes of a packet that belongs to no flow.
 void predict_other(struct trial *trial);
 // The outcomes of a packet that is dropped for one of these reasons.
 void predict_drop(struct trial *trial, uint64_t reasons);

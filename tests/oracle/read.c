@@ -77,7 +77,7 @@ static void view_udp(struct view *view, uint32_t readable) {
 static uint32_t chain(
 	const uint8_t *ip, uint32_t bytes, uint8_t *ret_protocol, uint32_t *ret_fragment);
 
-// The key of the flow that an ICMP error is about; otherwise the reason why it is invalid.
+// Reads the key of the flow that an ICMP error is about, or the reason why the error is invalid.
 static void view_quoted(struct view *view, uint32_t readable) {
 	const uint8_t *quoted = view->ip + view->l4 + 8;
 	uint32_t bytes = readable - view->l4 - 8, l4 = 0, fragment = 0;
@@ -146,9 +146,9 @@ static bool is_extension(uint8_t next) {
 
 // --- fragments --------------------------------------------------------------------------------
 
-// A fragment of `bytes` of data at `offset` units of 8 bytes. The Next Header of a later IPv6
-// fragment is not the protocol of its datagram. It is the first header of the fragmentable part;
-// only the Next Header of the fragment at offset 0 counts (RFC 8200, 4.5).
+// Reads a fragment with `bytes` bytes of data at `offset` units of 8 bytes. IPv6: only the Next
+// Header of the fragment at offset 0 counts (RFC 8200, 4.5), and it is the first header of the
+// fragmentable part. The protocol of a later fragment is therefore not known.
 static void view_fragment(struct view *view, uint32_t offset, uint32_t bytes) {
 	bool nameless = view->key.family == 6 && offset > 0;
 	bool flow = view->key.protocol == 6 || view->key.protocol == 17;
@@ -174,7 +174,7 @@ static void view_fragment(struct view *view, uint32_t offset, uint32_t bytes) {
 	}
 }
 
-// The data after the IP header and its fragment fields.
+// Reads the data after the IP header and the fragment fields.
 static void view_l4(struct view *view, uint32_t readable) {
 	uint8_t protocol = view->key.protocol;
 	bool flow = protocol == 6 || protocol == 17;
@@ -255,7 +255,7 @@ static void view_ipv4(struct view *view, const struct frame *frame) {
 }
 
 // Walk the extension headers of an IPv6 packet. Returns the offset of the data after them, 0 if
-// they are invalid. *ret_fragment: offset of the fragment header, or 0 if the packet is no real
+// they are invalid. *ret_fragment: offset of the fragment header, or 0 if the packet is not a
 // fragment.
 static uint32_t chain(
 	const uint8_t *ip, uint32_t bytes, uint8_t *ret_protocol, uint32_t *ret_fragment) {
@@ -283,7 +283,7 @@ static uint32_t chain(
 		next = ip[at];
 		at += size;
 		if (*ret_fragment + size == at && (get16(ip + *ret_fragment + 2) & 0xfff8) != 0) {
-			break; // data of a later fragment follows
+			break; // the data of a later fragment follows, not a header
 		}
 	}
 	*ret_protocol = next;

@@ -188,7 +188,8 @@ void rig_wait(struct rig *rig, uint64_t ns) {
 
 // --- bursts -------------------------------------------------------------------------------------
 
-// Headers in several segments are made contiguous, as far as there is room.
+// Returns the number of contiguous bytes after the headers were made contiguous; the tailroom of
+// the first segment limits it.
 static uint32_t readable(uint32_t n, const struct reception *reception) {
 	uint32_t first = reception->first, together = first + reception->tailroom;
 
@@ -224,7 +225,7 @@ void rig_receive(struct rig_burst *burst, const uint8_t *bytes, uint32_t n,
 	burst->pkts[burst->judged.n++] = m;
 }
 
-// The bytes of a packet: read in place, or gathered from its segments.
+// Returns the bytes of a packet: in place, or copied to `to` if the packet has several segments.
 static const uint8_t *read_back(const struct rte_mbuf *m, uint8_t *to) {
 	unsigned int segments = 0;
 	uint32_t n = 0;

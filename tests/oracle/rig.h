@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rig: a segment with the tables of a plan, and one worker's pipeline on it. Frames are processed
-// in buffers of their exact size, between memory guarded by a sanitizer; fragments come from a
-// pool. Every burst is captured, too (captured.h).
+// Rig: a segment with the tables of a plan, and one worker's pipeline on it. Each frame is in a
+// buffer of its exact size, with memory guarded by a sanitizer before and after it. Fragments come
+// from a pool. Every burst is also captured (captured.h).
 //
 // Threads: one.
 #pragma once
@@ -16,7 +16,7 @@ struct rig {
 	struct guarded_segment memory;
 	struct weir_pipeline *pipeline;
 	struct weir_packet_capture *capture;
-	uint64_t captured; // packets captured by the capture order of the burst
+	uint64_t captured; // number of the capture order of the burst
 	const struct plan *plan; // borrowed
 	uint64_t now_ns;
 };
@@ -29,15 +29,15 @@ struct reception {
 	bool checked; // the NIC reports that the IPv4 checksum is correct
 };
 
-// DPDK without huge pages or devices. Once per process.
+// Start DPDK without huge pages or devices. Call once per process.
 void rig_start(void);
 // Create the rig, and publish the plan. Also computes the Maglev slots of the plan's services.
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);
-void rig_fini(struct rig *rig); // checks that all buffers have come back
-// Draw a change of a backend, of a selection or of a bind and publish it. The change is in effect
-// when this function returns, and the replaced tables are freed.
+void rig_fini(struct rig *rig); // checks that all buffers were freed
+// Draw a change of a backend, of a selection or of a bind and publish it. When this function
+// returns, the change is in effect and the replaced tables are freed.
 void rig_change(struct rig *rig, struct plan *plan, struct random *random);
-// Advance the time, in steps of a poll loop.
+// Advance the time in small steps, as a poll loop does.
 void rig_wait(struct rig *rig, uint64_t ns);
 
 // A burst in the rig.

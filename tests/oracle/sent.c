@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The part of the judge that checks the sent packets, and the sums.
+// Part of the judge: checks the sent packets and the counters.
 #include "fuzz.h"
 #include "judge.h"
 #include "segment.h"
@@ -26,7 +26,7 @@ static bool wrong_bytes(struct judge *judge, uint32_t i, const char *what, const
 	return judge_fail(judge, (int)i, "\n");
 }
 
-// The identification of a fragment of an outer packet.
+// Identification of an outer packet that is sent in fragments.
 static uint32_t id_of(const struct output_path *output, const uint8_t *frame, uint32_t n) {
 	uint32_t bytes, at = output_id_at(output, &bytes);
 
@@ -36,7 +36,8 @@ static uint32_t id_of(const struct output_path *output, const uint8_t *frame, ui
 	return bytes == 2 ? get16(frame + at) : get32(frame + at);
 }
 
-// Find the other fragments of a packet among the packets created by the burst: adjacent, in order.
+// Find the other fragments of a packet among the packets created by the burst. They must be
+// adjacent and in order.
 static bool claim_pieces(struct judge *judge, struct judged_burst *burst, uint32_t i,
 	const struct output_path *output, uint32_t id) {
 	const struct view *view = &burst->seen[i].view;

@@ -13,7 +13,7 @@ void traffic_start(struct traffic *traffic, const struct plan *plan, uint64_t se
 
 // --- clients -----------------------------------------------------------------------------------
 
-// Mostly a port of a service. second: a port of the second pair of VIPs.
+// Mostly returns a port of a service. second: use the ports of the second pair of VIPs.
 static uint16_t draw_port(struct random *r, uint8_t protocol, bool second) {
 	static const uint16_t ports[2][2][8] = {
 		{{80, 80, 8000, 8099, 8100, 443, 443, 25}, {53, 53, 500, 600, 601, 499, 4500, 0}},
@@ -41,14 +41,14 @@ static struct tuple draw_tuple(struct traffic *traffic, uint8_t protocol) {
 	draw_address(r, vip->family, tuple.source);
 	memcpy(tuple.destination, vip->address, 16);
 	if (chance(r, 2)) {
-		// the destination is not a VIP
+		// a destination that is not a VIP
 		tuple.destination[vip->family == 4 ? 3 : 15] ^= 0x40;
 	}
 	if (chance(r, 1)) {
 		memcpy(tuple.source, traffic->plan->vips[(vip - traffic->plan->vips) ^ 2].address,
 			16);
 	}
-	// an IPv4-mapped address, or an address with one changed bit
+	// an IPv4-mapped address, or a similar address
 	if (vip->family == 6 && chance(r, 1)) {
 		memset(tuple.source, 0, 12);
 		put32(tuple.source + 8, 0xffffu << 8 * random_below(r, 3));
@@ -150,7 +150,7 @@ static uint32_t put_options(struct random *r, uint8_t *to) {
 	return bytes;
 }
 
-// An extension header of a type, to be followed by `next`.
+// Write an extension header of this type with Next Header `next`.
 static uint32_t put_extension(struct random *r, uint8_t *to, uint8_t type, uint8_t next) {
 	uint32_t units = type == 44 ? 0 : random_below(r, 3);
 	uint32_t bytes = type == 51 ? (units + 2) * 4 : (units + 1) * 8;
@@ -231,7 +231,7 @@ static uint32_t put_ip(struct random *r, uint8_t *ip, const struct tuple *tuple,
 				  : put_ipv6(r, ip, tuple, fragment);
 }
 
-// Set lengths and header checksum of an IP packet of `bytes`.
+// Set lengths and header checksum of an IP packet with a total length of `bytes`.
 static void finish_ip(uint8_t *ip, uint32_t bytes) {
 	if (ip[0] >> 4 == 4) {
 		put16(ip + 2, bytes);
@@ -334,7 +334,7 @@ static uint32_t echo_frame(struct traffic *traffic, uint8_t *frame) {
 	return l3 + header + bytes;
 }
 
-// A router's message about a packet from a VIP to a client.
+// An ICMP error from a router about a packet that a VIP sent to a client.
 static uint32_t error_frame(struct traffic *traffic, uint8_t *frame) {
 	static const uint8_t types4[] = {3, 3, 11, 12, 5}, types6[] = {1, 2, 3, 4, 5};
 	struct random *r = &traffic->random;
@@ -359,7 +359,7 @@ static uint32_t error_frame(struct traffic *traffic, uint8_t *frame) {
 	inner = put_ip(r, icmp + 8, &quoted, &whole);
 	bytes = put_l4(r, icmp + 8 + inner, &quoted, draw_payload(r));
 	finish_ip(icmp + 8, inner + bytes);
-	if (chance(r, 60)) { // about as many bytes as must be quoted
+	if (chance(r, 60)) { // quote about as many bytes as required
 		bytes = 8 + random_below(r, 30) - (chance(r, 10) ? 5 : 0);
 	}
 	bytes += 8 + inner;
@@ -397,8 +397,8 @@ static struct sent_datagram *pick_datagram(struct traffic *traffic) {
 	return sent;
 }
 
-// The Next Header of a fragment: equal in all fragments of a datagram, as sent by hosts, or any
-// value in later fragments, as RFC 8200 permits.
+// Returns the Next Header of a fragment. Mostly it is the same in all fragments of a datagram, as
+// hosts send it; later fragments may have any value, as RFC 8200 permits.
 static uint8_t next_header(struct random *r, const struct sent_datagram *sent, uint32_t from) {
 	static const uint8_t any[] = {6, 17, 58, 59, 60, 43, 0, 44, 51, 50, 255};
 
@@ -408,7 +408,7 @@ static uint8_t next_header(struct random *r, const struct sent_datagram *sent, u
 	return sent->chained > 0 ? sent->chain[0] : sent->tuple.protocol;
 }
 
-// The start of the data of a first fragment. Returns its length.
+// Write the first bytes of data of a first fragment. Returns their number.
 static uint32_t put_first_data(struct random *r, uint8_t *to, const struct sent_datagram *sent) {
 	uint32_t at = 0;
 
@@ -431,7 +431,7 @@ static uint32_t fragment_frame(struct traffic *traffic, uint8_t *frame) {
 	uint8_t *ip;
 
 	sent->next = (uint16_t)to;
-	if (from > 0 && chance(r, 10)) { // fragments out of order, repeated, or overlapping
+	if (from > 0 && chance(r, 10)) { // send fragments out of order, repeated, or overlapping
 		from = random_below(r, sent->units);
 		to = from + 1 + random_below(r, sent->piece);
 	}
@@ -501,7 +501,7 @@ static void mutate(struct random *r, uint8_t *frame, uint32_t *n) {
 	case 4:
 		frame[at] = (uint8_t)random64(r);
 		break;
-	case 5: // overwrite a number
+	case 5: // change a 16-bit number by at most 8
 		if (at + 2 <= *n) {
 			put16(frame + at, get16(frame + at) + random_below(r, 17) - 8);
 		}
@@ -524,7 +524,7 @@ static void mutate(struct random *r, uint8_t *frame, uint32_t *n) {
 	}
 }
 
-// Correct lengths or checksums, so that only other fields are wrong.
+// Correct the lengths or checksums of a mutated frame, so that only other fields are wrong.
 static void mend(struct random *r, uint8_t *frame, uint32_t n) {
 	uint32_t at = after_tags(frame, n, 3), header;
 	uint8_t *ip = frame + at;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Traffic: frames as clients, routers and attackers send them, from a seed: valid frames of a
-// bounded number of flows, so that flows have several packets, and mutated frames.
+// Traffic: generates frames from a seed, as clients, routers and attackers send them. It makes
+// valid frames of a limited number of flows, so that each flow has several packets, and mutated
+// frames.
 //
 // Threads: one.
 #pragma once
@@ -23,7 +24,7 @@ struct sent_datagram { // datagram that is being sent in fragments
 	struct tuple tuple;
 	uint32_t id;
 	uint16_t units; // length in units of 8 bytes
-	uint16_t piece; // units in one fragment
+	uint16_t piece; // size of a fragment in units
 	uint16_t next; // next unit to send
 	uint8_t chain[2]; // IPv6: extension headers at the start of the fragmentable part
 	uint8_t chained; // number of extension headers
@@ -39,5 +40,6 @@ struct traffic {
 };
 
 void traffic_start(struct traffic *traffic, const struct plan *plan, uint64_t seed);
-// Write a frame of at most TRAFFIC_FRAME_MAX bytes, and how it is received. Returns its length.
+// Write a frame of at most TRAFFIC_FRAME_MAX bytes; *ret: how the frame is received. Returns the
+// length of the frame.
 uint32_t traffic_frame(struct traffic *traffic, uint8_t *frame, struct reception *ret);

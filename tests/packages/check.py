@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The work of an administrator with the packages, on separate Debian machines.
+"""Tests what an administrator does with the packages, on separate Debian machines.
 
 usage: check.py newcomer|upgrade --base ROOT --folder FOLDER --packages FOLDER
            [--same FOLDER] [--other FOLDER]
@@ -9,7 +9,7 @@ newcomer  the commands of README.md, on a minimal system, up to a working balanc
 version with the same layout of the segment (--same), back, to a version with another layout
           (--other), and back, while a client makes requests; removal
 
-Each machine is a container in which systemd runs the units as they are. The client and the servers
+Each machine is a container in which systemd runs the unchanged units. The client and the servers
 are in separate namespaces. The last line is "<n> passed, <n> failed".
 """
 import argparse
@@ -32,7 +32,7 @@ BALANCER, CLIENT = "10.0.0.2", "10.0.0.5"
 METRICS = "127.0.0.1:9479"
 UNITS = ("weir-dataplane", "weir-control", "weir-metrics")
 WAIT_S = 60
-CROWD = 60  # clients at once, many more than the accept queue of a server
+CROWD = 60  # number of concurrent clients, many more than the accept queue of a server can hold
 
 
 def readme():
@@ -41,7 +41,7 @@ def readme():
 
 
 def first_configuration():
-    """The configuration of the README, as a newcomer copies it."""
+    """Returns the configuration in the README that a new user copies."""
     return re.search(r"^## A first configuration.*?^```json\n(.*?)^```", readme(), re.M | re.S)[1]
 
 
@@ -54,7 +54,7 @@ def three_commands():
 
 
 class Requests(threading.Thread):
-    """A client that makes one request after the other, and counts failures."""
+    """A client that makes requests one after the other, and counts failures."""
 
     def __init__(self, client, address):
         super().__init__(daemon=True)
@@ -71,7 +71,8 @@ class Requests(threading.Thread):
                 self.good += 1
 
     def expect_more(self, text, failures=0):
-        """Expect a hundred more successful requests, and at most this total number of failures."""
+        """Wait for a hundred more successful requests. failures: maximum number of failed requests
+        so far."""
         goal = self.good + 100
         wait_for(f"requests {text}", lambda: self.good >= goal, WAIT_S)
         if len(self.bad) > failures:
@@ -83,7 +84,7 @@ class Requests(threading.Thread):
 
 
 def request(client, address, timeout=5):
-    """None, or the reason why a request failed."""
+    """Make a request. Returns None, or the reason why it failed."""
     with client.inside():
         done = subprocess.run(["curl", "-sS", "-m", str(timeout), "-o", "/dev/null", "-f", f"http://{address}/"],
                               text=True, check=False, capture_output=True)
@@ -117,7 +118,7 @@ class Lab:
         return machine
 
     def backend(self, backend):
-        """A machine with an HTTP server, which runs on the host of the test."""
+        """Create a machine with an HTTP server. The server process runs on the host of the test."""
         machine = self.machine(backend["name"].replace("-", ""), backend["address"])
         machine.net.ip("address", "add", self.vip + "/32", "dev", "lo")
         pages = f"{self.args.folder}/pages"
@@ -132,7 +133,7 @@ class Lab:
         return machine
 
     def start_backends(self):
-        """Start decapsulation on each server, with its unit."""
+        """Start the decapsulation unit on each server."""
         for machine in self.backends:
             machine.copy(*packages(self.args.packages, "weir-agent"))
             machine.in_chroot("apt-get -q update && apt-get -q -y install ./weir-agent_*.deb")
@@ -143,7 +144,7 @@ class Lab:
             expect_sandboxed(machine, "weir-decap")
 
     def configure(self, **keys):
-        """Write the README's configuration, with other keys of its service."""
+        """Write the configuration of the README, with these keys of the service changed."""
         config = json.loads(first_configuration())
         config["services"][0].update(keys)
         with open(self.balancer.root + "/etc/weir/weir.json", "w", encoding="utf-8") as file:
@@ -191,14 +192,15 @@ def health_of(lab):
 
 
 def serves(lab):
-    """Whether all backends are healthy, and a request succeeds."""
+    """Returns whether all backends are healthy and a request succeeds."""
     return set(health_of(lab)) == {"healthy"} and request(lab.client, lab.vip) is None
 
 
 # --- newcomer -----------------------------------------------------------------------------------
 
 def install_changes_nothing(lab, apt="apt-get -q -y "):
-    """After installation, programs run, the configuration is valid, and no unit is started or enabled."""
+    """After the installation, the programs can be run, the configuration is valid, and no unit is
+    started or enabled."""
     machine = lab.balancer
     said = machine.in_chroot("apt-get -q update && " + three_commands()[0].replace("apt ", apt))
     if "nothing was started" not in said:
@@ -238,7 +240,8 @@ def three_commands_set_up_a_balancer(lab):
 
 
 def look_at_the_page(lab):
-    """Open the page in Chromium, while a client makes requests; a picture is kept in WEIR_SCREENSHOTS."""
+    """Open the page in Chromium while a client makes requests, and write a screenshot to
+    WEIR_SCREENSHOTS."""
     requests = Requests(lab.client, lab.vip)
     browser = Browser(lab.balancer.net, lab.args.folder)
     try:
@@ -272,7 +275,8 @@ def metrics_and_page_are_served(lab):
     lab.balancer.run("systemctl restart weir-metrics && "
                      "test $(stat -L -c %a /var/lib/weir-metrics/history.json) = 600")
     said = lab.balancer.journal("weir-metrics")
-    if "\nweir-metrics " not in said:  # as a record of the journal the message has no timestamp of its own
+    # Records of the journal have a timestamp, so the program writes none
+    if "\nweir-metrics " not in said:
         raise AssertionError(f"the journal of weir-metrics has other records:\n{said}")
 
 
@@ -301,7 +305,7 @@ def drop_in(machine, unit, sample, name):
 
 
 def checks_via_the_data_path_need_no_drop_in(lab):
-    """Checks via the data path detect a missing VIP, other checks do not."""
+    """Checks via the data path detect that a server lacks the VIP; other checks do not."""
     lab.balancer.net.sysctl(net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__eth1__rp_filter=0)
     lab.configure(health_check={"type": "http", "path": "/healthz", "via": "data-path"})
     lab.balancer.run("systemctl restart weir-control")
@@ -314,7 +318,8 @@ def checks_via_the_data_path_need_no_drop_in(lab):
 
 
 def agent_runs_in_its_sandbox(lab):
-    """The agent runs with the meter, which a helper process loads with bpf() in spite of the system call filter."""
+    """The agent runs with the meter. A helper process loads the meter with bpf(), although the
+    system call filter is active."""
     machine = lab.backends[0]
     machine.run("umask 027; weir-agent key generate > /etc/weir/agent.keys; "
                 "chgrp weir /etc/weir/agent.keys; echo OPTIONS=--port 80 > /etc/weir/agent.env; "
@@ -327,7 +332,8 @@ def agent_runs_in_its_sandbox(lab):
 
 
 def agents_permit_steals_by_their_drop_in(lab):
-    """A stopped server with a full accept queue: waiting connections are moved to the other server."""
+    """If a server is stopped and its accept queue is full, its waiting connections are moved to the
+    other server."""
     keys = lab.backends[0].run("cat /etc/weir/agent.keys")
     for machine in (lab.balancer, *lab.backends):
         with open(machine.root + "/etc/weir/agent.keys", "w", encoding="ascii") as file:
@@ -363,7 +369,7 @@ def tools_run(lab):
     machine = lab.backends[1]
     machine.copy(*packages(lab.args.packages, "weir-tools", "weir-doc"))
     machine.copy(SOURCE + "/config/pcap-offline.json")
-    # apt runs in the chroot because the container has no network except the lab's
+    # apt runs in the chroot, because the container reaches only the network of the lab
     machine.in_chroot("apt-get -q -y install --no-install-recommends ./weir-tools_*.deb ./weir-doc_*.deb")
     machine.run("weir-sim list && weir-sim run --json --seed 1 lame_duck | grep -q variants")
     machine.run("weir-bench --no-huge --flows 1k --packets 100k --runs 1 | grep established")
@@ -382,8 +388,8 @@ def set_up_balancer(lab):
 
 
 def install(lab, folder):
-    """Install with dpkg, because there is no network; prompts about changed files get the default
-    answer."""
+    """Install with dpkg, because there is no network. Use the default answer to prompts about
+    changed files."""
     before = {unit: lab.balancer.pid(unit) for unit in UNITS}
     path, = packages(folder, "weir")
     lab.balancer.copy(path)
@@ -400,7 +406,8 @@ def install(lab, folder):
 
 
 def changes_version(lab, folder, text):
-    """Between versions with the same layout: control is restarted at once, no request fails."""
+    """If the layout is the same in both versions, control is restarted at once, and no request
+    fails."""
     said, restarted = install(lab, folder)
     if not restarted or "not restarted" in said:
         raise AssertionError(f"weir-control was not restarted: {said}")
@@ -409,7 +416,8 @@ def changes_version(lab, folder, text):
 
 
 def changes_layout(lab, folder, text):
-    """Control continues until the dataplane is restarted, and is then replaced automatically."""
+    """If the layout differs, the running control continues until the dataplane is restarted, and is
+    then replaced automatically."""
     said, restarted = install(lab, folder)
     if restarted or "does not serve the weir-dataplane that runs" not in said:
         raise AssertionError(f"weir-control was restarted: {said}")
@@ -420,7 +428,7 @@ def changes_layout(lab, folder, text):
     wait_for("another weir-control", lambda: lab.balancer.pid("weir-control") not in (0, before), WAIT_S)
     wait_for("the new ones serve", lambda: serves(lab), WAIT_S)
     wait_for("requests are answered", lambda: request(lab.client, lab.vip) is None, WAIT_S)
-    lab.requests.bad.clear()  # requests fail for about a second, while no dataplane runs
+    lab.requests.bad.clear()  # requests failed for about a second, while no dataplane was running
     lab.requests.expect_more(text + ", restarted")
 
 
@@ -436,7 +444,8 @@ def upgrade_and_downgrade_other_layout(lab):
 
 
 def refused_configuration_keeps_control_running(lab):
-    """An upgrade to a version that refuses the configuration, here because the file was damaged."""
+    """If the new version refuses the configuration (here because the file is damaged), the running
+    control continues."""
     lab.balancer.run("cp /etc/weir/weir.json good.json; echo '{' > /etc/weir/weir.json")
     before = lab.balancer.pid("weir-control")
     path, = packages(lab.args.packages, "weir")
@@ -499,7 +508,7 @@ def main():
                 traceback.print_exc()
                 lab.show_journals()
                 print(f"FAILED  {check.__name__}: see {lab.log}", flush=True)
-                break  # the next checks would continue from the state that this check leaves
+                break  # the next checks depend on the state after this check
     finally:
         lab.close()
     print(f"{passed} passed, {failed} failed")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian machines for the tests of the packages: systemd boots in a container (systemd-nspawn), on
-an overlay of a bare root and in a separate network namespace.
+"""Debian machines for the tests of the packages. systemd boots in a container (systemd-nspawn) with
+a separate network namespace; its root is an overlay over a minimal Debian root.
 
-The root is not changed: the changes of a machine are in its overlay, and removed with it.
+The minimal root is not changed: all changes are written to the overlay of the machine, which is
+removed at the end.
 """
 import contextlib
 import os
@@ -24,7 +25,8 @@ COMMAND_S = 600
 
 class Machine:
     def __init__(self, name, base, folder, log):
-        """A root over base, with packages installed by in_chroot(), until boot()."""
+        """Create the root as an overlay over base. Install packages with in_chroot() before
+        boot()."""
         self.name, self.log = name, log
         self.folder = f"{folder}/{name}"
         self.root = self.folder + "/root"
@@ -40,7 +42,7 @@ class Machine:
             shutil.copy(path, self.root + "/root")
 
     def in_chroot(self, command):
-        """Run a command before boot(), with the network of this machine, for apt. Returns its
+        """Run a command before boot(). It uses the network of the host, for apt. Returns the
         output."""
         script = (f"mount -t proc proc {self.root}/proc && mount --rbind /dev {self.root}/dev && "
                   f"exec env -i {' '.join(ENVIRONMENT)} chroot {self.root} /bin/bash -c "
@@ -62,8 +64,8 @@ class Machine:
         wait_for(f"{self.name}: boot", self.is_up, BOOT_S, interval=0.2)
 
     def find_leader(self):
-        """The pid of the machine's init in this namespace. Children of systemd-nspawn that only
-        prepare the container have other names."""
+        """The PID of the machine's init, in the PID namespace of the test. Children of
+        systemd-nspawn that only prepare the container have other names."""
         with open(f"/proc/{self.nspawn.pid}/task/{self.nspawn.pid}/children",
                   encoding="ascii") as file:
             for pid in file.read().split():
@@ -117,7 +119,7 @@ class Machine:
 
 
 class Network:
-    """Hosts on one link: a switch, and a namespace with eth1 for each host."""
+    """Hosts on one link: a bridge, and for each host a namespace with the interface eth1."""
 
     def __init__(self):
         self.switch = Namespace(f"weir-{os.getpid()}-switch").create()
@@ -138,7 +140,7 @@ class Network:
         net.ip("link", "set", interface, "up")
         for address in addresses:
             net.ip("address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
-        # No checksum is left to the NIC; one receive queue, from which AF_XDP receives all packets.
+        # Disable checksum offload. Use one receive queue, from which AF_XDP receives all packets.
         for place, device in ((self.switch, port), (net, interface)):
             place.run("ethtool", "-K", device, "tx", "off", "txvlan", "off")
         net.run("ethtool", "-L", interface, "rx", "1", check=False)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run weir-pcap on packets made by scapy, and read its verdicts and the packets that it would
-send."""
+"""Run weir-pcap on packets made by scapy, and read the verdicts and the sent packets from its
+output."""
 import copy
 import glob
 import json
@@ -35,7 +35,7 @@ BASE = {
 
 
 class Failure(Exception):
-    """A failed expectation."""
+    """An expectation is not met."""
 
 
 def expect(condition, text):
@@ -49,7 +49,7 @@ def expect_equal(got, wanted, text):
 
 
 def service(name="web", binds=None, backends=("10.0.0.11",), **more):
-    """A service; backends is a list of addresses, (address, weight) or objects."""
+    """Returns a service. backends: a list of addresses, (address, weight) or objects."""
     made = []
     for index, backend in enumerate(backends):
         if isinstance(backend, str):
@@ -78,12 +78,13 @@ def config(*services, port=None, ports=None, **more):
     return made
 
 
-# The Ethernet header to put before packets; scapy would copy the packet to do so.
+# The Ethernet header of IPv4 and IPv6 packets, as bytes: scapy would copy each packet to add the
+# header.
 ETHER = {kind: bytes(Ether(src=CLIENT_MAC, dst=PORT_MAC) / kind())[:14] for kind in (IP, IPv6)}
 
 
 def frame(packet):
-    """Bytes of a packet as sent by a client."""
+    """The bytes of a packet, with an Ethernet header as from a client."""
     if isinstance(packet, bytes):
         return packet
     if type(packet) in ETHER:
@@ -96,8 +97,8 @@ def frame(packet):
 def frames_from(packet, sources):
     """Frames of a TCP or UDP packet, one from each (address, port) of sources.
 
-    scapy takes half a millisecond for a packet, so scapy makes the first packet only; in the other
-    packets source and checksum are replaced (RFC 1624).
+    scapy needs half a millisecond for a packet, so it makes only the first packet. The others are
+    copies of it with the source and the checksum replaced (RFC 1624).
     """
     first = frame(packet)
     version, protocol = (4, first[23]) if first[14] >> 4 == 4 else (6, first[20])
@@ -132,7 +133,8 @@ def replace_in_checksum(data, at, old, new):
 
 
 def write_pcap(path, records, magic=0xA1B23C4D, endian="<", link_type=1, snaplen=262144):
-    """records: (time_ns, bytes) or (time_ns, bytes, original length). Not written with scapy, which rounds times."""
+    """records: (time_ns, bytes) or (time_ns, bytes, original length). scapy is not used, because it
+    rounds times."""
     unit = 1 if magic == 0xA1B23C4D else 1000
     with open(path, "wb") as out:
         out.write(struct.pack(endian + "IHHiIII", magic, 2, 4, 0, 0, snaplen, link_type))
@@ -152,7 +154,8 @@ def write_pcap(path, records, magic=0xA1B23C4D, endian="<", link_type=1, snaplen
 
 
 def read_pcap(path):
-    """[(time_ns, bytes, original length)] of a nanosecond pcap file in the byte order of this machine."""
+    """Returns [(time_ns, bytes, original length)] of a nanosecond pcap file in the byte order of
+    this machine."""
     with open(path, "rb") as source:
         data = source.read()
     magic, major, minor, _, _, _, link_type = struct.unpack_from("=IHHiIII", data)
@@ -167,14 +170,14 @@ def read_pcap(path):
 
 
 class Verdict:
-    """One packet's verdict, with the sent frame (None if no frame is sent)."""
+    """The verdict on a packet, with the sent frame (None if no frame is sent)."""
 
     def __init__(self, fields, received):
         self.__dict__.update(fields)
         self.received = received
         self.sent = None
         self.sent_length = None
-        self.sent_fragments = []  # the other fragments of a packet
+        self.sent_fragments = []  # all sent fragments except the first
 
     def __repr__(self):
         return (
@@ -215,7 +218,8 @@ class Lab:
             self.name_drivers()
 
     def name_drivers(self):
-        """Create a folder that names the needed drivers; DPDK loads the files from its own folder."""
+        """Create a folder with empty files named like the needed drivers; DPDK loads the drivers
+        from its own folder."""
         os.mkdir(self.env["WEIR_DRIVERS"])
         for pattern in NEEDED_DRIVERS:
             for path in glob.glob(f"/usr/lib/*/dpdk/pmds-*/{pattern}"):
@@ -279,7 +283,8 @@ class Lab:
 
 
 def check_totals(run):
-    """Check that packets = forwarded + replied + kernel + dropped, with the reported number of each."""
+    """Check that packets = forwarded + replied + kernel + dropped, and that each total agrees with
+    the verdicts."""
     totals = run.totals
     expect_equal(
         totals["packets"],

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Invalid packets: truncated, overlong, contradictory, at every layer.
+"""Invalid packets at every layer: truncated, too long, or with contradictory fields.
 
 One table of (name, frame, verdict). The verdict is a drop reason, or kernel, forwarded, replied. All
-frames are in one run, so that each frame also affects the state for the next frames. Frames are made
-with scapy, then damaged by hand, because scapy corrects fields.
+frames are in one run, so that the state after each frame affects the next frames. Frames are made
+with scapy and then damaged with put(), because scapy corrects fields.
 """
 import struct
 
@@ -75,12 +75,12 @@ SEEDS = [
 
 
 def put(data, at, value, size=1):
-    """The data, overwritten with an unsigned big-endian number at an offset."""
+    """Returns a copy of the data with an unsigned big-endian number written at an offset."""
     return data[:at] + value.to_bytes(size, "big") + data[at + size :]
 
 
 def fix4(data):
-    """The frame with a correct IPv4 header checksum, even if other fields are wrong."""
+    """Returns the frame with a correct IPv4 header checksum; other fields may be wrong."""
     head = 14 + max((data[14] & 15) * 4, 20)
     data = put(data, 24, 0, 2)
     words = data[14:head] + b"\0" * ((head - 14) % 2)
@@ -207,7 +207,8 @@ def ipv6():
 
 def extensions():
     def chain(*headers, last=6, tail=bytes(tcp())):
-        """An IPv6 packet with extension headers: (kind, bytes), whose next-header byte is filled in here."""
+        """Returns an IPv6 packet with extension headers. headers: (kind, bytes); this function sets
+        the next-header byte."""
         kinds = [kind for kind, _ in headers[1:]] + [last]
         body = b"".join(bytes([nxt]) + data[1:] for (_, data), nxt in zip(headers, kinds))
         return ip6(body + tail, nh=headers[0][0])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An independent check of forwarded and replied packets, byte by byte.
 
-Nothing in this file comes from Weir's sources, only from the RFCs (791, 792, 2003, 2473, 4443, 6040, 8200).
+This file was written only from the RFCs, not from Weir's sources (791, 792, 2003, 2473, 4443, 6040,
+8200).
 """
 import ipaddress
 import struct
@@ -22,7 +23,7 @@ def checksum(data):
 
 
 def strip_l2(data):
-    """(destination, source, [tags], EtherType, rest) of a frame."""
+    """Returns (destination, source, [tags], EtherType, rest) of a frame."""
     at, tags = 12, []
     kind = struct.unpack_from("!H", data, at)[0]
     while kind in (0x8100, 0x88A8, 0x9100):
@@ -33,7 +34,7 @@ def strip_l2(data):
 
 
 def ip_packet(data):
-    """The IP packet in a frame, padding cut off."""
+    """The IP packet in a frame, without padding."""
     _, _, _, kind, rest = strip_l2(data)
     if kind == 0x0800:
         return rest[: struct.unpack_from("!H", rest, 2)[0]]
@@ -99,7 +100,8 @@ def check_forwarded(verdict, backend, mac=None, tags=(), source=None, port_mac=P
 
 
 def check_reply_l2(verdict):
-    """Check that the reply goes back to the sender: MAC addresses exchanged, tags kept."""
+    """Check that the reply goes back to the sender: the MAC addresses are swapped, and the tags are
+    the same."""
     got, sent = strip_l2(verdict.received), strip_l2(verdict.sent)
     expect_equal(sent[:2], (got[1], got[0]), "MAC addresses of the reply")
     expect_equal(sent[2:4], got[2:4], "tags and EtherType of the reply")
@@ -115,7 +117,8 @@ def check_icmp_checksum(packet):
 
 
 def check_echo(verdict):
-    """Check an echo reply from the VIP with identifier, sequence and data of the request."""
+    """Check that an echo reply from the VIP was sent, with identifier, sequence number and data of
+    the request."""
     expect_equal((verdict.action, verdict.why), ("replied", "echo"), f"{verdict}")
     check_reply_l2(verdict)
     request, reply = ip_packet(verdict.received), ip_packet(verdict.sent)
@@ -180,7 +183,8 @@ def check_reset(verdict):
 
 
 def check_challenge(verdict):
-    """Check that the client got an ACK of its SYN's own number (RFC 5961, 4.2), sent back to the sender."""
+    """Check that the client got a challenge ACK, which acknowledges the sequence number of its SYN
+    (RFC 5961, 4.2), sent back to the sender."""
     expect_equal((verdict.action, verdict.why), ("replied", "challenge"), f"{verdict}")
     expect_equal(verdict.reason, None, f"{verdict}")
     segment = bytes(Ether(verdict.received)["TCP"])
@@ -188,7 +192,7 @@ def check_challenge(verdict):
 
 
 def check_segment(verdict, flags, sequence, acknowledged):
-    """Check a TCP header without data, from the VIP."""
+    """Check that the reply is a TCP segment from the VIP without data, with these fields."""
     check_reply_l2(verdict)
     asked = ip_packet(verdict.received)
     kind, answer = strip_l2(verdict.sent)[3], ip_packet(verdict.sent)

@@ -44,7 +44,7 @@ MODULES = [
 
 
 def collect(names):
-    """(name, function) of every requested scenario, in the order of the files."""
+    """Returns (name, function) of every requested scenario, in the order of the files."""
     found = []
     for module in MODULES:
         for name, function in vars(module).items():
@@ -55,13 +55,14 @@ def collect(names):
 
 
 def run_one(program, few_drivers, name, function):
-    """Returns (text, passed, failed): a scenario may count its cases itself."""
+    """Returns (text, passed, failed). A scenario may return the number of its cases; otherwise it
+    is one case."""
     place = lab.Lab(program, few_drivers)
     try:
         counts = function(place)
     except lab.Failure as failure:
         return f"FAILED {name}: {failure}", 0, 1
-    except Exception:  # any error is a failure of this scenario, not of the run
+    except Exception:  # any error fails this scenario, but does not end the run
         return f"FAILED {name}:\n{traceback.format_exc()}", 0, 1
     finally:
         place.close()
@@ -71,7 +72,7 @@ def run_one(program, few_drivers, name, function):
 
 
 def end_with_parent():
-    """The kernel kills this process when its parent ends."""
+    """Make the kernel kill this process when its parent exits."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -88,7 +89,7 @@ def main():
     if not scenarios:
         print("no such scenario")
         failed = 1
-    # Creating packets takes most of the time, so there is a process for each CPU.
+    # Creating packets takes most of the time; therefore use one process for each CPU.
     with concurrent.futures.ProcessPoolExecutor(initializer=end_with_parent) as pool:
         running = [pool.submit(run_one, program, few_drivers, *scenario) for scenario in scenarios]
         for result in running:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The backend of a packet, and the reason for the choice."""
+"""Tests which backend is chosen for a packet, and the reason for the choice."""
 import functools
 from collections import Counter
 
@@ -74,7 +74,8 @@ def test_tcp_and_udp_of_the_same_ports_are_two_flows(lab):
 
 
 def test_reset_of_a_client_is_no_error_of_the_backend(lab):
-    """A scanner answers each SYN ACK with an RST. This does not count as an error of the backend."""
+    """A scanner answers each SYN ACK with an RST. The RST does not count as an error of the
+    backend."""
     packets = [
         IP(src=CLIENT4, dst=VIP4) / TCP(sport=port, dport=80, flags=flags)
         for port, flags in ((1, "S"), (2, "S"), (2, "R"), (3, "S"), (3, "R"), (4, "S"))
@@ -139,7 +140,8 @@ def test_few_flows_move_when_a_backend_is_removed(lab):
 
 def test_drained_backend_is_the_last_resort(lab):
     made = config(service(backends=FOUR[:2]))
-    # One of two backends down is exactly the threshold of 50 %: no panic.
+    # If one of two backends is down, the share of healthy backends equals the threshold of 50 %: no
+    # panic.
     run = lab.run(made, flows(200), ["--down", "web/b0"])
     expect_equal(shares(run), {"b1": 1.0}, "shares with one down")
     # No backend is healthy: all backends are used, including the drained one.
@@ -272,7 +274,8 @@ def test_services_do_not_mix(lab):
 
 
 def test_one_backend_can_have_more_flows_than_full_nat_ports(lab):
-    """Weir has no limit by port numbers: a full NAT can have at most 65,535 flows per backend and address."""
+    """Port numbers do not limit the flows of Weir. A full NAT can have at most 65,535 flows per
+    backend and source address."""
     count = 70_000
     syns = {}
     for last in (7, 8):

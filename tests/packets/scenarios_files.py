@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-pcap as a program: capture files of all kinds, also invalid ones, output, exit status."""
+"""The program weir-pcap: capture files of all kinds (also invalid files), output, exit status."""
 import json
 import os
 import random
@@ -150,7 +150,8 @@ def test_truncated_packets_are_checked_by_captured_bytes(lab):
 
 
 def test_truncated_echo_requests_get_replies(lab):
-    """An echo request whose data was not captured gets a reply: the missing data is assumed to be correct."""
+    """An echo request whose data was not captured completely gets a reply: its checksum is assumed
+    to be correct."""
     for echo, head in (
         (IP(src=CLIENT4, dst=VIP4) / ICMP(id=7, seq=8) / Raw(b"x" * 1000), 42),
         (IP(src=CLIENT4, dst=VIP4, options=[IPOption(b"\x01" * 8)]) / ICMP(), 50),

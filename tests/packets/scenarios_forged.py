@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forged packets: their effect on the flow table, and on clients."""
+"""The effect of forged packets on the flow table and on clients."""
 from scapy.all import IP, IPv6, TCP, UDP
 
 from lab import VIP4, VIP6, config, expect, expect_equal, frames_from, service
@@ -32,7 +32,8 @@ def tracked(run, first, count):
 
 
 def expect_together(run, *parts):
-    """Check that the n-th packets of all parts went to the same backend. A part: (first, count)."""
+    """Check that the n-th packets of all parts went to the same backend. Each part is (number of
+    the first packet, count)."""
     apart = sum(
         1
         for n in range(parts[0][1])
@@ -47,12 +48,12 @@ def test_single_datagrams_leave_room_for_tcp(lab):
     come = flows(200) + flows(200, "A") + data(200)
     run = lab.run(made, forged + come, step_ns=10_000)
     expect_together(run, (3000, 200), (3200, 200), (3400, 200))
-    # Half-open flows of possible handshakes are no longer protected after a second
+    # After a second, half-open flows of possible handshakes may be evicted
     come[0] = (SECOND + 100 * MS, come[0])
     run = lab.run(made, forged + come, step_ns=10_000)
     expect(tracked(run, 3000, 200) > 120, f"{tracked(run, 3000, 200)} of 200 SYNs were tracked")
     expect_together(run, (3000, 200), (3200, 200), (3400, 200))
-    # Half-open flows end after seconds; then the state is as before the forged packets.
+    # Half-open flows end after a few seconds; then SYNs are tracked as before the forged packets.
     run = lab.run(made, forged + [(6 * SECOND, flows(1)[0])] + flows(200, first=1), step_ns=10_000)
     expect_equal(tracked(run, 3001, 200), 200, "SYNs tracked after the flood")
 
@@ -77,7 +78,8 @@ def test_handshakes_without_data_end_after_seconds(lab):
     expect_equal([verdict.why for verdict in run], ["new"] + ["flow"] * 3, "why of a real one")
     run = lab.run(made, syn + ack + [(11 * SECOND, get[0])])
     expect_equal([verdict.why for verdict in run], ["new", "flow", "new"], "why without data")
-    for second in (get, ack + ack):  # the client sends a request, or acknowledges the server's greeting
+    # The client sends data, or a second ACK as for a server's greeting
+    for second in (get, ack + ack):
         run = lab.run(made, syn + second + [(800 * SECOND, get[0])])
         expect_equal(run[len(run) - 1].why, "flow", "why of an idle connection")
 
@@ -91,8 +93,9 @@ def test_forged_handshakes_leave_room_for_clients(lab):
 
 
 def test_full_table_evicts_idle_connections_first(lab):
-    """1,024 connections, half of which are in use; then further connections start, real and forged."""
-    count = 1100  # some connections find no slot
+    """Half of 1,024 connections are in use. Then further connections start, both real and
+    forged."""
+    count = 1100  # for some connections the table has no free slot
     opened = [
         packet
         for n in range(count)
@@ -127,7 +130,7 @@ def test_syn_and_ack_agree_during_a_syn_flood(lab):
 
 
 def test_handshakes_survive_the_start_of_a_flood(lab):
-    """The flood fills the table between the SYN and the ACK of 100 clients."""
+    """A flood fills the flow table after the SYNs of 100 clients, before their ACKs."""
     flood = flows(5000, first=10000)
     for policy in POLICIES:
         made = config(service(backends=FOUR, policy={"name": policy}), flow_table=TABLE)
@@ -135,7 +138,7 @@ def test_handshakes_survive_the_start_of_a_flood(lab):
         packets[5100] = (900 * MS, packets[5100])
         run = lab.run(made, packets, step_ns=1000)
         expect_together(run, (0, 100), (5100, 100), (5200, 100))
-        # A second later handshakes may be evicted like other flows.
+        # After a second, handshakes may be evicted like other flows.
         late = flows(100) + flood + [(SECOND + 100 * MS, flows(1, first=20000)[0])] + flood
         run = lab.run(made, late + flows(100, "A"), step_ns=1000)
         known = sum(1 for n in range(10101, 10201) if run[n].why == "flow")
@@ -144,14 +147,14 @@ def test_handshakes_survive_the_start_of_a_flood(lab):
 
 def test_forged_syns_do_not_exclude_clients(lab):
     made = config(round_robin(flow_control={"max_active_flows": 20, "when_exhausted": "reject"}))
-    again = flows(80)  # clients send a rejected SYN once more after a second
+    again = flows(80)  # clients repeat a rejected SYN after a second
     again[0] = (SECOND, again[0])
     run = lab.run(
         made, flows(80, first=1000) + flows(80) + again + flows(80, "A") + flows(4, first=500)
     )
     for n in range(80):
         expect_equal(run[160 + n].action, "forwarded", f"second SYN of client {n}")
-    for n in range(4):  # the limit applies to connections
+    for n in range(4):
         expect_equal(run[320 + n].reason, "flow_control", f"SYN {n} beyond the limit")
 
 
@@ -179,7 +182,7 @@ def test_rst_and_port_reuse_start_a_new_flow(lab):
 
 def test_idle_half_closed_connection_stays(lab):
     packets = flows(40) + flows(40, "A") + data(40) + flows(40, "FA")
-    for wait in (50, 40, 59):  # each ACK of the download refreshes the flow
+    for wait in (50, 40, 59):  # each ACK of the client refreshes the flow
         packets += [(wait * SECOND, flows(1, "A")[0])] + flows(39, "A", 1)
     packets += [(62 * SECOND, flows(1, "A")[0])]
     run = lab.run(config(round_robin()), packets)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets sent to a backend: new outer headers, and an unchanged inner packet."""
+"""Packets sent to a backend have a new outer header; the inner packet is unchanged."""
 import ipaddress
 import random
 from collections import Counter
@@ -213,7 +213,8 @@ def test_source_prefix_gives_each_flow_an_address(lab):
         sources = [outer_source(verdict) for verdict in verdicts]
         expect_equal(sources[: len(flows)], sources[len(flows) :], "sources of a flow's packets")
         expect(min(size, 300) <= len(set(sources)) <= prefix.num_addresses, f"{text}: spread")
-    # The outer family is that of the backend: IPv6 has the flow label for the hash.
+    # The outer header has the address family of the backend. In IPv6 the flow label contains the
+    # hash, so the source is not varied.
     made = config(service(backends=[BACKEND6]), port={"source_ipv4": "192.0.2.64/28"})
     for verdict in lab.run(made, flows[::20]):
         check_forwarded(verdict, BACKEND6)
@@ -226,9 +227,9 @@ TOEPLITZ_KEY = int(
 
 
 def receive_queues(addresses, key):
-    """The number of packets for each of a backend's 8 receive queues. With IP in IP a NIC cannot
-    read ports: it hashes the two outer addresses. addresses: number of packets per pair of
-    addresses."""
+    """Returns the number of packets for each of a backend's 8 receive queues. A NIC cannot read the
+    ports of IP in IP packets, so it hashes the two outer addresses. addresses: number of packets
+    per pair of addresses."""
     window = [key >> (320 - 32 - i) & 0xFFFFFFFF for i in range(64)]
     queues = [0] * 8
     for pair, packets in addresses.items():
@@ -247,8 +248,9 @@ def is_even(queues):
 
 
 def test_source_prefix_fills_a_backends_receive_queues(lab):
-    """The hash is linear: with 16 addresses, three of four keys give all 8 values of the hash's low
-    bits, other keys 4 or fewer. Linux gives most NICs a random key."""
+    """The Toeplitz hash is linear. With 16 addresses, the low bits of the hash have all 8 values
+    with three of four keys, and 4 or fewer values with other keys. Linux sets a random key on most
+    NICs."""
     flows = frames_from(tcp4(), [(CLIENT4, 1000 + i) for i in range(2000)])
     keys = [random.Random(seed).getrandbits(320) for seed in range(200)]
     even = {}

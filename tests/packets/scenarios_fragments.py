@@ -36,12 +36,13 @@ BACKEND4 = "10.0.0.11"
 BACKEND6 = "2001:db8:1::11"
 SOURCE4 = "192.0.2.1"
 SOURCE6 = "2001:db8::1"
-COPIED = b"\x94\x04\x00\x00"  # router alert: goes into every fragment
-NOT_COPIED = b"\x07\x07\x04\x00\x00\x00\x00"  # record route: goes into the first fragment only
+COPIED = b"\x94\x04\x00\x00"  # router alert: copied to every fragment
+NOT_COPIED = b"\x07\x07\x04\x00\x00\x00\x00"  # record route: only in the first fragment
 
 
 def decapsulate(data, backend, room):
-    """The inner packet of a frame to `backend`, which must not be longer than `room`."""
+    """Returns the inner packet of a frame to `backend`. Checks that the outer packet is not longer
+    than `room`."""
     _, _, _, kind, outer = strip_l2(data)
     ipv4 = kind == 0x0800
     inner = outer[20 if ipv4 else 40 :]
@@ -54,8 +55,8 @@ def decapsulate(data, backend, room):
 
 
 def reassemble(pieces):
-    """The data of IPv4 fragments that neither overlap nor leave a hole (RFC 791), and whether the
-    data ends the datagram."""
+    """Returns the data of IPv4 fragments, and whether the last fragment is included. The fragments
+    must not overlap or leave a gap (RFC 791)."""
     data, more = b"", True
     for piece in pieces:
         header = (piece[0] & 15) * 4
@@ -74,7 +75,7 @@ def start_of(pieces):
 
 
 def check_fragmented(verdict, backend, mtu):
-    """Check that all fragments fit, and that they form the received packet."""
+    """Check that all fragments fit the MTU, and that their reassembly gives the received packet."""
     expect_equal(verdict.action, "forwarded", f"{verdict}")
     received = ip_packet(verdict.received)
     frames = [verdict.sent, *verdict.sent_fragments]
@@ -120,7 +121,8 @@ def test_packets_without_df_are_fragmented(lab):
 
 
 def test_a_datagram_of_an_ethernet_frame_is_forwarded(lab):
-    """1,472 bytes of data, the maximum that a client sends unfragmented over Ethernet."""
+    """A datagram with 1,472 bytes of data, the maximum that fits in an Ethernet frame without
+    fragmentation."""
     run = lab.run(config(), [udp4(pattern(1472))])
     check_fragmented(run[0], BACKEND4, 1500)
     expect_equal(run[0].fragments, 2, "fragments")
@@ -154,7 +156,7 @@ def test_malformed_options_end_the_copying(lab):
     expect_equal(pieces[1][0], 0x46, "header length of a later fragment")
 
 
-# --- fragments that arrive ------------------------------------------------------------------
+# --- received fragments ------------------------------------------------------------------
 
 MANY = [f"10.0.0.{n}" for n in range(1, 20)]
 
@@ -250,8 +252,8 @@ OPTIONS = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)])
 
 
 def test_ipv6_fragments_that_start_with_another_header(lab):
-    """The fragment header names the first header of the fragmentable part, which only the first
-    fragment has; the protocol is after it."""
+    """The Next Header of the fragment header is the first header of the fragmentable part. Only the
+    first fragment contains this header, and the protocol follows it."""
     made = config(service(backends=MANY, policy={"name": "round-robin"}))
     tcp = TCP(sport=9, dport=80, flags="A")
     chains = [
@@ -291,7 +293,8 @@ def test_the_next_header_of_later_ipv6_fragments_does_not_count(lab):
 
 
 def test_a_first_ipv6_fragment_has_its_whole_chain(lab):
-    """RFC 7112: otherwise the protocol and the ports could be in any fragment."""
+    """The first fragment must contain all extension headers (RFC 7112). Otherwise the protocol and
+    the ports could be in any fragment."""
     head = IPv6(src=CLIENT6, dst=VIP6) / IPv6ExtHdrFragment(id=7, m=1, nh=60)
     long = bytes(IPv6ExtHdrDestOpt(nh=17, options=[PadN(optdata=b"\0" * 60)]))
     later = raw6(64, pattern(64), False, 7, 60)
@@ -307,7 +310,7 @@ def test_a_first_ipv6_fragment_has_its_whole_chain(lab):
 
 
 def raw4(offset, data, more=True, number=5, proto=17):
-    """A fragment of any kind; offset in bytes."""
+    """An IPv4 fragment; offset in bytes, a multiple of 8."""
     return IP(
         src=CLIENT4, dst=VIP4, id=number, flags="MF" if more else 0, frag=offset // 8, proto=proto
     ) / Raw(data)
@@ -333,13 +336,13 @@ def test_overlapping_fragments_drop_their_datagram(lab):
             ([], raw(32, pattern(64))),  # overlaps the first fragment
             ([], raw(0, datagram(80))),  # a longer first fragment
             ([middle], raw(120, pattern(32))),  # overlaps the end of the second fragment
-            ([middle], raw(56, pattern(80))),  # surrounds the second fragment
+            ([middle], raw(56, pattern(80))),  # overlaps the second fragment on both sides
         ):
             run = lab.run(config(), [raw(0, datagram()), *before, wrong, last])
             actions = ["forwarded"] * (1 + len(before)) + ["dropped"] * 2
             expect_equal([v.action for v in run], actions, "overlap")
             expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops")
-        # A fragment beyond the end, or with another end of the datagram.
+        # A fragment beyond the end of the datagram, or a last fragment with a different end.
         for wrong in (raw(136, pattern(8)), raw(72, b"end", False), raw(200, b"end", False)):
             run = lab.run(config(), [raw(0, datagram()), last, wrong, middle])
             expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops behind the end")
@@ -354,7 +357,7 @@ def test_only_copies_are_dropped(lab):
         run = lab.run(config(), [packets[0], packets[1], packets[1], packets[0], packets[2]])
         expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops")
         check_forwarded(run[4], BACKEND4)
-        # The datagram is complete: its identification may be reused.
+        # After the datagram is complete, its identification may be reused.
         run = lab.run(config(), packets * 3)
         expect_equal(run.totals["forwarded"], 9, "forwarded")
 
@@ -366,7 +369,8 @@ def test_tiny_fragments_are_dropped(lab):
             raw(0, tcp[:8], proto=6, number=1),
             raw(0, tcp[:16], proto=6, number=2),
             raw(0, tcp[:20] + b"\0" * 2, proto=6, number=3),  # the length is not a multiple of 8
-            raw(0, (tcp[:12] + b"\xf0" + tcp[13:])[:24], proto=6, number=4),  # TCP options are cut
+            # TCP options are incomplete
+            raw(0, (tcp[:12] + b"\xf0" + tcp[13:])[:24], proto=6, number=4),
             raw(8, tcp, proto=6, number=5),  # overlaps the TCP flags
             raw(64, pattern(60), number=6),
         ]
@@ -398,7 +402,8 @@ def test_many_holes_are_too_many(lab):
 
 
 def test_the_table_is_bounded(lab):
-    """More datagrams than entries: the oldest datagrams are dropped, and the newest datagram is always forwarded."""
+    """If there are more datagrams than entries, the oldest entries are evicted. The newest datagram
+    is always forwarded."""
     made = config(fragments={"entries": 16})
     firsts = [frame(raw4(0, datagram(), number=n)) for n in range(1, 1001)]
     run = lab.run(made, firsts + [raw4(64, b"end", False, number=1000)], step_ns=1000)
@@ -425,11 +430,12 @@ def test_long_fragments_are_fragmented_again_or_answered(lab):
     check_forwarded(run[1], BACKEND4)
 
 
-# --- IPv6 behind a small MTU ----------------------------------------------------------------
+# --- IPv6 packets and ports with a small MTU
+# ----------------------------------------------------------------
 
 
 def outer_pieces(verdict):
-    """(header of the outer packet without varying fields, data) of each fragment."""
+    """Yields (header of the outer packet without varying fields, data) of each fragment."""
     for data in (verdict.sent, *verdict.sent_fragments):
         _, _, _, kind, outer = strip_l2(data)
         if kind == 0x0800:

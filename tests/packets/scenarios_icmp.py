@@ -51,7 +51,8 @@ def echo4(size=56, number=1, **more):
 
 
 def echoes(count):
-    """Frames of echo4(8, n), without scapy, which takes half a millisecond for each."""
+    """Frames of echo4(8, n). They are not made with scapy, which needs half a millisecond for each
+    frame."""
     first, made = frame(echo4(8, 0)), []
     for n in range(count):
         other, number = bytearray(first), n.to_bytes(2, "big")
@@ -132,7 +133,7 @@ def test_echo_floods_are_limited(lab):
 
 
 def test_each_kind_of_reply_has_its_own_limit(lab):
-    """1,000 pings at once do not suppress the replies to packets that are too big."""
+    """Replies to 1,000 pings do not use the rate limit of "too big" messages."""
     big = IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(dport=80, flags="A") / Raw(b"x" * 1460)
     packets = echoes(1000) + [frame(big)] * 100
     run = lab.run(config(icmp={"echo_per_second": 10}), packets, step_ns=1000)
@@ -185,7 +186,7 @@ def test_the_reported_mtu_fits(lab):
 
 
 def quote4(l4, **more):
-    """The start of a packet from the VIP to the client, as quoted by an ICMP error."""
+    """The first 28 bytes of a packet from the VIP to the client, as quoted by an ICMP error."""
     return IPerror(bytes(IP(src=VIP4, dst=CLIENT4, **more) / l4)[:28])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Flows whose backend is down, or takes no new flows."""
+"""Flows whose backend is down or gets no new flows."""
 from scapy.all import (
     Dot1AD,
     Dot1Q,
@@ -119,8 +119,8 @@ def test_reused_port_leaves_a_down_backend(lab):
         expect_equal(run[3].backend, run[2].backend, f"{option}: backend of the ACK")
 
 
-# The preceding packets, by the state that they cause; and the effect of a SYN in this state, by the
-# flows that the backend accepts: docs/reference/packet-formats.md.
+# For each state of a flow: the packets that lead to this state, and the effect of a further SYN for
+# each state of the backend (docs/reference/packet-formats.md).
 STATES = {
     "syn-seen, by a SYN": ("S", {"open": "flow", "drain": "replaced", "down": "replaced"}),
     "syn-seen, by another packet": ("P", {"open": "new", "drain": "new", "down": "new"}),
@@ -136,7 +136,8 @@ FLAGS = {"S": "S", "C": "S", "A": "A", "P": "PA", "F": "FA", "R": "R"}
 
 
 def check_syn(lab, family, state, backend_state):
-    """Check the effect of a SYN. In STATES, C means that the SYN is answered by a challenge."""
+    """Check the effect of a SYN. In the packets of STATES, C is a SYN that is answered by a
+    challenge ACK."""
     before, wanted = STATES[state][0], STATES[state][1][backend_state]
     packets = [tcp(FLAGS[flags], family=family) for flags in before + "S"]
     old = first_backend(lab, of(), packets[0])
@@ -171,7 +172,7 @@ def test_syn_of_each_state_and_backend(lab):
 
 
 def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
-    """Neither one nor many forged SYNs move the flow, for any response of the client."""
+    """Forged SYNs do not move the flow, whatever the client responds."""
     old = first_backend(lab, of(), tcp("S"))
     run = lab.run(of(), [tcp(f) for f in ("S", "A", "S", "A", "S", "S", "S", "PA")],
                   ["--drain", f"web/{old}@3"])
@@ -184,7 +185,8 @@ def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
 
 
 def test_no_challenge_if_the_other_backend_rejects(lab):
-    """After a challenge the client would end its flow, and the other backend would reject its next SYN."""
+    """After a challenge ACK the client would end its flow, and then the other backend would reject
+    the next SYN of the client."""
     flows = [tcp(flags, port) for port in (1025, 1026) for flags in "SA"]
     for when, wanted in (("reject", "flow"), ("spill", "challenge")):
         made = config(
@@ -196,7 +198,7 @@ def test_no_challenge_if_the_other_backend_rejects(lab):
         expect(old != other, f"both flows are of {old}")
         run = lab.run(made, flows + flows[:1], ["--drain", f"web/{old}@5"])
         expect_equal((run[4].why, run[4].backend), (wanted, old), f"{when}: {run[4]}")
-        # The other backend has room again: half-open flows do not count.
+        # The other backend is below its limit again, because half-open flows do not count.
         run = lab.run(
             made, flows[:3] + [tcp("R", 1026), flows[0]], ["--drain", f"web/{old}@5"]
         )
@@ -207,7 +209,8 @@ OTHER_VIPS = {4: "198.51.100.11", 6: "2001:db8:100::11"}
 
 
 def test_packets_from_a_vip_get_no_reply(lab):
-    """Packets from a VIP are forged. A SYN goes to the backend, and no flow ends."""
+    """Packets from a VIP are forged. A forged SYN is forwarded to the backend, and does not end a
+    flow."""
     binds = [
         {"address": address, "protocol": "tcp", "port": 80}
         for address in (VIP4, VIP6, *OTHER_VIPS.values())
@@ -244,7 +247,8 @@ def test_flow_stays_without_another_backend(lab):
 
 
 def test_flow_stays_in_panic(lab):
-    """Checks may be wrong: if all checks fail, all backends are used as before."""
+    """If all backends fail their health checks, the checks may be wrong; all backends are used as
+    before."""
     made = of(policy={"name": "round-robin"})
     options = [word for n in range(4) for word in ("--down", f"web/b{n}@41")]
     packets = [udp(n) for n in range(20)] + [tcp("S", n) for n in range(1, 21)]
@@ -255,7 +259,7 @@ def test_flow_stays_in_panic(lab):
         )
 
 
-# --- on_backend_down: the effect on established TCP flows of a down backend ---
+# --- on_backend_down: established TCP flows of a backend that is down ---
 
 
 def test_established_flow_stays_by_default(lab):
@@ -287,7 +291,8 @@ def test_rehash_moves_established_flows(lab):
 
 
 def test_rehash_gives_the_backend_of_other_instances(lab):
-    """The new backend is the backend that an instance without the flow chooses for the next packet."""
+    """An instance without the flow in its table chooses the same new backend for the next
+    packet."""
     made = of(on_backend_down="rehash", policy={"name": "round-robin"})
     packets = [tcp("S", n) for n in range(1, 101)] + [tcp("A", n) for n in range(1, 101)] * 2
     run = lab.run(made, packets, ["--down", "web/b2@201"])
@@ -304,7 +309,8 @@ def test_rehash_gives_the_backend_of_other_instances(lab):
 
 
 def test_flow_that_was_rehashed_ends_soon(lab):
-    """The client gets an RST from the new backend; the entry of the flow does not stay for 15 minutes."""
+    """The new backend sends the client an RST. The entry of the flow then ends soon, not after 15
+    minutes."""
     made = of(on_backend_down="rehash")
     old = first_backend(lab, made, tcp("S"))
     run = lab.run(
@@ -316,7 +322,7 @@ def test_flow_that_was_rehashed_ends_soon(lab):
 
 
 def segments(family, port):
-    """Segments that a client may send, with the sequence and acknowledgement numbers in all segments."""
+    """Segments that a client may send, with various sequence and acknowledgement numbers."""
     ip = IP(src=CLIENT4, dst=VIP4) if family == 4 else IPv6(src=CLIENT6, dst=VIP6)
     tcps = [
         dict(flags="A", seq=1000, ack=77),
@@ -332,7 +338,8 @@ def segments(family, port):
 
 
 def run_reset_of(lab, packet, option="--down", made=None):
-    """A flow starts; its backend goes down; the packet arrives. Returns the packet's verdict."""
+    """Start a flow, set its backend down, and send the packet. Returns the verdict on the
+    packet."""
     made = made or of(on_backend_down="reset")
     syn = packet.copy()
     syn[TCP].flags = "S"
@@ -405,7 +412,8 @@ def test_no_reset_answers_a_wrong_checksum(lab):
 
 
 def test_resets_are_limited(lab):
-    """10,000 RSTs per second are sent; packets beyond the limit are dropped, and their flows get an RST later."""
+    """At most 10,000 RSTs per second are sent. Packets beyond the limit are dropped; their flows
+    get an RST at a later packet."""
     made = of(on_backend_down="reset")
     count = 15000
     sources = [(CLIENT4, 1024 + n) for n in range(count)]
@@ -426,7 +434,8 @@ def test_resets_are_limited(lab):
 
 
 def test_challenges_use_no_resets(lab):
-    """Challenges to clients of a draining backend do not use up the RSTs for clients of a down backend."""
+    """Challenge ACKs to clients of a draining backend do not count towards the rate limit of RSTs
+    to clients of a backend that is down."""
     other = OTHER_VIPS[4]
     made = config(
         service("web", [{"address": VIP4, "protocol": "tcp", "port": 80}], FOUR),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports: the frames that they accept, and the replies to these frames."""
+"""The frames that a port accepts, and the replies to these frames."""
 from scapy.all import (
     ARP,
     Dot1Q,
@@ -58,7 +58,8 @@ def framed(packets, destination, **more):
 
 
 def test_frames_to_other_hosts_are_dropped(lab):
-    """Each frame is sent alone, so that the fast path of its kind parses it, and in a burst of other frames."""
+    """Each frame is sent alone, so that the fast path for its kind parses it, and also in a burst
+    with other frames."""
     packets = framed(to_a_vip(), NEIGHBOUR_MAC, tagged=True)
     packets += framed(
         [IP(src=CLIENT4, dst="192.0.2.9") / UDP(sport=1, dport=2), ARP(pdst="192.0.2.9")],
@@ -67,7 +68,7 @@ def test_frames_to_other_hosts_are_dropped(lab):
     run = lab.run(config(), packets, options=["--mac", PORT_MAC])
     for verdict in run:
         expect_equal((verdict.action, verdict.reason), ("dropped", "other_mac"), f"{verdict}")
-    # One different bit in any of the six bytes is enough.
+    # A frame is dropped even if its MAC address differs in only one bit.
     for byte in range(6):
         mac = bytearray(bytes.fromhex(PORT_MAC.replace(":", "")))
         mac[byte] ^= 0x40
@@ -171,7 +172,7 @@ def rejection(verdict):
     asked = (IP if asked[0] >> 4 == 4 else IPv6)(asked)
     expect_equal((packet.src, packet.dst), (asked.dst, asked.src), f"{verdict}: addresses")
     if TCP in packet:
-        again = packet.copy()  # scapy's own lengths and checksums
+        again = packet.copy()  # let scapy compute lengths and checksums
         again.payload.chksum = None
         if isinstance(packet, IP):
             again.chksum = again.len = None
@@ -182,7 +183,7 @@ def rejection(verdict):
 
 
 def test_closed_tcp_ports_get_a_reset(lab):
-    """As in RFC 9293, 3.10.7.1."""
+    """The RST is as in RFC 9293, 3.10.7.1."""
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     cases = [  # flags, payload, and the expected fields of the RST
         ("S", b"", "RA", 0, 1001),
@@ -264,7 +265,8 @@ def test_rejections_are_limited(lab):
 
 
 def test_a_vip_is_not_a_client(lab):
-    """Two UDP services would answer each other forever (CVE-2024-2169)."""
+    """If a VIP could be a client, two UDP services could answer each other forever
+    (CVE-2024-2169)."""
     other4, other6 = "198.51.100.20", "2001:db8:100::20"
     binds = [
         {"address": address, "protocol": "udp", "port": 53} for address in (other4, other6)
@@ -286,7 +288,8 @@ def test_a_vip_is_not_a_client(lab):
 
 
 def test_short_replies_are_padded(lab):
-    """Not every NIC pads a frame to the 60 bytes required by Ethernet."""
+    """Replies are padded to the 60 bytes that Ethernet requires, because some NICs do not pad
+    frames."""
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     packets = [
         eth / IP(src=CLIENT4, dst=VIP4) / ICMP(id=1, seq=1),
@@ -302,7 +305,7 @@ def test_short_replies_are_padded(lab):
 
 
 def test_the_vlan_of_arrival_is_not_compared(lab):
-    """A trunk carries clients of several VLANs; packets to backends use the port's own VLAN."""
+    """A trunk can carry clients in several VLANs. Packets to backends use the VLAN of the port."""
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     for vlan in (None, 20):
         made = config(port={"vlan": vlan})

@@ -34,8 +34,8 @@ def reload(lab, name, made):
 
 
 def run_without(lab, kinds, at, family=4, **more):
-    """Packets of these kinds of a flow; its backend is removed from the configuration at packet
-    `at`."""
+    """Send packets of these kinds in one flow. A reload at packet `at` removes the backend of the
+    flow."""
     packets = [packet(kind, family=family) for kind in kinds]
     every = ("b0", "b1", "b2", "b3")
     old = lab.run(of(every, **more), packets[:1])[0].backend
@@ -125,7 +125,8 @@ def of_binds(**binds):
 
 
 def of_moved_datagrams(lab, before, after):
-    """Datagrams of one client to port 80, before and 1 to 41 s after a reload: (why, backend) of each."""
+    """Send datagrams from one client to port 80 before and 1 to 41 s after a reload. Returns (why,
+    backend) of each datagram after it."""
     packets = [packet("UDP")] * 2 + [(20 * 10**9, packet("UDP")) for _ in range(3)]
     run = lab.run(before, packets, ["--reload", f"{reload(lab, 'moved.json', after)}@3"])
     expect_equal([v.backend for v in run[:2]], ["b0", "b0"], "backends before")
@@ -173,7 +174,7 @@ def bind(protocol="udp", port=53, family=4):
 
 
 def run_changed(lab, before, after, packets, at=3):
-    """Run with the services `before`, and from packet `at` on with `after`."""
+    """Run with the services `before`; a reload at packet `at` changes them to `after`."""
     path = reload(lab, "changed.json", config(*after))
     return lab.run(config(*before), packets, ["--reload", f"{path}@{at}"])
 
@@ -242,7 +243,7 @@ def test_udp_flow_of_a_removed_vip_goes_to_the_kernel(lab):
 
 
 def test_udp_flow_stays_with_its_bind(lab):
-    """UDP flows stay when the services change otherwise."""
+    """UDP flows stay on their backend if the services change, but their bind does not."""
     blue = service("blue", binds=[bind()], backends=FOUR[:2])
     after = [service("blue", binds=[bind(), bind(port=55)], backends=FOUR[:2], table_size=61),
              service("green", binds=[bind(port=56)], backends=FOUR[2:])]
@@ -252,7 +253,8 @@ def test_udp_flow_stays_with_its_bind(lab):
 
 
 def test_tcp_connection_stays_when_its_bind_is_removed(lab):
-    """S6: only the state of the connection's backend counts, here of a backend of a removed service."""
+    """S6: a connection depends only on the state of its backend, even if the service of the backend
+    was removed."""
     other = service("other", binds=[bind("tcp", 81)], backends=FOUR[1:2])
     taken = service("other", binds=[bind("tcp", 80)], backends=FOUR[1:2])
     packets = [packet(kind) for kind in ("S", "A", "PA", "PA", "PA")]

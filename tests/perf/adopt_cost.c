@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cost of a publication for the worker that applies it: its longest iteration after the
-// publication, compared with the same iterations without a publication. An iteration is a burst of
-// 64 SYNs of new flows and the work after the burst. All iterations are repeated from the same
-// start, and the minimum time of each iteration is used: interrupts, which affect different
-// iterations each time, do not count.
+// Measures what a publication costs the worker that applies it: the worker's longest iteration
+// after the publication, compared with the same iterations without a publication. An iteration is a
+// burst of 64 SYNs of new flows and the work after the burst. All iterations are repeated from the
+// same initial state, and the minimum time of each iteration is used. This excludes interrupts,
+// because they affect different iterations each time.
 //
 // usage: adopt_cost [REPEATS]
 #include <netinet/in.h>
@@ -41,7 +41,7 @@ struct bench {
 	struct weir_writer *writer;
 	struct weir_pipeline *pipeline;
 	uint64_t now_ns;
-	uint32_t flow; // number of the next SYN's flow
+	uint32_t flow; // number of the flow of the next SYN
 	uint64_t serial; // serial number, so that each publication differs from the previous one
 };
 
@@ -193,8 +193,8 @@ static uint64_t turn(struct bench *bench) {
 	return end - start;
 }
 
-// The longest iteration after a change, by the minimum of all repeats of each iteration. 0 on
-// failure.
+// Returns the time of the longest iteration after a change; the time of an iteration is the minimum
+// of all repeats. Returns 0 on failure.
 static uint64_t longest_turn(
 	struct bench *bench, enum change change, enum weir_policy policy, unsigned int repeats) {
 	uint64_t least[TURNS], longest = 0;

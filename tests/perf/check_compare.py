@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tests/perf/compare: its statistics, its messages, and that a build is reported as fast as itself."""
+"""Tests of tests/perf/compare: its statistics and messages, and that it finds no difference between
+a build and itself."""
 import importlib.machinery
 import importlib.util
 import json
@@ -76,8 +77,10 @@ class Program(unittest.TestCase):
             self.assertEqual(len(case["figures_a"]), 3)
 
     def test_what_is_slower_shows(self):
-        """With bursts of one packet, the costs per burst are not shared, and the result shows this."""
-        for _ in range(4):  # on a busy machine the interval of one comparison may reach below 1.1
+        """Bursts of one packet are slower, because the costs per burst are not shared. The result
+        must show this."""
+        # On a busy machine, the confidence interval of one comparison may begin below 1.1
+        for _ in range(4):
             done = run("--cases", "established", "--rounds", "5", "--runs", "1", "--extra", SMALL,
                        "--b-options", "--burst 1", "--fail-above", "1.1", "--json", BENCH, BENCH)
             if done.returncode == 1:

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Health checks of many backends: a process with simulated servers on addresses of 127/8, and the
-// health module of weir-control that checks each of them every second. Prints CPU and memory of the
-// checking process, and the delay of checks. Fails if no check passed; with --strict also if a
-// check failed or started more than 100 ms late, which needs otherwise idle CPUs.
+// Measures health checks of many backends. One process simulates servers on addresses of 127/8;
+// another process runs the health module of weir-control, which checks each server every second.
+// Prints CPU time and memory of the checking process, and the delay of checks. Fails if no check
+// passed. With --strict it also fails if a check failed or started more than 100 ms late; this
+// requires otherwise idle CPUs.
 //
 // usage: check_load BACKENDS SECONDS tcp|http|agent-check HANGING [--strict]
 //        check_load BACKENDS SECONDS tcp|http direct|data-path WEIR-AGENT
 //
 // The first HANGING servers accept connections and never answer.
 //
-// The second form, for root, compares the paths of a check: one server is in a separate network
-// namespace behind a veth, where WEIR-AGENT decapsulates. Each backend has a separate VIP, so that
-// connections of two backends do not collide in the server.
+// The second form (root only) compares the direct path of a check with the data path. The server is
+// in a separate network namespace behind a veth, and WEIR-AGENT decapsulates packets there. Each
+// backend has a separate VIP, so that connections of two backends do not collide in the server.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -31,7 +32,7 @@
 #include "health.h"
 #include "shell.h"
 
-#define LATE_MS 100 // a check that is later counts as failed with --strict
+#define LATE_MS 100 // with --strict, a check that starts later counts as failed
 #define LATE_MOST 10000u
 #define TIMEOUT_MS 500
 
@@ -45,7 +46,7 @@ struct load {
 	struct weir_health *health;
 	uint32_t backends, hanging, seconds, elapsed;
 	bool strict;
-	uint64_t begun[LATE_MOST + 1]; // checks by lateness
+	uint64_t begun[LATE_MOST + 1]; // number of checks by delay in ms
 	double cpu_at_first; // CPU time after the first seconds
 };
 
@@ -74,7 +75,7 @@ static void serve_one(int fd, bool http, uint32_t hanging) {
 	}
 }
 
-// Sockets are closed once the other side has closed.
+// Serves connections; closes a socket after the client has closed it.
 static void serve(int listener, bool http, uint32_t hanging) {
 	int set = epoll_create1(0);
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[256];
@@ -139,7 +140,7 @@ static void decapsulate(const char *agent) {
 	}
 }
 
-// This process enters a separate namespace, and its child a second namespace.
+// This process enters a separate network namespace; its child, the server, enters a second one.
 static pid_t start_far_server(bool http, const char *agent) {
 	char go = 0;
 	int pipes[2];

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cost of a new flow in the policies: choose + started + ended, per policy and number of
-// candidates; without a limit of active flows, with a limit that no backend reaches, with a limit
+// Measures the cost of a new flow (choose + started + ended) for each policy and number of
+// candidates: without a limit of active flows, with a limit that no backend reaches, with a limit
 // that workers share (SHARING workers; further workers are idle), and with a limit that all
 // backends have reached (spill). Other flows are active between the start and the end of a flow, so
-// that loads differ. Medians of many runs on memory in the cache from the previous runs.
+// that the loads of the backends differ. Prints medians of many runs; the memory is in the cache
+// from previous runs.
 //
 // usage: choose_cost [--json | --once]
-// --once: a short run of everything, to see that it works.
+// --once: a short run of all cases, to check that they work.
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -141,7 +142,7 @@ static void bench_fini(struct bench *bench) {
 	free(bench->backends);
 }
 
-// Weights 100, 200, 300 in blocks (ascending, as required for the rounds), service times 10 to 20
+// Weights are 100, 200, 300 in ascending blocks, as the rounds require; service times are 10 to 20
 // ms.
 static void fill_table(struct bench *bench, enum weir_policy policy, uint32_t n) {
 	uint8_t needs = weir_policy_needs(policy);

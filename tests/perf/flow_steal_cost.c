@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cost of stealing for control, without its plans (steal_cost.c): reading the counters of the
-// workers' buckets, reading the half-open flows of a service's backends, and the plan of a round
-// between backends. Medians of CPU time. Counters are written before each reading, spread over the
-// memory, so that no counter is in the cache.
+// Measures what stealing costs weir-control, except for the plans that steal_cost.c measures:
+// reading the counters of the workers' buckets, reading the half-open flows of a service's
+// backends, and planning a round between backends. Prints medians of CPU time. Counters are written
+// before each reading, spread over the memory, so that no counter is in the cache.
 //
 // usage: flow_steal_cost [--once]
-// --once: a short run of everything, to see that it works
+// --once: a short run of all cases, to check that they work
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -42,7 +42,7 @@ static const struct cost_case {
 struct bench {
 	const struct cost_case *what;
 	struct weir_segment_header header;
-	struct weir_segment segment; // the part of the segment that is read
+	struct weir_segment segment; // only the fields that are read
 	struct weir_bucket_look look;
 	struct steal_service service;
 	struct weir_flow_scan scan;
@@ -50,7 +50,7 @@ struct bench {
 	uint64_t seen; // result of the last run
 };
 
-// --- what is timed ------------------------------------------------------------------------
+// --- measured functions ------------------------------------------------------------------
 
 static void look_at_buckets(struct bench *bench) {
 	weir_bucket_look_take(&bench->look, &bench->segment, bench->now_ms * 1000000);
@@ -90,8 +90,8 @@ static void write_counters(struct bench *bench) {
 	}
 }
 
-// The state after an evaluation: a few queues are full, all other queues have room; a list of flows
-// at the backends with full queues.
+// Sets the state after an evaluation: a few queues are full, all other queues are not, and there is
+// a list of the flows of the backends with full queues.
 static void begin_round(struct bench *bench) {
 	for (uint32_t i = 0; i < bench->what->backends; i++) {
 		struct steal_member *member = &bench->service.members[i];
@@ -111,7 +111,7 @@ static void begin_round(struct bench *bench) {
 	}
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- set-up and main ---------------------------------------------------------------------
 
 // Allocates zeroed memory in whole cache lines, because structs of a segment are aligned to cache
 // lines.
@@ -197,7 +197,7 @@ static uint64_t cpu_ns(void) {
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// Returns whether each run had a result.
+// Returns true if each run had a result.
 static bool run(const struct cost_case *what, uint32_t runs) {
 	struct bench *bench = calloc(1, sizeof(*bench));
 	void (*timed)(struct bench *) = what->backends == 0  ? look_at_buckets

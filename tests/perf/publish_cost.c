@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cost of a publication: one row and 10,000 rows, a selection in 65,537 slots (100 and 10,000
-// backends, weights all equal and all different), a service table of 4,000 binds; and the grace
-// period with busy workers. Minimum, median and 90th percentile of many iterations: other work of
-// the host affects the latter two.
+// Measures the cost of publications (one row and 10,000 rows; a selection with 65,537 slots for 100
+// and 10,000 backends, with equal and with different weights; a service table of 4,000 binds), and
+// the grace period with busy workers. Prints minimum, median and 90th percentile of many
+// iterations. Other load of the host affects the latter two.
 //
 // usage: publish_cost [TURNS [WORKERS]]
 #include <netinet/in.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The cost of a tick of stealing for control: of the plan alone (policy/steal_plan.h), for requests
-// at backends, and of all code for the buckets of workers (control/daemon/load). Medians of many
-// ticks. In an even case no task moves; in an uneven case the first worker gets its tasks, or their
-// load, back before every tick.
+// Measures what a tick of stealing costs weir-control: for requests at backends only the plan
+// (policy/steal_plan.h), for the buckets of workers all code (control/daemon/load). Prints medians
+// of many ticks. In an even case no task moves. In an uneven case, the first worker gets its tasks
+// (or their load) back before every tick.
 //
 // usage: steal_cost [--once | CASE TICKS]
 //
-// --once: a short run of everything, to see that it works.
+// --once: a short run of all cases, to check that they work.
 //
-// CASE: only this case, with this number of ticks, to count instructions with
+// CASE TICKS: run only this case, for this number of ticks, to count instructions with
 // valgrind --tool=callgrind --collect-atstart=no --toggle-collect=tick
 #include <inttypes.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@
 
 static const struct cost_case {
 	const char *name;
-	uint32_t workers, tasks; // tasks 0: the case is buckets of workers
+	uint32_t workers, tasks; // tasks 0: the tasks are buckets of workers
 	bool uneven;
 } cases[] = {
 	{"buckets-2-even", 2, 0, false},
@@ -57,7 +57,7 @@ struct bench {
 	struct weir_bucket_look look;
 };
 
-// --- what is timed ------------------------------------------------------------------------
+// --- measured functions ------------------------------------------------------------------
 
 static void tick_requests(struct bench *bench) {
 	const struct weir_steal_task what = {.duration = 0.015, .transfer = 0.002};
@@ -90,7 +90,7 @@ __attribute__((noinline)) static void tick(struct bench *bench) {
 
 // --- what happens between ticks -----------------------------------------------------------
 
-// No victim gives a task away, so that the next tick has the same input.
+// All victims refuse to give tasks away, so that the next tick has the same input.
 static void refuse_requests(struct bench *bench) {
 	for (uint32_t i = 0; i < bench->request_count; i++) {
 		weir_steal_plan_answer(bench->plan, bench->requests[i].task, bench->requests[i].id,
@@ -159,7 +159,8 @@ static uint64_t now_ns(void) {
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// Returns whether the case worked as intended: an uneven case makes requests, an even case none.
+// Returns whether the case worked as intended: an uneven case must make requests, an even case must
+// not.
 static bool run(const struct cost_case *what, uint32_t ticks) {
 	struct bench *bench = calloc(1, sizeof(*bench));
 	uint64_t *took = calloc(ticks, sizeof(*took));

@@ -7,8 +7,8 @@
 
 struct entry {
 	uint32_t weight;
-	uint64_t turn; // edf: number of the backend that is due next, from 1
-	uint64_t since; // edf: choices made when it was queued
+	uint64_t turn; // edf: number of the backend's next turn, from 1
+	uint64_t since; // edf: value of step when the next turn was queued
 	int64_t gained; // smooth: the current sum
 };
 
@@ -114,8 +114,8 @@ static uint32_t next_smooth(struct weir_schedule *schedule) {
 	return best;
 }
 
-// Deadlines are compared as fractions: sums of 1 / weight would drift apart. A weight of 0 is never
-// due.
+// Compares deadlines as fractions, because sums of 1 / weight would accumulate rounding errors. A
+// backend with weight 0 is never due.
 static bool is_due_before(const struct entry *a, const struct entry *b) {
 	unsigned __int128 left = (unsigned __int128)a->turn * b->weight;
 	unsigned __int128 right = (unsigned __int128)b->turn * a->weight;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reference schedules of weighted round robin: as in the literature and in other programs. Policies
-// do not use them (weighted-round-robin is a static stride schedule, stride.h); recorded sequences
-// are replayed through them.
+// Reference schedules of weighted round robin, from the literature and from other programs. Tests
+// compare them with recorded sequences. The policies do not use them: weighted-round-robin is a
+// static stride schedule (stride.h).
 //
 //   classic      all turns of a backend in succession
 //   interleaved  rounds 1 .. largest weight; each serves all backends of at least that weight
@@ -30,8 +30,9 @@ enum weir_schedule_kind {
 
 struct weir_schedule;
 
-// Weights are copied and divided by their common divisor; a weight of 0 is never chosen. Returns
-// NULL when out of memory, when every weight is 0, or when kind is out of range.
+// Copies the weights and divides them by their greatest common divisor. A backend with weight 0 is
+// never chosen. Returns NULL when out of memory, when every weight is 0, or when kind is out of
+// range.
 struct weir_schedule *weir_schedule_create(
 	enum weir_schedule_kind kind, const uint32_t *weights, uint32_t n);
 void weir_schedule_free(struct weir_schedule *schedule); // NULL is legal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rendezvous subsetting and deterministic aperture, for comparison.
+// Rendezvous subsetting and deterministic aperture, for comparison with Weir's subsetting.
 #include <stdlib.h>
 
 #include "prng.h"
@@ -40,8 +40,8 @@ static uint64_t overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_le
 	return end > first ? end - first : 0;
 }
 
-// The circle is clients * n long: a backend covers `clients` of it, and the step between two
-// clients is n.
+// The circle has a length of clients * n: each backend has an arc of length `clients`, and the
+// starts of two successive clients are n apart.
 uint32_t weir_subset_aperture(
 	uint32_t client, uint32_t clients, uint32_t n, uint32_t size, uint64_t *ret_cover) {
 	uint64_t circle = (uint64_t)clients * n;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsetting algorithms of other projects, for comparison: measured by tests and shown in
-// docs/design/policy-measurements.md. Not offered by the configuration.
+// Subsetting algorithms of other projects. Tests measure them for the comparison in
+// docs/design/policy-measurements.md. They cannot be configured.
 //
 // Threads: pure functions; memory is the caller's.
 #pragma once
@@ -14,8 +14,8 @@ struct weir_rendezvous_score {
 };
 
 // Rendezvous subsetting (gRPC A68): the `size` backends with the lowest scores for this client. The
-// algorithm needs no numbering of clients, and has minimal churn, but is as uneven as random
-// subsetting.
+// algorithm needs no numbering of clients and has minimal churn, but spreads load as unevenly as
+// random subsetting.
 //
 // size        at most n
 // ret_subset  [size], best first
@@ -26,13 +26,13 @@ void weir_subset_rendezvous(uint32_t client, uint32_t salt, uint32_t n, uint32_t
 
 // Deterministic aperture (Twitter's Finagle): backends are on a circle, and each client covers an
 // arc of equal length, long enough for `size` backends. A client sends traffic to a backend in
-// proportion to the covered part. The total coverage of every backend is equal, for any numbers of
-// clients and backends; but only a policy with weights can use aperture, and the arcs move with
-// every change of clients or backends.
+// proportion to the part of the backend that its arc covers. All backends have the same total
+// coverage, for any numbers of clients and backends. But only a policy with weights can use
+// aperture, and the arcs move when clients or backends are added or removed.
 //
 // client     below clients; n must be above 0
 // ret_cover  [n], the covered part of each backend, in units of 1 / clients
 //
-// Returns the number of backends of which the client covers at least a part. Cost: O(n).
+// Returns the number of backends that the client's arc covers at least partly. Cost: O(n).
 uint32_t weir_subset_aperture(
 	uint32_t client, uint32_t clients, uint32_t n, uint32_t size, uint64_t *ret_cover);

@@ -15,8 +15,8 @@ void cpython_random_seed(struct cpython_random *random, uint32_t seed) {
 	for (uint32_t i = 1; i < WORDS; i++) {
 		word[i] = 1812433253u * blend(word[i - 1]) + i;
 	}
-	// Seeding by an array of one number: each word is processed once with the seed, and once
-	// with its index.
+	// Seed with an array of one number: process each word once with the seed, and once with the
+	// word's index.
 	for (int i = 0; i < WORDS; i++) {
 		word[at] = (word[at] ^ blend(word[at - 1]) * 1664525u) + seed;
 		if (++at == WORDS) {
@@ -57,7 +57,8 @@ static uint32_t next(struct cpython_random *random) {
 	return y ^ y >> 18;
 }
 
-// A number in 0 .. n - 1: draws as many bits as n has, until the drawn number is below n. n > 0.
+// Returns a random number in 0 .. n - 1; n > 0. Draws numbers with as many bits as n, until a
+// number is below n.
 static uint32_t below(struct cpython_random *random, uint32_t n) {
 	int unused = __builtin_clz(n);
 	uint32_t number = next(random) >> unused;

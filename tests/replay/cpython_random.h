@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// random.seed(n) and random.shuffle() of CPython 3.11, for traces made with them: the Mersenne
-// Twister MT19937 (Matsumoto, Nishimura, 1998), seeded by array.
+// random.seed(n) and random.shuffle() of CPython 3.11, for traces that were made with them. The
+// generator is the Mersenne Twister MT19937 (Matsumoto, Nishimura, 1998), seeded with an array.
 //
 // Threads: one per generator.
 #pragma once
@@ -12,7 +12,7 @@
 
 struct cpython_random {
 	uint32_t word[CPYTHON_RANDOM_WORDS];
-	uint32_t used; // number of used words of the generator's state
+	uint32_t used; // number of words of the state that were used
 };
 
 void cpython_random_seed(struct cpython_random *random, uint32_t seed);

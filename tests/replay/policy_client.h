@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One worker with one client of one service: everything that a replayer needs to choose with
-// policy.h.
+// One worker with one client of one service. A replayer uses it to choose backends with policy.h.
 //
-// Threads: one. Running out of memory ends the program.
+// Threads: one. The program exits if it is out of memory.
 #pragma once
 
 #include "policy.h"

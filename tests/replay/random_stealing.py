@@ -7,8 +7,8 @@ A simple planner, written from the rules of dask.distributed, makes plans for ra
 tasks. replay-vectors must report that the planner of policy/ makes the same requests, in the same
 order. If a request is changed, replay-vectors must fail.
 
-Times are multiples of 1/64 s, and data sizes of the amount transferred in that time, so that sums
-are exact.
+Times are multiples of 1/64 s, and data sizes are multiples of the amount transferred in 1/64 s, so
+that sums are exact.
 """
 import json
 import math
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 SEED, CASES = 7, 600
-LEAST = 3000  # number of requests that all cases together must reach
+LEAST = 3000  # minimum total number of requests of all cases
 WORKERS, TASKS = 8, 64  # maximum numbers in a case
 BYTES = 1_562_500  # bytes transferred in 1/64 s
 BANDWIDTH, LATENCY = 100e6, 0.1

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// replay-vectors: recorded traces, choice by choice, through the product's code and, where Weir
-// intentionally differs from the recorded program, through a model of that program.
+// replay-vectors: replays recorded traces, choice by choice, through Weir's code. Where Weir
+// intentionally differs from the recorded program, the trace is replayed through a model of that
+// program.
 //
-// To add a format: a file replay_<format>.c with a recogniser and a replayer, and a line in
-// REPLAY_FORMATS. A format is recognised by the keys of its data; nothing may depend on the name of
-// a file or of a case unless the data lacks something that only its name contains.
+// To add a format, write a file replay_<format>.c with a recogniser and a replayer, and add a line
+// to REPLAY_FORMATS. A format is recognised by the keys of its data; nothing may depend on the name
+// of a file or of a case unless the data lacks something that only its name contains.
 //
-// Rules for a replayer: one replay_begin and replay_end for each case, with any contents; an
-// unknown key is a failure, and so is a case that checks nothing.
+// Rules for a replayer: call replay_begin and replay_end for each case, even if its data is
+// invalid. An unknown key is a failure; a case without any check is a failure, too.
 //
 // Threads: one.
 #pragma once
@@ -57,14 +58,15 @@ void replay_begin(struct replay *replay, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void replay_end(struct replay *replay);
 
-// Each element of a list in the file is a case, named after the list, with its number.
+// Replays each element of a list in the file as a case, named after the list and the index of the
+// element.
 void replay_each(struct replay *replay, const json_t *root, const char *list,
 	void (*one)(struct replay *replay, const json_t *vector));
 
 // A file with unknown keys at its top level is one failed case.
 void replay_root(struct replay *replay, const json_t *root, const char *keys);
 
-// The case failed for a reason other than a comparison.
+// Fail the case for a reason other than a comparison.
 void replay_fail(struct replay *replay, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -78,9 +80,9 @@ bool replay_check_text(
 bool replay_check_real(struct replay *replay, const char *what, long index, double expected,
 	double got, double tolerance);
 
-// Reading. A value of the wrong type fails the case; an absent value gives the default. `keys` are
-// the permitted keys of an object in addition to comments (name, description, note ...), separated
-// by spaces; returns false, and fails the case, if the object has another key.
+// Reading. A value of the wrong type fails the case; an absent value is replaced by the default.
+// `keys` are the permitted keys of an object in addition to comments (name, description, note ...),
+// separated by spaces; returns false, and fails the case, if the object has another key.
 bool replay_known_keys(struct replay *replay, const json_t *object, const char *keys);
 bool replay_is_comment(const char *key);
 bool replay_has(const json_t *object, const char *key);
@@ -92,15 +94,15 @@ const char *replay_text(
 // NULL when absent or not an array.
 const json_t *replay_list(struct replay *replay, const json_t *object, const char *key);
 
-// An element of a list of choices: REPLAY_NONE for null. If the element is no key, the case fails,
-// and the result is below REPLAY_NONE.
+// Returns the key in an element of a list of choices, or REPLAY_NONE for null. If the element is
+// not a valid key, the case fails and the result is below REPLAY_NONE.
 long replay_key(struct replay *replay, const json_t *value);
 
 // The largest element of a list of keys, or -1.
 long replay_largest(const json_t *list);
 
-// List of numbers >= 0 into a new array of *ret_count; NULL if absent, empty or invalid. The caller
-// frees it.
+// Reads a list of numbers >= 0 into a new array of *ret_count elements, which the caller frees.
+// Returns NULL if the list is absent, empty or invalid.
 double *replay_reals(
 	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
 

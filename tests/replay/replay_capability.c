@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capability from load reports: the formula, and the states of a backend over time in the order of
-// gRPC. Weir adds the penalty before it refuses a report without utilization, and smooths. If a
-// report has utilization and no smoothing applies, formula and Weir agree, and both are checked.
+// Capability from load reports: the formula of gRPC, and the states of a backend over time. Unlike
+// gRPC, Weir adds the penalty before it refuses a report without utilization, and smooths the
+// result. If a report has utilization and no smoothing applies, the formula and Weir agree, and
+// both are checked.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static double utilization_of(struct replay *replay, const json_t *report) {
 		replay_real(replay, report, "cpu_utilization", 0));
 }
 
-// A result of "ignored" means no new weight.
+// The result "ignored" means that the report sets no new weight.
 static void check_weight(struct states *states, long index, const json_t *result, double got) {
 	const char *text = json_string_value(result);
 
@@ -128,7 +129,7 @@ static void replay_states(struct replay *replay, const json_t *root, const json_
 	}
 }
 
-// One list of steps, or several lists, each for a separate backend.
+// Replays one list of steps, or several lists, each for a separate backend.
 static void replay_state_machine(struct replay *replay, const json_t *root) {
 	const json_t *list = json_object_get(root, "state_machine");
 	const json_t *one;

@@ -3,8 +3,8 @@
 // Work stealing of dask.distributed: bins of tasks, idle and overloaded workers, requests,
 // consequences of answers, estimates of durations, and 40 tasks until they are done.
 //
-// Omitted: `cost_multiplier` and `log2` in the computation of a level; `messages` of the recorded
-// scheduler; kinds of tasks that are never moved are `fixed` here.
+// Not replayed: `cost_multiplier` and `log2` in the computation of a level, and `messages` of the
+// recorded scheduler. Kinds of tasks that are never moved are `fixed` here.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ bool replay_dask_recognise(const json_t *root) {
 	return replay_has(root, "cost_multipliers_per_level");
 }
 
-// "w3" or "t003" -> 3; anything else: UINT32_MAX
+// Returns 3 for "w3" or "t003", and UINT32_MAX for an invalid name.
 static uint32_t number_of(const char *name) {
 	char again[16];
 	uint32_t n;
@@ -170,7 +170,7 @@ static void check_by_name(struct dask *dask, const char *what, const json_t *obj
 	}
 }
 
-// Tasks without cost of moving: count and duration for each worker.
+// Adds tasks that cost nothing to move; per_worker: count and duration for each worker.
 static void put_equal_tasks(struct dask *dask, const json_t *per_worker) {
 	const json_t *pair;
 	size_t worker;
@@ -206,7 +206,8 @@ static void replay_classification(struct replay *replay, const json_t *vector) {
 		weir_steal_plan_worker(dask.plan, worker,
 			(uint32_t)json_integer_value(json_array_get(threads, worker)), false, 0);
 	}
-	weir_steal_plan_balance(dask.plan, 0, &request, 0); // evaluates, and makes no request
+	// Evaluates the workers, but makes no request
+	weir_steal_plan_balance(dask.plan, 0, &request, 0);
 	check_list(&dask, "occupancy", replay_list(replay, vector, "occupancy"),
 		weir_steal_plan_occupancy);
 	check_names(&dask, "idle", json_object_get(vector, "idle"), weir_steal_plan_is_idle);
@@ -244,7 +245,7 @@ static void put_task(struct dask *dask, const json_t *value) {
 		what.allowed = &dask->task[task].allowed;
 	}
 	what.loose = json_is_true(json_object_get(value, "loose"));
-	// If the level does not depend on duration and data, this kind of task never moves.
+	// Tasks without a level are of a kind that never moves.
 	what.fixed = json_is_null(json_object_get(value, "level"));
 	if (!what.fixed) {
 		replay_check(dask->replay, "level of task", task,
@@ -299,7 +300,8 @@ static void replay_balance(struct replay *replay, const json_t *vector) {
 		return;
 	}
 	if (!need_data(json_object_get(vector, "tasks"))) {
-		weir_steal_plan_set_transfer(dask.plan, NULL, NULL); // thieves are in a heap
+		// Makes the planner keep the thieves in a heap
+		weir_steal_plan_set_transfer(dask.plan, NULL, NULL);
 	}
 	json_array_foreach (replay_list(replay, vector, "tasks"), i, task) {
 		put_task(&dask, task);
@@ -347,7 +349,7 @@ static const char *name_of(enum weir_steal_outcome outcome) {
 	return names[outcome];
 }
 
-// Six tasks of one second at worker 0 of three: two are requested.
+// Creates three workers; worker 0 has six tasks of one second, of which two are requested.
 static uint32_t begin_protocol(
 	struct replay *replay, struct dask *dask, struct weir_steal_request *requests) {
 	json_t *threads = json_pack("[i,i,i]", 1, 1, 1);
@@ -383,8 +385,8 @@ static void replay_answer(struct replay *replay, const json_t *vector) {
 	replay_check_text(
 		replay, "log", -1, replay_text(replay, vector, "log", ""), name_of(outcome));
 	replay_check(replay, "in flight", -1, 1, weir_steal_plan_in_flight(dask.plan));
-	// A task that must be rescheduled is assigned to no worker here, but still to the victim in
-	// dask.
+	// A task that must be rescheduled has no worker in Weir. In dask it is still assigned to
+	// the victim.
 	owner = weir_steal_plan_owner(dask.plan, requests[0].task);
 	replay_check(replay, "owner", -1, number_in(replay, vector, "processing_on_after"),
 		owner == WEIR_STEAL_NO_WORKER ? 0 : owner);
@@ -419,7 +421,7 @@ static void replay_event(struct replay *replay, const json_t *vector) {
 			weir_steal_plan_in_flight(dask.plan));
 		check_by_name(&dask, "in flight after",
 			json_object_get(vector, "in_flight_occupancy_after"));
-	} else { // aborted, or gone: the product treats an answer about a removed task as late
+	} else { // aborted or removed: in Weir, an answer about a removed task is late
 		weir_steal_plan_remove(dask.plan, requests[0].task);
 		outcome = weir_steal_plan_answer(
 			dask.plan, requests[0].task, requests[0].id, WEIR_STEAL_GIVEN_UP, true, 0);
@@ -432,7 +434,7 @@ static void replay_event(struct replay *replay, const json_t *vector) {
 	end_plan(&dask);
 }
 
-// --- 40 tasks until they are done ---------------------------------------------------------
+// --- run of 40 tasks until all are done --------------------------------------------------
 
 struct queues {
 	uint32_t task[WORKERS][TASKS];

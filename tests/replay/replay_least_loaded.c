@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Least loaded: the SRE book's table, a backend that fails at once, and limits of active flows, all
-// through the product's policy.
+// Least loaded: the table of the SRE book, a backend that fails at once, and limits of active
+// flows, all replayed through Weir's policy.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ static void replay_table(struct replay *replay, const json_t *vector) {
 
 // --- sinkhole -----------------------------------------------------------------------------------
 
-// A flow at a healthy backend, with the time of its end.
+// A flow at a healthy backend.
 struct flow {
 	uint64_t end_ns;
 	uint16_t id;
@@ -167,7 +167,7 @@ static uint32_t end_flows(
 // How errors of the bad backend are counted.
 enum lingering {
 	LINGER_EXACTLY, // the error counts as an active flow that ends when the error expires
-	LINGER_IN_SLOTS, // the error expires up to an eighth early, as in the product
+	LINGER_IN_SLOTS, // the error expires up to an eighth early, as in Weir
 };
 
 static void answer(struct policy_client *with, struct flow *flows, uint32_t *n, uint16_t id,
@@ -181,8 +181,8 @@ static void answer(struct policy_client *with, struct flow *flows, uint32_t *n, 
 	}
 }
 
-// Runs the sinkhole case; checks the choices unless replay is NULL. Returns the number of flows at
-// the bad backend.
+// Runs the sinkhole case, and checks the choices unless replay is NULL. Returns the number of flows
+// of the bad backend.
 static uint32_t play(struct replay *replay, const struct sinkhole *sinkhole, const json_t *picks,
 	enum lingering lingering, double linger_s) {
 	struct policy_client *with = create(sinkhole->backends);
@@ -221,7 +221,7 @@ static uint32_t play(struct replay *replay, const struct sinkhole *sinkhole, con
 	return bad;
 }
 
-// Without lingering, an error expires at once: for the policy, a flow that has ended.
+// Without lingering, an error expires at once; the policy then counts it as a flow that has ended.
 static void replay_sinkhole(struct replay *replay, const json_t *vector) {
 	const json_t *picks = replay_list(replay, vector, "picks");
 	bool lingers = !json_is_null(json_object_get(vector, "linger_s"));
@@ -242,8 +242,9 @@ static void replay_sinkhole(struct replay *replay, const json_t *vector) {
 	}
 }
 
-// With errors counted as in the product, the bad backend gets as many flows as with lingering for
-// the recorded time or an eighth less, plus or minus two flows because of ticks.
+// With errors counted as in Weir, the bad backend must get as many flows as if errors lingered for
+// the recorded time, or for an eighth less. The tolerance is two flows, because time is counted in
+// ticks.
 static void replay_sinkhole_in_slots(struct replay *replay, const json_t *vector) {
 	const json_t *picks = replay_list(replay, vector, "picks");
 	double linger_s = json_number_value(json_object_get(vector, "linger_s"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev tables: those of the product compared with other implementations.
+// Compares Weir's Maglev tables with those of other implementations.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,8 +70,8 @@ static void build(struct replay *replay, struct table *table) {
 	count(replay, table);
 }
 
-// Version 1 of katran first gives a backend as many slots as its weight, so weights affect only the
-// first slots. Weir follows version 2.
+// Builds a table as version 1 of katran does: in the first round, each backend gets as many slots
+// as its weight; in later rounds one slot. Weir builds tables like version 2.
 static void build_once_weighted(struct replay *replay, struct table *table) {
 	uint32_t *cursors = replay_alloc(table->n * sizeof(cursors[0]));
 	uint32_t filled = 0;
@@ -120,8 +120,8 @@ static void check_entries(struct replay *replay, const char *what, const struct 
 
 // --- katran -------------------------------------------------------------------------------------
 
-// Hash of the table as 32-bit little-endian words. The offset basis is the one of the program that
-// recorded the hashes. It was derived from the tables that are recorded completely.
+// Hash of the table as 32-bit little-endian words. The offset basis is that of the program that
+// recorded the hashes; it was derived from tables that are recorded completely.
 static uint64_t fnv1a(const struct table *table) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 
@@ -214,7 +214,7 @@ free_table:
 
 // --- the paper's example ---------------------------------------------------------------------
 
-// "M=7, ... B0=(3,4) B1=(0,2) ...": in order.
+// Reads the permutations from a text like "M=7, ... B0=(3,4) B1=(0,2) ...". Returns their number.
 static uint32_t read_permutations(const char *text, struct weir_maglev_backend *backends) {
 	uint32_t n = 0;
 
@@ -278,7 +278,7 @@ static void replay_example(struct replay *replay, const json_t *vector) {
 
 // --- shares and churn ------------------------------------------------------------------------
 
-// Identities 1 .. n, hashed by the recorder as in the product.
+// Computes the permutations of the identities 1 .. n. The recorded program hashes them like Weir.
 static void permute(struct table *table, uint32_t weight) {
 	for (uint32_t i = 0; i < table->n; i++) {
 		struct weir_maglev_backend *backend = &table->backends[i];
@@ -304,7 +304,8 @@ static uint16_t *copy_entries(const struct table *table) {
 	return copy;
 }
 
-// Compare to the recorded number of digits: within half a unit of the last digit.
+// Checks that a value equals the recorded value, which is rounded; half: half a unit of the last
+// recorded digit.
 static void check_percent(
 	struct replay *replay, const json_t *vector, const char *key, double got, double half) {
 	double expected = replay_real(replay, vector, key, NAN);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Replays traces of poolifier through the policies that make the same choices: round robin, except
-// for its first choice; least used, if ties go to the lowest key; and interleaved rounds of tasks,
-// as documented by poolifier. docs/reference/policies.md lists the differences of Weir.
+// for the first choice; least used, where the lowest key wins a tie; and interleaved rounds of
+// tasks, as documented by poolifier. docs/reference/policies.md lists the differences of Weir.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 struct strategy {
 	const char *name;
-	const char *rounds; // rounds of tasks; NULL = the file has no such key
+	const char *rounds; // value of the key for rounds of tasks; NULL = the file has no such key
 	enum weir_policy policy;
 	const char *keys; // keys of a case
 	void (*replay)(struct replay *replay, struct policy_client *with, const json_t *vector);
@@ -80,8 +80,8 @@ static void add_candidates(struct policy_client *with, const json_t *vector, lon
 
 // --- round robin --------------------------------------------------------------------------------
 
-// Weir starts at a position given by the worker's rank; poolifier at its second worker. So start at
-// the first backend of the trace.
+// Starts the client at the first backend of the trace: Weir starts at a position that depends on
+// the worker's rank, and poolifier starts at its second worker.
 static void begin_at(struct policy_client *with, const json_t *list) {
 	const json_t *first = json_array_get(list, 0);
 
@@ -93,7 +93,7 @@ static void begin_at(struct policy_client *with, const json_t *list) {
 	}
 }
 
-// Keys above the removed one have moved down.
+// Keys above the removed key are decremented.
 static void check_choices(struct replay *replay, struct policy_client *with, const json_t *vector,
 	const char *what, long removed) {
 	const json_t *value;
@@ -126,7 +126,7 @@ static void replay_round_robin(
 
 // --- least loaded -------------------------------------------------------------------------------
 
-// A new client checks the first candidate first: ties go to the lowest key.
+// Chooses with a new client. It compares the first candidate first, so the lowest key wins a tie.
 static long choose_lowest(struct policy_client *with) {
 	policy_client_restart(with, 0);
 	return policy_client_choose(with, 0);
@@ -138,7 +138,8 @@ static void begin_flow(struct policy_client *with, long chosen) {
 	}
 }
 
-// A task that waits at its worker counts as running: for Weir, a flow from its first packet on.
+// A task that waits at its worker counts as running. In Weir it is a flow, which counts from its
+// first packet.
 static void replay_events(struct replay *replay, struct policy_client *with, const json_t *vector) {
 	const json_t *event;
 	size_t i;

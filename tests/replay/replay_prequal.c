@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prequal: the hot-cold rule, and the number of uses of a probe.
+// Prequal: the hot-cold rule, and how often a probe may be used.
 #include <math.h>
 
 #include "prequal.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports of backends: agent-check lines as handled by HAProxy 2.6, and ORCA's headers.
+// Reports from backends: agent-check lines, with the results of HAProxy 2.6, and ORCA headers.
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "orca.h"
 #include "replay.h"
 
-#define CONFIGURED 100 // weight before the line, in all lines
+#define CONFIGURED 100 // weight of the backend before each line
 #define TOLERANCE 1e-12
 
 bool replay_reports_recognise(const json_t *root) {
@@ -72,8 +72,8 @@ static void check_haproxy(struct replay *replay, const json_t *vector, const str
 
 // --- agent check: the contents of the line ---
 
-// The last word of each class. It is in the report's reason, unless another word determined the
-// result.
+// Checks the last word of each class. The reason of the report contains the word, unless another
+// word determined the result.
 static void check_words(struct replay *replay, const json_t *parsed, const struct said *said) {
 	const char *health = replay_text(replay, parsed, "health", "");
 	const char *word = replay_text(replay, parsed, "health_word", "");
@@ -104,7 +104,7 @@ static void check_values(struct replay *replay, const json_t *parsed, const stru
 	}
 }
 
-// The text must end with the expected text, after the word to which it refers.
+// Checks that a text ends with the expected text, after the word to which the expected text refers.
 static void check_end(
 	struct replay *replay, const char *what, const char *expected, const char *got) {
 	size_t all = strlen(got), end = strlen(expected);

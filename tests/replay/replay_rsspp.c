@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS++: buckets of packets moved between cores. Its solver differs from that of the product: the
-// plan of steals has the same threshold. It must make the loads of the cores as even as RSS++ does,
-// with a tolerance of one moved bucket. It must move nothing if RSS++ moves nothing.
+// RSS++: buckets of packets are moved between cores. Weir's plan of steals has the same threshold,
+// but a different algorithm. The plan must make the loads of the cores as even as RSS++ does, with
+// a tolerance of one moved bucket. It must move nothing if RSS++ moves nothing.
 #include <math.h>
 
 #include "replay.h"
@@ -11,7 +11,7 @@
 #define CORES 8
 #define BUCKETS 256
 #define ROUNDS 100 // a plan that still makes requests after this many rounds is wrong
-#define NOTHING 1e-6 // cost of a move: far less than any bucket
+#define NOTHING 1e-6 // cost of a move, far below the load of any bucket
 
 struct cores {
 	struct weir_steal_plan *plan;
@@ -50,7 +50,8 @@ static void put_buckets(struct cores *cores, const json_t *lists) {
 	}
 }
 
-// Every request is granted at once. Returns the number of requests until the planner makes none.
+// Grants every request at once, until the planner makes no more requests. Returns the number of
+// requests.
 static uint32_t move_all(struct replay *replay, struct cores *cores) {
 	struct weir_steal_request requests[BUCKETS];
 	uint32_t moves = 0, n = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weighted schedules: the product's policies (static stride, time-weighted, interleaved), and the
-// reference schedules with which they are compared.
+// Weighted schedules: Weir's policies (static stride, time-weighted, interleaved), and the
+// reference schedules that they are compared with.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,8 +77,8 @@ static void replay_reference(struct replay *replay, enum weir_schedule_kind kind
 
 // --- static stride ------------------------------------------------------------------------------
 
-// Weights of 0 are unknown. Returns the number of known weights; without known weights no client is
-// created.
+// Creates a client. A weight of 0 is unknown; without known weights no client is created. Returns
+// the number of known weights.
 static uint32_t create_stride(
 	const double *weights, uint32_t n, bool reported, struct policy_client **ret_with) {
 	uint32_t *whole = replay_alloc(n * sizeof(whole[0]));
@@ -97,8 +97,9 @@ static uint32_t create_stride(
 	return known;
 }
 
-// Weir has no fallback: with equal strides the schedule is round robin. grpc uses round robin if
-// backends have no different weights; grpc-go also if fewer than two weights are known.
+// Whether the recorded program uses round robin instead of weights: grpc if all weights are equal,
+// grpc-go also if fewer than two weights are known. Weir has no such fallback, but with equal
+// strides its schedule is round robin.
 static bool is_fallback(const struct policy_client *with, uint32_t n, uint32_t known, bool go) {
 	bool equal = true;
 
@@ -108,8 +109,8 @@ static bool is_fallback(const struct policy_client *with, uint32_t n, uint32_t k
 	return n < 2 || known == 0 || (go && (known < 2 || equal));
 }
 
-// grpc-go rounds a very small weight to 0, which is never chosen; Weir's rounded weight is at least
-// 1.
+// grpc-go rounds a very small weight to 0, so that its backend is never chosen. In Weir the rounded
+// weight is at least 1.
 static void check_scaled(
 	struct replay *replay, const struct policy_client *with, const json_t *scaled, bool go) {
 	const json_t *value;
@@ -127,7 +128,7 @@ static void check_scaled(
 	}
 }
 
-// null stands for the fallback.
+// In a trace, null means the fallback to round robin.
 static void check_weights(struct replay *replay, const struct policy_client *with, uint32_t n,
 	uint32_t known, const json_t *scaled, bool go) {
 	bool fallback = is_fallback(with, n, known, go);
@@ -201,7 +202,7 @@ static void replay_edge(
 	policy_client_free(with);
 }
 
-// counts_N: shares over N choices.
+// Checks the key counts_N: how often each backend is chosen in N choices.
 static void check_counts(
 	struct replay *replay, struct policy_client *with, const char *key, const json_t *counts) {
 	uint32_t *got = replay_alloc(with->table.count * sizeof(got[0]));
@@ -276,7 +277,7 @@ static void replay_long_run(struct replay *replay, const json_t *vector) {
 
 // --- weights that are execution times ---------------------------------------------------------
 
-// One cost for all candidates, or one cost for each candidate.
+// Reads one cost for all candidates, or a list with one cost for each candidate.
 static double *read_costs(struct replay *replay, const json_t *vector, uint32_t n) {
 	const json_t *value = json_object_get(vector, "cost_ms");
 	uint32_t count = n;
@@ -298,7 +299,8 @@ static double *read_costs(struct replay *replay, const json_t *vector, uint32_t 
 	return costs;
 }
 
-// In the trace weights are whole milliseconds, costs nanoseconds. A weight of 0 is no candidate.
+// In the trace, weights are whole milliseconds, and costs are nanoseconds. A backend with weight 0
+// is not a candidate.
 static void replay_by_policy(struct replay *replay, enum weir_policy policy,
 	enum weir_rounds rounds, const double *weights, const double *costs, uint32_t n,
 	const json_t *list) {

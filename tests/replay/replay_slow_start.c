@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: the factor at a time, and the resulting weight for 100. Panic: whether panic mode is
-// active with this many available hosts of a service. Control determines the hosts used in panic
-// mode; its unit tests have the same table.
+// Slow start: the factor at a given time, and the resulting weight of a backend with weight 100.
+// Panic: whether panic mode is active for a given number of available hosts. weir-control
+// determines the hosts used in panic mode; its unit tests use the same table.
 #include <math.h>
 
 #include "panic.h"

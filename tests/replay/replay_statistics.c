@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moving statistics, sample by sample, in whole nanoseconds, compared with those of poolifier in
-// float32.
+// Compares moving statistics, computed in whole nanoseconds, with those of poolifier, computed in
+// float32, after each sample.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "replay.h"
 
 #define NS_PER_MS 1e6
-#define CLOSE 1e-6 // tolerance of float32 results, and a nanosecond
+#define CLOSE 1e-6 // relative tolerance for float32 results; one more nanosecond is allowed
 
 static bool has_samples(const json_t *vector) {
 	return replay_has(vector, "inputs_ms") || replay_has(vector, "ops");
@@ -74,7 +74,7 @@ static void add_inputs(struct replay *replay, struct weir_moving *moving, const 
 	}
 }
 
-// "ok 10", "fail 999": a task that fails is no sample.
+// Adds the samples of operations such as "ok 10" and "fail 999". A failed task gives no sample.
 static void add_operations(
 	struct replay *replay, struct weir_moving *moving, const json_t *vector) {
 	const json_t *value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsetting: the random numbers and shuffles, and deterministic subsets, member by member.
+// Subsetting: random numbers, shuffles, and the members of deterministic subsets.
 #include "replay_subsetting.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static bool read_seed(struct replay *replay, const json_t *object, uint64_t *ret
 		replay_fail(replay, "\"seed\" is no whole number");
 		return false;
 	}
-	// Values above 2^63 - 1 are written as negative numbers
+	// The file has values above 2^63 - 1 as negative numbers
 	*ret_seed = (uint64_t)json_integer_value(value);
 	return true;
 }
@@ -126,7 +126,7 @@ static void check_subsets(struct replay *replay, const json_t *given, const void
 	subsetter_free(subsetter);
 }
 
-// The different lengths of all clients' subsets, ascending.
+// Checks the distinct lengths of the subsets of all clients, in ascending order.
 static void check_lengths(struct replay *replay, struct subsetter *subsetter, uint32_t clients,
 	const json_t *expected) {
 	uint8_t *seen = replay_alloc(subsetter->n + 1);
@@ -200,8 +200,8 @@ void replay_subsetting_cases(struct replay *replay, const char *section, const j
 
 static const struct {
 	const char *key;
-	subsetting_check *check; // for each element of a list
-	void (*replay)(struct replay *replay, const json_t *section); // or for the whole value
+	subsetting_check *check; // replays each element of a list
+	void (*replay)(struct replay *replay, const json_t *section); // replays the whole value
 } sections[] = {
 	{"splitmix64_check", check_generator, NULL},
 	{"shuffle_check", check_shuffle, NULL},
@@ -224,7 +224,7 @@ bool replay_subsetting_recognise(const json_t *root) {
 			return true;
 		}
 	}
-	return replay_has(balance, "B"); // other traces have the key "balance", too
+	return replay_has(balance, "B"); // traces of other formats also have the key "balance"
 }
 
 static void replay_section(struct replay *replay, const char *key, const json_t *value) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The parts of a file of subsetting traces. Each function gets the value of its key and replays its
-// cases.
+// Replayers for the keys of a file of subsetting traces. Each function gets the value of a key and
+// replays the cases in it.
 #pragma once
 
 #include "replay.h"
 
 typedef void subsetting_check(struct replay *replay, const json_t *given, const void *context);
 
-// One case for each element of a list, or one for an object; for any other value, one case that
-// fails.
+// Replays one case for each element of a list, or one case for an object. Any other value is one
+// failed case.
 void replay_subsetting_cases(struct replay *replay, const char *section, const json_t *cases,
 	subsetting_check *check, const void *context);
 

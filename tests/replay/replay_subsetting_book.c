@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Deterministic subsetting as in the SRE book: from given shuffles, and from those of CPython's
-// generator. Backends left over in a round are unused: the slices are those of "exact".
+// Deterministic subsetting as in the SRE book, with recorded shuffles and with shuffles of
+// CPython's generator. Backends that are left over in a round are unused, so the slices are those
+// of mode "exact".
 #include "replay_subsetting.h"
 
 #include <stdio.h>
@@ -19,7 +20,8 @@ static struct weir_subset_slice slice_of(uint32_t client, uint32_t n, uint32_t s
 	return weir_subset_slice(WEIR_SUBSET_MODE_EXACT, client, n, size);
 }
 
-// The client's subset: points into list[n], which then contains the shuffle of its round.
+// Returns the subset of a client, as a pointer into list[n]. Fills list with the shuffle of the
+// client's round.
 static const uint32_t *cpython_subset(uint32_t *list, uint32_t client, uint32_t n, uint32_t size) {
 	struct weir_subset_slice slice = slice_of(client, n, size);
 	struct cpython_random random;
@@ -96,8 +98,8 @@ void replay_subsetting_cpython(struct replay *replay, const json_t *section) {
 	}
 }
 
-// The numbers of a list, all in 0 .. below - 1. Returns NULL, and fails the case, if a number is
-// not.
+// Reads a list of numbers in 0 .. below - 1. If a number is out of this range, the case fails and
+// the function returns NULL.
 static uint32_t *read_numbers(struct replay *replay, const json_t *list, uint32_t below) {
 	uint32_t *numbers = replay_alloc(json_array_size(list) * sizeof(numbers[0]));
 	const json_t *value;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fleets: subsets of rocksteadier, the evenness of each algorithm and the cost of growing and
-// shrinking; the apertures of clients, as exact fractions.
+// Fleets: subsets of rocksteadier; how even each algorithm is, and its churn when a fleet grows or
+// shrinks; the apertures of clients, as exact fractions.
 #include "replay_subsetting.h"
 
 #include <stdio.h>
@@ -30,7 +30,8 @@ static void check_example(struct replay *replay, const json_t *given, const void
 	subsetter_free(subsetter);
 }
 
-// Find an algorithm by the key of its results, with or without its source in parentheses.
+// An algorithm, found by the key of its results. The key may have the source of the algorithm in
+// parentheses.
 struct algorithm {
 	struct weir_subset_params params;
 	bool rendezvous;
@@ -92,7 +93,8 @@ static void check_balance(struct replay *replay, const json_t *given, const void
 	subsetter_free(subsetter);
 }
 
-// The share of members that leave the subsets when the list grows or shrinks at its end.
+// Returns the fraction of subset members that are replaced when backends are added or removed at
+// the end of the list.
 static double churn(
 	const struct algorithm *algorithm, uint32_t from, uint32_t to, uint32_t clients) {
 	struct subsetter *before =
@@ -120,7 +122,7 @@ static double churn(
 	return members > 0 ? (double)left / (double)members : 0;
 }
 
-// The traces have four decimals.
+// The traces have values with four decimals.
 static void check_churn(struct replay *replay, const json_t *given, const void *context) {
 	struct algorithm algorithm = *(const struct algorithm *)context;
 	uint32_t from, to, clients;
@@ -198,7 +200,7 @@ struct aperture {
 	uint64_t *cover; // [backends]
 };
 
-// As a fraction in lowest terms: "2", "2/3".
+// Prints a fraction in lowest terms, such as "2" or "2/3".
 static void print_fraction(char *text, size_t bytes, uint64_t numerator, uint64_t denominator) {
 	uint64_t a = numerator;
 	uint64_t b = denominator;
@@ -261,8 +263,8 @@ static void check_sizes(struct replay *replay, struct aperture *aperture, const 
 	free(sizes);
 }
 
-// Checks the sum of all clients' parts of each backend. The trace lists each different sum once, in
-// the order of the backends.
+// Checks the total coverage of each backend by all clients. The trace lists each distinct total
+// once, in the order of the backends.
 static void check_total(struct replay *replay, struct aperture *aperture, const json_t *expected) {
 	uint64_t *total = replay_alloc(aperture->backends * sizeof(total[0]));
 	size_t distinct = 0;

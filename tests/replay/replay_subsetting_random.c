@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: values that must be equal, and bands and means over many salts.
+// Random subsetting: exact values, and for many salts acceptance bands and means.
 #include "replay_subsetting.h"
 
 #include <math.h>
@@ -13,10 +13,12 @@
 // Number of clients, and of backends, in the statistics over many salts, unless the exact values of
 // the file give another number.
 #define FLEET 300u
-// A band holds 99 of 100 salts: more than 5 of 100 are outside with a probability of 1 in 2,000.
+// The result of a salt is in a band with a probability of 99 %. The probability that more than 5 of
+// 100 results are outside is 1 in 2,000.
 #define BAND_SALTS 100u
 #define BAND_OUTSIDE 5u
-// Means over fewer salts than recorded: within 5 standard errors.
+// Means are computed over fewer salts than in the trace, so they must agree within 5 standard
+// errors.
 #define MEAN_SALTS 1000u
 #define STANDARD_ERRORS 5.0
 
@@ -103,7 +105,7 @@ static void replay_bands(struct replay *replay, struct shape shape, const json_t
 	}
 }
 
-// Minimum and maximum of clients for MEAN_SALTS salts.
+// Minimum and maximum number of clients per backend, for each salt.
 struct sample {
 	double least[MEAN_SALTS];
 	double most[MEAN_SALTS];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The subsets of a fleet's clients, for the replayers of subsetting.
+// Computes the subsets of the clients of a fleet, for the replayers of subsetting.
 //
-// Threads: one. Running out of memory ends the program.
+// Threads: one. The program exits if it is out of memory.
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct subsetter {
 	struct weir_rendezvous_score *scores;
 };
 
-// Uses algorithm, size and salt of params.
+// params: algorithm, size and salt are used.
 struct subsetter *subsetter_create(
 	const struct weir_subset_params *params, bool rendezvous, uint32_t n);
 void subsetter_free(struct subsetter *subsetter);
@@ -32,15 +32,15 @@ void subsetter_free(struct subsetter *subsetter);
 // Fills subset, returns its length.
 uint32_t subsetter_choose(struct subsetter *subsetter, uint32_t client);
 
-// Fills counts with the clients of each backend.
+// Fills counts with the number of clients of each backend.
 void subsetter_count(struct subsetter *subsetter, uint32_t clients);
 
 // minimum of counts; 0 without backends
 uint32_t subsetter_least(const struct subsetter *subsetter);
 uint32_t subsetter_most(const struct subsetter *subsetter);
 
-// Read a number from a trace. A number above SUBSETTER_MAX fails the case, which must then be
-// ended.
+// Read a number from a trace. A number above SUBSETTER_MAX fails the case: returns false, and the
+// caller must end the case.
 bool subsetter_read_count(
 	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
 bool subsetter_read_salt(struct replay *replay, const json_t *object, uint32_t *ret_salt);
@@ -49,6 +49,6 @@ bool subsetter_read_salt(struct replay *replay, const json_t *object, uint32_t *
 void subsetter_check_min_max(
 	struct replay *replay, const struct subsetter *subsetter, const json_t *min_max);
 
-// Checks that a list has the numbers of numbers[n].
+// Checks that a list is equal to numbers[n].
 void subsetter_check_list(struct replay *replay, const char *what, const json_t *list,
 	const uint32_t *numbers, uint32_t n);

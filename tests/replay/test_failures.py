@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Show that replay-vectors can fail: test_failures.py REPLAY_VECTORS VECTORS_DIR
+"""Check that replay-vectors can fail: test_failures.py REPLAY_VECTORS VECTORS_DIR
 
-Recorded values are changed one at a time: replay-vectors must fail the file. Unreadable or unknown
-data must be a failure with a reason, never silently skipped.
+Changes recorded values one at a time; replay-vectors must then fail the file. Unreadable or unknown
+data must be a failure with a reason, and must not be silently skipped.
 """
 import copy
 import json
@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-# Keys of observed values: a change of an observed value must be detected. Other keys are comments, or
-# input, where a change may make no difference.
+# Keys of observed values. A change of an observed value must be detected. Other keys are comments
+# or input; a change of input may have no effect.
 OBSERVED = {
     "poolifier_": "keys key before after aggregate average median minimum maximum n",
     "schedules": "classic_wrr interleaved_wrr smooth_wrr edf scaled sequence_from_seq0 probes "
@@ -33,8 +33,8 @@ OBSERVED = {
               "other_entries_that_changed other_changed_percent entries "
               "entries_changed_percent no_backends all_zero_weight",
 }
-INPUT_PARENTS = ("inputs", "messages")  # members of these keys are not observed, for any name
-PLACES = 4  # number of values changed of each kind
+INPUT_PARENTS = ("inputs", "messages")  # members of these keys are never observed values
+PLACES = 4  # number of values to change of each kind
 
 
 def leaves(value, path=()):
@@ -89,7 +89,7 @@ def places(root, keys):
     for path in leaves(root):
         key = observed_key(path, keys)
         if key is not None:
-            # A key in an object and the same key in a list of objects are two kinds.
+            # The same key in an object and in a list of objects counts as two kinds.
             shape = tuple(step for step in path if isinstance(step, str))
             kinds.setdefault(shape[:1] + (key, len(path)), []).append(path)
     for kind, paths in kinds.items():
@@ -173,7 +173,7 @@ def check_unreadable(report, program, directory):
 
 
 def check_good(report, program, source):
-    """A valid file still passes together with a failing one, and the total shows both."""
+    """Check that a valid file passes next to a file that fails, and that the total counts both."""
     code, out = replay(program, [source, "/nonexistent"])
     last = out.splitlines()[-1]
     report.check(code == 1 and last.endswith(" passed, 1 failed"), f"{source.name}: {last}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The work of a soak: clients, floods, scrapes, commands, reloads."""
+"""The load of a soak test: clients, floods, scrapes, commands, reloads."""
 import collections
 import os
 import subprocess
@@ -16,7 +16,7 @@ FILE_BYTES = 8 << 20
 EVERY = {"requests": 1, "command": 0.7, "page": 1, "scrape": 5, "udp": 2, "download": 9, "reload": 13,
          "flood": 29}
 CONNECTIONS = 16
-ATTEMPTS = 5  # attempts for a command whose output contains a text of BUSY
+ATTEMPTS = 5  # maximum number of attempts for a command whose output contains a text of BUSY
 BUSY = ("short of CPU time", "a worker did not answer in time")
 
 
@@ -45,7 +45,7 @@ class Load:
         self.lab.programs["wrk"].stop()
 
     def start_wrk(self):
-        """Start wrk: new connections all the time, as many as possible."""
+        """Start wrk, which opens new connections at the highest possible rate."""
         self.lab.program("wrk", self.lab.client, "wrk", "-t1", f"-c{CONNECTIONS}", "-d30s",
                          "--timeout", "5s", "-H", "Connection: close", f"http://{VIP4}/")
 
@@ -126,7 +126,7 @@ class Load:
                       f"{done.stderr.strip()}")
 
     def reload(self):
-        """Change a weight, and every second time drain a backend and make it ready again."""
+        """Change a weight. Every second call also drains a backend and makes it ready again."""
         self.reloads += 1
         for service in self.lab.services[1:]:
             backends = service["backends"]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hours of ordinary work: no process of Weir may grow.
+"""Soak test: under normal load for hours, no process of Weir may grow.
 
 usage: run.py [--build DIR] [--minutes N] [--out DIR] [--command FILE]
 

@@ -4,9 +4,9 @@ import csv
 import os
 import re
 
-MEMORY_SHARE, MEMORY_KIB, COUNT = 0.02, 512, 2  # accepted growth over half a run
+MEMORY_SHARE, MEMORY_KIB, COUNT = 0.02, 512, 2  # maximum growth in the second half of a run
 WATCHED = ("rss_kib", "pss_kib", "descriptors", "threads")
-# Not the PSS: it depends on which other processes use the same libraries.
+# The PSS is not judged, because it depends on which other processes use the same libraries.
 JUDGED = ("rss_kib", "descriptors", "threads")
 COUNTERS = ("rx_packets", "forwarded", "dropped", "flows", "flow_new")
 COLUMNS = ("seconds", "program", "pid", *WATCHED, "cpu_ticks")
@@ -16,7 +16,7 @@ WIDTH, HEIGHT, LEFT, TOP = 860, 320, 80, 30
 
 
 def line_through(points):
-    """(slope, value in the middle) of the least squares line."""
+    """Returns (slope, value in the middle) of the least squares line."""
     n = len(points)
     mean_x, mean_y = (sum(p[i] for p in points) / n for i in (0, 1))
     spread = sum((x - mean_x) ** 2 for x, _ in points)
@@ -67,7 +67,7 @@ class Samples:
         return found
 
     def growth(self):
-        """Problems: values that grew over the second half of the run."""
+        """Returns a list of the values that grew in the second half of the run."""
         problems = []
         for column in JUDGED:
             for program, points in self.series(column).items():
@@ -90,7 +90,8 @@ class Samples:
 
 
 def plot(title, series):
-    """Each program as a line, relative to the largest value; the legend has the last value."""
+    """Returns a plot with one line for each program, scaled to the largest value. The legend has
+    the last value."""
     end = max(points[-1][0] for points in series.values()) or 1
     most = max(y for points in series.values() for _, y in points) or 1
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flaps: backends of many services become healthy and refusing at random, at the maximum rate at
-// which control can publish, or the given rate, while workers apply the changes and choose backends
-// for new flows. Checked: published tables and their memory do not grow, so the heap at the end is
-// no larger than after the first second. No worker chooses a backend that is closed in the row that
-// the worker has loaded, although the selection without that backend is built later, in steps. At
-// the end the selection has exactly the open backends. Prints the cost of one change, from the call
-// to the last store, and of a step of building.
+// Flaps: the health of random backends of many services changes between healthy and refusing, at a
+// given rate or as fast as control can publish. Workers apply the changes and choose backends for
+// new flows. Checks that the memory of published tables does not grow: at the end, the heap is no
+// larger than after the first second. Checks that no worker chooses a backend whose row, as loaded
+// by the worker, is closed, although the selection without this backend is built later, in steps.
+// Checks that at the end the selection has exactly the open backends. Prints the cost of one
+// change, from the call to the last store, and the cost of a step of building.
 //
-// With KILLS (S3), control is a process that is killed this many times, at random moments: between
-// publishing a row and its selection, and while it builds a table. The next control process
-// continues.
+// With KILLS (S3), control is a separate process. It is killed KILLS times, at random moments:
+// between publishing a row and its selection, or while it builds a table. Then a new control
+// process continues.
 //
 // usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]]
 //
@@ -48,7 +48,7 @@ struct worker {
 	struct weir_backend_row *row; // [backends] headers of the loaded rows
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [services] clients of the policies
-	uint64_t *generation; // [services] reference of the selection that the client has loaded
+	uint64_t *generation; // [services] generation of the selection that the client has loaded
 	pthread_t thread;
 };
 
@@ -59,7 +59,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
-// CPU time of this thread, which other threads on a busy machine do not affect.
+// CPU time of this thread. Unlike wall time, it is not affected by other threads on a busy machine.
 static uint64_t cpu_ns(void) {
 	struct timespec now;
 
@@ -92,7 +92,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 	return true;
 }
 
-// A new flow of some service.
+// Choose a backend for a new flow of a random service.
 static void choose(struct worker *self, const struct weir_reader *reader, uint64_t *random) {
 	uint16_t service = (uint16_t)(next_random(random) % self->services);
 	const struct weir_selection_view *view = weir_reader_selection(reader, service);
@@ -228,8 +228,8 @@ struct result {
 	uint64_t used_first, used_most, used_last, backed_first, backed_last;
 };
 
-// One in a hundred backends is refusing at a time: with many more, panic mode would use all
-// backends, and no change would be published.
+// Backends that are refusing, one in a hundred at any time. With many more, panic mode would use
+// all backends, and changes would not be published.
 struct refusing {
 	uint16_t *id; // ring of ids
 	uint32_t room, first, count;
@@ -337,8 +337,9 @@ static int compare(const void *left, const void *right) {
 
 static bool report(const struct options *options, struct result *result) {
 	uint64_t n = result->changes < SAMPLES_MAX ? result->changes : SAMPLES_MAX;
-	// Blobs that wait for a worker without CPU time are bounded by 16 MiB (writer.c), and this
-	// memory is kept; blobs in use do not grow.
+	// The blobs that cannot be freed yet, because a worker gets no CPU time, are limited to 16
+	// MiB (writer.c), and their memory stays allocated. The size of the blobs in use must not
+	// grow.
 	bool flat = result->backed_last <=
 			    result->backed_first + result->backed_first / 4 + (24u << 20) &&
 		    result->used_last <= result->used_first + result->used_first / 4 + (1u << 20);
@@ -394,7 +395,7 @@ static int create_segment(const struct options *options, struct weir_segment **r
 
 // --- kills --------------------------------------------------------------------------------
 
-#define KILL_SOONEST_NS 1000000u // no earlier than the publication of the configuration
+#define KILL_SOONEST_NS 1000000u // the earliest kill, when the configuration is published
 #define KILL_LATEST_NS 60000000u // building a table takes about this long
 
 static int open_tables(const struct weir_segment *segment, const struct weir_config *config,
@@ -414,7 +415,7 @@ static int open_tables(const struct weir_segment *segment, const struct weir_con
 	return r;
 }
 
-// A control process, killed long before it has finished. It reports when it has started.
+// Runs a control process, which is killed before it ends. It writes to `begun` when it has started.
 static void control_process(const struct weir_segment *segment, const struct weir_config *config,
 	const struct options *options, int begun) {
 	struct options endless = *options;

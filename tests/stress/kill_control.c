@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stress of S3 (control may die at any instruction), for the segment.
+// Stress test of S3 (control may die at any instruction) for the segment.
 //
-// 1. A child opens the writer and publishes endlessly; it is killed at a random moment, repeatedly,
-//    while reader processes check every word of every table. After each kill a new writer must open
-//    cleanly, find all tables complete, and no memory lost.
-// 2. A child is stepped instruction by instruction through publications. Memory is shared, so after
-//    each instruction the memory has the state that a kill at that instruction would leave. After
-//    every store outside of the heap, all tables and rows must be complete, and a writer that opens
-//    a copy of the memory must find no error and be able to publish.
+// 1. A child opens the writer and publishes endlessly, until it is killed at a random moment. This
+//    is repeated, while reader processes check every word of every table. After each kill, a new
+//    writer must open without errors, all tables must be complete, and no memory may be lost.
+// 2. A child publishes in single steps. Its memory is shared, so after each instruction the parent
+//    sees the state that a kill at this instruction would leave. After every store outside of the
+//    heap, all tables and rows must be complete, and a writer that opens a copy of the memory must
+//    find no error and be able to publish.
 //
 // usage: kill_control [KILLS]. Exit 0: everything is complete.
 #include <errno.h>
@@ -87,7 +87,7 @@ static bool publish_one(struct weir_writer *writer, uint64_t *seed) {
 		break;
 	}
 	if (blob == NULL && (r >> 8 & 7) != 2) {
-		sched_yield(); // readers still use the retired memory: no memory is free yet
+		sched_yield(); // no memory is free yet, because readers still use retired tables
 		return true;
 	}
 	return weir_writer_publish(writer, root, blob) == 0;
@@ -154,7 +154,8 @@ static void work(struct weir_segment *segment, uint32_t worker) {
 		_exit(1);
 	}
 	weir_reader_online(&checked.reader);
-	// The process is ended by a signal; its loops are counted in memory shared with the parent.
+	// A signal ends this process. Its loops are counted in memory that it shares with the
+	// parent.
 	for (uint64_t loop = 0;; loop++) {
 		if (!check_all(&checked, loop % 8 == 0)) {
 			fprintf(stderr, "worker %u: incomplete or refused table\n", worker);
@@ -184,8 +185,8 @@ static uint64_t live_bytes(const struct weir_writer *writer, uint32_t *ret_blobs
 	return lines * 64;
 }
 
-// Publish a row and a table. Workers then have this control process's row and table, whatever the
-// previous process was doing.
+// Publish a row and a table, and check that readers get them, whatever the previous process was
+// doing when it was killed.
 static bool publish_on(struct weir_writer *writer, struct weir_segment *segment) {
 	struct weir_backend_row row = pattern_row(0, 0x7fffffff), copy;
 	struct weir_selection *selection = pattern_selection(writer, 0, 2, 7, ROWS_MAX);
@@ -210,8 +211,8 @@ static bool publish_on(struct weir_writer *writer, struct weir_segment *segment)
 	return ok;
 }
 
-// Open the segment as a new control process does: everything is complete, no memory is dropped or
-// lost. `segment` is the dataplane's mapping; no worker 0 runs on it, except with `busy`.
+// Open the segment as a new control process does, and check that all tables are complete and no
+// memory is dropped or lost. segment: the dataplane's mapping. busy: worker 0 runs on it.
 static bool check_open(struct weir_segment *segment, struct weir_segment *control, bool busy) {
 	struct weir_writer *writer = NULL;
 	struct checked checked = {.torn = false};
@@ -225,7 +226,7 @@ static bool check_open(struct weir_segment *segment, struct weir_segment *contro
 		fprintf(stderr, "cannot open\n");
 		return false;
 	}
-	control->counted_backends = ROWS_MAX; // the reader uses control's mapping here
+	control->counted_backends = ROWS_MAX; // here the reader uses the mapping of control
 	weir_reader_settle(&checked.reader);
 	ok = check_all(&checked, false);
 	if (weir_writer_synchronize(writer, SYNCHRONIZE_MS) != 0) {
@@ -249,7 +250,8 @@ static bool check_open(struct weir_segment *segment, struct weir_segment *contro
 
 // --- 1: random moments --------------------------------------------------------------------
 
-// Let a child publish for a while and kill it. Adds the number of its publications.
+// Let a child publish for a while, and kill it. Adds the number of its publications to
+// *publications.
 static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *publications) {
 	uint64_t before = weir_counter_read(&segment->notes->publications);
 	uint64_t end = now_ms() + START_MS;
@@ -264,7 +266,7 @@ static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *pu
 	if (pid < 0) {
 		return false;
 	}
-	// Some processes die while opening the segment, most while publishing.
+	// Kill some processes while they open the segment, but most while they publish.
 	while (pattern_random(seed) % 8 != 0 &&
 		weir_counter_read(&segment->notes->publications) == before && now_ms() < end) {
 		sched_yield();
@@ -279,7 +281,7 @@ static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *pu
 	return true;
 }
 
-// Memory for all backends, before workers are forked.
+// Allocate memory for all backends, before workers are forked.
 static bool prepare(struct weir_segment *segment, struct weir_segment **ret_control) {
 	struct weir_writer *writer = NULL;
 	bool ok = weir_segment_attach_own(segment, ret_control) == 0 &&
@@ -342,7 +344,7 @@ static int copy_memory(const uint8_t *memory, uint64_t bytes) {
 	return fd;
 }
 
-// A copy of the present memory, in a separate segment.
+// Copy the present memory to a separate segment, and check the copy.
 static bool check_copy(const struct weir_segment *segment, int statistics_fd) {
 	int tables_fd = copy_memory(segment->tables, segment->tables_bytes);
 	struct weir_segment *control = NULL;
@@ -364,7 +366,7 @@ static void publish_rows(struct weir_writer *writer, uint32_t n) {
 	}
 }
 
-// One publication of each kind, of small tables; the second call replaces the tables of the first.
+// Publish one small table of each kind. The second call replaces the tables of the first call.
 static bool publish_each_kind(struct weir_writer *writer, uint16_t turn) {
 	const struct weir_root services = {.kind = WEIR_BLOB_SERVICES};
 	struct weir_root selection = {.kind = WEIR_BLOB_SELECTION};
@@ -384,7 +386,7 @@ static bool publish_each_kind(struct weir_writer *writer, uint16_t turn) {
 	return r == 0;
 }
 
-// Publications of every kind between two stops, for the parent to step through.
+// Stop, publish tables of every kind, and stop again. The parent steps through the publications.
 static void stepped_control(const struct weir_segment *own) {
 	struct weir_segment *segment = NULL;
 	struct weir_writer *writer = NULL;
@@ -402,7 +404,7 @@ static void stepped_control(const struct weir_segment *own) {
 	_exit(0);
 }
 
-// Whether anything changed except the heap and the identities, which are written before they are
+// Whether any memory changed except the heap and the identities. These are written before they are
 // referenced.
 static bool tables_changed(const struct weir_segment *segment, uint8_t *before) {
 	const struct {
@@ -424,7 +426,7 @@ static bool tables_changed(const struct weir_segment *segment, uint8_t *before) 
 	return changed;
 }
 
-// Step a stopped child until it stops itself again. Counts instructions and copies.
+// Single-step a stopped child until it stops itself again. Counts instructions and copies.
 static bool step_through(const struct weir_segment *segment, pid_t pid) {
 	static uint8_t before[64u << 10];
 	struct checked checked = {.torn = false};

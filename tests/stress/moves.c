@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves: three workers with real rings, distributors and flow tables, and packets of many flows on
-// two ports, which different workers receive. Buckets are requested as fast as they move. Every
-// packet must be processed, in the order of its flow, by a worker whose table has the flow with its
-// first backend; afterwards the counts of each table match its flows. Some iterations of workers
-// take long, at random: those of a victim, a thief or a distributor. So M1 to M3 are checked for
-// every packet, and M4 at the end (moves.h).
+// Moves: three workers with real rings, distributors and flow tables. Two ports receive packets of
+// many flows, each port by another worker. Moves of buckets are requested as fast as the workers
+// can move them. Every packet must be processed, in the order of its flow, by a worker whose table
+// has the flow with its first backend. At the end, the counts of each table must match its flows.
+// Random iterations of the workers (victim, thief or distributor) take long. M1 to M3 are checked
+// for every packet, and M4 at the end (moves.h).
 //
-// With "rss" each port has a queue for each worker (moves_ports.h), and the main thread of the
-// dataplane adapts the tables of their devices to the buckets (queue_tables.h).
+// With "rss", each port has a queue for each worker (moves_ports.h), and the main thread of the
+// dataplane adapts the redirection tables of the devices to the buckets (queue_tables.h).
 //
 // usage: moves [MOVES [FLOWS [rss]]]
 // Exit 0: all checks passed.
@@ -54,7 +54,7 @@ static struct test {
 	struct weir_flow_parcel *parcel[WORKERS];
 	struct ports *ports;
 	struct worker worker[WORKERS];
-	struct flow *flow; // [flows]; number modulo ports is the port
+	struct flow *flow; // [flows]; the port of flow n is n modulo PORTS
 	uint32_t flows;
 	bool stop;
 } test;
@@ -113,8 +113,8 @@ static void process(struct worker *self, struct rte_mbuf **pkts, uint16_t n, uin
 	ports_give_back(test.ports, port, self->index, pkts, n);
 }
 
-// distributor: the distributor of the queue from which the packets came; NULL: the packets came
-// from a ring.
+// distributor: the distributor of the queue that the packets came from; NULL: they came from a
+// ring.
 static void hold_or_process(struct worker *self, const struct weir_distributor *distributor,
 	struct rte_mbuf **pkts, uint16_t n, uint8_t port) {
 	uint16_t refused, stay;
@@ -259,7 +259,7 @@ static void *work(void *context) {
 			shift_buckets(self);
 		}
 		if (stress_random(&self->random) % 512 == 0) {
-			// time in which a device stores packets in its queues
+			// meanwhile, a device stores packets in its queues
 			nanosleep(&longer_turn, NULL);
 		}
 		if (stress_random(&self->random) % 64 == 0) {
@@ -275,8 +275,8 @@ static uint32_t owner_of(uint32_t bucket) {
 	return __atomic_load_n(&test.moves->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// Request from worker v one of its own buckets, mostly a bucket with many packets; rarely request
-// any number.
+// Request a bucket from worker v. Mostly it is a bucket of worker v with many packets; rarely it is
+// a random number.
 static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	struct worker *victim = &test.worker[v];
 	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL, .sequence = sequence};
@@ -308,7 +308,7 @@ static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	}
 }
 
-// Send requests until this many moves were confirmed. Returns false if that takes too long.
+// Send requests until this number of moves is confirmed. Returns false if this takes too long.
 static bool force(uint32_t moves, uint64_t answers[WEIR_BUCKET_ANSWER_COUNT]) {
 	uint64_t start = clock_ns(), random = SEED, sequence = 0;
 
@@ -472,8 +472,8 @@ static bool is_at_rest(void) {
 	return true;
 }
 
-// Wait, after the ports have stopped receiving, until moves end and rings are empty. Returns false
-// when a move does not end.
+// Stop receiving from the ports, and wait until all moves have ended and the rings are empty.
+// Returns false if a move does not end.
 static bool settle(void) {
 	uint64_t start = clock_ns();
 
@@ -529,7 +529,7 @@ static uint64_t check(void) {
 		       (shift_held == 0 || ports_shifts(test.ports) == 0));
 }
 
-// Process the remaining packets: rings may have packets when all moves have ended.
+// Process the packets that remain in rings after all moves have ended.
 static void run_empty(void) {
 	uint64_t start = clock_ns();
 

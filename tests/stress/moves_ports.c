@@ -11,10 +11,10 @@
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
-#define HOT 16u // number of flows of a port that have most packets
+#define HOT 16u // number of flows of a port that get most of the packets
 #define PAUSE_NS 20000
 
-static struct ports *the_ports; // the ports used by the wrapped calls of DPDK
+static struct ports *the_ports; // the ports, for the wrapped DPDK functions
 
 int __wrap_rte_eth_dev_rss_reta_query(
 	uint16_t device, struct rte_eth_rss_reta_entry64 *table, uint16_t entries);
@@ -143,7 +143,7 @@ static void *run_wire(void *context) {
 	return NULL;
 }
 
-// Whether a shift is in progress; a started shift ends.
+// Whether a shift is in progress. A shift that has started always ends.
 static bool is_shifting(const struct ports *ports) {
 	enum weir_shift_state state = weir_shift_state(ports->distribution.moves);
 
@@ -310,7 +310,7 @@ void ports_free(struct ports *ports) {
 
 // --- results --------------------------------------------------------------------------------
 
-// rte_ring_empty reads memory written by a worker without synchronization.
+// Used instead of rte_ring_empty, which reads without synchronization memory that a worker writes.
 static bool is_empty(const struct rte_ring *ring) {
 	return __atomic_load_n(&ring->prod.tail, __ATOMIC_ACQUIRE) ==
 	       __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ports of the stress of moves: packets of many flows, a few of which have most packets. A port has
-// one queue, whose worker creates its packets, or a queue for each worker. In the latter case one
-// thread creates the packets and puts each packet into the queue given by the table of the port's
-// device, and another thread, the main thread of the dataplane, adapts the tables to the buckets.
-// Programs that link it wrap the calls of DPDK that read and set a table (MOVES_WRAPS,
-// meson.build); a device has its port's number.
+// Ports of the stress test of moves: they receive packets of many flows, a few of which have most
+// of the packets. A port has one queue, whose worker creates the packets, or one queue for each
+// worker. With several queues, one thread creates the packets and puts each packet into the queue
+// that the redirection table of the port's device selects. A second thread acts as the main thread
+// of the dataplane and adapts the tables to the buckets. Programs that link this file wrap the DPDK
+// functions that read and set a table (MOVES_WRAPS, meson.build). A device has the same number as
+// its port.
 //
-// Threads: ports_receive by the worker of the queue, ports_give_back by the worker given as
-// argument; the other functions by the test.
+// Threads: the worker of the queue calls ports_receive, the worker given as argument calls
+// ports_give_back, and the main thread of the test calls the other functions.
 #pragma once
 
 #include <pthread.h>
@@ -21,7 +22,7 @@
 
 #define WORKERS 3u
 #define PORTS 2u
-#define PACKETS 512u // maximum number of packets of a port in flight: no ring overflows
+#define PACKETS 512u // maximum number of packets of a port in flight, so that no ring overflows
 #define BURST 32u
 #define ENTRIES 1024u // entries of the table of port 0's device; port 1's table has half as many
 #define SEED 42
@@ -31,7 +32,8 @@ struct flow {
 	uint64_t hash;
 	uint32_t bucket;
 	uint32_t sent; // number of the last packet sent by its port
-	uint32_t seen; // number of the last packet, written by the owner of its bucket
+	// Number of the last packet that was processed; written by the owner of the bucket
+	uint32_t seen;
 };
 
 struct packet {
@@ -47,7 +49,7 @@ struct port {
 	uint64_t sent, random;
 	// Used if the port has several queues:
 	struct rte_ring *queue[WORKERS];
-	// Held so that no packet is between the table and its queue during a change
+	// Held while a packet is put into its queue, and while the table changes
 	pthread_mutex_t lock;
 	uint16_t table[ENTRIES]; // relaxed
 	pthread_t thread;
@@ -70,8 +72,8 @@ struct ports {
 	pthread_t main;
 };
 
-// Distributors: the first distributor of each port, then those of port 0's further queues, then
-// those of port 1's further queues.
+// Returns the port of a distributor. The order of distributors is: queue 0 of each port, the other
+// queues of port 0, the other queues of port 1.
 static inline uint8_t ports_of(uint32_t distributor) {
 	return (uint8_t)(distributor < PORTS ? distributor : (distributor - PORTS) / (WORKERS - 1));
 }
@@ -80,28 +82,29 @@ static inline uint32_t ports_queue_of(uint32_t distributor) {
 	return distributor < PORTS ? 0 : (distributor - PORTS) % (WORKERS - 1) + 1;
 }
 
-// The first owner of a bucket. With several queues, all buckets of an entry have one first owner.
+// The first owner of a bucket. With several queues, all buckets of an entry of the redirection
+// table have the same first owner.
 static inline uint32_t ports_first_worker(uint32_t queues, uint32_t bucket) {
 	return weir_distributor_first_worker(queues > 1 ? bucket % (ENTRIES / 2) : bucket, WORKERS);
 }
 
 uint64_t stress_random(uint64_t *state);
 
-// queues: 1 or WORKERS. flow: [flows]; a flow's port is the remainder of its number. Returns NULL
-// if there is too little memory.
+// queues: 1 or WORKERS. flow: [flows]; the port of flow n is n modulo PORTS. Returns NULL if out of
+// memory.
 struct ports *ports_make(struct flow *flow, uint32_t flows, uint32_t queues);
-// Starts the threads, if there are any
+// Start the threads, if ports have several queues.
 bool ports_start(struct ports *ports, struct weir_moves *moves);
 void ports_free(struct ports *ports);
 
-// Receive from the queue: at most BURST packets, which contain their bucket.
+// Receive at most BURST packets from a queue. Their bucket is set.
 uint16_t ports_receive(struct ports *ports, uint8_t port, uint32_t queue, struct rte_mbuf **pkts);
 void ports_give_back(
 	struct ports *ports, uint8_t port, uint32_t worker, struct rte_mbuf **pkts, uint16_t n);
 
 // Stop receiving.
 void ports_be_quiet(struct ports *ports);
-// Stop changing tables. Call when no bucket moves any more.
+// Stop changing tables. Call after all moves of buckets have ended.
 void ports_stop_main(struct ports *ports);
 bool ports_are_empty(const struct ports *ports); // call when the ports are quiet
 uint64_t ports_sent(const struct ports *ports); // call when the ports are quiet

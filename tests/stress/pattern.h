@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pattern: tables in which every word depends on their generation, and rows in which every word
-// depends on a number in them, so that a reader can detect a torn table or row, and memory that was
-// reused for another one. For the tests of this folder.
+// Pattern: tables in which every word depends on the generation of the table, and rows in which
+// every word depends on a number in the row. So a reader can detect a table or row that is torn, or
+// whose memory was reused. For the tests of this folder.
 //
-// Backend ids of a selection are below the number of rows given by its writer. All slots[] and
-// backends[] are checked. Ports 1000..1007 of the only VIP map to services in an order that changes
-// with every table.
+// The backend ids of a selection are below the number of rows that its writer passes. All slots[]
+// and backends[] are checked. Ports 1000..1007 of the only VIP map to services in an order that
+// changes with every table.
 #pragma once
 
 #include <netinet/in.h>
@@ -38,7 +38,7 @@ static inline uint64_t pattern_random(uint64_t *seed) {
 
 // --- write --------------------------------------------------------------------------------
 
-// Row number n of a backend; n > 0.
+// Make the row of a backend for number n; n > 0.
 static inline struct weir_backend_row pattern_row(uint16_t backend, uint32_t n) {
 	struct weir_backend_row row = {.flags = WEIR_BACKEND_PRESENT, .max_active_flows = n};
 
@@ -109,9 +109,9 @@ static inline struct weir_service_table *pattern_services(
 	return table;
 }
 
-// --- check: false and a line on stderr if a table is not complete -----------------------------
+// --- checks: return false and print to stderr if a table is not complete ----------------------
 
-// A row of zeroes is complete, too: no row was published, or the row was withdrawn.
+// A row of zeroes is also complete: no row was published, or the row was removed.
 static inline bool pattern_check_row(uint16_t backend, const struct weir_backend_row *row) {
 	struct weir_backend_row whole = {0};
 
@@ -125,7 +125,7 @@ static inline bool pattern_check_row(uint16_t backend, const struct weir_backend
 	return false;
 }
 
-// rows: number of rows for which the selection was made, 0 = unknown.
+// rows: the number of rows for which the selection was made; 0 = not known.
 static inline bool pattern_check_selection(const struct weir_selection_view *view, uint32_t rows) {
 	for (uint32_t i = 0; i < view->table.count; i++) {
 		uint64_t word = pattern_word(view->generation, i);
@@ -170,8 +170,7 @@ static inline bool pattern_check_services(const struct weir_services_view *view)
 	return true;
 }
 
-// The number of backends of the selection whose rows do not exist; above 0, the selection was
-// loaded too early.
+// Checks that all backends of the selection have rows. If not, the selection was loaded too early.
 static inline bool pattern_check_order(
 	const struct weir_selection_view *selection, const struct weir_backend_row *rows) {
 	for (uint32_t i = 0; i < selection->table.count; i++) {

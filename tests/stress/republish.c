@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stress of S2 (a worker reads either the whole old table or the whole new table) and S5 (no table
-// is freed while any worker can still read it).
+// Stress test of S2 (a worker reads either the whole old table or the whole new table) and S5 (no
+// table is freed while any worker can still read it).
 //
 // One reader thread per worker checks every word of every table and of every row, repeatedly, while
 // a writer replaces them in a heap so small that memory is reused at once. Sometimes a reader
-// sleeps while it uses all tables, or goes offline. Backends are added and removed in the order of
-// layout.h: no reader may see a selection without its backends. Another thread copies one row as
-// fast as possible, while its version is switched: no copy may be torn.
+// sleeps while it uses all tables, or goes offline. Backends are added and removed in the order
+// that layout.h requires, so that no reader sees a selection with a backend that has no row.
+// Another thread copies one row as fast as possible while the writer changes this row; no copy may
+// be torn.
 //
 // usage: republish [PUBLICATIONS of each kind]. Exit 0: everything is complete.
 #include <pthread.h>
@@ -58,7 +59,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 	return true;
 }
 
-// One burst of a worker: load a few changes, check every word of all tables.
+// One burst of a worker: load a few changes, and check every word of all tables.
 static bool check_tables(struct weir_reader *reader, struct reader_thread *self) {
 	const struct weir_services_view *services = weir_reader_services(reader);
 	uint64_t before = services->generation;
@@ -153,7 +154,7 @@ struct work {
 	uint32_t rows; // number of existing backends
 };
 
-// Publish, or wait until readers release memory and try again.
+// Publish a table. If there is no memory, wait until readers release some, and try again.
 static bool publish(struct work *w, struct weir_root root, uint32_t rows) {
 	for (;;) {
 		void *blob = NULL;
@@ -192,8 +193,8 @@ static void publish_row(struct work *w, uint16_t backend) {
 	weir_writer_publish_row(w->writer, backend, &row);
 }
 
-// Change the number of backends. Before backends are removed, no table may contain them for a
-// grace period.
+// Change the number of backends. Before rows are removed, publish tables without these backends and
+// wait for a grace period.
 static bool resize(struct work *w, uint32_t rows) {
 	const struct weir_backend_row none = {0};
 	uint32_t before = w->rows;
@@ -226,12 +227,12 @@ static bool turn(struct work *w) {
 	for (unsigned int i = 0; i < 16; i++) {
 		publish_row(w, (uint16_t)(i % 2 == 0 ? 0 : pattern_random(&w->seed) % w->rows));
 	}
-	// Sometimes make more changes than the log has entries.
+	// Sometimes make more changes than the update log has entries.
 	for (unsigned int i = 0; r % 1024 == 7 && i < 2 * WEIR_UPDATES; i++) {
 		publish_row(w, (uint16_t)(i % w->rows));
 	}
 	if (r % 16 == 1) {
-		nap(); // so that readers reach all tables, on a busy machine too
+		nap(); // give readers time to load all tables, even on a busy machine
 	}
 	w->services++;
 	return publish_selections(w, w->rows) &&
@@ -304,8 +305,8 @@ static uint64_t live_bytes(const struct weir_writer *writer) {
 	return lines * 64;
 }
 
-// Readers and writer share the writable mapping of each memory, because ThreadSanitizer identifies
-// memory by its address. (Two processes are in kill_control.c.)
+// Readers and writer use the same writable mapping of each memory area, because ThreadSanitizer
+// identifies memory by its address. (kill_control.c tests separate processes.)
 static bool open_segment(struct weir_segment **ret_sides, struct weir_segment *ret) {
 	struct weir_segment *dataplane = create(), *control = NULL;
 	struct weir_writer *writer = NULL;

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the invalid files described by a table: NAME.json, and NAME.expected with the messages.
+"""Writes the invalid files that a table describes: NAME.json, and NAME.expected with the error
+messages.
 
 usage: broken.py TABLE FOLDER STAMP
 
 The tables are config/broken.txt and tools/sim/broken.txt. A line of a table is one of
 
     # ...              a comment, in the first column; empty lines are also skipped
-    === NAME           begins a case; the first case is the document that the other cases change
+    === NAME           begins a case; the other cases change the document of the first case
     PLACE | TEXT       a line of the document
-    12:34: ...         a message of the reader, to the letter
+    12:34: ...         a message of the reader, verbatim
 
 Each line of the first document may have the name of a place. A case replaces the line of a place by
 one or several lines, or removes it with an empty TEXT; new lines are indented like the replaced line.
@@ -51,7 +52,7 @@ def indentation(text):
 
 
 def changed(document, rows):
-    """The lines of the document, with the replacements of a case."""
+    """Returns the lines of the document, with the replacements of a case."""
     places = {}
     for place, text in rows:
         places.setdefault(place, []).append(text)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits and times in documents and help texts agree with the source.
+"""Check that limits and times in documents and help texts agree with the source.
 
 usage: check_doc_figures.py SOURCE_ROOT
 
-A row of FIGURES has a sentence of a document, in which {} is a figure, and the figure's source: a
-file, the name of a constant, and the factor from the constant's unit to the sentence's unit.
+A row of FIGURES has a document, a sentence of it in which {} stands for a number, and the source of
+this number: a file, the name of a constant, and the factor from the constant's unit to the
+sentence's unit.
 """
 import re
 import sys
@@ -56,7 +57,7 @@ FIGURES = (
     # weirctl
     ("docs/reference/cli.md", "with time and cause: the last {} changes", "control/daemon/backends/states.h",
      "WEIR_STATES_HISTORY", 1),
-    ("control/cli/commands.c", "of the last {} changes of all backends", "control/daemon/backends/states.h",
+    ("control/cli/commands.c", "Shows up to {} changes, the last ones of all backends", "control/daemon/backends/states.h",
      "WEIR_STATES_HISTORY", 1),
     ("docs/reference/cli.md", "who was refused: the last {} changes", "control/daemon/process/audit.h",
      "WEIR_AUDIT_CHANGES", 1),
@@ -250,7 +251,7 @@ def constant(source, name):
 
 
 def figures_in(document, sentence):
-    """The figures at each occurrence of the sentence in the document."""
+    """Yields the numbers at each occurrence of the sentence in the document."""
     pattern = re.escape(sentence).replace(r"\{\}", r"([\d,]*\d(?:\.\d+)?|[a-z]+)").replace(r"\ ", r"\s+")
     for figure in re.findall(pattern, document):
         yield WORDS.get(figure) or (float(figure.replace(",", "")) if figure[0].isdigit() else None)

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Man pages: man and mandoc report no problem, and no text is missing.
+"""Check that man and mandoc report no problem in the man pages, and that no text is missing.
 
 usage: check_man_pages.py SOURCE_ROOT PAGE... -- PROGRAM...
 
-Each program has a page. As shown by man, the page has every word of its --help, and of the help of
-its commands if they have one. weir.json.5 has every key, and every word of
-docs/reference/configuration.md.
+Each program must have a page. As shown by man, the page must have every word of the program's
+--help, and of the help of its commands, if they have one. weir.json.5 must have every key, and
+every word of docs/reference/configuration.md.
 """
 import os
 import re
 import subprocess
 import sys
 
-ALLOWED = ("STYLE:",)  # messages of mandoc: lines of the source longer than 80 characters
+ALLOWED = ("STYLE:",)  # mandoc reports source lines longer than 80 characters
 
 
 def run(*command, **environment):
@@ -23,7 +23,7 @@ def run(*command, **environment):
 
 
 def rendered(page, problems):
-    """The words of a page as rendered by man, without hyphenation."""
+    """Returns the words of a page as rendered by man, without hyphenation."""
     text, errors = run("man", "--warnings", "--local-file", "-Tutf8", page, MANWIDTH="400",
                        MANROFFOPT="-c", MAN_KEEP_FORMATTING="")
     if errors:
@@ -41,7 +41,7 @@ def words(text):
 
 
 def helps(program):
-    """The help of a program, and of its commands if they have one."""
+    """Yields the help of a program, and of its commands, if they have one."""
     text = run(program, "--help")[0]
     yield text
     listed = re.search(r"^Commands:\n(.*?)\n\n", text, re.M | re.S)
@@ -56,7 +56,7 @@ def helps(program):
 def check_program(page, program, problems):
     shown = rendered(page, problems)
     for text in helps(program):
-        # headings and marks that have another form in the man page
+        # remove headings and marks, which have another form in the man page
         text = re.sub(r"^(Usage|Options|Commands|Examples?|Exit status):", "", text, flags=re.M)
         lacks = words(text) - shown
         if lacks:

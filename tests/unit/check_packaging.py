@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of the Debian packages that need no build.
+"""Check the Debian packages without building them.
 
 usage: check_packaging.py SOURCE_ROOT BUILD_ROOT WEIRCTL PROGRAM...
 
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-# The maximum exposure of each unit (systemd-analyze security).
+# The maximum exposure level of each unit (systemd-analyze security).
 EXPOSURE = {"weir-dataplane.service": 4.4, "weir-control.service": 2.8, "weir-agent.service": 2.7,
             "weir-decap.service": 2.6, "weir-metrics.service": 2.6}
 # Installed by debian/rules, not by meson.
@@ -29,8 +29,8 @@ BY_RULES = {"etc/weir/weir.json", "etc/needrestart/conf.d/weir.conf",
             "etc/needrestart/conf.d/weir-agent.conf"}
 # The directory of units that debian/rules passes to meson.
 UNITS = "lib/systemd/system/"
-# Names in scripts/packages of packages with another name in debian/control, and packages that every
-# build environment has.
+# Build dependencies that need not be in scripts/packages: they have another name there, or every
+# build environment has them.
 BUILD_DEPENDS_ELSEWHERE = {"debhelper-compat", "dh-sequence-installsysusers"}
 DIRECTORIES = {"run/weir": ("root", "weir", 0o750), "run/weir/control": ("weir", "weir", 0o750),
                "run/dpdk": ("root", "root", 0o700)}
@@ -43,7 +43,7 @@ def run(*command):
 
 
 def installed(build, folder):
-    """Paths below /, as in the packages."""
+    """Returns the installed paths below /, as in the packages."""
     status, said = run("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir",
                        folder + "/installed")
     if status:
@@ -59,7 +59,7 @@ def installed(build, folder):
 
 
 def listed(root):
-    """{path: package} of debian/*.install, and folders in it."""
+    """Yields the paths in debian/*.install, with their packages; includes the files in folders."""
     for file in glob.glob(root + "/debian/*.install"):
         package = os.path.basename(file).removesuffix(".install")
         with open(file, encoding="utf-8") as text:
@@ -158,10 +158,12 @@ def check_units(root, folder, programs):
 
 
 def check_removal(root):
-    """Packages leave accounts behind: the guide must name the command that removes each account."""
+    """Accounts remain after packages are removed. Check that the guide names the command that
+    removes each account."""
     with open(root + "/docs/guide/packages.md", encoding="ascii") as file:
         removal = file.read().partition("\n## Removal\n")[2].partition("\n## ")[0]
-    accounts = {("userdel", "weir"), ("groupdel", "weir")}  # a user has a group of the same name
+    # Each user has a group with the same name
+    accounts = {("userdel", "weir"), ("groupdel", "weir")}
     for path in glob.glob(root + "/config/sysusers.d/*.conf"):
         with open(path, encoding="ascii") as file:
             accounts |= {({"u": "userdel", "g": "groupdel"}[line[0]], line.split()[1])
@@ -172,7 +174,8 @@ def check_removal(root):
 
 
 def check_accounts(root, folder):
-    """sysusers.d and tmpfiles.d, in a separate root directory; needs root, to change owners."""
+    """Check sysusers.d and tmpfiles.d in a separate root directory. Needs root, to change
+    owners."""
     etc = folder + "/root/etc"
     os.makedirs(etc)
     for name, text in (("passwd", "root:x:0:0::/root:/bin/sh\n"), ("group", "root:x:0:\n")):

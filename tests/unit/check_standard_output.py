@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands that write to a full disk, or to a closed descriptor, fail with an error message.
+"""Check that commands fail with an error message if standard output is a full disk or closed.
 
 usage: check_standard_output.py PROGRAM...
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The systemd units are restarted without limit after failed starts. They stop in order.
+"""Check that systemd restarts the units without limit after failed starts, and stops them in order.
 
 usage: check_units.py SOURCE_ROOT
 
@@ -14,8 +14,8 @@ weir-control may be restarted at any time, also by an upgrade: this must not sta
 operator has stopped. The unit of the dataplane has Wants=weir-control, without which it has no
 tables.
 
-Signalling a process that has changed its user needs CAP_KILL, which no unit has: the command of a
-reload must run outside of the sandbox (+).
+Sending a signal to a process that has changed its user requires CAP_KILL, which no unit has.
+Therefore the reload command must run outside of the sandbox (+).
 """
 import configparser
 import glob

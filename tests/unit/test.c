@@ -12,7 +12,7 @@
 
 static struct test *tests; // tests of all files
 
-// Group of the running file.
+// Group fixtures of the file that runs.
 static const struct test *groups[GROUPS];
 static unsigned int n_groups, n_set_up;
 
@@ -21,7 +21,7 @@ void test_add(struct test *test) {
 	tests = test;
 }
 
-// The length of FILE in .../test_FILE.c, and a pointer to its first character.
+// Finds FILE in the path .../test_FILE.c. Returns its length; *begin: its first character.
 static size_t file_of(const struct test *test, const char **begin) {
 	const char *slash = strrchr(test->file, '/');
 
@@ -46,7 +46,7 @@ static int by_line(const void *a, const void *b) {
 	return order != 0 ? order : (*left)->line - (*right)->line;
 }
 
-// All tests, by file and line; allocated with malloc.
+// Returns all tests, sorted by file and line. The caller frees the array.
 static struct test **sorted(size_t *n) {
 	struct test **list, *test;
 
@@ -109,7 +109,7 @@ static bool take_arguments(struct test *const *list, size_t n, const char *file,
 	return true;
 }
 
-// Write the tests of the file, with their fixtures, to cases. Fills groups.
+// Writes the tests of the file, with their fixtures, to cases. Also fills groups.
 static size_t choose(
 	struct test *const *list, size_t n, const char *file, struct CMUnitTest *cases) {
 	const struct test *each = NULL;

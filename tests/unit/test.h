@@ -5,19 +5,19 @@
 // 	TEST(name) { ... }
 // 	TEST(name, setup, teardown) { ... }	with a separate setup and teardown
 // 	TEST_EACH(setup, teardown);		for each TEST(name) of the file
-// 	TEST_GROUP(setup, teardown);		once for the file; several nest
-// 	TEST_ARGUMENT(name);			a word of the command line, static const char *name
+// 	TEST_GROUP(setup, teardown);		once for the file; several groups are nested
+// 	TEST_ARGUMENT(name);			a command-line argument, static const char *name
 //
 // A teardown may be omitted. In a test, state is the *state of its setup.
 //
-// A program may have many files. It runs the tests of one file, in the order of lines:
+// A program may consist of many files. It runs the tests of one file, in the order of their lines:
 //
 // 	PROGRAM FILE [ARGUMENT...]	FILE as in test_FILE.c
 // 	PROGRAM --list			each file and test
 //
-// FILE is omitted when the program has one file.
+// FILE is omitted if the program has only one file.
 //
-// With TEST_FILTER in the environment, only tests run that match this pattern.
+// If the environment has TEST_FILTER, only tests that match this pattern run.
 #pragma once
 
 // Headers required before cmocka.h.
@@ -40,10 +40,11 @@ struct test {
 	struct test *next;
 };
 
-// JSON({"name": "%s"}) is the string. Blanks between words of JSON become one.
+// JSON({"name": "%s"}) gives its argument as a string. White space between tokens becomes one
+// space.
 #define JSON(...) #__VA_ARGS__
 
-// Called by constructors; test remains owned by the program.
+// Called by constructors. test is borrowed.
 void test_add(struct test *test);
 
 #define TEST_ADD(id, ...) \

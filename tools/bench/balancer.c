@@ -153,7 +153,7 @@ static int publish_backends(const struct weir_bench_options *options,
 	return r;
 }
 
-// Publish in the order that layout.h requires: backends, selections, services.
+// Publishes the tables in the order that layout.h requires: backends, selections, services.
 static int publish(const struct weir_bench_options *options, const struct weir_segment *segment,
 	struct weir_writer *writer) {
 	int r = publish_backends(options, segment, writer);
@@ -233,7 +233,8 @@ static int try_create(const struct weir_bench_options *options, bool huge,
 	}
 	if (r < 0) {
 		snprintf(why, why_bytes, "cannot publish services and backends: %s%s", strerror(-r),
-			r == -EINVAL ? " (--slots: a prime, at least the backends of a service)"
+			r == -EINVAL ? " (--slots must be a prime, at least the number of backends "
+				       "of a service)"
 				     : "");
 		weir_bench_balancer_free(&balancer);
 		return r;
@@ -249,7 +250,8 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	if (options->pages != WEIR_BENCH_PAGES_SMALL) {
 		r = try_create(options, true, ret, why, why_bytes);
 	}
-	// Use small pages if the pool has too few huge pages, or if this user may not use them.
+	// Use small pages if the pool has too few huge pages, or if the user has no permission to
+	// use them.
 	if (r == -ENOMEM || r == -ENOSPC || r == -EPERM) {
 		r = try_create(options, false, ret, why, why_bytes);
 	}

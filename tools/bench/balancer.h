@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancer: a packet pipeline, and what it needs as in a worker: a segment with published services,
-// backends and selections. Used by main.c, measure.c and publisher.c.
+// Balancer: a packet pipeline as in a worker, and the segment that it needs, with published
+// services, backends and selections. Used by main.c, measure.c and publisher.c.
 //
 // Threads: one. The second process (publisher.h) writes to the segment only while no writer is open
 // in this process.
@@ -31,8 +31,9 @@ struct weir_bench_balancer {
 	uint64_t publish_us; // time taken to build and publish all tables
 };
 
-// Create the segment, in 2 MiB pages if the pool has enough pages, and publish all tables. Needs no
-// EAL. options is borrowed. Returns 0 or negative errno with one line in why.
+// Creates the segment and publishes all tables. The segment has 2 MiB pages if the pool has enough
+// of them. Does not need EAL. options is borrowed. Returns 0 or negative errno with one line in
+// why.
 int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
@@ -51,7 +52,7 @@ uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
 // Process a burst while a capture is active. pkts: at most WEIR_BURST.
 void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
 	uint16_t n, uint64_t now_ns, struct weir_verdict *verdicts);
-// Respond to a request of the second process, if there is a request. Call between two bursts.
+// Responds to a request of the second process, if there is one. Call between two bursts.
 void weir_bench_respond(struct weir_bench_balancer *balancer, uint64_t now_ns);
 
 // --- identifiers ---------------------------------------------------------------------------
@@ -64,7 +65,7 @@ struct weir_bench_share weir_bench_backends_of(
 	const struct weir_bench_options *options, uint16_t service);
 uint16_t weir_bench_service_of(const struct weir_bench_options *options, uint16_t backend);
 
-// The outer header of packets to a backend, as expected by the checks.
+// The expected outer header of packets to a backend.
 struct weir_bench_way {
 	uint8_t address[16];
 	uint8_t source[16];
@@ -76,12 +77,13 @@ struct weir_bench_way {
 void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
 
-// Make the row of a backend. round: 0, or the number of a publication. The MTU of the row changes
-// by one byte from round to round. This makes each row different, but affects no packet.
+// Builds the row of a backend. round: 0, or the number of a publication. The MTU in the row changes
+// by one byte from round to round, so that each row is different, but no packet is affected.
 void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
 	struct weir_backend_row *ret);
 
-// The backend of a flow in the published Maglev table, or WEIR_BACKEND_NONE with another policy.
+// Returns the backend of a flow in the published Maglev table, or WEIR_BACKEND_NONE with another
+// policy.
 uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
 	const struct weir_bench_tuple *tuple, uint8_t protocol);
 

@@ -67,7 +67,8 @@ bool weir_bench_events_read(
 		count.running == 0) {
 		return false;
 	}
-	// If there are more events than counters, the kernel multiplexes them.
+	// If there are more events than hardware counters, the kernel multiplexes them, and each
+	// event is counted for only a part of the time. Scale the count to the whole time.
 	*ret = (uint64_t)((double)count.value * (double)count.enabled / (double)count.running);
 	return true;
 }

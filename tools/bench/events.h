@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Events: hardware counters of the CPU (cache lines fetched, TLB misses, instructions), if kernel
-// and hypervisor permit them. Called by measure.c.
+// Events: hardware counters of the CPU (cache lines fetched, TLB misses, instructions), if the
+// kernel and the hypervisor permit their use. Called by measure.c.
 //
-// Threads: events are counted for the thread that opened them, user space only.
+// Threads: counts events of the thread that opened the counters, in user space only.
 #pragma once
 
 #include <stdbool.h>
@@ -48,5 +48,6 @@ bool weir_bench_events_read(
 	const struct weir_bench_events *events, enum weir_bench_event event, uint64_t *ret);
 const char *weir_bench_event_name(enum weir_bench_event event);
 
-// Open one counter, stopped, for any perf type and configuration. Returns its descriptor or -1.
+// Opens a counter for any perf type and configuration. The counter is stopped. Returns its file
+// descriptor or -1.
 int weir_bench_event_open(uint32_t type, uint64_t config);

@@ -33,7 +33,7 @@ static void complain(const char *why) {
 	fprintf(stderr, "weir-bench: %s\n", why);
 }
 
-// Choose the last CPU: the first CPUs handle more interrupts.
+// Chooses the last CPU by default, because the first CPUs handle more interrupts.
 static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	cpu_set_t set;
 
@@ -44,7 +44,8 @@ static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	if (wanted >= 0) {
 		if (wanted >= CPU_SETSIZE || !CPU_ISSET(wanted, &set)) {
 			snprintf(why, why_bytes,
-				"--core %d: no such CPU, or it is not allowed: see taskset -p %d",
+				"--core %d: this CPU does not exist or is not allowed; see taskset "
+				"-p %d",
 				wanted, (int)getpid());
 			return -EINVAL;
 		}
@@ -59,7 +60,7 @@ static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	return 0;
 }
 
-// Starts EAL with little memory. The flow table and the packet buffers have their own memory
+// Starts EAL with little memory, because the flow table and the packet buffers have their own heap
 // (pages.h).
 static int start_eal(int core, char *why, size_t why_bytes) {
 	char lcores[32], prefix[48], name[] = "weir-bench";

@@ -22,7 +22,8 @@
 
 #define START_NS 1000000000ull
 #define LINE 64u
-// The idle loop, which measures the machine, has this many iterations for each packet of a burst.
+// Iterations of the idle loop for each packet of a burst. The idle loop detects interruptions by
+// the machine.
 #define SPIN_TURNS 50u
 // Maximum number of tuples to try for a steady flow until it is inserted into the flow table.
 #define TRIES 64
@@ -66,7 +67,7 @@ static int create_buffers(struct weir_bench_engine *engine, const struct weir_be
 		return -ENOMEM;
 	}
 	// Shuffle the buffers. If they were used in memory order, the CPU would prefetch the next
-	// ones.
+	// buffer.
 	shuffle(engine->buffers, n, engine->options->seed);
 	weir_bench_tuple(&engine->tuples, 0, &tuple);
 	for (uint32_t i = 0; i < n; i++) {
@@ -137,7 +138,8 @@ static void flush_line(const uint8_t *line) {
 #endif
 }
 
-// Evicts the packet from the caches. A packet is only in memory after a NIC has written it by DMA.
+// Evicts the packet from the caches. This is the state after a NIC has written a packet by DMA to
+// memory only.
 static void flush(const struct rte_mbuf *m) {
 	const uint8_t *frame = frame_of(m);
 
@@ -169,7 +171,7 @@ static void write_frames(struct weir_bench_engine *engine, uint32_t n) {
 	}
 }
 
-// Write the fields that a driver writes for each received packet.
+// Sets the mbuf fields that a driver sets for each received packet.
 static void receive(const struct weir_bench_engine *engine, struct rte_mbuf **pkts, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		struct rte_mbuf *m = pkts[i];
@@ -276,7 +278,7 @@ static void traced_turn(struct weir_bench_engine *engine, struct weir_bench_pass
 
 // --- checks -------------------------------------------------------------------------------
 
-// Sets what is expected of a packet because of earlier packets of its flow: backend and choice.
+// Sets the expected backend and choices of a packet. They depend on earlier packets of its flow.
 static void expect(const struct weir_bench_engine *engine, const struct weir_bench_item *item,
 	const struct weir_verdict *verdict, struct weir_bench_expectation *ret) {
 	const struct weir_bench_young_seen *seen = &engine->seen[item->young];
@@ -293,8 +295,8 @@ static void expect(const struct weir_bench_engine *engine, const struct weir_ben
 	if (item->flags == WEIR_BENCH_SYN) {
 		return;
 	}
-	// The flow table may have evicted a half-open flow, or not inserted it; the packet then
-	// starts the flow again.
+	// The flow table may have evicted a half-open flow, or may not have inserted it. The packet
+	// then starts the flow again.
 	ret->choices = seen->established ? CHOICES_KNOWN : CHOICES_NEW | CHOICES_KNOWN;
 	if (verdict->choice == WEIR_CHOICE_FLOW) {
 		ret->backend = seen->backend;
@@ -338,7 +340,7 @@ static int check_packet(struct weir_bench_engine *engine, uint32_t i,
 	}
 	if (weir_bench_verify(engine->options, &expected, verdict, engine->buffers[i], what,
 		    sizeof(what)) < 0) {
-		snprintf(why, why_bytes, "wrongly forwarded: %s flow %" PRIu64 ", %s: %s",
+		snprintf(why, why_bytes, "incorrectly forwarded: %s flow %" PRIu64 ", %s: %s",
 			item->steady != WEIR_BENCH_STEADY_NONE ? "steady" : "fresh", item->number,
 			item->protocol == IPPROTO_UDP   ? "UDP"
 			: item->flags == WEIR_BENCH_SYN ? "SYN"
@@ -364,8 +366,8 @@ static int checked_turn(
 	return r;
 }
 
-// Checks the counters after a pass. First calls the pipeline without packets, which makes it
-// publish the counters of its last burst.
+// Checks the counters after a pass. First calls the pipeline without packets, so that the pipeline
+// publishes the counters of its last burst.
 static int check_counters(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	weir_pipeline_maintain(engine->balancer->pipeline, engine->now_ns);
 	return weir_bench_counters_check(engine->balancer, engine->given, why, why_bytes);
@@ -492,7 +494,7 @@ static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16
 	return r;
 }
 
-// Gives a steady flow that was not inserted into the flow table other tuples, until one is
+// If a steady flow was not inserted into the flow table, gives the flow other tuples until it is
 // inserted.
 static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, size_t why_bytes) {
 	int r = 0;
@@ -531,15 +533,15 @@ static int fill_burst(
 	return r;
 }
 
-// For the case `new`, fills the rest of the table with half-open flows. The table does not evict
-// flows for WEIR_FLOW_HANDSHAKE_MS if they were inserted before it became crowded (F3 in
-// flow_table.h). Therefore the clock is then advanced by this time.
+// For the case `new`, fills the rest of the table with half-open flows. Flows that were inserted
+// before the table became crowded are not evicted for WEIR_FLOW_HANDSHAKE_MS (F3 in flow_table.h).
+// Therefore the clock is advanced by this time at the end.
 static int fill_half_open(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	struct weir_bench_pass pass = {
 		.length = {.packets = (uint64_t)engine->options->flows - engine->traffic.steady}};
 	int r;
 
-	// Half as many packets more, because some flows are not inserted, or evict other flows.
+	// Send 50 % more packets, because some flows are not inserted, or evict other flows.
 	pass.length.packets += pass.length.packets / 2;
 	r = weir_bench_pass(engine, &pass, why, why_bytes);
 	engine->now_ns += WEIR_FLOW_HANDSHAKE_MS * UINT64_C(1000000);
@@ -569,7 +571,7 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 		r = check_counters(engine, why, why_bytes);
 	}
 	if (r == 0 && counters->flows != flows) {
-		snprintf(why, why_bytes, "%u flows were created, the table has %" PRIu64, flows,
+		snprintf(why, why_bytes, "%u flows were created, but the table has %" PRIu64, flows,
 			counters->flows);
 		return -EBADMSG;
 	}

@@ -4,12 +4,12 @@
 // Called by main.c.
 //
 // One iteration of a worker is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
-// the quiescent report. Not timed: generating packets, `buffers` packets at a time, and writing the
-// mbuf fields that a NIC's driver writes, right before the burst.
+// the quiescent report. Two steps are not timed: the generation of packets, which writes `buffers`
+// packets at a time, and writing the mbuf fields that a driver sets, just before each burst.
 //
-// The pipeline's clock advances only by the time of the timed parts, as in a worker that is never
-// idle. If `pace` is set, it advances by a fixed time for each packet instead; all repetitions then
-// do exactly the same.
+// The pipeline's clock advances only by the time that the timed parts take, as in a worker that is
+// never idle. If `pace` is set, the clock advances by a fixed time for each packet instead, so that
+// all repetitions do exactly the same work.
 //
 // Threads: one.
 #pragma once
@@ -21,9 +21,10 @@
 #include "trace.h"
 #include "traffic.h"
 
-struct weir_bench_young_seen { // case mixed: what earlier packets of a flow in progress have shown
+// Case mixed: results of the earlier packets of a flow in progress.
+struct weir_bench_young_seen {
 	uint16_t backend; // BACKEND_NONE = unknown
-	bool established; // the flow was found in the table, and must be found in later packets
+	bool established; // the flow was found in the table, so later packets must find it as well
 };
 
 struct weir_bench_engine {
@@ -35,7 +36,7 @@ struct weir_bench_engine {
 	struct rte_mempool *pool;
 	struct rte_mbuf **buffers; // [options->buffers], in random order
 	struct weir_bench_item *items; // item of each buffer
-	uint16_t *backends; // backend of each steady flow, as first chosen; BACKEND_NONE = unknown
+	uint16_t *backends; // first backend of each steady flow; BACKEND_NONE = unknown
 	struct weir_bench_young_seen *seen; // [WEIR_BENCH_YOUNG]
 	uint32_t serial;
 	uint32_t timer_cost;
@@ -58,19 +59,20 @@ void weir_bench_engine_free(struct weir_bench_engine *engine);
 // packet.
 int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_bytes);
 
-// The length of a pass. A timed pass records its number of packets, for the pass that checks them.
+// The length of a pass. A timed pass records its number of packets for the pass that later checks
+// the same packets.
 struct weir_bench_length {
 	uint64_t packets; // rounded up to a multiple of the burst
-	double seconds; // if above 0: the pass ends after this time, and `packets` is not used
+	double seconds; // if above 0: the pass ends after this time, and `packets` is ignored
 };
 
 struct weir_bench_pass {
 	struct weir_bench_length length;
 	bool alone; // steady flows only
 	struct weir_bench_samples *samples; // one sample for each burst; NULL = not timed
-	// Samples of a loop without memory accesses that runs after each burst; NULL = none. Only
-	// the machine can delay it, so it shows interruptions. A sample has the number of packets
-	// of its burst.
+	// Samples of the idle loop, which runs after each burst; NULL = none. The loop accesses no
+	// memory, so only interruptions by the machine can delay it. `packets` of a sample is the
+	// number of packets of the burst.
 	struct weir_bench_samples *machine;
 	struct weir_trace *trace; // if set, gets the cycles that each stage takes
 	uint64_t rest_cycles; // with trace: cycles of weir_pipeline_process outside of its stages
@@ -82,5 +84,6 @@ struct weir_bench_pass {
 int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pass, char *why,
 	size_t why_bytes);
 
-// Check that every steady flow is still in the table with its backend, by one packet for each flow.
+// Sends one packet for each steady flow. Checks that every steady flow is still in the table, with
+// the same backend.
 int weir_bench_check_steady(struct weir_bench_engine *engine, char *why, size_t why_bytes);

@@ -13,7 +13,7 @@
 #include "verdict.h"
 
 #define FLOWS_MAX (1u << 28)
-#define DEFAULT_TABLE_FLOWS 1048576u // flow_table.flows_per_worker, as configured by default
+#define DEFAULT_TABLE_FLOWS 1048576u // default of flow_table.flows_per_worker
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_bench_options, member)
 
@@ -62,7 +62,7 @@ const char *weir_bench_headers_name(enum weir_bench_headers headers) {
 static const struct weir_option_word cases[] = {
 	{"established", WEIR_BENCH_CASE_ESTABLISHED, "packets of flows in the table"},
 	{"new", WEIR_BENCH_CASE_NEW,
-		"SYNs of new flows into a full table: each evicts an older one"},
+		"SYNs of new flows with a full table; each new flow evicts an older flow"},
 	{"syn-flood", WEIR_BENCH_CASE_SYN_FLOOD,
 		"established flows, first alone and then next to a SYN flood"},
 	{"mixed", WEIR_BENCH_CASE_MIXED, "established, new and ending flows, TCP and UDP"},
@@ -70,12 +70,13 @@ static const struct weir_option_word cases[] = {
 };
 static const struct weir_option_word orders[] = {
 	{"uniform", WEIR_BENCH_ORDER_UNIFORM, "each flow with equal probability"},
-	{"zipf", WEIR_BENCH_ORDER_ZIPF, "a few flows often"},
-	{"one", WEIR_BENCH_ORDER_ONE, "always one flow"},
+	{"zipf", WEIR_BENCH_ORDER_ZIPF, "a few flows have most of the packets"},
+	{"one", WEIR_BENCH_ORDER_ONE, "always the same flow"},
 	{NULL, 0, NULL},
 };
 static const struct weir_option_word headers[] = {
-	{"warm", WEIR_BENCH_HEADERS_WARM, "in L2, as behind a NIC that writes to the cache"},
+	{"warm", WEIR_BENCH_HEADERS_WARM,
+		"in the L2 cache, as with a NIC that writes to the cache"},
 	{"cold", WEIR_BENCH_HEADERS_COLD, "in memory"},
 	{NULL, 0, NULL},
 };
@@ -116,18 +117,18 @@ static const struct weir_option rows[] = {
 		FIELD(new_percent), .fallback = "established 0, syn-flood 50, mixed 5", .least = 0,
 		.most = 100),
 	WEIR_OPTION_ROW(SCALED, "packets-per-flow", "N",
-		"case mixed: packets of each new flow; other cases: set --packets so that the "
-		"flows average N packets in a run",
+		"case mixed: packets of each new flow; other cases: set --packets to N packets "
+		"per flow on average",
 		FIELD(packets_per_flow), .fallback = "mixed 10", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(SCALED, "publications", "N",
-		"in every other run, a second process publishes N times a second; both kinds of "
-		"run are shown",
+		"in every second run, another process publishes N times a second; the report "
+		"shows the runs with and without publications",
 		FIELD(publications), .fallback = "none", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(WORD, "publish", "WHAT",
-		"what --publications does: publish the selection of a service, the headers of a "
-		"backend, or both; or, without publishing, scrape all counters as for metrics, "
-		"list flows piece by piece, capture all packets and read the ring, or capture with "
-		"a filter that matches no packet",
+		"what the process of --publications does: publish the selection of a service, the "
+		"headers of a backend, or both; or, without publishing, read all counters as for "
+		"metrics, list the flow table in parts, capture all packets and read them, or "
+		"capture with a filter that matches no packet",
 		FIELD(publish), .fallback = "selections", .words = publish_words),
 	WEIR_OPTION_ROW(WORD, "family", "FAMILY", "IP version", FIELD(family), .fallback = "4",
 		.words = families),
@@ -135,7 +136,8 @@ static const struct weir_option rows[] = {
 		.fallback = "tcp", .words = protocols),
 	WEIR_OPTION_ROW(FLAG, "vlan", NULL, "add a VLAN tag", FIELD(vlan)),
 	WEIR_OPTION_ROW(SCALED, "packet-bytes", "N", "frame size without FCS", FIELD(packet_bytes),
-		.fallback = "the smallest, at least 60", .min = 60, .max = WEIR_BENCH_FRAME_MAX),
+		.fallback = "minimum for the headers, at least 60", .min = 60,
+		.max = WEIR_BENCH_FRAME_MAX),
 	WEIR_OPTION_ROW(WORD, "policy", "NAME", "selection policy", FIELD(policy),
 		.fallback = "maglev", .words = policies),
 	WEIR_OPTION_ROW(WORD, "forwarding", "NAME", "forwarding method", FIELD(forwarding),
@@ -160,7 +162,7 @@ static const struct weir_option rows[] = {
 		FIELD(bucketed)),
 	{.name = "How to measure", .kind = WEIR_OPTION_HEADING},
 	WEIR_OPTION_ROW(WORD, "headers", "WHERE",
-		"where packet headers are when the pipeline gets them", FIELD(headers),
+		"where packet headers are when the pipeline reads them", FIELD(headers),
 		.fallback = "warm", .words = headers),
 	WEIR_OPTION_ROW(SCALED, "packets", "N", "packets of a run", FIELD(packets),
 		.fallback = "4M", .min = 64, .max = 1000000000000),
@@ -170,15 +172,15 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(SCALED, "runs", "N", "number of runs", FIELD(runs), .fallback = "10",
 		.min = 1, .max = 100000),
 	WEIR_OPTION_ROW(SCALED, "repeats", "N",
-		"repeat all runs N times from the same start, and report the lowest cost of each "
-		"burst: interrupts hit different bursts in each repetition",
+		"repeat all runs N times from the same state and report the lowest cost of each "
+		"burst, because interrupts delay different bursts in each repetition",
 		FIELD(repeats), .fallback = "none", .min = 2, .max = 1000),
 	WEIR_OPTION_ROW(SCALED, "burst", "N", "packets per call", FIELD(burst), .fallback = "64",
 		.min = 1, .max = WEIR_BURST),
 	WEIR_OPTION_ROW(SCALED, "buffers", "N", "packet buffers in use", FIELD(buffers),
 		.fallback = "1024", .min = WEIR_BURST, .max = 1u << 20),
 	WEIR_OPTION_ROW(SCALED, "core", "N", "CPU to run on", FIELD(core),
-		.fallback = "the last one", .min = 0, .max = 4095),
+		.fallback = "the last CPU", .min = 0, .max = 4095),
 	[ROW_HUGE_PAGES] = WEIR_OPTION_ROW(CONSTANT, "huge-pages", NULL,
 		"fail if no 2 MiB pages are available for the flow table", FIELD(pages),
 		.constant = WEIR_BENCH_PAGES_HUGE),
@@ -198,7 +200,7 @@ static const struct weir_help help = {
 	.about = "Measure the cost of a packet: drive the packet pipeline of the workers with "
 		 "generated packets, without a NIC and without root. A separate pass verifies each "
 		 "packet.",
-	.notes = "Numbers may end in k or M. Exit status: 0 done, 1 a packet was handled "
+	.notes = "Numbers may end in k or M. Exit status: 0 success, 1 a packet was handled "
 		 "incorrectly or a run failed, 2 invalid usage.",
 	.examples = "weir-bench --flows 1M\n"
 		    "weir-bench --flows 128k --backends 10k --services 1k --headers cold\n"
@@ -214,7 +216,7 @@ const char *weir_bench_help(char *buffer, size_t bytes) {
 
 // --- parsing ------------------------------------------------------------------------------
 
-// flows_per_worker is this many times the number of IPv6 flows that a table has room for
+// flows_per_worker is this many times the number of IPv6 flows that fit into a table.
 #define IPV6_SHARE (100u / WEIR_FLOW_IPV6_PERCENT)
 #define NOT_GIVEN (-1.0)
 
@@ -234,7 +236,7 @@ static void set_defaults(struct weir_bench_options *options) {
 	}
 	if (options->table_flows == 0) {
 		options->table_flows = options->flows;
-		if (mixed) { // room for flows that have ended, which stay in the table for a while
+		if (mixed) { // flows that have ended stay in the table for some time
 			options->table_flows += options->flows / 4;
 		}
 		if (options->kind != WEIR_BENCH_CASE_NEW && options->table_flows < table) {
@@ -276,7 +278,7 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 			options->packet_bytes, min);
 	} else if (options->kind == WEIR_BENCH_CASE_NEW && options->new_percent != 100) {
 		snprintf(why, why_bytes,
-			"--new-percent: in case new, all packets start new flows; leave it out");
+			"--new-percent: in case new, all packets start new flows; omit it");
 	} else if (options->protocol == IPPROTO_UDP &&
 		   options->kind != WEIR_BENCH_CASE_ESTABLISHED) {
 		snprintf(why, why_bytes, "--protocol udp: case %s measures TCP%s",
@@ -290,7 +292,7 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 			options->new_percent, options->packets_per_flow);
 	} else if (options->repeats > 0 && options->publications > 0) {
 		snprintf(why, why_bytes,
-			"--repeats: leave out --publications, which hit different bursts in each "
+			"--repeats: omit --publications, which delay different bursts in each "
 			"repetition");
 	} else if (options->buffers < options->burst || options->packets < options->burst) {
 		snprintf(why, why_bytes,

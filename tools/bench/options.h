@@ -64,8 +64,8 @@ struct weir_bench_options {
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
 	bool vlan;
-	// The flow memory is divided into buckets, as with several workers; the one flow table owns
-	// all of them.
+	// The flow memory is divided into buckets, as with several workers. The only flow table
+	// owns all buckets.
 	bool bucketed;
 	bool json, help, version;
 	uint32_t flows;
@@ -93,8 +93,8 @@ struct weir_bench_options {
 int weir_bench_options_parse(
 	int argc, char **argv, struct weir_bench_options *ret, char *why, size_t why_bytes);
 
-// Returns the flow_table.flows_per_worker of a configuration with which a table has room for
-// table_flows flows of the family.
+// Returns the value of flow_table.flows_per_worker that gives a table room for table_flows flows of
+// the family.
 uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options);
 
 // Text of --help. Returns buffer, of WEIR_HELP_BYTES.

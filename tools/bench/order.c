@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Draws from a Zipf distribution by rejection-inversion (Hoermann and Derflinger 1996), which needs
-// no table for any number of flows. H in the code is the integral of the hull of the density, up to
-// a constant.
+// Draws from a Zipf distribution by rejection-inversion (Hoermann and Derflinger 1996). This method
+// needs no table, whatever the number of flows. In this file, H is the integral of the hull of the
+// density, except for a constant.
 #include "order.h"
 
 #include <math.h>

@@ -32,7 +32,7 @@ static inline uint32_t weir_bench_random_below(struct weir_bench_random *random,
 	return (uint32_t)(((weir_bench_random_next(random) >> 32) * n) >> 32);
 }
 
-// A random number above 0, and at most 1.
+// Returns a random number above 0 and at most 1.
 static inline double weir_bench_random_unit(struct weir_bench_random *random) {
 	return ((double)(weir_bench_random_next(random) >> 11) + 1) * 0x1p-53;
 }

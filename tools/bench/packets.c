@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writes headers byte by byte, as the RFCs define them. It uses no code of the packet path, because
-// the checks compare the packet path with it.
+// Writes headers byte by byte, as the RFCs define them. This file uses no code of the packet path,
+// because the checks compare the packet path with these headers.
 #include "packets.h"
 
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #define IPV6_BYTES 40u
 #define TCP_BYTES 20u
 #define UDP_BYTES 8u
-#define FRAME_MIN 60u // 64 on the wire, with the FCS
+#define FRAME_MIN 60u // without the FCS; 64 bytes on the wire
 
 const uint8_t weir_bench_client_mac[6] = {0x02, 0, 0, 0, 0, 0x01};
 const uint8_t weir_bench_our_mac[6] = {0x02, 0, 0, 0, 0, 0x02};
@@ -60,8 +60,8 @@ uint32_t weir_bench_frame_min(uint8_t family, uint8_t protocol, bool vlan) {
 	return bytes > FRAME_MIN ? bytes : FRAME_MIN;
 }
 
-// Returns the byte of the payload at this offset in a frame. A check detects a shifted payload,
-// because the pattern then differs.
+// Returns the byte of the payload at this offset in a frame. The bytes form a pattern, so that a
+// check detects a shifted payload.
 static uint8_t payload(uint32_t offset) {
 	return (uint8_t)(offset * 151 + (offset >> 8) * 7 + 3);
 }

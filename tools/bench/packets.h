@@ -14,18 +14,19 @@
 
 #define WEIR_BENCH_FRAME_MAX 1518
 #define WEIR_BENCH_VLAN 42
-#define WEIR_BENCH_TOS 0x28 // AF11; not 0, so that checks find a header without this value
+#define WEIR_BENCH_TOS 0x28 // AF11; not 0, so that checks detect that it was not copied
 
 #define WEIR_BENCH_FIN 0x01
 #define WEIR_BENCH_SYN 0x02
 #define WEIR_BENCH_ACK 0x10
 
 struct weir_bench_packets {
-	uint32_t frame_bytes; // Ethernet header included, FCS not
+	uint32_t frame_bytes; // with the Ethernet header, without the FCS
 	uint32_t l3_offset;
 	uint8_t family;
 	bool vlan;
-	uint16_t payload_sum[2]; // ones' complement sum of the data after a TCP and a UDP header
+	// Ones' complement sum of the payload: [0] after a TCP header, [1] after a UDP header
+	uint16_t payload_sum[2];
 };
 
 extern const uint8_t weir_bench_client_mac[6], weir_bench_our_mac[6];
@@ -44,12 +45,13 @@ void weir_bench_packet_write(const struct weir_bench_packets *packets,
 	uint8_t *to);
 
 // Like weir_bench_packet_write, but writes only the first WEIR_BENCH_HEADERS_BYTES bytes of `to`.
-// The rest is payload, which is equal in all frames, and which an earlier call has written.
+// An earlier call must have written the rest of the frame, which is payload and equal in all
+// frames.
 #define WEIR_BENCH_HEADERS_BYTES 78 // Ethernet, VLAN, IPv6 and TCP headers
 void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);
 
-// Sum of big-endian 16-bit words, folded; `sum` is added. An odd last byte is padded with a zero
-// byte.
+// Returns `sum` plus the sum of big-endian 16-bit words, folded to 16 bits. If the number of bytes
+// is odd, a zero byte is appended.
 uint16_t weir_bench_sum(const uint8_t *at, size_t bytes, uint64_t sum);

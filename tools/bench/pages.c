@@ -29,7 +29,7 @@ static uint8_t *map_pool(uint64_t bytes) {
 	return at == MAP_FAILED ? NULL : at;
 }
 
-// Map memory aligned to 2 MiB, and unmap the memory around it.
+// Maps memory aligned to 2 MiB: maps more memory than needed, and unmaps the rest.
 static uint8_t *map_aligned(uint64_t bytes) {
 	uint8_t *at = mmap(NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -52,7 +52,8 @@ static void touch(uint8_t *at, uint64_t bytes) {
 	}
 }
 
-// The number of bytes of a mapping in transparent huge pages, from the kernel's smaps.
+// Returns how many bytes of a mapping are in transparent huge pages, according to the kernel's
+// smaps.
 static uint64_t transparent_bytes(const uint8_t *at, uint64_t bytes) {
 	FILE *file = fopen("/proc/self/smaps", "re");
 	uint64_t first = (uintptr_t)at, sum = 0, start, end, kib;
@@ -87,8 +88,8 @@ static uint8_t *map_transparent(struct weir_bench_heap *heap, bool huge) {
 	return at;
 }
 
-// Maps memory, if possible in transparent huge pages. The pool of huge pages is the second choice,
-// because a dataplane on this machine may need it.
+// Maps memory, if possible in transparent huge pages. The pool of huge pages is used only if that
+// fails, because a dataplane on this machine may need the pool.
 static int map(enum weir_bench_pages wanted, struct weir_bench_heap *heap, uint8_t **ret) {
 	uint8_t *at = map_transparent(heap, wanted != WEIR_BENCH_PAGES_SMALL), *pool;
 
@@ -138,8 +139,8 @@ int weir_bench_heap_create(uint64_t bytes, enum weir_bench_pages wanted,
 
 	if (r == 0 && wanted == WEIR_BENCH_PAGES_HUGE && heap.kind == WEIR_BENCH_PAGE_SMALL) {
 		snprintf(why, why_bytes,
-			"no 2 MiB pages for %" PRIu64 " MiB: set vm.nr_hugepages=%" PRIu64
-			", or \"madvise\" in /sys/kernel/mm/transparent_hugepage/enabled",
+			"not enough 2 MiB pages for %" PRIu64 " MiB: set vm.nr_hugepages=%" PRIu64
+			", or write \"madvise\" to /sys/kernel/mm/transparent_hugepage/enabled",
 			heap.bytes >> 20, heap.bytes / HUGE_BYTES);
 		munmap(at, heap.bytes);
 		return -ENOSPC;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pages: memory for the flow table and the packet buffers, as a separate DPDK heap. The heap has 2
-// MiB pages without any preparation of the machine, because it uses transparent huge pages. If
-// these are not available, it uses the pool of huge pages if the pool has enough pages. Called by
-// main.c before any allocation.
+// Pages: memory for the flow table and the packet buffers, as a separate DPDK heap. The heap uses
+// transparent huge pages, because these need no preparation of the machine. If they are not
+// available, it uses the pool of huge pages, if the pool has enough 2 MiB pages. Called by main.c
+// before any allocation.
 //
 // Threads: only during set-up, after rte_eal_init.
 #pragma once
@@ -16,7 +16,7 @@
 
 enum weir_bench_page_kind {
 	WEIR_BENCH_PAGE_POOL, // hugetlb, 2 MiB
-	WEIR_BENCH_PAGE_TRANSPARENT, // 2 MiB if at least nine tenths of the memory have such pages
+	WEIR_BENCH_PAGE_TRANSPARENT, // at least nine tenths of the memory are in 2 MiB pages
 	WEIR_BENCH_PAGE_SMALL, // 4 KiB
 };
 

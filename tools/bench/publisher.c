@@ -29,7 +29,7 @@ struct child {
 	int from_parent, to_parent;
 	uint64_t round;
 	uint64_t *looks;
-	uint32_t line; // line of the flow table at which the next part begins
+	uint32_t line; // line of the flow table where the next part begins
 	bool pending; // a part of the flow table was requested, but has not arrived yet
 	uint64_t order; // number of the capture; 0 = no capture
 	volatile uint64_t sum; // sum of counters, so that the compiler does not remove the reads
@@ -66,7 +66,7 @@ static int publish_selection(struct child *child) {
 		r = weir_writer_publish(child->writer, root, selection);
 	}
 	weir_writer_reclaim(child->writer);
-	// Between runs the worker pauses and reads nothing, so a full log is no error.
+	// Between runs the worker pauses and does not read the log, so a full log is not an error.
 	return r == -ENOSPC || r == -EBUSY ? 0 : r;
 }
 
@@ -103,7 +103,7 @@ static void scrape(struct child *child) {
 	look(child);
 }
 
-// Request the next part of the flow table after the previous one has arrived and was read.
+// Reads the requested part of the flow table, if it has arrived, and requests the next part.
 static void list(struct child *child) {
 	struct weir_control_box *ours = &child->segment->control_boxes[WEIR_BENCH_WORKER];
 	const struct weir_worker_box *theirs = &child->segment->worker_boxes[WEIR_BENCH_WORKER];
@@ -133,7 +133,8 @@ static bool captures(const struct child *child) {
 	       child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
 }
 
-// Begin a capture like weir-control, with the highest rate of packets that weirctl can request.
+// Starts a capture in the same way as weir-control, with the highest packet rate that weirctl can
+// request.
 static void begin_capture(struct child *child) {
 	struct weir_capture_terms terms = {.interval_ns = SECOND_NS / WEIR_CAPTURE_RATE_MOST,
 		.snap_bytes = SNAP_BYTES,
@@ -146,8 +147,8 @@ static void begin_capture(struct child *child) {
 	child->order = weir_capture_order(child->segment, &terms, UINT64_MAX);
 }
 
-// Reads captured packets. Counts the reading if it returned packets, or if the capture matches no
-// packets on purpose.
+// Reads the captured packets. Increments *looks if there were packets, or if the capture is
+// configured to match no packet.
 static void read_captured(struct child *child) {
 	bool found = child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
 	struct weir_capture_packet packet;
@@ -190,8 +191,8 @@ static int answer(const struct child *child, char order) {
 	return write(child->to_parent, &order, 1) == 1 ? 0 : -EIO;
 }
 
-// Wait until `until_ns` for an order. Returns 1 (an order was received), 0 (no order), or negative
-// (the parent has exited).
+// Waits for an order of the parent process, at most until `until_ns`. Returns 1 (an order was
+// received), 0 (no order), or a negative value (the parent has exited).
 static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
 	struct pollfd fd = {.fd = child->from_parent, .events = POLLIN};
 	uint64_t now = weir_monotonic_ns();
@@ -243,8 +244,8 @@ static int serve(struct child *child) {
 		} else if (due != UINT64_MAX && weir_monotonic_ns() >= due) {
 			r = publish_one(child);
 			due += interval;
-			// If the process is late: skip the missed publications, instead of making
-			// them all at once.
+			// If the process is late, skip the missed publications. Otherwise it would
+			// make them all at once.
 			if (due + SECOND_NS < weir_monotonic_ns()) {
 				due = weir_monotonic_ns();
 			}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Publisher: a second process that does the work of weir-control several times a second: it builds
-// and publishes a selection like after a change of weights, reads all counters, lists flows, or
+// Publisher: a second process that does work of weir-control several times a second. It builds and
+// publishes a selection, as after a change of weights, or it reads all counters, lists flows, or
 // captures packets. Called by main.c.
 //
-// Threads: forked before EAL and before any thread. The second process maps the segment separately
-// through the descriptor, and writes only on request.
+// Threads: forked before EAL is started and before any thread exists. The second process maps the
+// segment separately through the file descriptor, and writes to it only on request.
 #pragma once
 
 #include <stdint.h>
@@ -17,12 +17,13 @@ struct weir_bench_publisher {
 	pid_t pid; // 0 = none
 	int to_child, from_child;
 	const struct weir_segment *segment;
-	// Number of scrapes, of listed parts of the flow table, or of readings of a capture; in
-	// memory shared with the second process
+	// Number of scrapes, of listed parts of the flow table, or of reads of a capture. In memory
+	// shared with the second process.
 	uint64_t *looks;
 };
 
-// Start the second process, idle. It runs on another CPU than `core` if there is another CPU.
+// Starts the second process, which is idle at first. It runs on a CPU other than `core` if there is
+// one.
 // options is borrowed. Returns 0 or negative errno.
 int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	const struct weir_bench_options *options, const struct weir_segment *segment, int core);

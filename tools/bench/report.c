@@ -13,7 +13,7 @@ static double ns_of(const struct weir_bench_report *report, double cycles) {
 	return cycles * 1e9 / (double)report->tsc_hz;
 }
 
-// Millions of packets per second, computed from the mean, which includes slow bursts.
+// Returns millions of packets per second. cycles: mean cycles per packet, including slow bursts.
 static double mpps_of(const struct weir_bench_report *report, double cycles) {
 	return cycles > 0 ? (double)report->tsc_hz / cycles / 1e6 : 0;
 }
@@ -52,8 +52,8 @@ static double ratio(const struct weir_bench_report *report) {
 	return result->main.summary.median / result->base.summary.median;
 }
 
-// Returns the number of bursts that took more than 50 us; at 20 Mpps, 1,000 packets arrive in this
-// time.
+// Returns the number of bursts that took more than 50 us. At 20 Mpps, 1,000 packets arrive in 50
+// us.
 static uint64_t above_50_us(
 	const struct weir_bench_report *report, const struct weir_bench_series *series) {
 	uint64_t count = 0;
@@ -211,7 +211,7 @@ static void set_base(json_t *object, const struct weir_bench_report *report) {
 	if (report->options->kind == WEIR_BENCH_CASE_SYN_FLOOD) {
 		set_flood(object, &result->base.split, &result->main.split);
 		set_number(object, "established_kept", result->steady_checked);
-		// Always 0: if a flow was lost, the run has failed and there is no report.
+		// Always 0, because a lost flow makes the run fail, and then there is no report.
 		set_number(object, "established_lost", 0);
 	}
 }

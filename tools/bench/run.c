@@ -10,7 +10,7 @@
 
 #define WARM_UP_PACKETS 1000000ull
 
-struct step { // a timed pass, which the checks repeat later with the same packets
+struct step { // a timed pass; the checks later repeat it with the same packets
 	uint64_t packets;
 	bool alone;
 };
@@ -40,7 +40,6 @@ static int failed(const struct session *session, int error, const char *what) {
 	return error;
 }
 
-// Handle the result of a computation over samples.
 static int statistics_result(const struct session *session, int error) {
 	return error < 0 ? failed(session, error, "cannot compute the statistics") : 0;
 }
@@ -115,7 +114,7 @@ static int timed_run(
 	}
 	if (series->samples.count == first) {
 		return failed(session, -ETIME,
-			"--seconds: no burst ended in this time; use a longer time");
+			"--seconds: not even one burst ended in this time; use a longer time");
 	}
 	r = weir_bench_summarize_bursts(
 		series->samples.sample + first, series->samples.count - first, &summary);
@@ -263,7 +262,7 @@ static int checked(struct session *session) {
 
 // --- repeated -----------------------------------------------------------------------------
 
-// Repeats all passes of the timed runs on a new table. Drops the samples of the warm-up.
+// Repeats all passes of the timed runs with a new table. Discards the samples of the warm-up.
 static int repeat(struct session *session, struct weir_bench_samples *samples,
 	struct weir_bench_samples *base) {
 	const struct weir_bench_result *result = session->result;
@@ -288,7 +287,7 @@ static int repeat(struct session *session, struct weir_bench_samples *samples,
 	return r;
 }
 
-// Check that the counts of a repetition equal the counts of the first run.
+// Checks that the counters of a repetition equal the counters of the first run.
 static int check_repeat(const struct session *session, const struct weir_bench_tally *first) {
 	struct weir_bench_tally tally = tally_now(session);
 
@@ -362,7 +361,7 @@ static int repeated(struct session *session) {
 	return statistics_result(session, summarize_repeated(&result->repeated));
 }
 
-// --- all of it ----------------------------------------------------------------------------
+// --- all passes ---------------------------------------------------------------------------
 
 static int summarize(struct weir_bench_series *series, uint32_t runs) {
 	int r = weir_bench_summarize_bursts(
@@ -384,9 +383,10 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 	return r;
 }
 
-// Computes the share of slow bursts, which take more than 10 times the median, and estimates how
-// many of them the machine caused. The estimate comes from the idle loop after each burst: how
-// often it was interrupted for at least 9 medians of a burst, scaled to the duration of a burst.
+// Computes the share of slow bursts, which take more than 10 times the median of a burst, and
+// estimates how many of them were slow because of the machine. The estimate is computed from the
+// idle loop after each burst: it is the number of interruptions that lasted at least 9 times the
+// median of a burst, scaled to the duration of a burst.
 static void count_slow(struct weir_bench_result *result) {
 	const double median = result->main.summary.median;
 	const double idle = result->machine_summary.median;

@@ -2,14 +2,15 @@
 //
 // Run: the passes of a measurement, in their order. Called by main.c.
 //
-//   timed    Fills a new table, warms up, then does `runs` runs. If there is a base to compare
-//            with, does as many runs of the base: in case syn-flood the steady flows alone, with
-//            --publications packets without publications.
+//   timed    Fills a new table, warms up, then does `runs` runs. Some measurements also do as many
+//            base runs, for comparison: in case syn-flood with the steady flows only; with
+//            --publications, without publications.
 //   counted  One more run, in which the CPU counts events, if this is available.
 //   traced   One more run, in which each stage of the pipeline is timed by itself.
 //   checked  Sends the packets of all timed runs through a new table again, and checks each packet.
-//   repeated With --repeats: repeats the timed runs this many times. The pipeline's clock then
-//            advances by the median cost of a packet, so a burst does the same in each repetition.
+//   repeated With --repeats: repeats the timed runs this many times. For each packet, the
+//            pipeline's clock advances by the median cost of a packet, so that a burst does exactly
+//            the same work in each repetition.
 //
 // Threads: one.
 #pragma once
@@ -28,7 +29,7 @@ struct weir_bench_series { // runs of one kind
 	uint32_t slowest_cycles; // cycles of the slowest burst
 };
 
-// By how much the worker's counters increased during the timed runs, without the runs of the base
+// Increase of the worker's counters during the timed runs, without the base runs
 struct weir_bench_tally {
 	uint64_t packets, hits, started, untracked, evicted, expired;
 };
@@ -45,7 +46,7 @@ struct weir_bench_result {
 	struct weir_bench_series main;
 	struct weir_bench_series base;
 	bool has_base;
-	// Samples of a loop without work, during the runs of `main`
+	// Samples of the idle loop, which runs after each burst of `main`
 	struct weir_bench_samples machine;
 	struct weir_bench_summary machine_summary;
 	struct weir_bench_repeated repeated;
@@ -55,7 +56,7 @@ struct weir_bench_result {
 	struct weir_bench_tally tally;
 	uint64_t flows; // flows in the table at the start of the timed runs
 	uint64_t moved; // steady flows whose first tuple was not inserted
-	double publications; // publications per second that were reached; 0 = none
+	double publications; // measured publications per second; 0 = none
 	double stage[WEIR_STAGE_COUNT]; // cycles per packet
 	double stage_rest; // cycles between the stages: counters, clock and tables
 	double stage_idle; // expiry and quiescent report

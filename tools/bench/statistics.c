@@ -39,7 +39,7 @@ int weir_bench_samples_least(
 }
 
 double weir_bench_percentile(const double *sorted, size_t n, double share) {
-	// Subtract a little: rounding errors must not raise 0.99 * 100 above 99.
+	// Subtract a small value, because a rounding error could raise 0.99 * 100 above 99.
 	double rank = ceil(share * (double)n - 1e-9 * (double)n);
 
 	if (rank < 1) {

@@ -2,7 +2,7 @@
 //
 // Statistics: summaries of many measured bursts. Called by measure.c and report.c.
 //
-// Threads: functions without state, but they sort their arrays.
+// Threads: any; functions without state, but they sort the arrays that they get.
 #pragma once
 
 #include <stddef.h>
@@ -35,31 +35,32 @@ static inline void weir_bench_samples_add(
 	}
 }
 
-// Merge two measurements of equal bursts: keep the smaller cost of each burst. Returns 0, or
+// Merges two measurements of the same bursts. Keeps the smaller cost of each burst. Returns 0, or
 // -EBADMSG if the numbers of bursts differ.
 int weir_bench_samples_least(
 	struct weir_bench_samples *samples, const struct weir_bench_samples *again);
 
-// Returns a percentile of n >= 1 sorted values: the smallest value such that a `share` (0..1] of
-// the values are not above it.
+// Returns a percentile of n >= 1 sorted values: the smallest value that is greater than or equal to
+// a `share` (0..1] of the values.
 double weir_bench_percentile(const double *sorted, size_t n, double share);
 
 // Summarize and sort n >= 1 values. The median of an even number of values is the mean of the two
 // middle values.
 struct weir_bench_summary weir_bench_summarize(double *values, size_t n);
 
-// Summarize cycles per packet of n >= 1 bursts. The mean is over packets, not over bursts. Returns
+// Summarizes the cycles per packet of n >= 1 bursts. The mean is the mean of all packets, not of
+// all bursts. Returns
 // 0, -ENOMEM.
 int weir_bench_summarize_bursts(
 	const struct weir_bench_sample *sample, size_t n, struct weir_bench_summary *ret);
 
-// The share of n >= 1 bursts that took more than `limit` cycles per packet.
+// Returns the share of n >= 1 bursts that took more than `limit` cycles per packet.
 double weir_bench_share_above(const struct weir_bench_sample *sample, size_t n, double limit);
 
-// The cost of a steady packet and of another packet, in cycles, when bursts contain both: the
-// least-squares fit of cycles = a * steady + b * others. The slowest hundredth of the bursts
-// (interrupts) is left out. If all bursts have packets of one kind only, or all have the same
-// proportion, b is 0 and a is the mean.
+// The cost of a steady packet (a) and of another packet (b) in cycles, if bursts contain both
+// kinds. It is the least-squares fit of cycles = a * steady + b * others. The slowest 1 % of the
+// bursts is left out, because of interrupts. If all bursts have only one kind of packets, or all
+// have the same proportion, b is 0 and a is the mean.
 struct weir_bench_split {
 	double steady, other;
 };

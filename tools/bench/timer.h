@@ -34,8 +34,8 @@ static inline uint64_t weir_bench_timer_end(void) {
 #endif
 }
 
-// Runs a loop without memory accesses. Only an interruption by the machine can delay it. An
-// iteration takes about two cycles of the CPU.
+// Runs a loop without memory accesses, which only interruptions by the machine can delay. An
+// iteration takes about two CPU cycles.
 static inline void weir_bench_timer_spin(uint32_t turns) {
 	for (uint32_t i = 0; i < turns;) {
 		i++; // each instruction depends on the previous one
@@ -43,5 +43,5 @@ static inline void weir_bench_timer_spin(uint32_t turns) {
 	}
 }
 
-// The cost of two readings without code between the readings: the median of many measurements.
+// Returns the cost of two readings with no code between them, as the median of many measurements.
 uint32_t weir_bench_timer_cost(void);

@@ -10,8 +10,8 @@
 
 #define UDP_EVERY 5 // case mixed: one steady flow in five is UDP
 
-// Returns how many flows are in the table before a run. In case `new` the table is full: half-open
-// flows have their maximum share, and steady flows the rest.
+// Returns the number of steady flows. They are in the table before a run. In case `new` the table
+// is full: half-open flows have their maximum share of it, and steady flows have the rest.
 static uint32_t steady_flows(const struct weir_bench_options *options) {
 	uint64_t half_open = (uint64_t)options->table_flows * options->half_open_percent / 100;
 
@@ -127,7 +127,8 @@ static struct weir_bench_item fresh(struct weir_bench_traffic *traffic) {
 		.flags = WEIR_BENCH_SYN};
 }
 
-// The next packet of a flow in progress: SYN, data, and FIN for the last packet.
+// Returns the next packet of a random flow in progress: a SYN, a data packet, or a FIN as the last
+// packet.
 static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 	uint32_t place = weir_bench_random_below(&traffic->random, WEIR_BENCH_YOUNG);
 	struct weir_bench_young *flow = &traffic->young[place];
@@ -150,9 +151,9 @@ static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 
 // --- bursts -------------------------------------------------------------------------------
 
-// Returns the share of fresh packets in a burst. In a flood the share is random: it differs from
-// the mean by up to the mean, or by up to 1 - mean if that is less. Because bursts differ, the cost
-// of a steady and of a fresh packet can be computed from the cost of bursts.
+// Returns the share of fresh packets in a burst. In a flood the share is random. It differs from
+// the mean by at most min(mean, 1 - mean). Because the shares of bursts differ, the costs of a
+// steady packet and of a fresh packet can be computed from the costs of the bursts.
 static double share_of_burst(struct weir_bench_traffic *traffic) {
 	double mean = traffic->share, room = mean < 0.5 ? mean : 1 - mean;
 

@@ -2,17 +2,17 @@
 //
 // Traffic: selects the next packets. Called by measure.c.
 //
-// Steady flows are in the table before a run, numbers 0 .. flows - 1. Fresh flows start during the
-// run; in case `mixed`, fresh flows also send data and end.
+// Steady flows are in the table before a run; their numbers are 0 .. flows - 1. Fresh flows start
+// during the run. In case `mixed`, fresh flows also send data and end.
 //
-// Threads: one. Equal options give equal packets, burst by burst.
+// Threads: one. With the same options, each burst has the same packets.
 #pragma once
 
 #include "options.h"
 #include "order.h"
 #include "tuples.h"
 
-#define WEIR_BENCH_YOUNG 4096u // fresh flows in progress at a time, case mixed
+#define WEIR_BENCH_YOUNG 4096u // number of fresh flows in progress, case mixed
 #define WEIR_BENCH_STEADY_NONE 0xffffffffu
 
 // One packet to generate.
@@ -29,7 +29,7 @@ struct weir_bench_young {
 	uint32_t left; // packets still to send; 0 = not started
 };
 
-// A steady flow whose first tuple was not inserted into the flow table, and its new tuple.
+// The new tuple of a steady flow whose first tuple was not inserted into the flow table.
 struct weir_bench_moved {
 	uint32_t steady;
 	uint32_t extra; // number of the tuple: WEIR_BENCH_EXTRA + extra
@@ -56,16 +56,16 @@ void weir_bench_traffic_fini(struct weir_bench_traffic *traffic);
 // Restart the sequence. Replaced tuples are kept.
 void weir_bench_traffic_restart(struct weir_bench_traffic *traffic);
 
-// Select the next n packets, which are one burst. alone: steady flows only.
+// Selects the n packets of the next burst. alone: only packets of steady flows.
 void weir_bench_traffic_burst(
 	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n, bool alone);
 
-// A packet of a steady flow: the first packet (SYN), or a later packet.
+// Returns a packet of a steady flow: the first packet (SYN), or a later packet.
 struct weir_bench_item weir_bench_traffic_steady(
 	const struct weir_bench_traffic *traffic, uint32_t steady, bool first);
-// The number of steady flows in the table when it is filled as the case requires.
+// Returns the number of steady flows that the case requires in the table.
 uint32_t weir_bench_traffic_flows(const struct weir_bench_traffic *traffic);
 
-// Give another tuple to a steady flow. Call this function in ascending order of flows; a flow may
-// be repeated. Returns 0, -ENOMEM.
+// Gives a steady flow another tuple. Call this function for flows in ascending order; it may be
+// called again for the same flow. Returns 0, -ENOMEM.
 int weir_bench_traffic_move(struct weir_bench_traffic *traffic, uint32_t steady);

@@ -55,8 +55,8 @@ void weir_bench_vip(uint8_t family, uint16_t service, uint8_t ret[16]) {
 	ret[15] = (uint8_t)service;
 }
 
-// Maps a number to a client. Applies the permutation until the value is in range; this way the
-// mapping stays one-to-one.
+// Maps a number to a client. Repeats the permutation until the value is in range, so that different
+// numbers give different clients.
 static uint64_t client(uint64_t seed, uint64_t number) {
 	uint64_t permuted = number;
 
@@ -81,8 +81,8 @@ void weir_bench_tuple(
 		ret->source[2] = (uint8_t)(address >> 8);
 		ret->source[3] = (uint8_t)address;
 	} else {
-		// The lower half is a one-to-one mapping of the address; the upper half is a
-		// separate network for each address.
+		// The lower half is unique for each address. The upper half gives each address a
+		// network of its own.
 		uint64_t low = address * 0x9e3779b97f4a7c15ull;
 		uint64_t high = weir_hash_mix(low, tuples->seed ^ 0x8ebc6af09c88c6e3ull);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tuples: the addresses and ports of flow number n. They are computed, not stored: reading them
-// from memory would evict measured data from the caches. Called by balancer.c, measure.c and
-// packets.c.
+// Tuples: the addresses and ports of flow number n. They are computed and not stored, because
+// reading them from memory would evict the measured data from the caches. Called by balancer.c,
+// measure.c and packets.c.
 //
-// Sources look random and are all different, because address and port are a keyed permutation of n.
-// Clients have unicast addresses and ports from 1024. A hash of n selects the flow's service.
+// The source address and port are a keyed permutation of n, so they look random, and no two flows
+// have the same. Clients have unicast addresses and ports from 1024. A hash of n selects the flow's
+// service.
 //
 // Threads: pure functions.
 #pragma once
@@ -13,7 +14,7 @@
 #include <stdint.h>
 
 #define WEIR_BENCH_PORT 80 // port of every service
-#define WEIR_BENCH_NUMBERS (1ull << 47) // numbers below this have a tuple
+#define WEIR_BENCH_NUMBERS (1ull << 47) // only smaller numbers have a tuple
 
 struct weir_bench_tuple {
 	uint8_t source[16]; // IPv4: in the first 4 bytes, the rest is 0

@@ -55,8 +55,8 @@ static int check_verdict(const struct weir_bench_options *options,
 			complaint, "service %u instead of %u", verdict->service, expected->service);
 	}
 	if (verdict->backend < share.first || verdict->backend >= share.first + share.count) {
-		return wrong(complaint, "backend %u is not of service %u", verdict->backend,
-			expected->service);
+		return wrong(complaint, "backend %u does not belong to service %u",
+			verdict->backend, expected->service);
 	}
 	if (expected->backend != WEIR_BACKEND_NONE && verdict->backend != expected->backend) {
 		return wrong(
@@ -86,25 +86,25 @@ static int check_ethernet(
 		at += VLAN_BYTES;
 	}
 	return get16(at + 12) == type ? 0
-				      : wrong(complaint, "Ethernet type 0x%04x", get16(at + 12));
+				      : wrong(complaint, "wrong EtherType 0x%04x", get16(at + 12));
 }
 
 static int check_ipv4(const struct weir_bench_expectation *expected,
 	const struct weir_bench_way *way, const uint8_t *ip, const struct complaint *complaint) {
 	if (ip[0] != 0x45 || ip[1] != expected->tos) {
-		return wrong(complaint, "outer header: version, length or DSCP: %02x %02x", ip[0],
-			ip[1]);
+		return wrong(complaint, "outer header: wrong version, length or DSCP: %02x %02x",
+			ip[0], ip[1]);
 	}
 	if (get16(ip + 2) != expected->ip_bytes + IPV4_BYTES) {
 		return wrong(complaint, "outer header: total length %u instead of %u",
 			get16(ip + 2), expected->ip_bytes + IPV4_BYTES);
 	}
 	if (get16(ip + 6) != 0x4000 || ip[8] != 64) {
-		return wrong(complaint, "outer header: fragment field 0x%04x, TTL %u",
+		return wrong(complaint, "outer header: wrong fragment field 0x%04x or TTL %u",
 			get16(ip + 6), ip[8]);
 	}
 	if (ip[9] != (expected->family == 4 ? 4 : 41)) {
-		return wrong(complaint, "outer header: protocol %u", ip[9]);
+		return wrong(complaint, "outer header: wrong protocol %u", ip[9]);
 	}
 	if (weir_bench_sum(ip, IPV4_BYTES, 0) != 0xffff) {
 		return wrong(complaint, "outer header: checksum 0x%04x is wrong", get16(ip + 10));
@@ -118,15 +118,16 @@ static int check_ipv4(const struct weir_bench_expectation *expected,
 static int check_ipv6(const struct weir_bench_expectation *expected,
 	const struct weir_bench_way *way, const uint8_t *ip, const struct complaint *complaint) {
 	if (ip[0] >> 4 != 6 || ((get16(ip) >> 4) & 0xff) != expected->tos) {
-		return wrong(complaint, "outer header: version or traffic class: %02x %02x", ip[0],
-			ip[1]);
+		return wrong(complaint, "outer header: wrong version or traffic class: %02x %02x",
+			ip[0], ip[1]);
 	}
 	if (get16(ip + 4) != expected->ip_bytes) {
 		return wrong(complaint, "outer header: payload length %u instead of %u",
 			get16(ip + 4), expected->ip_bytes);
 	}
 	if (ip[6] != (expected->family == 4 ? 4 : 41) || ip[7] != 64) {
-		return wrong(complaint, "outer header: next header %u, hop limit %u", ip[6], ip[7]);
+		return wrong(complaint, "outer header: wrong next header %u or hop limit %u", ip[6],
+			ip[7]);
 	}
 	if (memcmp(ip + 8, way->source, 16) != 0 || memcmp(ip + 24, way->address, 16) != 0) {
 		return wrong(complaint, "outer header: wrong address");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Verify: checks that a packet was forwarded correctly. The expected frame is computed from the
-// RFCs and from balancer.h, without code of the packet path.
+// Verify: checks that a packet was forwarded correctly. The expected frame follows the RFCs and
+// balancer.h, and is computed without code of the packet path.
 //
 // Threads: pure functions.
 #pragma once
@@ -22,7 +22,7 @@ struct weir_bench_expectation {
 	uint8_t tos;
 	uint16_t service;
 	uint16_t backend; // WEIR_BACKEND_NONE = any backend of the service
-	uint8_t choices; // allowed values: bits 1 << enum weir_choice
+	uint8_t choices; // bit mask of the allowed choices: 1 << enum weir_choice
 };
 
 // Check action and frame. Returns 0, or -EBADMSG with one line in why.

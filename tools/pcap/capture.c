@@ -13,7 +13,7 @@
 
 struct weir_capture_reader {
 	pcap_t *pcap;
-	dev_t device; // device of the file, to detect output that would overwrite the file
+	dev_t device; // with inode: detects that the output would overwrite the input file
 	ino_t inode;
 };
 
@@ -129,7 +129,7 @@ int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_fr
 	return 1;
 }
 
-// Checks that the output is another file than the input, which creating the output would truncate.
+// Checks that input and output are different files, because creating the output truncates it.
 static int check_output(
 	const char *file, const struct weir_capture_reader *reader, char *why, size_t why_bytes) {
 	struct stat status;

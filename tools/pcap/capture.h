@@ -32,6 +32,6 @@ int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_fr
 int weir_capture_create(const char *file, const struct weir_capture_reader *reader,
 	struct weir_capture_writer **ret, char *why, size_t why_bytes);
 void weir_capture_write(struct weir_capture_writer *writer, const struct weir_capture_frame *frame);
-// Flush and close. Returns 0, or negative errno if some data could not be written. Returns 0 for
-// NULL.
+// Flushes and closes the file. Returns 0, or negative errno if some data could not be written. NULL
+// is allowed.
 int weir_capture_finish(struct weir_capture_writer *writer);

@@ -40,7 +40,7 @@ static int read_reload(const struct weir_pcap_change *change, const struct weir_
 	int r;
 
 	if (change->file_bytes >= sizeof(file)) {
-		snprintf(why, why_bytes, "the name of a file of --reload is too long");
+		snprintf(why, why_bytes, "the file name in --reload is too long");
 		return -ENAMETOOLONG;
 	}
 	memcpy(file, change->file, change->file_bytes);

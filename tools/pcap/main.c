@@ -44,7 +44,7 @@ static int read_config(const char *file, struct weir_config **ret) {
 	return r;
 }
 
-// Warns of changes that were never made, because the capture has fewer packets: their packet
+// Warns about changes that were not made because the capture has too few packets. Their packet
 // numbers are probably wrong.
 static void warn_of_late_changes(const struct weir_pcap_options *options, uint64_t packets) {
 	char what[2 * WEIR_PCAP_NAME_BYTES], why[512];

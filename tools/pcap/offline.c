@@ -208,9 +208,9 @@ static int change(struct weir_offline *offline, uint32_t i, char *why, size_t wh
 	return weir_tables_set_weight(offline->tables, (uint16_t)id, change->weight);
 }
 
-// Publish a configuration. Backends get flows after their counters are allocated and the
-// selections, which are built in steps, are complete. This function does all steps, so that the
-// whole change applies to the next packet.
+// Publishes a configuration. Backends get flows only after their counters are allocated and the
+// selections are complete. Selections are built in steps. This function does all steps, so that the
+// complete change applies to the next packet.
 static int publish(struct weir_offline *offline, char *why, size_t why_bytes) {
 	int r = weir_segment_follow(offline->segment);
 
@@ -381,7 +381,7 @@ static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
 		offline->started = true;
 		offline->first_ns = time_ns;
 	}
-	// The clock starts at one second, so that no time is before the start of the clock.
+	// The clock starts at one second, so that times before the first packet are not negative.
 	now_ns = SECOND_NS;
 	if (time_ns > offline->first_ns) {
 		now_ns += time_ns - offline->first_ns;
@@ -399,9 +399,10 @@ struct cut {
 	uint16_t echo_checksum; // checksum as captured
 };
 
-// Replaces the checksum of an echo request whose data is truncated. The checksum covers the data,
-// which is zeros here, so the pipeline would refuse it. It is assumed to be correct, like all
-// checksums over payload that is missing, and is replaced by the checksum with zeros as data.
+// Replaces the checksum of an echo request whose data is truncated. The missing data is replaced by
+// zeros, so the captured checksum would not match, and the pipeline would drop the packet. The
+// captured checksum is assumed to be correct, like all checksums over missing payload. It is
+// replaced by the checksum of the packet with zeros.
 static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	uint8_t *ip = frame + cut->d.l3_offset, *icmp = ip + cut->d.l4_offset;
 	uint32_t bytes = cut->d.ip_bytes - cut->d.l4_offset;
@@ -418,8 +419,8 @@ static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	weir_store16(icmp + 2, (uint16_t)~weir_checksum_fold(sum));
 }
 
-// Sets the checksum of an echo reply to the value that it has with the original data. It differs
-// from the captured checksum only by the ICMP type.
+// Sets the checksum of an echo reply to the value for the original data. The reply differs from the
+// request only in the ICMP type, so the value can be computed from the captured checksum.
 static void restore_echo(uint8_t *frame, const struct cut *cut) {
 	bool ipv4 = cut->d.key.family == 4;
 	uint8_t *icmp = frame + cut->d.l3_offset + (ipv4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES);
@@ -431,9 +432,9 @@ static void restore_echo(uint8_t *frame, const struct cut *cut) {
 	weir_store16(icmp + 2, weir_checksum_update(cut->echo_checksum, request, reply));
 }
 
-// Loads a frame into the buffer. Of a truncated frame, the pipeline may read only the captured
-// bytes (data_len), so headers must be within them. Zeros replace the missing bytes, and are
-// forwarded with the packet.
+// Loads a frame into the buffer. In a truncated frame, zeros replace the missing bytes, and are
+// forwarded with the packet. The pipeline reads only the captured bytes (data_len), so the captured
+// bytes must contain all headers.
 static struct rte_mbuf *load(
 	struct weir_offline *offline, const struct weir_capture_frame *frame, struct cut *ret_cut) {
 	struct rte_mbuf *m = offline->frame;
@@ -457,9 +458,9 @@ static struct rte_mbuf *load(
 	return m;
 }
 
-// Returns how many bytes of a sent frame are real if the received frame was truncated: all outer
-// headers, and the captured part of the inner packet. An ICMP error is real as a whole, because it
-// quotes only captured bytes.
+// Returns how many bytes of a sent frame are valid if the received frame was truncated: all outer
+// headers, and the captured part of the inner packet. All bytes of an ICMP error are valid, because
+// it quotes only captured bytes.
 static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_frame *frame,
 	const struct weir_verdict *verdict, const struct cut *cut) {
 	uint32_t inner = frame->captured_bytes - cut->d.l3_offset;
@@ -477,7 +478,7 @@ static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_f
 	return m->pkt_len - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
 }
 
-// Take the additional fragments, which stay in their buffers until the next frame.
+// Collects the additional fragments. They stay in their buffers until the next frame.
 static void take_fragments(struct weir_offline *offline, const struct weir_capture_frame *frame,
 	struct weir_offline_result *ret) {
 	const struct weir_verdict *verdicts;
@@ -520,8 +521,7 @@ void weir_offline_process(struct weir_offline *offline, const struct weir_captur
 	}
 	rte_pktmbuf_free_bulk(offline->fragment, offline->fragments);
 	m = load(offline, frame, &cut);
-	// Time advances only from packet to packet: expire all flows that have timed out since the
-	// last one.
+	// Expire all flows that have timed out since the last packet.
 	while (weir_pipeline_maintain(offline->pipeline, now_ns)) {
 	}
 	weir_pipeline_process(offline->pipeline, &m, 1, offline->in_port, now_ns, &verdict);

@@ -4,8 +4,8 @@
 // by one. Called by main.c.
 //
 // Values that would come from the network are fixed:
-// - Port i has the MAC address 02:00:00:00:00:<i + 1>, and takes frames to any unicast address.
-//   With --mac, the ingress port has this address instead, and takes only frames to this address.
+// - Port i has the MAC address 02:00:00:00:00:<i + 1>, and accepts frames to any unicast address.
+//   With --mac, the ingress port has the given address, and accepts only frames to this address.
 // - The next hop of backend id n is the port's gateway_mac if configured, otherwise
 //   02:00:00:01:<n as two bytes>.
 // - The outer source is the port's source_ipv4 or source_ipv6 if configured, otherwise 192.0.2.1 or
@@ -29,7 +29,7 @@ struct weir_offline_result {
 	uint8_t action; // enum weir_action
 	uint8_t reason; // enum weir_drop_reason, WEIR_REASON_NONE
 	uint8_t choice; // enum weir_choice
-	bool cut; // the frame was truncated; the missing bytes are replaced by zeros
+	bool cut; // the captured frame was truncated; zeros replace the missing bytes
 	const char *port; // FORWARD and REPLY: the egress port
 	const char *service; // NULL = none
 	const char *backend; // backend of the service; NULL = none
@@ -41,10 +41,10 @@ struct weir_offline_result {
 
 struct weir_offline;
 
-// Start DPDK's EAL without huge pages, devices or shared files, with room for `flows` flows. Once
-// per process. Returns 0, or negative errno with one line in why.
+// Starts DPDK's EAL without huge pages, devices or shared files, with memory for `flows` flows.
+// Call once per process. Returns 0, or negative errno with one line in why.
 int weir_offline_start(const char *program, uint32_t flows, char *why, size_t why_bytes);
-// The size of the flow table in flows, for an offline run of a configuration.
+// Returns the number of flows that the flow table of an offline run can hold.
 uint32_t weir_offline_flows(const struct weir_config *config);
 
 // Build tables and pipeline. config and options are borrowed. why gets one line. Returns 0, -EINVAL
@@ -53,13 +53,13 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 	struct weir_offline **ret, char *why, size_t why_bytes);
 void weir_offline_free(struct weir_offline *offline); // NULL is allowed
 
-// Make the changes that are due before this packet of the capture, counted from 1.
-// weir_offline_create makes the changes before the first packet. Returns 0, or negative errno with
+// Makes the changes that are due before this packet of the capture (counted from 1). Changes before
+// the first packet are made by weir_offline_create. Returns 0, or negative errno with
 // one line in why.
 int weir_offline_change(struct weir_offline *offline, uint64_t packet, char *why, size_t why_bytes);
 
-// Process a frame. Frames come in the order of the capture; a timestamp before the timestamp of the
-// previous frame is replaced by the latter.
+// Processes a frame. Call in the order of the capture. If the timestamp of a frame is before the
+// timestamp of the previous frame, the previous timestamp is used.
 void weir_offline_process(struct weir_offline *offline, const struct weir_capture_frame *frame,
 	struct weir_offline_result *ret);
 

@@ -38,8 +38,8 @@ static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	return 0;
 }
 
-// Parses the number after the last @ into change->packet, if there is an @. *end: the end of the
-// text before the @.
+// If there is an @, parses the number after the last @ into change->packet. *end: end of the text
+// before the @.
 static int read_packet(const char *value, const char **end, struct weir_pcap_change *change) {
 	const char *at = strrchr(value, '@');
 
@@ -145,7 +145,8 @@ static int take_mac(const struct weir_option *option, const char *value, void *o
 		strlen(value) != 17 || end != 17 ||
 		strspn(value, "0123456789abcdefABCDEF:") != 17 || (part[0] & 1) != 0 ||
 		strcmp(value, "00:00:00:00:00:00") == 0) {
-		snprintf(why, why_bytes, "is not the MAC address of a port; use 02:00:00:00:00:01");
+		snprintf(why, why_bytes,
+			"is not a valid unicast MAC address; use one like 02:00:00:00:00:01");
 		return -EINVAL;
 	}
 	for (unsigned int i = 0; i < 6; i++) {
@@ -167,10 +168,10 @@ static int take_mac(const struct weir_option *option, const char *value, void *o
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(FLAG, "json", NULL, "print one JSON object instead of lines", FIELD(json)),
 	CHANGE("drain", WEIR_PCAP_DRAIN, "SERVICE/BACKEND[@N]",
-		"set the administrative state drain"),
+		"set the administrative state to drain"),
 	CHANGE("maintenance", WEIR_PCAP_MAINTENANCE, "SERVICE/BACKEND[@N]",
-		"set the administrative state maintenance"),
-	CHANGE("down", WEIR_PCAP_DOWN, "SERVICE/BACKEND[@N]", "set the health state refusing"),
+		"set the administrative state to maintenance"),
+	CHANGE("down", WEIR_PCAP_DOWN, "SERVICE/BACKEND[@N]", "set the health state to refusing"),
 	CHANGE("weight", WEIR_PCAP_WEIGHT, "SERVICE/BACKEND=N[@N]",
 		"override the weight, 0 to 65535"),
 	WEIR_OPTION_ROW(CUSTOM, "reload", "CONFIG[@N]", "switch to another configuration",
@@ -194,11 +195,12 @@ static const struct weir_help help = {
 	.about = "Show what Weir would do with the packets of a capture: run them through the "
 		 "tables and the packet pipeline of CONFIG, without a NIC and without root. Prints "
 		 "the action for each packet; OUT.pcap gets the packets to be sent.",
-	.notes = "All backends are healthy and their next hops are resolved; with @N a change is "
-		 "made before packet N of the capture, without @N before the first packet. Packet "
-		 "timestamps are the clock. IN.pcap is pcap or pcapng with Ethernet frames; - is "
-		 "standard input.\n"
-		 "Exit status: 0 all packets processed, 1 failed, 2 invalid usage.",
+	.notes =
+		"All backends are healthy and their next hops are resolved. With @N a change is "
+		"made before packet N of the capture, otherwise before the first packet. The clock "
+		"follows the timestamps of the packets. IN.pcap is pcap or pcapng with Ethernet "
+		"frames; - is standard input.\n"
+		"Exit status: 0 all packets processed, 1 failed, 2 invalid usage.",
 	.examples = "weir-pcap weir.json web.pcap sent.pcap --drain web/web-1",
 };
 

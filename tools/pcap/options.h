@@ -27,7 +27,7 @@ struct weir_pcap_change { // change of one backend, or of the configuration
 	char service[WEIR_PCAP_NAME_BYTES]; // other kinds: the service
 	char backend[WEIR_PCAP_NAME_BYTES];
 	uint32_t weight;
-	uint32_t packet; // applied before this packet, counted from 1
+	uint32_t packet; // the change is made before this packet, counted from 1
 };
 
 struct weir_pcap_options {
@@ -37,7 +37,8 @@ struct weir_pcap_options {
 	const char *in_port; // NULL = the first port
 	const char *out_port; // NULL = the first port
 	bool has_mac;
-	// MAC address of the ingress port; without it, the port accepts every unicast address.
+	// MAC address of the ingress port; used if has_mac is set. Otherwise the port accepts
+	// frames to every unicast address.
 	uint8_t mac[6];
 	uint32_t worker; // worker that gets all packets
 	bool json;

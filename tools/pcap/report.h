@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Report: actions for packets as lines of text or as one JSON object. Called by main.c.
+// Report: prints the action for each packet, as lines of text or as one JSON object. Called by
+// main.c.
 //
 // Every packet is counted as exactly one of forwarded, replied, kernel and dropped.
 //

@@ -58,8 +58,8 @@ void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_backend *backend = &sim->backend[index];
 	uint64_t next_ns = weir_sim_cpu_next(&backend->cpu);
 
-	// Schedule an event only if the scheduled event is too late. If it is too early, its
-	// handler schedules the next one.
+	// Schedule an event only if the scheduled event is too late. If the scheduled event is too
+	// early, its handler schedules the next event.
 	if (next_ns < backend->cpu_event_ns) {
 		backend->cpu_event_ns = next_ns;
 		weir_sim_schedule(sim, next_ns, WEIR_SIM_EVENT_CPU, index);
@@ -183,7 +183,7 @@ void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
 	struct weir_sim_backend *backend = &sim->backend[report->backend];
 	const struct weir_balanced_settings balanced = weir_balanced_defaults();
 
-	// Ignore a report that the backend sent before a restart: it describes the old process.
+	// Ignore a report that the backend sent before it restarted.
 	if (report->lives == backend->lives) {
 		weir_capability_add(&backend->capability, &sim->policy->capability, &report->report,
 			sim->now_ns);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Does all runs of a scenario file: each variant with each seed, several runs at a time.
+// Executes all runs of a scenario file: each variant with each seed, several runs concurrently.
 // Called by main.c and tests.
 //
-// Threads: weir_sim_batch_run starts threads and waits for their end. The results do not depend on
-// the number of threads.
+// Threads: weir_sim_batch_run starts threads and waits until they have ended. The results do not
+// depend on the number of threads.
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ struct weir_sim_batch {
 	const struct weir_sim_file *file;
 	uint64_t first_seed;
 	uint32_t seeds; // runs of each variant, > 0
-	uint32_t jobs; // runs at a time, > 0
+	uint32_t jobs; // number of concurrent runs, > 0
 	bool show_progress; // on stderr
 };
 

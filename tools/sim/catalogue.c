@@ -52,7 +52,7 @@ static int print_one(const char *path, FILE *stream, FILE *errors) {
 	int r = weir_sim_file_read(path, &file, &wrong);
 
 	if (r < 0) {
-		fprintf(errors, "%s is not a scenario; see weir-sim check %s\n", path, path);
+		fprintf(errors, "%s is not a valid scenario; run: weir-sim check %s\n", path, path);
 	} else {
 		fprintf(stream, "%-26s %s\n", file->name, file->title);
 		weir_sim_file_free(file);

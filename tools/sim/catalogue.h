@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// Returns the directory to search: `wanted` if it is set; otherwise `installed`; or if that does
-// not exist, tools/sim/scenarios below the current directory.
+// Returns the directory to search: `wanted` if it is not NULL, otherwise `installed`. If
+// `installed` does not exist, returns tools/sim/scenarios in the current directory.
 const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
 
 // Find the file of an argument: a path (contains "/" or ends in .json), or the name of a scenario

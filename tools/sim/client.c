@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients: each client is a worker with its own service. A client numbers its own backends from 0:
-// a client that uses 20 of 10,000 backends needs memory only for 20. A number is used for another
-// backend when no request refers to it any more.
+// Clients: each client acts as one worker with its own service. A client has numbered slots for the
+// backends that it uses, so a client that uses 20 of 10,000 backends needs memory only for 20. A
+// slot is reused for another backend when no request refers to it any more.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void find_needs(struct weir_sim *sim) {
 	sim->collects = (needs & WEIR_NEEDS_COST) != 0;
 }
 
-// Add statistics of service times, if the policy needs statistics. Returns 0 or -ENOMEM.
+// Allocates the statistics of service times, if the policy needs them. Returns 0 or -ENOMEM.
 static int add_statistics(struct weir_sim *sim, struct weir_sim_client *client) {
 	bool fleet = sim->scenario->control.statistics == WEIR_SIM_SCOPE_FLEET;
 	bool median = sim->policy->statistic == WEIR_STATISTIC_MEDIAN;
@@ -74,7 +74,7 @@ static int grow(struct weir_sim_client *client, uint32_t count) {
 	return weir_policy_windows_alloc(&client->worker);
 }
 
-// Assign a number to a backend without a number. Returns WEIR_SIM_NONE if out of memory.
+// Finds a free slot for a backend without a slot. Returns WEIR_SIM_NONE if out of memory.
 static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	for (; *from < client->slot_count; (*from)++) {
 		struct weir_sim_slot *slot = &client->slot[*from];
@@ -97,8 +97,8 @@ static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	return (*from)++;
 }
 
-// Makes the backends of a subset the members of a client. Backends that were members keep their
-// numbers. slot_of: scratch memory, all WEIR_SIM_NONE.
+// Sets the client's members to the backends in subset[]. Backends that were members already keep
+// their slots. slot_of: scratch memory, all elements WEIR_SIM_NONE.
 static int set_members(struct weir_sim *sim, struct weir_sim_client *client, const uint32_t *subset,
 	uint32_t count, uint32_t *slot_of) {
 	uint32_t from = 0, kept = 0;
@@ -121,7 +121,7 @@ static int set_members(struct weir_sim *sim, struct weir_sim_client *client, con
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t at = slot_of[subset[i]];
 
-		// Mark the members that have numbers before other members get new numbers.
+		// Mark the members that already have slots before the other members get slots.
 		if (at != WEIR_SIM_NONE) {
 			client->slot[at].member = true;
 		}
@@ -196,7 +196,8 @@ static void choose_subset(struct weir_sim *sim, uint32_t index) {
 	weir_sim_table_shares(sim, client);
 }
 
-// Set the mean time between a client's requests from the client's share of all requests.
+// Sets the mean time between the requests of each client. The clients' shares of all requests are
+// drawn at random.
 static void set_rates(struct weir_sim *sim) {
 	const struct weir_sim_scenario *scenario = sim->scenario;
 	struct weir_prng prng = weir_sim_stream(sim->seed, WEIR_SIM_STREAM_RATES, 0);
@@ -259,8 +260,8 @@ static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-// Schedules the first request of a client. The client is in the middle of an interval (on or off),
-// as if it had run before.
+// Schedules the first request of a client. The client starts at a random point of an on or off
+// interval, as if it had run before.
 static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_client *client = &sim->client[index];
 	double on = (double)sim->scenario->clients.on_ns;
@@ -388,8 +389,8 @@ static bool holds(const struct weir_sim_client *client, uint32_t backend) {
 	return false;
 }
 
-// Chooses new subsets only for clients that use the backend. By guarantee U3 of subset.h, no other
-// subset changes.
+// Chooses new subsets only for clients that use the backend. Other subsets do not change (guarantee
+// U3 of subset.h).
 void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		if (holds(&sim->client[i], backend)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The control process: keeps the list of backends, and which backends are usable. When these
-// change, some clients get other subsets. For comparison, this file also counts how many members
-// evenly distributed subsets would have to replace at least.
+// The control process: maintains the list of backends and the set of usable backends. When either
+// changes, some clients get other subsets. For comparison, this file also counts the minimum number
+// of members that evenly distributed subsets would have to replace.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ struct change { // change of the usable backends
 	uint32_t last; // the last backend that was lost or gained
 };
 
-// Returns whether a backend exists at the start. If the first event that adds or removes the
-// backend is add-backends, it does not exist before.
+// Returns whether a backend exists at the start. It does not if the first event that adds or
+// removes the backend is add-backends.
 static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t backend) {
 	uint64_t first_ns = WEIR_SIM_NEVER;
 	bool listed = true;
@@ -41,8 +41,8 @@ static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t bac
 	return listed;
 }
 
-// Makes the list of backends. It is ordered by the numbers of the backends, whenever they were
-// added.
+// Builds the list of backends. The list is sorted by the number of the backend, not by the time
+// when the backend was added.
 static void make_list(struct weir_sim *sim) {
 	sim->listed_count = 0;
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
@@ -52,8 +52,8 @@ static void make_list(struct weir_sim *sim) {
 	}
 }
 
-// Finds the usable backends. If too few backends are healthy (panic), all backends are usable; lame
-// ducks only if no backend is healthy.
+// Finds the usable backends. If too few backends are healthy (panic), failed backends are usable as
+// well. Lame ducks are usable only if no backend is healthy.
 static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 	uint32_t count = sim->scenario->backends.count;
 	uint64_t good = 0, in_service = 0; // lame ducks are neither healthy nor failed
@@ -107,9 +107,9 @@ static struct change compare(const struct weir_sim *sim) {
 	return change;
 }
 
-// Returns the minimum share of members that must be replaced if subsets have equal size and use all
-// backends evenly. It is the share of the lost backends, or the share that the gained backends must
-// get in subsets that do not grow, whichever is larger.
+// Returns the minimum share of members that must be replaced if all subsets have the same size and
+// use all backends evenly. It is the larger of two shares: the share of the lost backends, and the
+// share that the gained backends must get in subsets that do not grow.
 static double least_replaced(const struct weir_sim *sim, const struct change *change) {
 	uint32_t size = sim->scenario->subset.algorithm == WEIR_SUBSET_NONE
 				? 0
@@ -142,8 +142,8 @@ static void publish(struct weir_sim *sim, bool other_list) {
 	} else if (change.lost > 0) {
 		weir_sim_clients_lose(sim, change.last);
 	} else if (sim->list_changed) {
-		// The list has changed during the run, so the backend may now belong to other
-		// subsets than before.
+		// The list has changed during the run, so the backend may now belong to
+		// different subsets than before.
 		weir_sim_clients_rechoose(sim);
 	} else {
 		weir_sim_clients_regain(sim);

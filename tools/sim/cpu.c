@@ -115,7 +115,8 @@ int weir_sim_cpu_add(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t id, dou
 		if (grow_running(cpu) < 0) {
 			return -ENOMEM;
 		}
-		cpu->done = cpu->running_count > 0 ? cpu->done : 0; // restart at 0, for precision
+		// Restart the clock at 0 if no job runs, because small values are more precise.
+		cpu->done = cpu->running_count > 0 ? cpu->done : 0;
 		run(cpu, id, work_ns);
 		return 0;
 	}

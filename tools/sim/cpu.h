@@ -5,19 +5,20 @@
 // steps.
 // Called by the simulation only.
 //
-// Both modes use one clock, `done`: the work that a job would have got if it had run from the
-// start. All running jobs progress at one rate: the speed of a core, or less if more jobs than
-// cores share them. Therefore a job ends when the clock has advanced by the work of the job. If the
-// rate changes, only the speed of the clock changes.
+// Both modes use one clock, `done`: the work that would have been done for a job that had run from
+// the start. All running jobs progress at the same rate: the speed of a core, or a lower rate if
+// there are more jobs than cores. Therefore a job ends when the clock has advanced by the work of
+// the job. If the rate changes, only the speed of the clock changes.
 //
-// Threads: one processor belongs to one thread. Time never goes back.
+// Threads: one processor belongs to one thread. now_ns must not decrease from call to call.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct weir_sim_job {
-	// waiting: nanoseconds on a core of speed 1; running: value of the clock when the job ends
+	// A waiting job: nanoseconds on a core of speed 1. A running job: value of the clock when
+	// the job ends.
 	double work;
 	uint32_t id; // id that the caller gave
 };
@@ -48,15 +49,15 @@ int weir_sim_cpu_add(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t id, dou
 // The time when the next job ends at the present rate; UINT64_MAX = no job runs.
 uint64_t weir_sim_cpu_next(const struct weir_sim_cpu *cpu);
 
-// Remove one job that has ended by now_ns. Returns false if no job has ended.
+// Removes one job that has ended at or before now_ns. Returns false if no job has ended.
 bool weir_sim_cpu_take(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t *ret_id);
 
 // Remove a waiting job. Returns false if the job is not waiting: the job runs, has ended or does
 // not exist.
 bool weir_sim_cpu_remove(struct weir_sim_cpu *cpu, uint32_t id);
 
-// The running jobs, in any order, and the waiting jobs, in the order of their start. i <
-// running_count, or i < waiting_count.
+// Return the id of a running job (i < running_count, in any order) or of a waiting job (i <
+// waiting_count, in the order in which the jobs will start).
 uint32_t weir_sim_cpu_running(const struct weir_sim_cpu *cpu, uint32_t i);
 uint32_t weir_sim_cpu_waiting(const struct weir_sim_cpu *cpu, uint32_t i);
 

@@ -8,8 +8,8 @@
 struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, uint32_t index) {
 	struct weir_prng prng = {.state = seed};
 
-	// Each number is mixed in by a step of its own. Otherwise streams with similar numbers
-	// would not be independent.
+	// Mix the seed and the stream's numbers in separate steps. Otherwise streams with similar
+	// numbers would not be independent.
 	prng.state = weir_prng_next(&prng) ^ ((uint64_t)purpose << 32 | index);
 	prng.state = weir_prng_next(&prng);
 	return prng;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random draws of the simulator: streams of numbers and the distributions of durations. A seed
-// gives equal numbers with every compiler.
+// Random draws of the simulator: streams of random numbers, and distributions of durations. A seed
+// gives the same numbers with every compiler.
 // Called by the simulation; scenario.c fills in distributions.
 //
 // Threads: pure; a stream belongs to one thread.
@@ -11,11 +11,11 @@
 
 #include "prng.h"
 
-// The purpose of a stream of random numbers. Each purpose has its own stream. Therefore variants of
-// a scenario have equal workloads, even if their policies draw different numbers.
+// The purpose of a stream of random numbers. Each purpose has its own stream. Therefore all
+// variants of a scenario have the same workload, even if their policies draw different numbers.
 enum weir_sim_purpose {
 	WEIR_SIM_STREAM_CLIENT, // arrivals, costs and waits of one client
-	WEIR_SIM_STREAM_RATES, // shares of the clients
+	WEIR_SIM_STREAM_RATES, // request rates of the clients
 	WEIR_SIM_STREAM_ANTAGONISTS,
 	WEIR_SIM_STREAM_BACKEND, // choice of failing requests and lost reports
 	WEIR_SIM_STREAM_POLICY, // the policy's random numbers
@@ -30,7 +30,7 @@ static inline double weir_sim_uniform(struct weir_prng *prng) { // [0, 1)
 }
 
 double weir_sim_exponential(struct weir_prng *prng, double mean);
-double weir_sim_normal(struct weir_prng *prng); // mean 0, deviation 1
+double weir_sim_normal(struct weir_prng *prng); // mean 0, standard deviation 1
 
 // X(NAME, "name")
 #define WEIR_SIM_DISTRIBUTIONS(X) \
@@ -55,13 +55,13 @@ struct weir_sim_part {
 struct weir_sim_distribution {
 	uint32_t kind; // enum weir_sim_distribution_kind
 	uint64_t mean_ns; // constant, exponential, lognormal
-	double sigma; // lognormal: deviation of the logarithm
+	double sigma; // lognormal: standard deviation of the logarithm
 	double alpha; // bounded-pareto
 	uint64_t min_ns, max_ns; // uniform, bounded-pareto
 	struct weir_sim_part *part; // mix: constants and their shares
 	uint32_t part_count;
 };
 
-// Draw a duration in nanoseconds, or compute the mean of the distribution.
+// Draw a duration, or compute the mean of the distribution. Both return nanoseconds.
 double weir_sim_draw(const struct weir_sim_distribution *distribution, struct weir_prng *prng);
 double weir_sim_distribution_mean(const struct weir_sim_distribution *distribution);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Events: functions with which all parts of a simulation schedule events, or end the run.
+// Events: functions that schedule events or end the run. All parts of a simulation use them.
 #include <errno.h>
 
 #include "simulation_private.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef CHILDREN // defined on the compiler's command line for measurements of other values
+#ifndef CHILDREN // to measure another value, define it on the compiler's command line
 #define CHILDREN 4u
 #endif
 #define FIRST_ROOM 1024u
@@ -79,7 +79,7 @@ static size_t first_child(const struct weir_sim_queue *queue, size_t from) {
 		size_t left = before(&event[1], &event[0]);
 		size_t right = 2 + before(&event[3], &event[2]);
 
-		// Arithmetic, because compilers would convert a condition to a branch.
+		// Use arithmetic, because compilers would convert a condition to a branch.
 		return from + left + (right - left) * before(&event[right], &event[left]);
 	}
 	for (size_t child = from + 1; child < end; child++) {

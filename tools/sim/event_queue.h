@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Event queue: the pending events of a simulation. It is a heap in which each node has four
-// children, which fill one cache line. With 100,000 events it is a third faster than a binary heap
-// (docs/design/simulator.md).
+// Event queue: the pending events of a simulation. The queue is a heap in which each node has four
+// children, and the four children fill one cache line. With 100,000 events the queue is a third
+// faster than a binary heap (docs/design/simulator.md).
 // Called by the simulation only.
 //
-// Q1 Events are returned in the order of their times; events of equal time in the order of
-//    insertion, as long as fewer than 2^31 others were inserted between them.
+// Q1 Events are returned in the order of their times. Events with equal times are returned in the
+//    order of insertion, if fewer than 2^31 other events were inserted between them.
 //
 // Threads: one queue belongs to one thread.
 #pragma once

@@ -5,8 +5,8 @@
 
 #define STEPS (1u << WEIR_SIM_HISTOGRAM_BITS)
 
-// Returns the slot of a value. Each value below STEPS has its own slot; above, each power of two is
-// divided into STEPS slots.
+// Returns the slot of a value. Each value below STEPS has its own slot. For larger values, each
+// power of two is divided into STEPS slots.
 static uint32_t slot_of(uint64_t value) {
 	uint32_t octave;
 

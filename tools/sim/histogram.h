@@ -18,5 +18,6 @@ struct weir_sim_histogram { // zeroed at first
 
 void weir_sim_histogram_add(struct weir_sim_histogram *histogram, uint64_t duration_ns);
 
-// The duration that `fraction` (0..1) of the durations do not exceed; 0 if there are no durations.
+// Returns a quantile of the durations, for example the median for fraction 0.5; 0 if there are no
+// durations.
 double weir_sim_histogram_quantile(const struct weir_sim_histogram *histogram, double fraction);

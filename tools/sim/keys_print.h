@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints every key of a scenario, from the tables that read it. Called by main.c.
+// Prints every key of a scenario, from the tables in scenario_keys.c. Called by main.c.
 //
 // Threads: any.
 #pragma once

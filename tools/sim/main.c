@@ -72,8 +72,8 @@ static int write_files(const struct weir_sim_options *options, const struct weir
 	}
 	r = weir_sim_plots_draw(options->out, format, file, results, why, sizeof(why));
 	if (r == -ENOENT) {
-		complain("gnuplot is not installed (Debian: gnuplot-nox); the CSV files and the "
-			 "plots' scripts (*.gp) are written, the plots are not");
+		complain("gnuplot is not installed (Debian: gnuplot-nox); wrote the CSV files and "
+			 "the scripts of the plots (*.gp), but no plots");
 	} else if (r < 0) {
 		complain(why);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Measurements: windows of time, and a series of samples.
+// Measurements: totals of each time window, and a series of samples.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -128,8 +128,8 @@ struct weir_sim_totals weir_sim_totals_since(
 	return passed;
 }
 
-// Returns the number of requests of the watched backend, divided by the mean number of all
-// backends.
+// Returns the number of requests of the watched backend, divided by the mean number of requests of
+// a backend.
 static double share_of(const struct weir_sim *sim, const struct weir_sim_totals *totals) {
 	uint64_t given = totals->arrived - totals->ended[WEIR_SIM_REJECTED];
 
@@ -143,13 +143,13 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// A quantile of n sorted values; n 0: no backend was measured.
+// Returns a quantile of n sorted values, or 0 if n is 0, because no backend was measured.
 static double quantile(const double *sorted, uint32_t n, double fraction) {
 	return n > 0 ? sorted[(uint32_t)(fraction * (n - 1) + 0.5)] : 0;
 }
 
 // Returns whether a backend is measured. A backend that was added or removed after the start of the
-// window is not, because it cannot be compared with other backends.
+// window is not measured, because it cannot be compared with other backends.
 static bool is_measured(const struct weir_sim_backend *backend, uint64_t from_ns) {
 	return backend->listed && backend->listing_ns <= from_ns;
 }

@@ -23,9 +23,9 @@ static const struct weir_option_word formats[] = {WEIR_SIM_FORMATS(X){NULL, 0, N
 // The commands, in the order of enum weir_sim_command.
 static const struct weir_option_word commands[] = {
 	{"run SCENARIO", WEIR_SIM_COMMAND_RUN,
-		"simulate, print a table, write CSV files and plots"},
+		"simulate a scenario, print a table, write CSV files and plots"},
 	{"list", WEIR_SIM_COMMAND_LIST, "list the scenarios that come with Weir"},
-	{"check FILE", WEIR_SIM_COMMAND_CHECK, "report the errors of a scenario"},
+	{"check FILE", WEIR_SIM_COMMAND_CHECK, "report the errors in a scenario file"},
 	{"keys", WEIR_SIM_COMMAND_KEYS, "list every key of a scenario"},
 	{NULL, 0, NULL},
 };
@@ -55,13 +55,13 @@ static const struct weir_option rows[] = {
 	[ROW_FORMAT] = WEIR_OPTION_ROW(WORD, "format", "FORMAT", "format of plots", FIELD(format),
 		.fallback = "svg", .words = formats, .groups = GROUP_RUN),
 	[ROW_NO_PLOTS] = WEIR_OPTION_ROW(FLAG, "no-plots", NULL,
-		"write CSV files only; gnuplot is not needed", FIELD(no_plots),
+		"write only the CSV files, which does not need gnuplot", FIELD(no_plots),
 		.groups = GROUP_RUN),
 	WEIR_OPTION_ROW(FLAG, "quiet", NULL,
 		"show no progress bar (never shown if standard error is not a terminal)",
 		FIELD(quiet), .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "dir", "DIR", "directory of the scenarios", FIELD(directory),
-		.fallback = "the installed one", .groups = GROUP_RUN | GROUP_LIST),
+		.fallback = "installed directory", .groups = GROUP_RUN | GROUP_LIST),
 };
 
 static const struct weir_option_list list = {
@@ -78,11 +78,11 @@ static const struct weir_help helps[] = {
 			    "weir-sim run mine.json --json | jq .variants[].name",
 		.groups = GROUP_RUN},
 	[WEIR_SIM_COMMAND_LIST] = {.usage = "weir-sim list [--dir DIR]",
-		.about = "List the scenarios that come with Weir, or those of DIR.",
+		.about = "List the scenarios that come with Weir, or the scenarios in DIR.",
 		.examples = "weir-sim list",
 		.groups = GROUP_LIST},
 	[WEIR_SIM_COMMAND_CHECK] = {.usage = "weir-sim check FILE",
-		.about = "Report the errors of a scenario: line, path, reason.",
+		.about = "Report the errors in a scenario file: line, path of the key, reason.",
 		.examples = "weir-sim check mine.json",
 		.groups = NO_GROUP},
 	[WEIR_SIM_COMMAND_KEYS] = {.usage = "weir-sim keys",
@@ -94,7 +94,7 @@ static const struct weir_help helps[] = {
 			 "dataplane.",
 		.commands = commands,
 		.notes = "\"weir-sim COMMAND --help\" shows the options of a command.\n"
-			 "Exit status: 0 done, 1 refused or failed, 2 invalid usage.",
+			 "Exit status: 0 success, 1 invalid scenario or failure, 2 invalid usage.",
 		.examples = "weir-sim list\nweir-sim run sre20 --out results",
 		.groups = NO_GROUP},
 };
@@ -137,7 +137,7 @@ static int check(struct weir_sim_options *options, const struct weir_command_lin
 	}
 	if (r == 0 && (line->given >> ROW_OUT & 1) == 0 &&
 		(line->given & (1u << ROW_FORMAT | 1u << ROW_NO_PLOTS)) != 0) {
-		snprintf(why, why_bytes, "--format and --no-plots are for files; add --out DIR");
+		snprintf(why, why_bytes, "--format and --no-plots need --out DIR");
 		r = -EINVAL;
 	}
 	return r;

@@ -27,7 +27,7 @@ struct drawing {
 	enum weir_sim_plot kind;
 };
 
-// The run of a variant with the first seed, which plots of single runs show.
+// Returns the run of a variant with the first seed. Plots that show a single run show this run.
 static const struct weir_sim_result *first_run(const struct drawing *d, uint32_t variant) {
 	return d->results->result[variant * d->results->seeds];
 }
@@ -84,7 +84,8 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Returns the number of backends with a value, that is, of backends that existed.
+// Writes the sorted values of the backends to values. Returns their number; backends that did not
+// exist have no value.
 static uint32_t sorted_values(
 	const struct drawing *d, const struct weir_sim_measure *m, uint32_t n, double *values) {
 	bool clients = d->kind == WEIR_SIM_PLOT_CONNECTIONS;
@@ -101,7 +102,7 @@ static uint32_t sorted_values(
 	return count;
 }
 
-// Draw one line per variant and window, over the sorted backends.
+// Draws one line per variant and window. The x axis is the list of backends, sorted by value.
 static int draw_sorted(const struct drawing *d, const char *axis) {
 	uint32_t lines = 0;
 
@@ -142,8 +143,8 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 }
 
 // Draws one diagram per variant, side by side. Each backend has a bar, and bars are sorted by load.
-// The lower part is the CPU that the backend uses. The upper part is the CPU that stays unused when
-// the most loaded backend is full.
+// The lower part of a bar is the CPU that the backend uses. The upper part is the CPU that would
+// still be unused if the load grew until the most loaded backend is full.
 static int draw_used(const struct drawing *d) {
 	uint32_t most = 0;
 
@@ -158,7 +159,7 @@ static int draw_used(const struct drawing *d) {
 		count = sorted_values(d, &result->measure[0], result->backends, values);
 		most = count > most ? count : most;
 		fprintf(d->stream, "$data%u << END\n", v);
-		for (uint32_t i = 0; i < 2 * count; i++) { // both ends of each bar
+		for (uint32_t i = 0; i < 2 * count; i++) { // left and right edge of each bar
 			fprintf(d->stream, "%u %.6g %.6g\n", (i + 1) / 2, values[count - 1 - i / 2],
 				values[count - 1]);
 		}
@@ -184,9 +185,9 @@ static int draw_used(const struct drawing *d) {
 	return 0;
 }
 
-// Draws one group of bars per window, with one bar per variant. A horizontal line shows how many
-// members evenly distributed subsets must replace at least. The axis is logarithmic, because values
-// range from one to a hundred members.
+// Draws one group of bars per window, with one bar per variant. A horizontal line shows the minimum
+// number of members that evenly distributed subsets must replace. The y axis is logarithmic,
+// because the values range from 1 % to 100 % of the members.
 static void draw_churn(const struct drawing *d) {
 	const struct weir_sim_scenario *first = &d->file->variant[0];
 	uint32_t variants = d->file->variant_count;
@@ -212,7 +213,7 @@ static void draw_churn(const struct drawing *d) {
 		fputs(", \\\n     ", d->stream);
 	}
 	for (uint32_t v = 0; v < variants; v++) {
-		// The position of the middle of the bar in gnuplot.
+		// $0 plus the constant is the x position of the middle of the bar.
 		fprintf(d->stream,
 			"$data using ($0+%.4f):%u:(sprintf($%u < 10 ? \"%%.2g\" : \"%%.0f\", "
 			"$%u)) with labels offset 0,0.6 font \"sans,9\" notitle, \\\n     ",
@@ -224,7 +225,7 @@ static void draw_churn(const struct drawing *d) {
 		variants + 2);
 }
 
-// Draw a dashed line at the start of an event.
+// Draws a dashed vertical line at the start of each event.
 static void mark_events(const struct drawing *d, const struct weir_sim_scenario *scenario) {
 	for (uint32_t i = 0; i < scenario->happening_count && i < MARKS_MAX; i++) {
 		double at = (double)scenario->happening[i].at_ns / SECOND_NS;
@@ -281,8 +282,8 @@ static void draw_lines(const struct drawing *d, int column, const char *axis, bo
 	fputc('\n', d->stream);
 }
 
-// Draw one diagram per variant with the median, and with bands between the least and the most
-// loaded backend and between the 5th and the 95th percentile.
+// Draws one diagram per variant. It shows the median, a band from the least to the most loaded
+// backend, and a band from the 5th to the 95th percentile.
 static void draw_bands(const struct drawing *d) {
 	bool several = d->file->variant_count > 1;
 
@@ -395,7 +396,7 @@ static int run_gnuplot(const char *script, char *why, size_t why_bytes) {
 		}
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-		snprintf(why, why_bytes, "gnuplot could not draw %s", script);
+		snprintf(why, why_bytes, "gnuplot failed on the script %s", script);
 		return -EIO;
 	}
 	return 0;

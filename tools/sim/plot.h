@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plots: a gnuplot script, with its data, for each plot of a scenario, and the image that gnuplot
-// draws. Called by main.c.
+// Plots: for each plot of a scenario, writes a gnuplot script that contains the data, and runs
+// gnuplot to draw the image. Called by main.c.
 //
 // Threads: any. Starts gnuplot and waits for it.
 #pragma once

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests. A request has two sides. The client's side is open until it ends in one of the ways of
-// enum weir_sim_ending; the backend's side ends when the backend has no work for the request.
-// Either side may end first: a client gives up, or a backend dies. The request is freed after the
-// end of both sides.
+// Requests. A request has two sides. The client's side is open until the request has an outcome
+// (enum weir_sim_ending). The backend's side is open while the backend has work for the request.
+// Either side may end first: the client times out, or the backend dies. The request is freed when
+// both sides have ended.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -41,7 +41,8 @@ static void free_when_over(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-// All requests have one timeout, if any, so requests time out in the order of their start.
+// Appends a request to the list of timeouts. All requests have the same timeout, so they time out
+// in the order of their start.
 static void add_timeout(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_request *request = &sim->request[index];
 
@@ -82,7 +83,7 @@ static void add_sample(
 
 	if (sim->policy->measurement == WEIR_MEASUREMENT_BUSY) {
 		if (request->established) {
-			return; // an error takes no CPU
+			return; // an error uses no CPU time
 		}
 		sample_ns = (uint64_t)(request->cost_ns / backend->cpu.speed);
 	}
@@ -136,7 +137,7 @@ static void end(
 		outcome_of(ending, established), sim->now_ns);
 }
 
-// Schedules an error, with which the backend's side of the request ends.
+// Schedules an error response. It ends the backend's side of the request.
 static void fail_later(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, uint64_t latency_ns) {
 	struct weir_sim_request *request = &sim->request[index];
@@ -242,7 +243,7 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index) {
 			receive(sim, index, (double)request->wait_ns);
 			return;
 		}
-		weir_sim_steal_gone(sim, request); // the client has given up
+		weir_sim_steal_gone(sim, request); // the client has timed out
 		request->place = WEIR_SIM_GONE;
 		break;
 	case WEIR_SIM_ERROR_COMING:
@@ -285,8 +286,8 @@ void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend) {
 	weir_sim_backend_plan(sim, backend);
 }
 
-// Searches all requests. A backend rarely dies, so this is cheaper than to keep a list of requests
-// for each backend.
+// Searches all requests. This costs less than a list of requests for each backend, because a
+// backend rarely dies.
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t index = 0; index < sim->request_count; index++) {
 		struct weir_sim_request *request = &sim->request[index];
@@ -328,8 +329,8 @@ void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index) {
 	sim->request[index].place = WEIR_SIM_GIVEN_UP;
 }
 
-// If the backend is another one, the policy counts the end of a flow at the old backend and the
-// start of a flow at the new backend, as when the dataplane moves a flow.
+// If the request moves to a different backend, the policy counts the end of a flow at the old
+// backend and the start of a flow at the new backend, as when the dataplane moves a flow.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns) {
 	struct weir_sim_request *request = &sim->request[index];
 	struct weir_sim_client *client = &sim->client[request->client];

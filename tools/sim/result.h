@@ -24,9 +24,8 @@
 enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
 #undef X
 
-// Outcomes of the steal requests of the planner. ASKED counts all requests: those with one of the
-// other outcomes, and those that have no answer yet.
-// X(NAME, "name")
+// Outcomes of the planner's steal requests. ASKED counts all steal requests, also the ones that
+// have no answer yet; each other counter counts one outcome. X(NAME, "name")
 #define WEIR_SIM_STEALS(X) \
 	X(ASKED, "asked") \
 	X(MOVED, "moved") \
@@ -42,18 +41,18 @@ struct weir_sim_totals {
 	uint64_t ended[WEIR_SIM_ENDING_COUNT];
 	uint64_t spilled; // requests beyond the limit of active flows
 	uint64_t watched; // requests sent to the watched backend
-	uint64_t replaced; // number of members that left clients' subsets
+	uint64_t replaced; // number of members removed from clients' subsets
 	double least_replaced; // minimum number that evenly distributed subsets would have replaced
 	uint64_t steals[WEIR_SIM_STEAL_COUNT];
 };
 
 struct weir_sim_backend_result {
 	double cpu; // busy fraction of its cores, 0..1
-	uint64_t requests, failed; // requests sent to the backend; errors from the backend
+	uint64_t requests, failed; // requests sent to the backend; requests that failed there
 	uint32_t clients; // clients that use the backend at the end of the window
 	double speed;
 	bool listed; // on the list of backends at the end of the window
-	// Listed during the whole window; only such backends count in the CPU measures.
+	// On the list during the whole window. The CPU measures include only such backends.
 	bool measured;
 };
 
@@ -68,11 +67,11 @@ struct weir_sim_measure {
 	double wasted; // sum(cpu_max - cpu) / (backends * cpu_max)
 	double wasted_cores; // sum(cpu_max - cpu) * cores
 	double deviation; // standard deviation of CPU, divided by the mean
-	// cpu_max / cpu_mean of the samples: their mean, and their maximum
+	// Mean and maximum of cpu_max / cpu_mean over the samples
 	double busiest, busiest_most;
 	uint32_t busiest_samples;
 	double p50_ms, p99_ms, p999_ms, mean_ms; // latency of completed requests
-	double share; // requests of the watched backend, divided by the mean of all backends
+	double share; // requests of the watched backend, divided by the mean per backend
 	// Minimum and maximum number of clients of a backend, at the end of the window.
 	uint32_t clients_min, clients_max;
 	uint32_t clients_peak; // maximum number of clients of a backend at any time
@@ -103,8 +102,8 @@ struct weir_sim_result {
 	uint32_t samples;
 };
 
-// Allocate a result with room for all samples and windows of a scenario; names and times of windows
-// are set, the rest is 0. Returns NULL if out of memory.
+// Allocates a result with room for all samples and windows of a scenario. Sets the names and times
+// of the windows; all other values are 0. Returns NULL if out of memory.
 struct weir_sim_result *weir_sim_result_create(
 	const struct weir_sim_scenario *scenario, uint64_t seed);
 void weir_sim_result_free(struct weir_sim_result *result); // NULL is allowed

@@ -12,7 +12,7 @@
 
 #define KEYS_HELP "weir-sim keys lists the keys of"
 #define FILE_BYTES_MAX (16u << 20)
-#define CAPACITY_NS 1e9 // work that a core of speed 1 does in a second
+#define CAPACITY_NS 1e9 // CPU time of a core of speed 1 in a second
 #define OVERLAY_BYTES 32 // "variants[31]"
 
 double weir_sim_request_rate(const struct weir_sim_scenario *scenario) {
@@ -55,7 +55,7 @@ static bool fill_in(struct weir_sim_scenario *scenario) {
 	if (scenario->window_count > 0) {
 		return true;
 	}
-	free(scenario->window); // the file has an empty list
+	free(scenario->window); // an empty list may be allocated
 	scenario->window = calloc(1, sizeof(*scenario->window));
 	if (scenario->window == NULL) {
 		return false;
@@ -84,7 +84,7 @@ static bool read_variant_name(
 	return true;
 }
 
-// Check for keys that a variant cannot override.
+// Reports keys that a variant must not contain. Returns whether there are none.
 static bool check_variant_keys(struct weir_json_reader *reader, const json_t *variant) {
 	static const char *const of_file[] = {"seeds", "plots", "variants"};
 	struct weir_json_place root = {0};
@@ -119,8 +119,8 @@ static void check_variant(
 	}
 }
 
-// Prepares a scenario with workers, which has no clients and backends: refuses their keys, and sets
-// values that the rest of the reader requires.
+// Prepares a scenario with workers. Such a scenario has no clients and backends, so this function
+// rejects their keys, and sets the values that the rest of the reader requires.
 static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	static const char *const others[] = {"clients", "backends", "cost", "wait", "antagonists",
 		"subset", "policy", "flow_control", "slow_start", "events"};
@@ -145,7 +145,7 @@ static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	return good;
 }
 
-// Read the scenario with the values of one variant. variant NULL: no changed values.
+// Reads the scenario with the changes of one variant. variant NULL: no changes.
 static bool read_variant(struct weir_json_reader *reader, json_t *root, json_t *variant,
 	uint32_t index, struct weir_sim_file *file) {
 	struct weir_sim_scenario *scenario = &file->variant[index];
@@ -189,8 +189,8 @@ static void read_variants(
 	struct weir_json_place at = {0};
 
 	if (variants != NULL && (!json_is_array(variants) || count > WEIR_SIM_VARIANTS_MAX)) {
-		weir_json_error_at(reader, &at, "variants", "must be an array of at most %u",
-			WEIR_SIM_VARIANTS_MAX);
+		weir_json_error_at(reader, &at, "variants",
+			"must be an array of at most %u elements", WEIR_SIM_VARIANTS_MAX);
 		return;
 	}
 	file->variant_count = count > 0 ? (uint32_t)count : 1;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A scenario: the description of a simulation. Read from a JSON file; scenario_keys.c has one row
-// per key, with type, range, default and meaning, and a test compares docs/design/simulator.md with
-// the rows.
+// A scenario: the description of a simulation, read from a JSON file. scenario_keys.c has one row
+// per key, with type, range, default and meaning. A test compares these rows with
+// docs/design/simulator.md.
 //
-// A file describes one or more variants, which are run with equal seeds and compared. A variant is
-// the scenario with some values replaced.
+// A file describes one or more variants. They run with the same seeds, and their results are
+// compared. A variant is the scenario with some values replaced.
 //
 // Threads: immutable once read.
 #pragma once
@@ -27,7 +27,7 @@
 #define WEIR_SIM_BACKENDS_MAX 65535u
 #define WEIR_SIM_WORKERS_MAX 64u
 #define WEIR_SIM_BUCKETS_MAX 16384u
-// Maximum of clients * backends of a client; each pair takes 64 bytes or more.
+// Maximum number of pairs: clients * backends per client. Each pair needs 64 bytes or more.
 #define WEIR_SIM_PAIRS_MAX 20000000u
 
 // X(NAME, "name")
@@ -45,12 +45,12 @@
 	X(BACKENDS, "backends", "CPU of every backend, sorted") \
 	X(USED, "used", \
 		"CPU of every backend, and CPU left unused when the most loaded one is full") \
-	X(CONNECTIONS, "connections", "clients of every backend, sorted") \
+	X(CONNECTIONS, "connections", "number of clients of every backend, sorted") \
 	X(CHURN, "churn", \
-		"members of subsets replaced in each window, and the minimum for even " \
-		"subsets") \
-	X(SHARE, "share", "share of the watched backend over time") \
-	X(SHARES, "shares", "share of the watched backend of each variant") \
+		"members of subsets replaced in each window, and the minimum for evenly " \
+		"distributed subsets") \
+	X(SHARE, "share", "the watched backend's share of the requests over time") \
+	X(SHARES, "shares", "the watched backend's share of the requests in each variant") \
 	X(CPU, "cpu", \
 		"least and most loaded backend, 5th and 95th percentile and median over time") \
 	X(LATENCY, "latency", "99th percentile of latency over time") \
@@ -120,7 +120,7 @@ struct weir_sim_happening {
 	uint64_t every_ns; // time between two backends
 	// percent: for fail-fast; speed: for slow, and for the warm-up after restart and add
 	double percent, speed;
-	uint64_t latency_ns; // fail-fast
+	uint64_t latency_ns; // fail-fast: response time of an error
 	bool established; // fail-fast: connections succeed, but requests within them fail
 	uint64_t drain_ns, down_ns; // restart
 	uint64_t warm_ns; // restart, add
@@ -130,11 +130,12 @@ struct weir_sim_happening {
 
 struct weir_sim_steal_settings { // stealing (policy/steal_plan.h), if `on` is set
 	bool on;
-	// the plan excludes requests that have begun
+	// The plan excludes requests that are already being processed.
 	bool excludes_running;
-	bool costs; // the planner gets the costs of requests and moves
-	bool by_backend; // the duration of requests is estimated for each backend
-	bool one_by_one; // with workers: a bucket moves after the hand-over of the previous one
+	bool costs; // the planner considers the costs of requests and of moves
+	bool by_backend; // the duration of requests is estimated separately for each backend
+	// With workers: a bucket is requested only after the previous bucket was handed over.
+	bool one_by_one;
 	uint64_t interval_ns; // time between plans
 	uint32_t requests; // maximum number of requests of one plan
 	uint64_t latency_ns; // latency of a message, each way
@@ -163,14 +164,14 @@ struct weir_sim_scenario {
 		uint32_t arrivals; // enum weir_sim_arrivals
 		uint64_t on_ns, off_ns;
 		double rate_sigma;
-		uint64_t from_ns, until_ns; // when clients send; until_ns 0 = until the end
+		uint64_t from_ns, until_ns; // clients send in this time; until_ns 0 = to the end
 		uint64_t timeout_ns, connect_timeout_ns; // 0 = never
 	} clients;
 	struct {
 		uint32_t count, cores, queue;
 		uint32_t scheduling; // enum weir_sim_scheduling
 		struct weir_sim_numbers speeds, weights;
-		uint64_t refuse_ns; // duration of refusing a request
+		uint64_t refuse_ns; // response time of a refusal
 	} backends;
 	struct weir_sim_distribution cost, wait;
 	struct {
@@ -180,7 +181,7 @@ struct weir_sim_scenario {
 	struct {
 		uint32_t algorithm, mode; // enum weir_subset_algorithm, enum weir_subset_mode
 		uint32_t size, salt;
-		bool salt_of_seed; // a different salt for each seed
+		bool salt_of_seed; // the seed of the run is the salt
 	} subset;
 	struct weir_sim_policy policy;
 	struct {
@@ -194,8 +195,9 @@ struct weir_sim_scenario {
 	struct {
 		uint64_t interval_ns, delay_ns;
 		double loss_percent;
-		bool errors; // policies that use errors or costs get the reported errors
-		bool active; // reported requests correct the counts of policies that use errors
+		bool errors; // policies use the errors that backends report
+		// Policies that count active requests use the counts that backends report.
+		bool active;
 	} reports;
 	struct {
 		uint64_t update_ns, detection_ns, recovery_ns, announce_ns;
@@ -203,8 +205,8 @@ struct weir_sim_scenario {
 		uint32_t statistics; // enum weir_sim_scope
 	} control;
 	struct weir_sim_steal_settings steal;
-	// The workers of one balancer, which are simulated instead of clients and backends. Results
-	// show workers as backends.
+	// The workers of one balancer. They are simulated instead of clients and backends, and the
+	// results show each worker as a backend.
 	struct {
 		uint32_t count, buckets; // count 0 = no workers
 		double load_percent, packets_per_second;

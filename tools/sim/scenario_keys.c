@@ -103,7 +103,7 @@ static const struct weir_json_object part_keys = {
 #define DISTRIBUTION struct weir_sim_distribution
 static const struct weir_json_key distribution_rows[] = {
 	CHOICE(DISTRIBUTION, "distribution", kind, distributions, PRESET("\"constant\""),
-		"Distribution. Each key below names the distributions it applies to."),
+		"Name of the distribution. The meaning of each key below begins with the distributions that use the key."),
 	MS(DISTRIBUTION, "mean_ms", mean_ns, 0, DAY_MS, PRESET("0"),
 		"Mean of `constant`, `exponential`, `lognormal`."),
 	NUMBER(DISTRIBUTION, "sigma", sigma, 0, 10, PRESET("1"),
@@ -129,7 +129,7 @@ static void check_distribution(struct weir_json_reader *reader, const struct wei
 		percent += d->part[i].percent;
 	}
 	if (d->kind == WEIR_SIM_MIX && fabs(percent - 100.0) > 1e-6) {
-		weir_json_error_at(reader, at, "parts", "shares add up to %g percent, expected 100",
+		weir_json_error_at(reader, at, "parts", "the percentages add up to %g, not 100",
 			percent);
 	}
 	if (d->kind == WEIR_SIM_BOUNDED_PARETO && d->min_ns == 0) {
@@ -155,11 +155,11 @@ static const struct weir_json_key policy_rows[] = {
 	CHOICE(POLICY, "weights", weights, weir_config_weights, PRESET("\"configured\""),
 		"`reported`: capacity from load reports. `balanced`: the configured weights, corrected until reported utilizations are equal. For `weighted-round-robin`."),
 	CHOICE(POLICY, "requests", capability.successful, weir_config_requests, PRESET("\"all\""),
-		"Weights `reported`: rate that is divided by the utilization: of `all` requests, or of `successful` requests."),
+		"Weights `reported`: whether the rate of `all` requests or of `successful` requests is divided by the utilization."),
 	NUMBER(POLICY, "error_penalty", capability.penalty, 0, 1000, PRESET("1"),
 		"Weights `reported`: the share of failed requests times this factor is added to the utilization."),
 	MS(POLICY, "blackout_ms", capability.blackout_ns, 0, HOUR_MS, PRESET("10000"),
-		"Weights `reported`: time from the first report until reports are used."),
+		"Weights `reported`: delay after the first report before reports are used."),
 	MS(POLICY, "expiration_ms", capability.expiration_ns, 1000, DAY_MS, PRESET("180000"),
 		"Weights `reported`: lifetime of a report."),
 	MS(POLICY, "smoothing_ms", capability.smoothing_ns, 0, HOUR_MS, PRESET("10000"),
@@ -168,15 +168,15 @@ static const struct weir_json_key policy_rows[] = {
 		"Estimate of the service time, for policies that need one."),
 	CHOICE(POLICY, "measurement", measurement, weir_config_measurements,
 		PRESET("\"execution\""),
-		"What is estimated: `execution`, from request to response; `busy`, the CPU time used."),
+		"Time that is estimated: `execution`, the time from request to response; `busy`, the CPU time used."),
 	INTEGER(POLICY, "window", window, 1, 65535, PRESET("386"), "Number of samples in an estimate."),
 	MS(POLICY, "stale_ms", stale_ns, 1, DAY_MS, PRESET("180000"),
-		"Age of the last sample after which an estimate is unknown."),
+		"An estimate is unknown if its last sample is older than this."),
 	CHOICE(POLICY, "rounds", rounds, weir_config_rounds, PRESET("\"incremental\""),
-		"Quotas of `interleaved-weighted-round-robin`."),
+		"How `interleaved-weighted-round-robin` computes its quotas."),
 	MS(POLICY, "error_window_ms", error_window_ns, 0, 3600000, PRESET("0"),
 		"How long an error counts as an active request; 0 = 10 times the average latency, "
-		"between 1 s and 30 s."),
+		"but at least 1 s and at most 30 s."),
 	BOOLEAN(POLICY, "errors_as_active", errors_as_active, PRESET("true"),
 		"Whether errors count as active requests."),
 };
@@ -200,7 +200,7 @@ static const struct weir_json_object policy_keys = {
 #define HAPPENING struct weir_sim_happening
 static const struct weir_json_key happening_rows[] = {
 	CHOICE(HAPPENING, "event", kind, happenings, REQUIRED,
-		"`fail-fast`: returns errors at once. `slow`: changes the speed. `lame-duck`: announces the state lame-duck. `restart`: drains, stops, starts again. `add-backends`, `remove-backends`: a reload changes the list; added backends do not exist before their first `add-backends`. `policy`: all clients change to another policy."),
+		"`fail-fast`: the backend returns errors at once. `slow`: the backend changes its speed. `lame-duck`: the backend announces the state lame-duck. `restart`: the backend drains, stops and starts again. `add-backends`, `remove-backends`: a reload changes the list of backends; added backends do not exist before their first `add-backends`. `policy`: all clients change to another policy."),
 	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, REQUIRED, "Start of the event."),
 	MS(HAPPENING, "for_ms", for_ns, 0, DAY_MS, PRESET("0"),
 		"Duration of `fail-fast`, `slow`, `lame-duck`; 0 = to the end."),
@@ -214,8 +214,8 @@ static const struct weir_json_key happening_rows[] = {
 	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, PRESET("0.5"),
 		"`fail-fast`: response time of an error."),
 	BOOLEAN(HAPPENING, "established", established, PRESET("false"),
-		"`fail-fast`: the error comes within a connection, so that to a balancer it looks "
-		"like a short, successful flow; otherwise the connection is refused."),
+		"`fail-fast`: whether connections succeed and the error comes within the connection; "
+		"a balancer sees a short, successful flow. Otherwise the connection is refused."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
 		"Factor of the speed during `slow`, and during the warm-up after `restart` and `add-backends`."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),
@@ -223,9 +223,9 @@ static const struct weir_json_key happening_rows[] = {
 	MS(HAPPENING, "down_ms", down_ns, 1, DAY_MS, PRESET("5000"),
 		"`restart`: downtime."),
 	MS(HAPPENING, "warm_ms", warm_ns, 0, DAY_MS, PRESET("0"),
-		"`restart`, `add-backends`: warm-up time afterwards."),
+		"`restart`, `add-backends`: warm-up time after the start of the backend."),
 	BOOLEAN(HAPPENING, "silent", silent, PRESET("false"),
-		"`restart`: while down, the backend does not respond, instead of refusing."),
+		"`restart`: whether the backend gives no response while it is down. Otherwise it refuses connections."),
 	OBJECT(HAPPENING, "policy", policy, &policy_keys, PRESET("{}"), "`policy`: the new policy."),
 };
 static const struct weir_json_object happening_keys = {
@@ -252,9 +252,9 @@ static const struct weir_json_key clients_rows[] = {
 	NUMBER(MEMBER(clients), "requests_per_second", requests_per_second, 0, 1e9, PRESET("0"),
 		"Request rate of all clients, instead of `load_percent`."),
 	CHOICE(MEMBER(clients), "arrivals", arrivals, arrivals, PRESET("\"poisson\""),
-		"`even`: equally spaced. `poisson`. `bursty`: Poisson while on, nothing while off."),
+		"`even`: equally spaced. `poisson`: a Poisson process. `bursty`: a Poisson process while on, no arrivals while off."),
 	MS(MEMBER(clients), "on_ms", on_ns, 0.001, DAY_MS, PRESET("1000"),
-		"`bursty`: mean on time (exponential). The rate while on is higher accordingly."),
+		"`bursty`: mean on time (exponential). The rate while on is increased, so that the mean rate stays the same."),
 	MS(MEMBER(clients), "off_ms", off_ns, 0, DAY_MS, PRESET("1000"),
 		"`bursty`: mean off time."),
 	NUMBER(MEMBER(clients), "rate_sigma", rate_sigma, 0, 5, PRESET("0"),
@@ -263,7 +263,7 @@ static const struct weir_json_key clients_rows[] = {
 	MS(MEMBER(clients), "until_ms", until_ns, 0, DAY_MS, PRESET("0"),
 		"When clients stop sending; 0 = at the end of the run."),
 	MS(MEMBER(clients), "timeout_ms", timeout_ns, 0, DAY_MS, PRESET("0"),
-		"Client timeout of a request; the backend continues to work on it. 0 = none."),
+		"Client timeout of a request; the backend continues to process the request. 0 = none."),
 	MS(MEMBER(clients), "connect_timeout_ms", connect_timeout_ns, 0.001, DAY_MS, PRESET("3000"),
 		"Client timeout when the backend does not respond."),
 };
@@ -288,7 +288,7 @@ static const struct weir_json_object backends_keys = WITHIN(backends, backends_r
 
 static const struct weir_json_key antagonists_rows[] = {
 	MS(MEMBER(antagonists), "interval_ms", interval_ns, 0, DAY_MS, PRESET("0"),
-		"Interval at which the affected backends are drawn again; 0 = no antagonists."),
+		"Interval at which the affected backends are selected again at random; 0 = no antagonists."),
 	NUMBER(MEMBER(antagonists), "probability", probability, 0, 1, PRESET("0.2"),
 		"Share of backends affected."),
 	NUMBER(MEMBER(antagonists), "slowdown", slowdown, 0, 0.99, PRESET("0.2"),
@@ -301,11 +301,11 @@ static const struct weir_json_key subset_rows[] = {
 		PRESET("\"none\""),
 		"Algorithm that selects the backends of a client."),
 	CHOICE(MEMBER(subset), "mode", mode, weir_config_subset_modes, PRESET("\"spread\""),
-		"`deterministic`: what happens when the size does not divide the number of backends."),
+		"For `deterministic`, if the number of backends is not a multiple of `size`."),
 	INTEGER(MEMBER(subset), "size", size, 0, 65535, PRESET("0"),
 		"Backends per client; 0 = all."),
 	INTEGER(MEMBER(subset), "salt", salt, 0, 4294967295.0, PRESET("0"),
-		"Changes the shuffling."),
+		"Salt of the shuffle; another salt gives other subsets."),
 	BOOLEAN(MEMBER(subset), "salt_of_seed", salt_of_seed, PRESET("false"),
 		"Use the seed of the run as salt."),
 };
@@ -317,18 +317,18 @@ static const struct weir_json_key flow_control_rows[] = {
 		"Limit of requests in progress from one client to one backend; 0 = no limit."),
 	CHOICE(MEMBER(flow_control), "when_exhausted", when_exhausted, weir_config_when_exhausted,
 		PRESET("\"spill\""),
-		"When all of a client's backends are at the limit: `spill` to the least loaded, or "
-		"`reject`."),
+		"When all of a client's backends are at the limit: `spill` sends the request to the "
+		"least loaded backend, `reject` rejects it."),
 };
 static const struct weir_json_object flow_control_keys = WITHIN(flow_control, flow_control_rows);
 
 static const struct weir_json_key slow_start_rows[] = {
 	MS(MEMBER(slow_start), "window_ms", window_ns, 0, 3600000, PRESET("0"),
-		"Time until a backend that has become usable gets its whole share. 0 = at once. Every policy but `maglev`."),
+		"Time until a backend that has become usable gets its full share; 0 = at once. Not used by `maglev`."),
 	NUMBER(MEMBER(slow_start), "aggression", aggression, 0.1, 10, PRESET("1"),
 		"The share is (time / window) to the power of 1 / aggression."),
 	NUMBER(MEMBER(slow_start), "min_weight_percent", min_weight_percent, 1, 100, PRESET("10"),
-		"Share at the start, in percent of the whole share."),
+		"Share at the start, in percent of the full share."),
 };
 static const struct weir_json_object slow_start_keys = WITHIN(slow_start, slow_start_rows);
 
@@ -340,10 +340,10 @@ static const struct weir_json_key reports_rows[] = {
 	NUMBER(MEMBER(reports), "loss_percent", loss_percent, 0, 100, PRESET("0"),
 		"Share of reports that are lost."),
 	BOOLEAN(MEMBER(reports), "active", active, PRESET("false"),
-		"Whether reported requests in progress correct the counts of `least-loaded` and `power-of-two`, which cover the requests of one client."),
+		"Whether `least-loaded` and `power-of-two` also use the requests in progress that backends report. Otherwise they count only the requests of one client."),
 	BOOLEAN(MEMBER(reports), "errors", errors, PRESET("false"),
-		"Whether reported errors count as active requests, and raise the estimates of service "
-		"times, for policies that use either."),
+		"Whether policies use the reported errors: as active requests, or to raise the "
+		"estimates of service times."),
 };
 static const struct weir_json_object reports_keys = WITHIN(reports, reports_rows);
 
@@ -358,9 +358,9 @@ static const struct weir_json_key control_rows[] = {
 		"Delay until control detects a lame duck."),
 	INTEGER(MEMBER(control), "panic_threshold_percent", panic_threshold_percent, 0, 100,
 		PRESET("50"),
-		"Panic mode: with fewer usable backends than this, failed backends are used as well; lame ducks only if no backend is healthy."),
+		"Panic mode: if the percentage of healthy backends is lower, failed backends are used as well. Lame ducks are used only if no backend is healthy."),
 	CHOICE(MEMBER(control), "statistics", statistics, scopes, PRESET("\"client\""),
-		"Source of the service times in an estimate: the `client` itself, or the whole `fleet`."),
+		"Which service times an estimate contains: those measured by the `client` itself, or by all clients (`fleet`)."),
 };
 static const struct weir_json_object control_keys = WITHIN(control, control_rows);
 
@@ -370,13 +370,13 @@ static const struct weir_json_key steal_rows[] = {
 	INTEGER(MEMBER(steal), "requests", requests, 1, 65536, PRESET("1000"),
 		"Maximum number of requests in a plan."),
 	BOOLEAN(MEMBER(steal), "knows_begun", excludes_running, PRESET("true"),
-		"Whether the plan excludes requests that have begun; otherwise the plan also selects these requests, and the backend refuses to move them."),
+		"Whether the plan excludes requests that are already being processed. Otherwise the plan also selects such requests, and the backend refuses to move them."),
 	BOOLEAN(MEMBER(steal), "costs", costs, PRESET("true"),
-		"Whether the plan weighs the time of requests against the cost of moves; otherwise the plan only evens out the number of requests."),
+		"Whether the plan compares the time of requests with the cost of moves. Otherwise the plan only balances the number of requests."),
 	BOOLEAN(MEMBER(steal), "by_backend", by_backend, PRESET("false"),
-		"Whether the CPU time of a request is estimated for each backend, instead of once for all backends."),
+		"Whether the CPU time of a request is estimated separately for each backend. Otherwise there is one estimate for all backends."),
 	BOOLEAN(MEMBER(steal), "one_by_one", one_by_one, PRESET("true"),
-		"Workers: whether the next bucket is requested after the previous bucket was handed over, instead of all buckets of a plan at once."),
+		"Workers: whether a bucket is requested only after the previous bucket was handed over. Otherwise all buckets of a plan are requested at once."),
 	MS(MEMBER(steal), "latency_ms", latency_ns, 0, 60000, PRESET("1"),
 		"Delay of a message between control and a backend's agent, each way."),
 	NUMBER(MEMBER(steal), "loss_percent", loss_percent, 0, 100, PRESET("0"),
@@ -384,19 +384,19 @@ static const struct weir_json_key steal_rows[] = {
 	MS(MEMBER(steal), "answer_limit_ms", answer_limit_ns, 1, DAY_MS, PRESET("1000"),
 		"Timeout of a steal request, which then counts as refused."),
 	CHOICE(MEMBER(steal), "delivery", delivery, deliveries, PRESET("\"at-once\""),
-		"When the other backend gets a moved request: `at-once`, or with the client's next `retransmission`, as with TCP."),
+		"When the other backend gets a moved request: `at-once`, or at the client's next `retransmission`, as with TCP."),
 	MS(MEMBER(steal), "retransmit_ms", retransmit_ns, 1, DAY_MS, PRESET("1000"),
-		"Time until clients send their first packet again; the time doubles with each repetition. If the answer to a steal was lost, the request returns to its backend with this packet."),
+		"Time until a client retransmits its first packet; doubles with each retransmission. If the answer to a steal request was lost, the client's request returns to its backend with this packet."),
 	MS(MEMBER(steal), "unknown_ms", unknown_ns, 0.001, DAY_MS, PRESET("500"),
-		"Assumed cost of a request before the first request has ended."),
+		"Assumed CPU time of a request until the first request has ended."),
 	MS(MEMBER(steal), "victim_floor_ms", victim_floor_ns, 0, DAY_MS, PRESET("200"),
-		"A backend with at most this much work is no victim."),
+		"No requests are stolen from a backend with at most this much work."),
 	MS(MEMBER(steal), "pending_floor_ms", pending_floor_ns, 0, DAY_MS, PRESET("400"),
 		"A backend with at most this much work waiting for a core is not saturated."),
 	NUMBER(MEMBER(steal), "pending_ratio", pending_ratio, 0, 1000, PRESET("1.9"),
-		"Waiting work of a saturated backend, as a multiple of the mean of a core."),
+		"A backend is saturated if its waiting work exceeds this multiple of the mean work per core."),
 	NUMBER(MEMBER(steal), "idle_ratio", idle_ratio, 0, 1, PRESET("0.5"),
-		"Work below which a backend is idle, as a multiple of the mean of a core."),
+		"A backend is idle if its work is below this multiple of the mean work per core."),
 	NUMBER(MEMBER(steal), "share", share, 0, 1, PRESET("1"),
 		"Fraction of the backends that may steal simultaneously."),
 	MS(MEMBER(steal), "backoff_ms", backoff_ns, 0, DAY_MS, PRESET("0"),
@@ -412,17 +412,17 @@ static const struct weir_json_key workers_rows[] = {
 	INTEGER(MEMBER(workers), "count", count, 0, WEIR_SIM_WORKERS_MAX, PRESET("0"),
 		"Workers; 0 = clients and backends are simulated."),
 	INTEGER(MEMBER(workers), "buckets", buckets, 1, WEIR_SIM_BUCKETS_MAX, PRESET("1024"),
-		"Buckets of flows. At first worker i has buckets i, i + count and so on."),
+		"Number of buckets of flows. At the start, worker i owns the buckets i, i + count, i + 2 * count and so on."),
 	NUMBER(MEMBER(workers), "load_percent", load_percent, 0.1, 1000, PRESET("50"),
-		"Work of all packets, in percent of the capacity of all workers."),
+		"CPU time of all packets, in percent of the capacity of all workers."),
 	NUMBER(MEMBER(workers), "packets_per_second", packets_per_second, 1000, 1e9,
-		PRESET("4000000"), "Packets per second of all buckets."),
+		PRESET("4000000"), "Packets per second in all buckets together."),
 	INTEGER(MEMBER(workers), "hot_buckets", hot_buckets, 0, WEIR_SIM_BUCKETS_MAX, PRESET("0"),
 		"Buckets that share `hot_percent` of the packets evenly; the other buckets share the rest."),
 	NUMBER(MEMBER(workers), "hot_percent", hot_percent, 0, 100, PRESET("0"),
-		"Share of packets of the hot buckets."),
+		"Share of the packets that belong to the hot buckets."),
 	CHOICE(MEMBER(workers), "hot_place", hot_place, hot_places, PRESET("\"one\""),
-		"Which buckets are hot: some of `one` worker, drawn at random, or `any`."),
+		"Which buckets are hot: random buckets of `one` worker that is selected at random, or `any` random buckets."),
 	MS(MEMBER(workers), "hot_every_ms", hot_every_ns, 0, DAY_MS, PRESET("0"),
 		"Interval at which other buckets become hot; 0 = never."),
 	INTEGER(MEMBER(workers), "ring_packets", ring_packets, 1, 1048576, PRESET("4096"),
@@ -439,15 +439,15 @@ static const struct weir_json_object workers_keys = WITHIN(workers, workers_rows
 static const struct weir_json_key scenario_rows[] = {
 	MS(S, "duration_ms", duration_ns, 1, DAY_MS, REQUIRED, "Simulated time."),
 	MS(S, "warmup_ms", warmup_ns, 0, DAY_MS, PRESET("0"),
-		"Warm-up time, not measured; followed by the window `measured` unless `windows` are given."),
+		"Warm-up time, which is not measured. Without `windows`, the window `measured` is the time after it."),
 	MS(S, "sample_ms", sample_ns, 1, DAY_MS, PRESET("5000"),
-		"Step of the series over time; at most half of `duration_ms`."),
+		"Interval between samples of the time series; at most half of `duration_ms`."),
 	OBJECT(S, "clients", clients, &clients_keys, REQUIRED, "Clients, which send requests."),
 	OBJECT(S, "backends", backends, &backends_keys, REQUIRED, "Backends, which serve requests."),
 	OBJECT(S, "cost", cost, &distribution_keys, REQUIRED,
 		"CPU time of a request on a core of speed 1."),
 	OBJECT(S, "wait", wait, &distribution_keys, PRESET("{}"),
-		"Delay of a request at the backend before the request uses the CPU."),
+		"Time that a request waits at the backend before it uses the CPU."),
 	OBJECT(S, "antagonists", antagonists, &antagonists_keys, PRESET("{}"),
 		"Noisy neighbours that slow backends down."),
 	OBJECT(S, "subset", subset, &subset_keys, PRESET("{}"), "Subset of backends that a client uses."),
@@ -463,7 +463,7 @@ static const struct weir_json_key scenario_rows[] = {
 	OBJECT(S, "control", control, &control_keys, PRESET("{}"),
 		"Delays of the control process."),
 	OBJECT(S, "steal", steal, &steal_keys, PRESET("{}"),
-		"Stealing: requests that wait at a busy backend move to an idle one."),
+		"Stealing: requests that wait at a busy backend move to an idle backend."),
 	OBJECT(S, "workers", workers, &workers_keys, PRESET("{}"),
 		"Workers of one balancer, instead of clients and backends."),
 	LIST(S, "events", happening, happening_count, &happening_keys, 0, 1000, PRESET("[]"),
@@ -471,7 +471,7 @@ static const struct weir_json_key scenario_rows[] = {
 	LIST(S, "windows", window, window_count, &window_keys, 0, WEIR_SIM_WINDOWS_MAX,
 		PRESET("[]"),
 		"Time windows with separate results."),
-	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Backend whose share is reported."),
+	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Number of the watched backend, whose share of the requests is reported."),
 };
 
 #define FILE_ struct weir_sim_file
@@ -491,11 +491,11 @@ static const struct weir_json_key file_rows[] = {
 	LIST(FILE_, "plots", plot, plot_count, &request_keys, 0, 32, PRESET("[]"),
 		"Plots written with --out."),
 	{.key = "variants", .type = &weir_sim_type_elsewhere, .fallback = "[]",
-		.meaning = "Objects with a `name` and the keys that differ from the rest of the file."},
+		.meaning = "Objects with a `name` and the keys whose values differ from the root of the file."},
 };
 // clang-format on
 
-// Checks of combinations of values.
+// Checks combinations of values.
 static void check_scenario(struct weir_json_reader *reader, const struct weir_json_place *at,
 	void *object, const struct weir_json_keys_read *read) {
 	const S *s = object;
@@ -511,12 +511,13 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 			"give either load_percent or requests_per_second, above 0");
 	}
 	if (weir_sim_distribution_mean(&s->cost) <= 0) {
-		weir_json_error_at(reader, at, "cost", "is 0; requests must use some CPU");
+		weir_json_error_at(
+			reader, at, "cost", "the mean is 0; give requests a mean CPU time above 0");
 	}
 	if (of_client * s->clients.count > WEIR_SIM_PAIRS_MAX) {
 		weir_json_error_at(reader, at, "subset",
-			"%u clients with %.0f backends each do not fit into memory; give clients "
-			"subsets (at most %u pairs)",
+			"%u clients with %.0f backends each need too much memory; use smaller "
+			"subsets (at most %u pairs of a client and a backend)",
 			s->clients.count, of_client, WEIR_SIM_PAIRS_MAX);
 	}
 	if (s->policy.name == WEIR_POLICY_MAGLEV && of_client > s->table_size) {
@@ -524,7 +525,8 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 			"%u slots are too few for %.0f backends", s->table_size, of_client);
 	}
 	if (s->subset.algorithm != WEIR_SUBSET_NONE && s->subset.size == 0) {
-		weir_json_error_at(reader, at, "subset", "has no size; give one");
+		weir_json_error_at(
+			reader, at, "subset", "size is missing or 0; give a size above 0");
 	}
 	if (s->window_count == 0 && s->warmup_ns >= s->duration_ns) {
 		weir_json_error_at(reader, at, "warmup_ms", "must be below duration_ms");
@@ -539,13 +541,14 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 		weir_json_error_at(reader, at, "clients", "until_ms must be above from_ms");
 	}
 	if (s->workers.planner == WEIR_SIM_PLANNER_CONTROL && s->workers.buckets != WEIR_BUCKETS) {
-		weir_json_error_at(reader, at, "workers", "weir-control has %u buckets, not %u",
-			WEIR_BUCKETS, s->workers.buckets);
+		weir_json_error_at(reader, at, "workers",
+			"the planner \"control\" needs %u buckets, but buckets is %u", WEIR_BUCKETS,
+			s->workers.buckets);
 	}
 	if (s->workers.hot_buckets >
 		s->workers.buckets / (s->workers.count > 0 ? s->workers.count : 1)) {
 		weir_json_error_at(reader, at, "workers",
-			"hot_buckets is above the number of buckets of one of %u workers",
+			"hot_buckets is above the number of buckets per worker, with %u workers",
 			s->workers.count);
 	}
 	for (uint32_t i = 0; i < s->window_count; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The keys of scenarios: one row for each key (json_reader.h), with the meaning that "weir-sim
+// The keys of scenarios: one row for each key (json_reader.h), with the description that "weir-sim
 // keys" prints. Also the types of values that only scenarios use.
 // Internal to scenario.c and keys_print.c.
 //
@@ -9,7 +9,8 @@
 
 #include "json_reader.h"
 
-// The root with the keys that a variant may replace, and the keys that only a file has.
+// The keys of a scenario, which a variant may override, and the keys that may stand only at the
+// root of the file.
 extern const struct weir_json_object weir_sim_scenario_keys;
 extern const struct weir_json_object weir_sim_file_keys;
 
@@ -19,4 +20,4 @@ extern const struct weir_json_type weir_sim_type_number; // double
 extern const struct weir_json_type weir_sim_type_ms;
 extern const struct weir_json_type weir_sim_type_name; // [a-z0-9][a-z0-9_-]*
 extern const struct weir_json_type weir_sim_type_numbers; // struct weir_sim_numbers
-extern const struct weir_json_type weir_sim_type_elsewhere; // a value that scenario.c reads
+extern const struct weir_json_type weir_sim_type_elsewhere; // read by scenario.c itself

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The script: events during the run, and the times when control detects them. All events are
-// scheduled before the run starts.
+// The script: the scenario's events, and the times at which control detects them. All are scheduled
+// before the run starts.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -53,7 +53,7 @@ static void plan_restart(struct weir_sim *sim, uint64_t at_ns,
 		happening, backend);
 }
 
-// A reload of the configuration adds or removes all backends of an event at once.
+// Plans one action for all backends of an event, because one reload adds or removes them all.
 static void plan_list(
 	struct weir_sim *sim, const struct weir_sim_happening *happening, uint32_t number) {
 	bool add = happening->kind == WEIR_SIM_HAPPENING_ADD;

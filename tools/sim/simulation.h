@@ -3,8 +3,8 @@
 // One run of a scenario: clients that use the same policies as the dataplane, backends that process
 // requests, and a control process that detects changes with a delay. Called by batch.c and tests.
 //
-//   N1 Deterministic: a scenario and a seed give one result, with any compiler.
-//   N2 Every request that arrives ends exactly once, or is unfinished when the run ends.
+//   N1 Deterministic: a scenario and a seed always give the same result, with any compiler.
+//   N2 Every request that arrives has exactly one outcome, or is unfinished when the run ends.
 //   N3 The workload (arrivals, costs, antagonists) depends on the seed alone, not on the policy.
 //
 // Threads: a run belongs to one thread; several may run concurrently.
@@ -16,8 +16,8 @@
 #include "result.h"
 #include "scenario.h"
 
-// Run the scenario. progress: incremented for each finished thousandth of the run, 1000 in total;
-// other threads may read it; NULL = not needed.
+// Run the scenario. progress: incremented 1000 times during the run, after each thousandth of the
+// simulated time; other threads may read it; may be NULL.
 // Returns 0, -ENOMEM.
 int weir_sim_run(const struct weir_sim_scenario *scenario, uint64_t seed, atomic_ullong *progress,
 	struct weir_sim_result **ret);

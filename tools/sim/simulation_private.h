@@ -7,8 +7,8 @@
 //   request.c     requests: from arrival to their outcome
 //   backend.c     backends: processor, reports
 //   control.c     the control process: the list of backends, and which backends are usable
-//   steal.c       stealing: the input of the steal planner
-//   steal_messages.c  stealing: how waiting requests move from busy backends to idle backends
+//   steal.c       stealing between backends: the input of the steal planner
+//   steal_messages.c  stealing between backends: messages between control and the agents
 //   script.c      events during the run, and the times when control detects them
 //   metrics.c     measurements
 // Private to these files.
@@ -35,8 +35,8 @@
 
 enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_ARRIVAL, // index: client
-	WEIR_SIM_EVENT_REQUEST, // index: request, whose wait has ended, or whose error has arrived
-	WEIR_SIM_EVENT_CPU, // index: backend, where a job may have ended
+	WEIR_SIM_EVENT_REQUEST, // index: request; its wait has ended or its error has arrived
+	WEIR_SIM_EVENT_CPU, // index: backend; one of its jobs may have ended
 	WEIR_SIM_EVENT_TIMEOUT, // -
 	WEIR_SIM_EVENT_REPORT, // backend
 	WEIR_SIM_EVENT_DELIVERY, // report in flight
@@ -47,19 +47,20 @@ enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_WINDOW_BEGIN, // window
 	WEIR_SIM_EVENT_WINDOW_END, // window
 	WEIR_SIM_EVENT_STEAL_PLAN, // -
-	WEIR_SIM_EVENT_STEAL_ASK, // index: message, which has reached the victim
-	WEIR_SIM_EVENT_STEAL_ANSWER, // index: message, whose answer has reached control
+	WEIR_SIM_EVENT_STEAL_ASK, // index: message that has reached the victim
+	WEIR_SIM_EVENT_STEAL_ANSWER, // index: message; its answer has reached control
 };
 
 // The state of a request at its backend.
 enum weir_sim_place {
 	WEIR_SIM_GONE, // at no backend
-	WEIR_SIM_WAITING, // waits; an event is scheduled
+	WEIR_SIM_WAITING, // waits before it needs the CPU; an event is scheduled
 	WEIR_SIM_ERROR_COMING, // an event for the error is scheduled
 	WEIR_SIM_WORKING, // on the processor or in its queue
 	WEIR_SIM_DEAD, // the backend died; an event is still scheduled
-	WEIR_SIM_GIVEN_UP, // released by the backend for a move; an event is scheduled
-	// In flight to its backend again, or to another backend; an event is scheduled.
+	// Released by the backend, so that it can move; an event is scheduled.
+	WEIR_SIM_GIVEN_UP,
+	// On the way to a backend after its release; an event is scheduled.
 	WEIR_SIM_COMING,
 };
 
@@ -67,16 +68,16 @@ struct weir_sim_request { // links are indexes into the pool
 	uint64_t start_ns;
 	double cost_ns;
 	float wait_ns;
-	uint32_t task; // task in the plan of steals; WEIR_SIM_NONE = not in the plan
+	uint32_t task; // task of the steal planner; WEIR_SIM_NONE = not in the plan
 	uint32_t client, backend;
 	// Neighbours in the list of requests with a timeout, in the order of their start. `newer`
 	// also links the list of free requests.
 	uint32_t older, newer;
-	uint16_t slot; // the client's number of the backend
+	uint16_t slot; // the client's slot of the backend
 	uint8_t place; // enum weir_sim_place
 	uint8_t error; // with WEIR_SIM_ERROR_COMING: the error, enum weir_sim_ending
 	bool established; // with WEIR_SIM_ERROR_COMING: the connection is established
-	bool open; // the client waits for the answer
+	bool open; // the client still waits for the response
 };
 
 // A backend that a client uses. The client and its policy identify the backend by the index of this
@@ -86,8 +87,8 @@ struct weir_sim_slot {
 	bool member; // member of the current subset
 	bool was_member; // member before the current change
 	bool lost; // the backend was a member until it became unusable
-	struct weir_moving *moving; // NULL until needed
-	double correction; // correction of the weight, if weights are balanced
+	struct weir_moving *moving; // service times; NULL until needed
+	double correction; // factor of the configured weight, with balanced weights
 	struct weir_reported_count count; // last report of requests in progress
 	uint64_t begun; // number of requests that the client has started
 };
@@ -106,7 +107,7 @@ struct weir_sim_client {
 	struct weir_prng prng;
 	double interval_ns; // mean time between requests, while on
 	uint64_t burst_end_ns; // bursty: no arrivals after this time
-	// The client's share of the requests that its backends report.
+	// The client's estimated share of the requests that its backends report.
 	struct weir_reported_share share;
 };
 
@@ -124,7 +125,7 @@ struct weir_sim_backend {
 	uint64_t reported_finished, reported_failed;
 	uint64_t reported_ns;
 	double reported_busy_ns;
-	uint64_t active; // requests in progress
+	uint64_t active; // number of requests in progress
 	double latency_sum_ns; // total time of the successful requests
 	double reported_latency_sum_ns;
 	uint64_t reported_good, good; // number of successful requests
@@ -132,9 +133,9 @@ struct weir_sim_backend {
 	double fail_percent; // share of failing requests; 0 = normal
 	uint64_t fail_latency_ns;
 	bool fail_established;
-	uint32_t lives; // number of restarts
+	uint32_t lives; // incremented when the backend dies
 	bool down, silent;
-	// State of the backend in control.
+	// State of the backend, as control has detected it.
 	bool listed;
 	uint64_t listing_ns; // time when the backend was last added or removed
 	bool known_down, known_lame;
@@ -144,7 +145,8 @@ struct weir_sim_backend {
 	struct weir_reported_errors errors;
 	struct weir_balanced_load load;
 	uint64_t probe_ns, probe_active, probe_latency_ns; // newest report; probe_ns 0 = none
-	struct weir_moving *moving; // statistics of the fleet, NULL if not needed
+	// Service times measured by all clients; NULL if not needed.
+	struct weir_moving *moving;
 };
 
 struct weir_sim_delivery { // a report in flight
@@ -189,14 +191,14 @@ struct weir_sim_window_state {
 struct weir_sim {
 	const struct weir_sim_scenario *scenario;
 	const struct weir_sim_policy *policy; // current policy
-	bool collects; // the policy needs service times, which are collected
+	bool collects; // service times are collected, because the policy needs them
 	uint64_t seed, now_ns;
-	int error; // the first error, which ends the run
+	int error; // the first error; the run stops at an error
 	uint64_t events;
 	struct weir_sim_queue queue;
 	struct weir_sim_client *client;
 	struct weir_sim_backend *backend;
-	uint8_t *usable; // [backends], whether control uses each backend
+	uint8_t *usable; // [backends], whether control treats each backend as usable
 	uint32_t *listed; // [listed_count], the numbers of the backends on the list, in order
 	uint8_t *usable_listed; // [listed_count]
 	uint32_t listed_count;
@@ -259,7 +261,7 @@ void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
 // Sends a released request to the backend of a slot of its client, where it arrives at at_ns. This
 // may be its former backend.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns);
-// Ends a released request that no backend takes.
+// Rejects a released request, because the policy selects no backend.
 void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 
 // backend.c
@@ -267,7 +269,7 @@ int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
 // Returns whether the next event of the backend's processor is due now.
 bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
-// Start the work of a request. Returns false if the queue is full.
+// Gives a request to the processor or its queue. Returns false if the queue is full.
 bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
 // Sets the speed of a backend's processor after one of its factors has changed.
 void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index);

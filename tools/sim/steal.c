@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The input of the planner of steals between backends: running and waiting requests, the costs of
-// requests and moves, and the backends that may take a request.
+// The input of the steal planner, for stealing between backends: running and waiting requests, the
+// costs of requests and moves, and the backends that may get a request.
 #include "steal.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #define WORD 64u
 
 static struct weir_steal_params params_of(const struct weir_sim_steal_settings *settings) {
-	// latency is 0, because the cost of each task's move includes the latency.
+	// latency is 0, because the move cost of each task already includes the latency.
 	return (struct weir_steal_params){.latency = 0,
 		.victim_floor = weir_sim_steal_seconds(settings->victim_floor_ns),
 		.pending_floor = weir_sim_steal_seconds(settings->pending_floor_ns),
@@ -98,7 +98,7 @@ static struct weir_steal_duration *duration_of(const struct weir_sim *sim, uint3
 	return &sim->steal->duration[sim->scenario->steal.by_backend ? backend : 0];
 }
 
-// The set of backends that may take a request of the client; NULL = any backend.
+// Returns a bit set of the backends that may get the request; NULL = all backends.
 static const uint64_t *allowed_of(
 	const struct weir_sim_steal *steal, const struct weir_sim_request *request) {
 	return steal->allowed != NULL ? &steal->allowed[(size_t)request->client * steal->words]

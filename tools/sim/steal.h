@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the two files of stealing between backends: steal.c (input of the planner) and
-// steal_messages.c (requests of the planner, and their effects). Private to these files.
+// Stealing between backends: declarations shared by steal.c (input of the steal planner) and
+// steal_messages.c (steal requests and their effects). Private to these files.
 //
 // Threads: one, the simulation's.
 #pragma once
@@ -26,8 +26,8 @@ struct weir_sim_steal_message { // request to an agent, or its answer
 
 struct weir_sim_steal {
 	struct weir_steal_plan *plan;
-	// Estimated duration of requests on a core: one estimate, or with by_backend one per
-	// backend
+	// Estimated duration of requests on a core: one estimate for all backends, or an array with
+	// an estimate for each backend (by_backend).
 	struct weir_steal_duration *duration;
 	struct weir_steal_request *requests; // scratch
 	struct weir_prng prng;
@@ -46,5 +46,5 @@ static inline double weir_sim_steal_seconds(uint64_t ns) {
 
 // Update the plan with the current requests of each backend.
 void weir_sim_steal_look(struct weir_sim *sim);
-// The time when a client that started at start_ns next retransmits its first packet.
+// Returns when the client of a request that started at start_ns next retransmits its first packet.
 uint64_t weir_sim_steal_retransmission_ns(const struct weir_sim *sim, uint64_t start_ns);

@@ -4,10 +4,11 @@
 // backend. The planner is in policy/steal_plan.h; this file simulates the messages between control
 // and the backends' agents.
 //
-// A request moves in steps: the planner selects it; control sends a steal request to the victim's
-// agent, which releases the client's request if the request still waits, and confirms; then the
-// thief gets the request. A missing answer counts as a refusal: if an agent has released a request
-// and its answer was lost, the request returns to the victim with the client's next packet.
+// A client's request moves in three steps. The planner selects the request, and control sends a
+// steal request to the victim's agent. If the client's request still waits, the agent releases the
+// request and confirms. Then the thief gets the request. A missing answer counts as a refusal: if
+// the agent has released a request but its answer was lost, the request returns to the victim with
+// the client's next packet.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -81,7 +82,8 @@ void weir_sim_steal_plan(struct weir_sim *sim) {
 	weir_sim_schedule(sim, sim->now_ns + settings->interval_ns, WEIR_SIM_EVENT_STEAL_PLAN, 0);
 }
 
-// A steal request arrives at the victim, which releases the request if the request still waits.
+// A steal request arrives at the victim. The victim releases the client's request if this request
+// still waits.
 void weir_sim_steal_request(struct weir_sim *sim, uint32_t index) {
 	const struct weir_sim_steal_settings *settings = &sim->scenario->steal;
 	struct weir_sim_steal *steal = sim->steal;
@@ -112,7 +114,8 @@ void weir_sim_steal_request(struct weir_sim *sim, uint32_t index) {
 	drop_message(steal, index);
 }
 
-// Find the client's slot of a backend, if the backend is in the client's subset.
+// Finds the client's slot of a backend. Returns false if the backend is not in the client's
+// subset.
 static bool find_slot(const struct weir_sim_client *client, uint32_t backend, uint16_t *ret) {
 	for (uint32_t i = 0; i < client->slot_count; i++) {
 		if (client->slot[i].member && client->slot[i].backend == backend) {
@@ -123,7 +126,8 @@ static bool find_slot(const struct weir_sim_client *client, uint32_t backend, ui
 	return false;
 }
 
-// No backend has the request, and the thief cannot take it: the policy chooses a backend again.
+// The victim has released the request, but the thief can no longer get it. Therefore the policy
+// selects a backend again.
 static void choose_anew(struct weir_sim *sim, uint32_t index, uint64_t at_ns) {
 	struct weir_sim_client *client = &sim->client[sim->request[index].client];
 	struct weir_chosen chosen = weir_policy_choose(&client->worker, &client->policy,
@@ -165,7 +169,7 @@ void weir_sim_steal_answer(struct weir_sim *sim, uint32_t index) {
 	} else if (outcome == WEIR_STEAL_HOMELESS) {
 		sim->totals.steals[WEIR_SIM_STEAL_MOVED]++;
 		choose_anew(sim, message.request, at_ns);
-	} else { // the answer is late: control has cancelled the steal request
+	} else { // the answer came too late: control has already cancelled the steal request
 		sim->totals.steals[WEIR_SIM_STEAL_SILENT]++;
 		weir_sim_request_come(sim, message.request, request->slot,
 			weir_sim_steal_retransmission_ns(sim, request->start_ns));

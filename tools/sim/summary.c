@@ -70,14 +70,14 @@ struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, 
 	return range;
 }
 
-// Which columns the table has. Columns that say nothing about this scenario are omitted.
+// The columns of the table. Columns that are not useful for the scenario are omitted.
 struct columns {
 	bool workers, windows, errors, share, clients, churn, steals;
 	int name_width, window_width;
 };
 
-// Returns whether an event affects the watched backend, but not all backends. Only then is its
-// share of the requests shown.
+// Returns whether an event affects the watched backend, but not all backends. The share of the
+// watched backend is shown only if the scenario has such an event.
 static bool is_about_watched(const struct weir_sim_scenario *scenario, uint32_t happening) {
 	const struct weir_sim_happening *h = &scenario->happening[happening];
 
@@ -148,7 +148,7 @@ static void print_head(FILE *stream, const struct columns *columns) {
 	fputc('\n', stream);
 }
 
-// Print "mean (least-most)"; "-" if a backend processed no request.
+// Prints "mean (least-most)", or "-" if the mean is infinite, because a backend did no work.
 static void print_range(FILE *stream, int width, const struct weir_sim_range *range) {
 	char mean[32] = "-", bounds[32] = "";
 
@@ -234,7 +234,7 @@ void weir_sim_summary_print(
 	}
 }
 
-// Make a JSON number; infinity, which JSON does not have, becomes null.
+// Returns a JSON number, or null for infinity, because JSON has no infinity.
 static json_t *number(double value) {
 	return isfinite(value) ? json_real(value) : json_null();
 }
@@ -274,7 +274,7 @@ static json_t *windows_json(const struct weir_sim_scenario *scenario,
 	return windows;
 }
 
-// Make the totals of each whole run: the requests that arrived, and their outcomes.
+// Returns the totals of each complete run: the requests that arrived, and their outcomes.
 static json_t *totals_json(const struct weir_sim_results *results, uint32_t variant) {
 	static const char *const endings[] = {
 #define X(name, key) key,

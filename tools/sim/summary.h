@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Summary of all runs: the mean, minimum and maximum of each measure over the seeds; as a table and
-// as JSON. Called by main.c, csv.c, plot.c and tests.
+// Summary of all runs, as a table and as JSON: the mean, minimum and maximum of each measure over
+// the seeds. Called by main.c, csv.c, plot.c and tests.
 //
 // Threads: any; results are only read.
 #pragma once

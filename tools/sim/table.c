@@ -17,7 +17,8 @@
 #define ERROR_WINDOW_LATENCIES 10u
 #define ERROR_WINDOW_MIN_MS 1000u
 #define ERROR_WINDOW_MAX_MS 30000u
-// Configured weights are multiplied by this: weights are integers, and corrections may be small.
+// Configured weights are multiplied by this factor, because weights are integers and corrections
+// may be small.
 #define BALANCED_UNIT 1000.0
 #define KNOWN_MIN 2u // reported weights are used if at least this many are known
 
@@ -227,8 +228,8 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 	if ((needs & WEIR_NEEDS_ERRORS) != 0 && sim->policy->error_window_ns == 0) {
 		uint32_t now_ms = error_window_ms(sim);
 
-		// Change the error window only by more than a quarter, because a change restarts
-		// its time slots.
+		// Change the error window only if it differs by more than a quarter, because a
+		// change restarts its time slots.
 		if (now_ms > before_ms + before_ms / 4 || now_ms < before_ms - before_ms / 4) {
 			client->table.settings.error_window_ms = now_ms;
 			changed = true;
@@ -252,8 +253,8 @@ static uint32_t active_errors(const struct weir_sim *sim, uint32_t index) {
 		sim->now_ns);
 }
 
-// Publish control's values for a client's backends: errors and requests in progress, if the policy
-// counts them.
+// Publishes the errors and the requests in progress that control has counted for a client's
+// backends, if the policy uses these counts.
 static void table_counts(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {
 		uint16_t id = client->candidates[i].id;
@@ -298,7 +299,7 @@ static uint64_t cost_of_errors(const struct weir_sim *sim, uint32_t backend) {
 		&sim->backend[backend].errors, weir_sim_error_window_ns(sim), sim->now_ns);
 }
 
-// Set the last report of each backend of a client.
+// Copies the last report of each of the client's backends to the client's table.
 static void table_probes(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {
 		uint16_t id = client->candidates[i].id;

@@ -23,10 +23,11 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 // Update the estimates of service times, if the policy uses estimates.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Handle a report of a backend: pass its requests in progress to clients that count them.
+// Passes the number of requests in progress that a backend has reported to the clients whose policy
+// uses it.
 void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t active);
 
-// Set the slow start of the client's backends. Call after the client has loaded the table.
+// Sets the slow-start weights of the client's backends. Call after the client has loaded the table.
 void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client);
 
 // The time for which an error counts as an active request.

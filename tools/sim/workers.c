@@ -4,11 +4,11 @@
 // processes the packets in its ring, and moving buckets reach their next stage:
 //
 //   confirmed   the distributor sends the bucket's packets to the thief, which holds them
-//   emptying    the victim processes the packets that were in its ring before
+//   emptying    the victim processes the packets that are still in its ring
 //   release     the victim removes the bucket's flows from its table
 //   adoption    the thief inserts the flows, then processes the held packets
 //
-// A worker takes part in one hand-over at a time, and refuses other hand-overs meanwhile.
+// A worker takes part in only one hand-over at a time, and refuses other hand-overs until it ends.
 #include "workers.h"
 
 #include <errno.h>
@@ -23,17 +23,17 @@
 #define SECOND_NS 1e9
 #define NS_PER_MS 1000000u
 #define NONE UINT32_MAX
-#define SMOOTHING 0.5 // weight of the newest share of a bucket
-#define IDLE_MACHINE 0.03 // mean busy share of workers below which nothing moves
-#define MANY 10.0 // packets in a step from which the normal distribution is used
-#define LEAST_SHARE 1e-9 // minimum share of a worker for a bucket with traffic
+#define SMOOTHING 0.5 // weight of the newest load of a bucket in its moving average
+#define IDLE_MACHINE 0.03 // if the workers' mean busy share is lower, no bucket moves
+#define MANY 10.0 // if the mean number of packets is higher, the normal distribution is used
+#define LEAST_SHARE 1e-9 // a bucket with a smaller load counts as idle
 
 struct bucket {
 	struct weir_prng prng;
 	uint32_t owner; // the worker that owns the bucket; from adoption on, the thief
 	bool hot, planned; // planned: the bucket is in the plan
 	double seen, all; // packets since the last plan, and in total
-	double load; // fraction of a worker's time that the bucket takes, smoothed
+	double load; // fraction of a worker's time used by the bucket, moving average
 };
 
 enum phase { PHASE_EMPTYING, PHASE_RELEASE, PHASE_ADOPTION };
@@ -45,10 +45,10 @@ struct worker {
 	double work_ns; // remaining work of hand-overs
 	double busy_ns; // total busy time
 	double planned_ns, sampled_ns; // value of busy_ns at the last plan and the last sample
-	uint32_t bucket; // bucket that leaves this worker; NONE = no bucket
-	uint32_t thief; // thief of the leaving bucket
+	uint32_t bucket; // bucket that moves away from this worker; NONE = no bucket
+	uint32_t thief; // the worker that gets `bucket`
 	enum phase phase;
-	bool adopts; // the worker is the thief of another worker
+	bool adopts; // the worker is getting a bucket from another worker
 	double given, served; // totals of packets
 };
 
@@ -128,14 +128,13 @@ static void add(struct balancer *b, double *to, double room, double packets) {
 	b->dropped += packets - fits;
 }
 
-// Returns how many packets a ring can take in a step: its size, and the packets that the worker can
-// process in the step.
+// Returns the maximum number of packets that a ring accepts in a step: its size plus the packets
+// that the worker can process in the step.
 static double ring_room(const struct balancer *b) {
 	return b->scenario->workers.ring_packets + STEP_NS / b->packet_ns;
 }
 
-// Draw from a Poisson distribution: exact for small means, with the normal approximation for large
-// means.
+// Draws from a Poisson distribution. For large means the normal approximation is used.
 static double draw_packets(struct weir_prng *prng, const struct rate *rate) {
 	double product, packets = 0;
 
@@ -193,8 +192,7 @@ static void end_handover(struct balancer *b, struct worker *victim) {
 	b->bucket[victim->bucket].owner = victim->thief;
 	victim->bucket = NONE;
 	thief->adopts = false;
-	// Keep the order: held packets enter the ring before new packets, as far as the ring has
-	// room.
+	// Keep the order of the packets: the held packets enter the ring before new packets.
 	thief->ring += thief->hold;
 	thief->hold = 0;
 }
@@ -243,8 +241,9 @@ static void step(struct balancer *b) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// Measures the load of each bucket: its share of its owner's packets, times the owner's busy share
-// of the interval. Returns the mean busy share of the workers.
+// Measures the load of each bucket. The load is the bucket's share of the packets of its owner,
+// multiplied by the fraction of the interval in which the owner was busy. Returns the mean busy
+// fraction of the workers.
 static double measure_loads(struct balancer *b, double interval_ns) {
 	uint32_t workers = b->scenario->workers.count, buckets = b->scenario->workers.buckets;
 	double *packets = b->sorted, mean = 0;
@@ -273,8 +272,8 @@ static double measure_loads(struct balancer *b, double interval_ns) {
 	return mean;
 }
 
-// Returns what moving a bucket costs, as a share of a worker's time: the time of the hand-over at
-// both workers, divided by the time until the bucket may move again.
+// Returns the cost of moving a bucket, as a fraction of a worker's time: the time of the hand-over
+// at both workers, divided by the time until the bucket may move again.
 static double cost_of_move(const struct balancer *b) {
 	double rest_ns = (double)b->scenario->steal.rest_ns;
 
@@ -290,8 +289,8 @@ static void update_plan(struct balancer *b) {
 		if (bucket->planned &&
 			(bucket->load <= LEAST_SHARE ||
 				weir_steal_plan_owner(b->plan, i) != bucket->owner)) {
-			// During a hand-over, the owner in the plan is already the thief; do not
-			// remove the bucket then.
+			// Do not remove a bucket that is being handed over: its owner in the plan
+			// is already the thief.
 			if (leaves_from(b, i) == NONE) {
 				weir_steal_plan_remove(b->plan, i);
 				bucket->planned = false;
@@ -322,8 +321,8 @@ static void answer(struct balancer *b, const struct weir_steal_request *request,
 	}
 }
 
-// Make the next request of the last plan. Requests are made one by one, between workers without
-// another hand-over.
+// Makes the remaining requests of the last plan. With one_by_one, stops at a request if one of its
+// workers takes part in a hand-over; the next call continues with this request.
 static void request_bucket(struct balancer *b) {
 	for (; b->request_next < b->request_count; b->request_next++) {
 		const struct weir_steal_request *request = &b->requests[b->request_next];
@@ -342,8 +341,8 @@ static void request_bucket(struct balancer *b) {
 	}
 }
 
-// Withdraw the remaining requests: the next plan is due, and repeats requests that are still
-// needed.
+// Withdraws the remaining requests of the last plan. The next plan is due, and it repeats the
+// requests that are still needed.
 static void withdraw(struct balancer *b) {
 	for (; b->request_next < b->request_count; b->request_next++) {
 		const struct weir_steal_request *request = &b->requests[b->request_next];
@@ -388,7 +387,7 @@ static void look(struct balancer *b) {
 static bool is_granted(struct balancer *b, const struct weir_bucket_request *request) {
 	b->totals.steals[WEIR_SIM_STEAL_ASKED]++;
 	if (weir_sim_uniform(&b->steal) * 100.0 < b->scenario->steal.loss_percent) {
-		b->totals.steals[WEIR_SIM_STEAL_SILENT]++; // the worker has reported a late request
+		b->totals.steals[WEIR_SIM_STEAL_SILENT]++; // the request arrived too late
 		return false;
 	}
 	if (is_busy(b, request->victim) || is_busy(b, request->thief)) {
@@ -400,7 +399,8 @@ static bool is_granted(struct balancer *b, const struct weir_bucket_request *req
 	return true;
 }
 
-// Run a step of the control process, which checks every millisecond while a request is pending.
+// Runs a step of the control process. While a request is pending, weir-control checks the workers
+// every millisecond.
 static void control(struct balancer *b, bool tick) {
 	double now = (double)b->now_ns / SECOND_NS;
 	struct weir_bucket_request request;
@@ -497,7 +497,7 @@ static int init(struct balancer *b, uint64_t seed) {
 	const struct weir_sim_scenario *scenario = b->scenario;
 	const struct weir_sim_steal_settings *settings = &scenario->steal;
 	struct weir_steal_params params = {
-		.latency = LEAST_SHARE, // the latency is included in the cost of each move
+		.latency = LEAST_SHARE, // the cost of each move already includes it
 		.victim_floor = (double)settings->victim_floor_ns / SECOND_NS,
 		.pending_floor = (double)settings->pending_floor_ns / SECOND_NS,
 		.pending_ratio = settings->pending_ratio,
@@ -552,7 +552,7 @@ static void fini(struct balancer *b) {
 	free(b->sorted);
 }
 
-// Whether this step reached a multiple of the interval.
+// Returns whether a multiple of the interval falls into this step.
 static bool is_due(const struct balancer *b, uint64_t interval_ns) {
 	return b->now_ns / interval_ns != (b->now_ns - STEP_NS) / interval_ns;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Socket dumps: requests a list of the sockets at some ports from the kernel (inet_diag over
-// netlink, sock_diag(7)) and reads its messages. The kernel writes the list in parts, one for each
-// read, and continues between the reads: a dump may pause for any time, and sockets that open or
-// close meanwhile may be missing or appear twice.
+// Socket dumps: requests a list of the sockets on some ports from the kernel (inet_diag over
+// netlink, sock_diag(7)) and reads the list. The kernel writes one part of the list for each read.
+// The reader may wait for any time between two reads. Sockets that open or close during this time
+// may be missing or appear twice.
 //
 // Threads: any; no state. No logging.
 #pragma once
@@ -16,7 +16,7 @@
 #define WEIR_SOCKET_DUMP_BYTES 32768
 
 struct weir_socket_query {
-	uint8_t family; // AF_INET; AF_INET6: also IPv4 at dual-stack sockets
+	uint8_t family; // AF_INET; AF_INET6: also IPv4 connections of dual-stack sockets
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
 	uint32_t states; // 1 << TCP_...
 	uint8_t attribute; // INET_DIAG_..., 0 = none

@@ -191,7 +191,7 @@ static void take_info(struct weir_tcp_figures *figures, const struct tcp_info *i
 void weir_tcp_figures_take(void *context, const struct weir_socket *socket) {
 	struct weir_tcp_figures *figures = context;
 	struct weir_tcp_look *look = &figures->look[is_ipv6(socket->message)];
-	struct tcp_info info = {0}; // earlier kernels have a shorter struct
+	struct tcp_info info = {0}; // zeroed, because earlier kernels have a shorter struct
 	struct weir_tcp_seen *seen;
 	uint64_t cookie;
 
@@ -219,8 +219,9 @@ uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures) {
 	return figures->now.used;
 }
 
-// Keep the numbers of connections that this look has missed, because its dump paused. Without its
-// numbers, such a connection would count from its start again at the next look.
+// Keep the counters of connections that this look has missed, because time passed between two reads
+// of the dump. Without these counters, the next look would count such a connection from its start
+// again.
 static void keep_missed(struct weir_tcp_figures *figures) {
 	const struct weir_tcp_table *before = &figures->before;
 	uint32_t slots = before->slots == NULL ? 0 : 1u << before->bits;
@@ -250,7 +251,7 @@ static void publish(const struct weir_tcp_look *look, struct weir_agent_tcp_fami
 	family->rated = look->rate.count;
 }
 
-// Clear the figures of the last look, but keep the sums.
+// Clear the statistics of the last look, but keep the sums.
 static void forget_last(struct weir_agent_tcp_family *family) {
 	*family = (struct weir_agent_tcp_family){.segments = family->segments,
 		.retransmitted = family->retransmitted,

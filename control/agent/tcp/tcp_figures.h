@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP figures: medians, percentiles and sums of the kernel's tcp_info of the service's connections,
-// by address family of the clients. A look is one scan of all connections. The kernel counts
-// segments and bytes of a connection from its start, and each look adds the growth since the
-// previous look. Therefore the numbers of each connection are stored by its cookie, which the
-// kernel never reuses.
+// TCP figures: statistics of the service's connections (medians, percentiles, sums) from the
+// kernel's tcp_info, for each address family of clients. A look is one scan of all connections. The
+// kernel counts the segments and bytes of a connection from its start, and each look adds the
+// growth since the previous look. Therefore the last counters of each connection are stored by its
+// cookie, which the kernel never reuses.
 //
 // If the previous look did not contain a connection, the connection is counted from its start,
 // unless the previous look was partial or the current look is the first. Data that a connection
-// sends after its last look is not counted. If a look misses a connection, its numbers are kept
-// until the next look.
+// sends after its last look is not counted. If a look misses a connection, the counters of the
+// connection are kept until the next look.
 //
 // Threads: one. Uses no clock and no socket. No logging.
 #pragma once
@@ -66,15 +66,16 @@ void weir_tcp_figures_free(struct weir_tcp_figures *figures);
 // when looks stop for a while.
 void weir_tcp_figures_pause(struct weir_tcp_figures *figures);
 
-// Begin a look. An earlier look that was not ended has no effect.
+// Begin a look. Discards an earlier look that was not ended.
 void weir_tcp_figures_begin(struct weir_tcp_figures *figures);
-// Take a socket of a dump with INET_DIAG_INFO: a weir_socket_take, context: the figures. A repeated
-// socket counts once, and a socket of a client on this host (loopback) does not count.
+// Add a socket of a dump with INET_DIAG_INFO. A weir_socket_take, whose context is struct
+// weir_tcp_figures. A socket that is listed twice counts once, and a socket of a client on this
+// host (loopback) does not count.
 void weir_tcp_figures_take(void *figures, const struct weir_socket *socket);
 // Returns the number of connections that the look has taken.
 uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures);
 // End a look. partial: the look has left out sockets. Returns 0 or -ENOMEM; after -ENOMEM the next
-// look counts like the first look.
+// look is treated as the first look.
 int weir_tcp_figures_end(struct weir_tcp_figures *figures, bool partial);
 
 // --- for tests ---

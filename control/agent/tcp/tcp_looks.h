@@ -3,10 +3,10 @@
 // TCP looks: lists the connections at the service's ports once a second while a balancer requests
 // TCP figures. A look is one such scan of the connections. A look runs in slices, so that the loop
 // is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices use at
-// most 1/WEIR_TCP_SHARE of a CPU. With many connections a look takes longer than a second, and the
-// figures are older. A look takes at most WEIR_TCP_LOOK_MOST connections of IPv4 and of IPv6. The
-// kernel lists connections in the order of a hash with a random key, so the connections taken are a
-// random sample.
+// most 1/WEIR_TCP_SHARE of a CPU. With many connections a look takes longer than a second, so the
+// reported figures are older. A look reads at most WEIR_TCP_LOOK_MOST connections of IPv4, and as
+// many of IPv6. The kernel lists connections in the order of a hash with a random key, so these
+// connections are a random sample.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -39,7 +39,7 @@ struct weir_tcp_looks {
 	int fd; // netlink; -1 = none
 	uint8_t family; // family of the dump in progress; 0 = no dump
 	uint32_t sequence;
-	uint32_t before; // number of connections that this look had taken when this dump began
+	uint32_t before; // number of connections that this look had read when this dump began
 	bool partial; // this look has left out connections
 	int error; // errno that was logged last; 0 = the last look was complete
 	uint64_t began_ms,

@@ -42,7 +42,7 @@ bool weir_service_name_is_valid(const char *name, size_t bytes);
 int weir_service_port_parse(const char *text, size_t bytes, struct weir_service_port *ret);
 
 // Add NAME=PORT[,PORT]... Returns 0. On an error returns -EINVAL, leaves services unchanged, and
-// writes the rest of a message that begins with the value into why.
+// writes the rest of an error message into why. The message begins with the value.
 int weir_named_services_add(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);
 

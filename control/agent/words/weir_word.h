@@ -13,12 +13,12 @@
 //	weir_word_prepare(&word, "web"); // at the start
 //
 // "web" is a service of weir-agent run --service web=80 --allow-user USER=web, where USER is the
-// user of the server. After the announcement, the server should continue for a while, and then
+// user of the server. After the announcement, the server should keep running for a while, and then
 // stop.
 //
-// Header only; C99 or C++ on Linux. Each function makes a new connection, so that a restart of the
-// agent does no harm. The functions never wait, raise no SIGPIPE and leave errno unchanged. A
-// server that changes its root directory (chroot) needs the socket below the new root directory.
+// Header only; C99 or C++ on Linux. Each function makes a new connection, so the agent may restart
+// at any time. The functions never wait, raise no SIGPIPE and leave errno unchanged. A server that
+// changes its root directory (chroot) needs the socket below the new root directory.
 //
 // Threads: any. All functions except weir_word_prepare are async-signal-safe: they call socket(),
 // connect(), send() and close().
@@ -63,8 +63,8 @@ static inline int weir_word_prepare(struct weir_word *word, const char *service)
 }
 
 // Send a line. Returns 0 or negative errno, such as -ENOENT or -ECONNREFUSED (no agent with this
-// service), -EACCES (the agent does not permit this user), -EAGAIN (too many requests of this
-// service at a time).
+// service), -EACCES (the agent does not permit this user), -EAGAIN (too many simultaneous requests
+// for this service).
 static inline int weir_word_send(const struct weir_word *word, const char *line, size_t bytes) {
 	const int before = errno;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), r = 0;
@@ -80,17 +80,17 @@ static inline int weir_word_send(const struct weir_word *word, const char *line,
 	return r;
 }
 
-// Announce: no new flows; existing flows continue.
+// Announce: accepts no new flows; existing flows continue.
 static inline int weir_word_lame_duck(const struct weir_word *word) {
 	return weir_word_send(word, "lame-duck\n", sizeof("lame-duck\n") - 1);
 }
 
-// Announce: new flows again.
+// Announce: accepts new flows again.
 static inline int weir_word_ready(const struct weir_word *word) {
 	return weir_word_send(word, "ready\n", sizeof("ready\n") - 1);
 }
 
-// Announce: no flows yet, until weir_word_ready.
+// Announce: accepts no flows until weir_word_ready.
 static inline int weir_word_starting(const struct weir_word *word) {
 	return weir_word_send(word, "starting\n", sizeof("starting\n") - 1);
 }

@@ -110,7 +110,8 @@ int weir_word_reply_read(const char *text, struct weir_word_reply *ret) {
 		return -EINVAL;
 	}
 	at += strcspn(at, ",");
-	// At most nine digits, which do not overflow, and no sign. An agent has fewer balancers.
+	// Rejects a sign, and more than nine digits, so that the numbers cannot overflow. An agent
+	// has fewer balancers.
 	if (sscanf(at, ", balancers %9[0-9], pending %9[0-9], ports%n", balancers, pending, &n) !=
 			2 ||
 		n == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Word lines: the text between an application and weir-agent. A request has one or more lines; the
-// last line with a word counts:
+// Word lines: the requests of an application to weir-agent, and the replies. A request has one or
+// more lines. If several lines have a word, the last one is used:
 //
 //   starting | ready | lame-duck | down    the word of the service
 //   status, or nothing                     no word: request only the reply

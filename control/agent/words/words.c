@@ -218,9 +218,9 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 	}
 }
 
-// --- turns --------------------------------------------------------------------------------
+// --- timer --------------------------------------------------------------------------------
 
-// Returns whether the service needs another turn.
+// Returns whether the timer must run again for the service.
 static bool turn(struct weir_word_service *service) {
 	if (service->paused && now_of(service) - service->turn_ms >= WEIR_WORDS_TURN_MS) {
 		service->paused = false;
@@ -248,7 +248,7 @@ static void on_turn(uv_timer_t *timer) {
 	}
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- start and stop -----------------------------------------------------------------------
 
 int weir_words_start(
 	uv_loop_t *loop, const struct weir_words_params *params, struct weir_words *ret) {

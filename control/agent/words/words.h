@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Words: the sockets through which an application announces a word for its service without root.
-// Each service has a stream socket, RUN_DIR/words/NAME.sock, which belongs to the service's user
-// with mode 0600: the kernel permits connections of this user and of root, and the user of each
-// client is checked again. One request per connection (word_line.h), answered by one line.
+// Words: the sockets through which an application announces the state of its service (a word),
+// without root privileges. Each service has a stream socket, RUN_DIR/words/NAME.sock, which belongs
+// to the service's user with mode 0600: the kernel permits connections of this user and of root,
+// and the user of each client is checked again. One request per connection (word_line.h), answered
+// by one line.
 //
 // A user cannot delay the words of other users, or keep the agent busy: each service has a separate
 // queue of connections. At most WEIR_WORDS_ACCEPTED connections of a queue are handled per
@@ -23,7 +24,7 @@
 
 #define WEIR_WORDS_DIR "words" // name of the directory in the run directory
 #define WEIR_WORDS_SUFFIX ".sock"
-#define WEIR_WORDS_CLIENTS 4 // clients of a service at a time; a further client replaces the oldest
+#define WEIR_WORDS_CLIENTS 4 // maximum clients of a service; a further client replaces the oldest
 #define WEIR_WORDS_TURN_MS 50
 #define WEIR_WORDS_ACCEPTED 8
 #define WEIR_WORDS_READS 8 // maximum number of reads for a request
@@ -45,8 +46,8 @@ struct weir_words_params { // the pointers must stay valid as long as the words
 	enum weir_health_word (*word)(void *context, uint32_t index);
 	// Whether all ports of the service have this word.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
-	// Returns how often a word of this kind would have ended so far, because the process that
-	// announced it ended.
+	// Returns how often such a word would have been dropped so far because the process that
+	// announced it had ended.
 	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set balancers and pending of the reply.
@@ -62,15 +63,15 @@ struct weir_word_service {
 	struct weir_word_client *client[WEIR_WORDS_CLIENTS];
 	uint32_t next_client; // index of the oldest client
 	uv_poll_t poll;
-	bool paused; // no connections are accepted until the next turn
-	uint32_t accepted; // connections accepted in this turn
-	uint64_t turn_ms; // start of this turn
+	bool paused; // no connections are accepted until the next period
+	uint32_t accepted; // connections accepted in this period of WEIR_WORDS_TURN_MS
+	uint64_t turn_ms; // start of this period
 	uint32_t changes; // recent changes of the word; the number falls with time
 	uint64_t changes_ms; // time when changes was last reduced
 	bool is_waiting;
 	enum weir_health_word waiting; // word to apply later, when `changes` is low enough
 	// Value of `ended` when the waiting word arrived. If `ended` has increased, the waiting
-	// word has ended as well, unless the word is READY.
+	// word is dropped, unless it is READY.
 	uint32_t waiting_ended;
 	uint64_t requests, refused, postponed;
 };

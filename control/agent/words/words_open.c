@@ -52,7 +52,7 @@ static int make_dir(const char *run_dir) {
 	return dir;
 }
 
-// Remove the sockets of an earlier agent. That agent has ended: otherwise agent.sock would be in
+// Remove the sockets of an earlier agent. The earlier agent has ended, because agent.sock is not in
 // use.
 static void remove_sockets(const char *path) {
 	DIR *dir = opendir(path);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Import: the common result of the readers of other load balancers' configurations (ipvs.h,
-// keepalived.h): a configuration of Weir, notes about everything without an exact counterpart, and
+// Import: the result of reading the configuration of another load balancer (ipvs.h, keepalived.h).
+// The result is a configuration of Weir, notes about settings without an exact counterpart, and
 // errors in the source. Only an error prevents the output of a configuration. Settings that Weir
 // does not support, and settings that the other load balancer ignores, are left out with a note.
 //
@@ -82,9 +82,10 @@ struct weir_import_service {
 	char scheduler[WEIR_IMPORT_TEXT_BYTES];
 	bool hashes_ports; // the scheduler has the flag sh-port or mh-port, and hashes ports
 	bool left_out; // the service is left out, and a note with the reason is added
-	// weir_import_forwarding has added its note about direct routing, its note about NAT
+	// weir_import_forwarding has added the note about direct routing; the note about NAT
 	bool direct_noted, nat_noted;
-	bool weights_differ; // weights above 0 differ: a server of weight 0 gets no connections
+	// Weights differ; weight 0 is ignored, because such a server gets no connections
+	bool weights_differ;
 	json_int_t weight; // first weight above 0 of a backend; 0 = none
 	uint32_t upper, uppers; // highest connection limit; number of backends that have a limit
 	bool uppers_differ;
@@ -92,11 +93,11 @@ struct weir_import_service {
 	bool was_checked; // the source has a health check for the service
 };
 
-// Initialise a service and make it the current service, which gets the following notes. Returns 0
-// or -ENOMEM.
+// Initialise a service and make it the current service, to which the next notes are added. Returns
+// 0 or -ENOMEM.
 int weir_import_service_begin(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *name);
-// Set the service that gets the following notes. NULL: no service.
+// Set the current service, to which the next notes are added. NULL: no service.
 void weir_import_select(struct weir_import *import, const struct weir_import_service *service);
 // Leave the service out of the result, and add a note of the kind MISSING. Discards the notes of
 // the service that have another kind.
@@ -108,8 +109,8 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 	const struct weir_import_place *place, const struct weir_address *address,
 	uint16_t port_first, uint16_t port_last);
 
-// Returns the policy that is most like an IPVS scheduler. name: of the scheduler, such as "wrr".
-// Returns NULL if IPVS has no such scheduler.
+// Returns the policy that is most similar to an IPVS scheduler. name: of the scheduler, such as
+// "wrr". Returns NULL if IPVS has no such scheduler.
 const char *weir_import_scheduler_policy(const char *name);
 
 struct weir_import_backend {
@@ -150,11 +151,11 @@ void weir_import_service_end(struct weir_import *import, struct weir_import_serv
 bool weir_import_timeout(struct weir_import *import, const struct weir_import_place *place,
 	const char *name, uint64_t seconds);
 
-// --- the end ---
+// --- the result ---
 
-// Validate the result by the rules of the configuration. Refused parts are left out, with a note at
-// their line of the source. Returns the text of the configuration, which the caller frees, or NULL
-// on errors or if out of memory.
+// Validate the result by the rules of the configuration. Parts that are not valid are left out,
+// with a note for their line of the source. Returns the text of the configuration, which the caller
+// frees, or NULL on errors or if out of memory.
 char *weir_import_finish(struct weir_import *import, const struct weir_import_place *source);
 
 // --- text ---

@@ -31,7 +31,7 @@ static int by_place(const void *a, const void *b) {
 	return left->place < right->place ? -1 : 1;
 }
 
-// Sort the notes by line: some notes of a line are added only at the end of its service.
+// Sort the notes by line, because some notes are added only at the end of a service.
 static void sort_notes(struct weir_import *import) {
 	size_t count = json_array_size(import->notes), i;
 	struct numbered *list = calloc(count + 1, sizeof(*list));
@@ -94,8 +94,9 @@ static json_t *whole(struct weir_import *import) {
 	return config;
 }
 
-// Parse the text like weir-control. Returns true if it is valid, or if the refused parts cannot be
-// left out: then errors are added. Otherwise leaves out the refused parts and returns false.
+// Parse the text like weir-control. Returns true if the text is valid. If it has invalid parts that
+// cannot be left out, adds errors and also returns true. Otherwise leaves out the invalid parts and
+// returns false.
 static bool is_final(
 	struct weir_import *import, const struct weir_import_place *source, const char *text) {
 	struct weir_config_errors errors;

@@ -30,7 +30,7 @@ static bool leave_out_element(struct weir_import *import, json_t *list, const js
 	return true;
 }
 
-// Keys that a health check can do without.
+// Returns whether a health check remains useful without this key.
 static bool is_detail(const char *key) {
 	return strcmp(key, "host") == 0 || strcmp(key, "body") == 0 || strcmp(key, "path") == 0;
 }
@@ -114,7 +114,7 @@ static void sweep_service(struct weir_import *import, size_t number) {
 	if (binds == 0 || backends == 0) {
 		weir_import_note(import, &place, WEIR_IMPORT_MISSING,
 			json_string_value(json_object_get(service, "name")),
-			"the service is left out: no %s",
+			"the service is left out: it has no %s",
 			binds == 0 ? "usable address" : "real server that Weir supports");
 		json_array_set_new(import->services, number, json_null());
 	}

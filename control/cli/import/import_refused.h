@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Leaves out parts of an import that the rules of the configuration refuse, such as a server with a
-// loopback address, or a header that is too long.
+// Leaves out parts of an import that are not valid in a configuration of Weir, such as a server
+// with a loopback address, or a header that is too long.
 //
 // Threads: any. Pure.
 #pragma once

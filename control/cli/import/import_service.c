@@ -319,8 +319,8 @@ static const char *policy_of(
 			why = "uses the weights, but does not count connections; policy "
 			      "least-loaded counts connections, but ignores weights";
 		} else if (service->hashes_ports && strcmp(policy, "maglev") == 0) {
-			// With its flag the scheduler hashes ports, like policy maglev, so there is
-			// no difference to note.
+			// With this flag the scheduler hashes ports, like policy maglev, so no note
+			// about a difference is needed.
 			why = NULL;
 		}
 		if (why != NULL) {
@@ -430,7 +430,8 @@ void weir_import_service_end(struct weir_import *import, struct weir_import_serv
 			"another service already has its addresses (line %" JSON_INTEGER_FORMAT ")",
 			service->taken_line);
 	} else if (!service->left_out && json_array_size(service->binds) == 0) {
-		weir_import_leave_out(import, service, place, service->name, "no usable address");
+		weir_import_leave_out(
+			import, service, place, service->name, "it has no usable address");
 	} else if (!service->left_out && json_array_size(service->backends) == 0) {
 		weir_import_leave_out(import, service, place, service->name,
 			"the virtual server has no real servers, and a service of Weir needs at "

@@ -80,7 +80,8 @@ static const struct option {
 
 struct rule { // a line of the source
 	struct weir_import_place place;
-	// index: letter of the option; "" = the option has no value, NULL = the option is not given
+	// index: letter of the option; "" = the option has no value, NULL = the option is not in
+	// the line
 	const char *value[128];
 	const char *timeouts[3]; // the three values of --set
 };
@@ -94,7 +95,8 @@ struct reader {
 
 // --- words --------------------------------------------------------------------------------
 
-// Split a line into words, without quotes and comments. Returns their number, or -1: too many.
+// Split a line into words, without quotes and comments. Returns the number of words, or -1 if there
+// are too many.
 static int cut(char *line, char *words[WORDS_MAX]) {
 	int count = 0;
 	char *rest;
@@ -166,7 +168,8 @@ static bool take_option(
 	return true;
 }
 
-// Read a word of option letters like "-At". Options without a value may share a word with others.
+// Read a word of option letters like "-At". The letters of options without a value can be combined
+// in one word.
 static bool take_letters(struct words *words, const char *letters, struct rule *rule) {
 	const struct option *option = NULL;
 
@@ -417,7 +420,8 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 	import_method(import, service, rule);
 	if (lower > 0) {
 		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, "-y",
-			"a backend gets flows again as soon as its flows are below the limit");
+			"a backend gets new flows again as soon as it has fewer flows than its "
+			"limit");
 	}
 }
 

@@ -8,9 +8,9 @@
 #include "nearest.h"
 
 #define VRRP \
-	"Weir does not move addresses, and a VIP must not be an address of the balancer: keep " \
-	"keepalived, without its virtual_server blocks, for an address that routers use as next " \
-	"hop to the VIPs, or announce the VIPs by a BGP daemon"
+	"Weir does not move addresses, and a VIP must not be an address of the balancer: " \
+	"remove the virtual_server blocks and use keepalived only for an address that is the " \
+	"routers' next hop to the VIPs, or announce the VIPs with a BGP daemon"
 #define MAILS "Weir sends no mail: the log and \"weirctl health history\" show the changes"
 
 static const struct weir_keepalived_rest top[] = {
@@ -23,7 +23,7 @@ static const struct weir_keepalived_rest top[] = {
 	{"track_process", VRRP},
 	{"track_group", VRRP},
 	{"garp_group", VRRP},
-	{"bfd_instance", "BFD belongs to the routing daemon"},
+	{"bfd_instance", "configure BFD in the routing daemon"},
 	{"static_ipaddress", "addresses belong to the network configuration"},
 	{"static_routes", "routes belong to the network configuration"},
 	{"static_rules", "rules belong to the network configuration"},

@@ -13,7 +13,7 @@
 static const struct checker {
 	const char *name;
 	const char *type; // equivalent check of Weir; NULL = none
-	const char *why; // difference to the checker
+	const char *why; // difference from the checker
 	unsigned int retries, retry_delay_ms; // defaults of keepalived
 } checkers[] = {
 	{"HTTP_GET", "http", NULL, 1, 3000},
@@ -21,7 +21,7 @@ static const struct checker {
 	{"TCP_CHECK", "tcp", NULL, 1, 1000},
 	{"SMTP_CHECK", "tcp", "the check only connects, without an SMTP dialogue", 1, 1000},
 	{"MISC_CHECK", NULL,
-		"Weir runs no scripts: report the result of the script by weir-agent or an "
+		"Weir runs no scripts: report the result of the script with weir-agent or an "
 		"agent-check on the server",
 		0, 0},
 	{"DNS_CHECK", NULL,
@@ -34,7 +34,7 @@ static const struct checker {
 		"Weir does not read weights from files: use weirctl weight set and weirctl backend "
 		"drain",
 		0, 0},
-	{"BFD_CHECK", NULL, "BFD belongs to the routing daemon", 0, 0},
+	{"BFD_CHECK", NULL, "configure BFD in the routing daemon", 0, 0},
 };
 
 static const struct weir_keepalived_rest rest[] = {

@@ -56,7 +56,7 @@ static const char *defined(const struct weir_keepalived_definitions *definitions
 	return built_in(file, name, bytes, path);
 }
 
-// Append the text. Text that does not fit into the buffer is cut off.
+// Append the text. Text that does not fit into the buffer is dropped.
 static void append(struct weir_keepalived_expansion *expansion, const char *text, size_t bytes) {
 	size_t room = sizeof(expansion->line) - 1 - expansion->used;
 	size_t n = bytes < room ? bytes : room;
@@ -65,7 +65,8 @@ static void append(struct weir_keepalived_expansion *expansion, const char *text
 	expansion->used += n;
 }
 
-// Replace "$NAME" or "${NAME}" at the beginning of the text. Returns its length.
+// Replace "$NAME" or "${NAME}" at the beginning of the text. Returns the length of the replaced
+// text.
 static size_t replace(const struct weir_keepalived_definitions *definitions, const char *file,
 	const char *text, struct weir_keepalived_expansion *expansion) {
 	bool braces = text[1] == '{';

@@ -39,7 +39,8 @@ void weir_keepalived_definitions_fini(struct weir_keepalived_definitions *defini
 // Add or replace a definition. Returns 0, -ENOSPC (too many definitions) or -ENOMEM.
 int weir_keepalived_set(struct weir_keepalived_definitions *definitions, const char *name,
 	size_t bytes, const char *value);
-// Read a line "$NAME=value". Returns 1, 0 if the line is no definition, or -ENOSPC or -ENOMEM.
+// Read a line "$NAME=value". Returns 1, or 0 if the line is not a definition, or -ENOSPC or
+// -ENOMEM.
 int weir_keepalived_define(struct weir_keepalived_definitions *definitions, const char *line);
 // Read the next line of an unfinished definition. Returns 0, -E2BIG or -ENOMEM.
 int weir_keepalived_define_more(struct weir_keepalived_definitions *definitions, const char *line);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the readers of keepalived's statements: keepalived.c (everything except virtual
-// servers) calls keepalived_servers.c (virtual and real servers), which calls keepalived_checks.c
-// (checkers); all of them use keepalived_words.c and keepalived_range.c.
+// Declarations for the readers of keepalived's statements. keepalived.c reads everything except
+// virtual servers, keepalived_servers.c virtual and real servers, and keepalived_checks.c the
+// checkers. All of them use keepalived_words.c and keepalived_range.c.
 //
 // keepalived continues after most mistakes in its file: it logs the mistake, and uses a default, or
 // skips the server. The readers also use the default or skip the server, and add a note.
@@ -20,15 +20,15 @@ struct weir_keepalived_rest {
 void weir_keepalived_note(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const struct weir_keepalived_rest *rest);
 
-// Add a note about a statement that keepalived does not accept. The import handles it like
-// keepalived. format: what keepalived accepts, or what it does instead.
+// Add a note about a statement that keepalived does not accept. The import handles the statement as
+// keepalived does. format: what keepalived accepts, or what keepalived does instead.
 void weir_keepalived_ignored(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 // Returns the n-th word of a statement, or "" if the statement has fewer words.
 const char *weir_keepalived_word(const struct weir_keepalived_statement *statement, unsigned int n);
-// Write the statement as one line, for notes. A line that is cut off ends in "...". Returns buffer.
+// Write the statement as one line, for notes. A truncated line ends in "...". Returns buffer.
 const char *weir_keepalived_text(
 	const struct weir_keepalived_statement *statement, char *buffer, size_t bytes);
 // Parse seconds with a fraction into milliseconds, at most an hour, the limit of Weir. Returns
@@ -44,7 +44,7 @@ bool weir_keepalived_number(struct weir_import *import,
 int weir_keepalived_address(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *text,
 	struct weir_address *ret);
-// Parse a port; "" and 0 mean every port. Returns false if the text is no port.
+// Parse a port; "" and 0 mean every port. Returns false if the text is not a port.
 bool weir_keepalived_port(const char *text, uint16_t *ret);
 
 // The addresses of a virtual_server_group.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Virtual servers of keepalived, their groups of addresses, and their real servers.
+// Converts the virtual servers of a keepalived.conf, with their address groups and real servers.
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@
 	"(panic_threshold_percent)"
 
 static const struct weir_keepalived_rest of_virtual[] = {
-	{"hysteresis", NULL}, // changes the effect of quorum, about which read_quorum() adds a note
+	{"hysteresis", NULL}, // modifies quorum; read_quorum() adds the note
 	{"quorum_up", SCRIPTS},
 	{"quorum_down", SCRIPTS},
 	{"sorry_server", SORRY},
@@ -31,7 +30,7 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"no_alpha", NULL},
 	{"inhibit_on_failure", NULL}, // Weir does the same with on_backend_down "keep", its default
 	{"ip_family", NULL},
-	{"warmup", NULL}, // checks are spread over the interval
+	{"warmup", NULL}, // Weir always spreads checks over the interval
 	{"ha_suspend", "checks do not depend on the presence of the VIP"},
 	{"persistence_granularity", NULL}, // read_persistence() adds a note
 	{"nat_mask", NULL}, // has no effect since keepalived 1.2
@@ -53,7 +52,8 @@ static const struct weir_keepalived_rest of_real[] = {
 	{"alpha", NULL},
 	{"no_alpha", NULL},
 	{"warmup", NULL},
-	{"lthreshold", "a backend gets flows again as soon as its flows are below the limit"},
+	{"lthreshold",
+		"a backend gets new flows again as soon as it has fewer flows than its limit"},
 	{"snmp_name", NULL},
 	{"log_all_failures", NULL},
 	{NULL, NULL},
@@ -67,10 +67,10 @@ struct virtual { // one virtual server
 	uint32_t weight; // default weight of servers
 	int check_line; // line of the server whose check is used
 	bool any_without_check;
-	uint8_t protocol; // 0 = not given, which means UDP
-	char method; // letter as in weir_import_forwarding; 0 = not given, which means NAT
-	bool persistent; // the note about persistence is added
-	bool any_port; // an address has no port
+	uint8_t protocol; // 0 = not configured: UDP is the default
+	char method; // letter as in weir_import_forwarding; 0 = not configured: NAT is the default
+	bool persistent; // a note about persistence was added
+	bool any_port; // at least one address has no port
 };
 
 // --- addresses ----------------------------------------------------------------------------
@@ -127,8 +127,8 @@ static void read_entry(struct weir_import *import, struct virtual *virtual,
 		return;
 	}
 	virtual->any_port |= port == 0;
-	// The loop also counts addresses that other services already have. Otherwise a wide range
-	// could add a note for each of its addresses.
+	// The limit on n also counts addresses that are skipped because another service has them.
+	// Otherwise a wide range could add a note for each of its addresses.
 	for (unsigned int n = 0; n < WEIR_IMPORT_BINDS_MAX &&
 				 json_array_size(virtual->service.binds) < WEIR_IMPORT_BINDS_MAX;
 		n++) {
@@ -174,8 +174,8 @@ static void read_group(struct weir_import *import, struct virtual *virtual,
 
 // --- real servers -------------------------------------------------------------------------
 
-// Read the forwarding method of a virtual or real server, as in weir_import_forwarding. Returns
-// `before` if keepalived ignores the line.
+// Read the forwarding method of a virtual or real server. Returns a letter as in
+// weir_import_forwarding, or `before` if keepalived ignores the line.
 static char read_method(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, char before) {
 	const char *method = weir_keepalived_word(statement, 1);
@@ -494,9 +494,9 @@ static void name_of(const struct weir_keepalived_statement *statement, char *nam
 		group ? "" : weir_keepalived_word(statement, 2));
 }
 
-// Add a note about a server or checker that follows other words on a line, like "weight 1
-// MISC_CHECK {". keepalived reads it as an argument of the first word, so that it would be lost
-// without a note.
+// Add a note about a server or checker block that follows other words on a line, such as "weight 1
+// MISC_CHECK {". keepalived reads its name as an argument of the first word. Without a note, the
+// user would not see that the block is ignored.
 static void note_swallowed(
 	struct weir_import *import, const struct weir_keepalived_statement *statement) {
 	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
@@ -506,8 +506,8 @@ static void note_swallowed(
 				strcmp(key->word[i], "real_server") == 0) {
 				weir_import_note(import, &key->place, WEIR_IMPORT_MISSING,
 					key->word[i],
-					"not read after \"%s\": write the block on a separate "
-					"line, and import again",
+					"not read, because it follows \"%s\" on the same line: "
+					"write the block on a separate line, and import again",
 					key->word[0]);
 			}
 		}

@@ -13,9 +13,9 @@
 #define DEPTH_MAX 16 // nesting depth of blocks
 #define INCLUDES_MAX 8 // nesting depth of includes
 #define FILES_MAX 1000
-#define LOOKS_MAX 4000 // attempts to open files of includes, including failed attempts
+#define LOOKS_MAX 4000 // attempts to open included files, successful or not
 #define BYTES_MAX (64u << 20) // maximum bytes of all included files together
-#define NUMBER_MOST 1000000000 // maximum of a number of a sequence
+#define NUMBER_MOST 1000000000 // maximum of the numbers in a sequence (~SEQ)
 #define EXPANSIONS_MAX 8 // nesting depth of definitions
 #define EXPANDED_MAX 100000 // lines that use a definition, or come from a definition
 
@@ -245,8 +245,8 @@ static void close_block(struct reader *reader) {
 
 // --- words --------------------------------------------------------------------------------
 
-// Whether the next word is the pattern of an include, which may have braces: keepalived parses
-// includes before blocks.
+// Whether the next word is the pattern of an include. The pattern may contain braces, because
+// keepalived parses includes before blocks.
 static bool is_pattern(const struct reader *reader) {
 	return reader->words == 1 && is_include(reader->word[0]);
 }
@@ -328,8 +328,8 @@ static bool is_meant(struct reader *reader, const char **ret_line) {
 	snprintf(what, sizeof(what), "@%s%.*s", inverted ? "^" : "", (int)bytes, name);
 	if (!meant && !inverted) {
 		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_LEFT_OUT, what,
-			"the line is for another host: --id NAME selects lines of host NAME, and "
-			"without --id no such line is used");
+			"the line is for another host: --id NAME selects the lines that begin with "
+			"@NAME");
 	}
 	return meant;
 }
@@ -354,7 +354,8 @@ static void continue_definition(struct reader *reader, const char *line) {
 		reader->import->failed = true;
 	} else if (r < 0) {
 		COMPLAIN(reader,
-			"the line belongs to a definition of more than %d bytes, the limit",
+			"the line belongs to a definition that is longer than the limit of %d "
+			"bytes",
 			WEIR_KEEPALIVED_DEFINITION_BYTES);
 	}
 }
@@ -379,13 +380,13 @@ static bool is_too_much(struct reader *reader) {
 		return false;
 	}
 	COMPLAIN(reader,
-		"line number %d that uses a definition exceeds the limit: check whether a "
+		"%d lines use definitions, which is more than the limit: check whether a "
 		"definition contains itself",
 		EXPANDED_MAX + 1);
 	return true;
 }
 
-// Read the further lines of a definition at the line that uses the definition.
+// Read the remaining lines of a multi-line definition after the line that uses it.
 static void read_rest(struct reader *reader, const char *rest, unsigned int depth) {
 	while (rest != NULL && !reader->import->failed && !is_too_much(reader)) {
 		size_t bytes = strcspn(rest, "\n");
@@ -410,7 +411,7 @@ static void read_definitions(struct reader *reader, const char *line, unsigned i
 		return;
 	}
 	expand(reader, line, expansion);
-	if (expansion->rest != NULL) { // copy: the lines may replace the definition
+	if (expansion->rest != NULL) { // copy: these lines may redefine the definition
 		rest = strdup(expansion->rest);
 		reader->import->failed |= rest == NULL;
 	}
@@ -471,7 +472,7 @@ static bool read_sequence(const char *text, struct sequence *ret) {
 	       (!ret->hexadecimal || (ret->first >= 0 && ret->last >= 0));
 }
 
-// Read a line that begins with a sequence: the rest of the line once for each number. Returns false
+// If a line begins with a sequence, read the rest of the line once for each number. Returns false
 // if the line has no sequence.
 static bool repeat(struct reader *reader, const char *line, unsigned int depth) {
 	struct weir_keepalived_expansion *expansion = malloc(sizeof(*expansion));
@@ -528,8 +529,8 @@ static void read_text(struct reader *reader, const char *file, const char *text,
 
 		reader->place.line++;
 		if (memchr(text, '\0', length) != NULL) {
-			COMPLAIN(reader, "the line is not text of a keepalived.conf: check the "
-					 "name of the file");
+			COMPLAIN(reader, "the line contains a NUL byte, so this is not a "
+					 "keepalived.conf: check the name of the file");
 		} else if (length >= sizeof(line)) {
 			SKIP(reader, "a line", "the line is longer than %d bytes", LINE_BYTES - 1);
 		} else {

@@ -18,8 +18,8 @@
 struct weir_keepalived_files {
 	// Read the n-th file of an include, resolved as in keepalived: relative to the including
 	// file, with wildcards. The caller frees *ret_name and *ret_text. Returns 0, -ENOENT (there
-	// is no n-th file), or another negative errno: for the n-th file if *ret_name is set,
-	// otherwise for the whole include.
+	// is no n-th file), or another negative errno. The error applies to the n-th file if
+	// *ret_name is set, otherwise to the whole include.
 	int (*open)(void *context, const char *from, const char *pattern, unsigned int n,
 		char **ret_name, char **ret_text, size_t *ret_bytes);
 	void *context;
@@ -39,8 +39,8 @@ struct weir_keepalived_tree {
 	void *memory; // all memory of the tree
 };
 
-// Read a file and its includes. Errors are added to import. Free the tree after the last use of the
-// positions in its statements.
+// Read a file and its includes. Errors are added to import. Do not free the tree while the `place`
+// of one of its statements is in use.
 void weir_keepalived_read(struct weir_import *import, const struct weir_keepalived_files *files,
 	const char *file, const char *text, size_t bytes, struct weir_keepalived_tree *ret);
 void weir_keepalived_free(struct weir_keepalived_tree *tree);

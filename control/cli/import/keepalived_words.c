@@ -11,7 +11,7 @@
 
 #define TEXT_BYTES 80 // bytes of the text of a statement in a note
 #define WHY_BYTES 200
-#define MOST_MS 3600000 // maximum of the times of health checks
+#define MOST_MS 3600000 // maximum duration in the settings of health checks
 #define RETRIES_MOST 254
 
 const char *weir_keepalived_word(
@@ -98,8 +98,8 @@ bool weir_keepalived_seconds(struct weir_import *import,
 		seconds = *end == '\0' ? seconds : -1;
 	}
 	if (seconds < 0 || (least_ms > 0 && seconds <= 0)) {
-		weir_keepalived_ignored(
-			import, statement, "use seconds%s", least_ms > 0 ? ", more than 0" : "");
+		weir_keepalived_ignored(import, statement, "use a number of seconds%s",
+			least_ms > 0 ? ", more than 0" : "");
 		return false;
 	}
 	if (seconds * 1000 > MOST_MS) {

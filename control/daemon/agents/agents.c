@@ -111,8 +111,8 @@ static void schedule(struct agent *agent) {
 		&agent->agents->wheel, &agent->entry, weir_agents_prober_due_ms(agent->prober));
 }
 
-// Delays the first probes of new agents by the time for which applying a configuration kept the
-// loop busy. Without the delay, probes that were to be spread would be sent together afterwards.
+// Applying a configuration keeps the loop busy for some time. Delays the first probes of new agents
+// by this time: otherwise many probes that should be spread would be due at once.
 static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
 	uint64_t busy_ms = now_ms - agents->fresh_ms;
 
@@ -157,7 +157,7 @@ static void on_timer(uv_timer_t *timer) {
 }
 
 _Static_assert(offsetof(struct agent, entry) == 0,
-	"entry is the first member, so that a wheel entry is cast to its agent");
+	"entry must be the first member: a wheel entry is cast to its agent");
 
 // Start the timer for the next due entry of the wheel.
 static void arm(struct weir_agents *agents) {
@@ -299,7 +299,7 @@ static struct weir_agents_probe_settings combine(
 	return all;
 }
 
-// Replaces the members of an agent by those in the plan, and returns their combined settings.
+// Replaces the members of an agent by its members in the plan, and returns their combined settings.
 static struct weir_agents_probe_settings adopt_members(
 	struct agent *agent, const struct plan *plan) {
 	agent->agents->counts.agents++;

@@ -2,9 +2,9 @@
 //
 // Agents: probes the weir-agents of backends with datagrams (agent_message.h), and receives their
 // answers, solicited or not. One UDP socket for each family, whatever the number of agents.
-// Probes of an agent are spread over its interval; each probe is sent slightly earlier than the
-// interval ends. An agent without active backends is probed at the inactive interval, once a few
-// consecutive probes had equal outcomes.
+// Probes of an agent are spread over its interval; each probe is sent slightly before the interval
+// ends. An agent without active backends is probed at the inactive interval, once a few consecutive
+// probes had equal outcomes.
 // An answer is accepted only if all of this is true: it is authentic; it comes from the address
 // that was probed; it contains the balancer number of the prober; it has the challenge of one of
 // the last two probes to the agent, and no answer with that challenge was accepted before. An
@@ -20,8 +20,8 @@
 // A shed order makes an agent end connections. It is sent again until its answer says that it is
 // over, which has no effect on the agent but another answer.
 //
-// Threads: only the event loop's thread. No globals, no logging: callbacks report. Callbacks are
-// called from the loop, never within a function of this module.
+// Threads: only the event loop's thread. No globals, no logging: events are reported by callbacks.
+// Callbacks are called from the loop, never within a function of this module.
 #pragma once
 
 #include <stdbool.h>
@@ -161,13 +161,14 @@ void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_ke
 int weir_agents_configure(
 	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n);
 
-// Set whether a backend has flows; initially a backend has no flows. Does nothing for a backend
-// without an agent.
+// Set whether a backend has flows; at first, each backend counts as without flows. Does nothing for
+// a backend without an agent.
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active);
 
-// Set the fields to request for a backend, until the next configure. A request for additional
-// fields is sent within an interval. Until the agent has had time to measure the fields, the agent
-// is probed at the interval of a backend with flows. Does nothing for a backend without an agent.
+// Set the fields to request for a backend, until the next weir_agents_configure. A request for
+// additional fields is sent within an interval. Until the agent has had time to measure the fields,
+// the agent is probed at the interval of a backend with flows. Does nothing for a backend without
+// an agent.
 void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants);
 
 // Probe the agent of a backend at the interval of a backend with flows, until `settled` consecutive

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <uv.h>
 
-#define JITTER_SHARE 16 // a probe is sent up to this fraction of an interval earlier
+#define JITTER_SHARE 16 // a probe is sent early by a random time of up to 1/16 of the interval
 #define WAIT_MORE_MS 4u // time added to the deadline while an answer may be among unread datagrams
 #define MEASURE_MS 1000 // maximum time that an agent takes to measure a new field
 #define CONFIRM_MS 50 // minimum time between confirmations of a state that the agent repeats
@@ -228,8 +228,8 @@ static void start_probe(struct weir_agents_prober *prober, uint64_t now_ms) {
 	}
 }
 
-// Returns whether the prober stops waiting for an answer. While some datagrams are unread, which
-// may include the answer, it waits until the next probe is due.
+// Returns whether the prober stops waiting for an answer. While datagrams are unread, the answer
+// may be among them: the prober then waits until the next probe is due.
 static bool is_over(const struct weir_agents_prober *prober, uint64_t now_ms, bool unread) {
 	return prober->next_ms <= now_ms || (prober->deadline_ms <= now_ms && !unread);
 }
@@ -281,8 +281,8 @@ static bool is_same_process(
 }
 
 // Returns whether the answer was sent before the last accepted answer. This is possible only if the
-// newest probe was answered already. Then an answer from another process to the newest probe is
-// older, and so is any answer to the previous probe.
+// newest probe was answered already. An answer is then older if it answers the previous probe, or
+// if it comes from another process.
 static bool is_outdated(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	return prober->probe[0].state == PROBE_ANSWERED &&

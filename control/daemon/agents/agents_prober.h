@@ -68,8 +68,8 @@ void weir_agents_prober_delay(struct weir_agents_prober *prober, uint64_t delay_
 void weir_agents_prober_set(
 	struct weir_agents_prober *prober, const struct weir_agents_probe_settings *settings);
 // Call for a new backend, which has no report yet: the next weir_agents_prober_set makes a probe
-// due soon. moved: the backend had another agent, whose reports are still in use; then the agent
-// counts as lost even if it never answers.
+// due soon. moved: the backend had another agent before, and the reports of that agent are still in
+// use. The new agent then counts as lost even if it never answers.
 void weir_agents_prober_restart(struct weir_agents_prober *prober, bool moved);
 
 // Returns the time at which weir_agents_prober_run must be called.
@@ -88,7 +88,7 @@ void weir_agents_prober_take_tcp(
 // Call when the newest probe could not be sent. error: negative errno.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error);
 
-// Gets the random number of the agent's process, and the least value that the agent's clock can
+// Gets the random number of the agent's process, and the lowest value that the agent's clock can
 // have now. Returns 0, or -EAGAIN if the last probe was not answered, or if no answer was accepted
 // for max_age_ms.
 int weir_agents_prober_clock(const struct weir_agents_prober *prober, uint64_t max_age_ms,

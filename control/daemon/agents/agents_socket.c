@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #define BATCH 64u // datagrams per system call
-#define READS_OF_A_TURN 16u // maximum per iteration of the loop; then other handles run
+// maximum number of batches per iteration of the loop; then other handles run
+#define READS_OF_A_TURN 16u
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 #define ROOM_BYTES \
 	(WEIR_AGENT_MESSAGE_BYTES + \
-		8) // longer than a message, so that too long datagrams are detected
+		8) // longer than a message, to detect datagrams that are too long
 
 struct batch {
 	struct mmsghdr header[BATCH];
@@ -198,8 +199,8 @@ static void flush(struct one_socket *one) {
 		if (n > 0) {
 			i += (uint32_t)n;
 		} else if (n < 0 && errno != EINTR) {
-			// The error is that of the first datagram. Sending the datagrams after it
-			// may succeed.
+			// The error applies to the first datagram. The next datagrams may still be
+			// sent successfully.
 			events->unsent(events->context, one->out.owner[i], -errno);
 			i++;
 		}

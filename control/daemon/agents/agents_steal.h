@@ -18,7 +18,8 @@ void weir_agents_steals_on_ended(
 	struct weir_agents_steals *steals, weir_agents_steal_ended ended, void *context);
 
 // Requests permission from an agent to move a flow. process, clock_ms: results of
-// weir_agents_prober_clock. Returns 0, -EINVAL, -EALREADY, -EBUSY as weir_agents_request_steal.
+// weir_agents_prober_clock. Returns 0, -EINVAL, -EALREADY or -EBUSY, like
+// weir_agents_request_steal.
 int weir_agents_steals_request(struct weir_agents_steals *steals,
 	const struct weir_agents_peer *peer, uint64_t process, uint64_t clock_ms,
 	const struct weir_agents_steal *request);

@@ -28,7 +28,8 @@ struct weir_wheel {
 
 void weir_wheel_init(struct weir_wheel *wheel, uint64_t now_ms);
 
-// Add an entry, or move an entry to another time. A time in the past is due at once.
+// Add an entry, or move an entry to another time. If the time is in the past, the entry is due at
+// once.
 void weir_wheel_set(struct weir_wheel *wheel, struct weir_wheel_entry *entry, uint64_t due_ms);
 void weir_wheel_clear(struct weir_wheel *wheel,
 	struct weir_wheel_entry *entry); // an entry that is not in a wheel is allowed

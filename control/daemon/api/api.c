@@ -116,7 +116,8 @@ static void answer_written(uv_write_t *write, int status) {
 static void write_text(struct weir_api_client *client, char *text) {
 	uv_buf_t buffers[2];
 
-	// Out of memory: disconnect, because the client would wait for an answer.
+	// Out of memory: disconnect. Otherwise the client would wait for an answer that is never
+	// sent.
 	if (text == NULL) {
 		weir_api_cut_off(client);
 		return;

@@ -43,8 +43,8 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 	}
 }
 
-// Describes the backend that a call names, and its value of this kind. value: NULL = describe only
-// the backend.
+// Describes the backend that a call names, and the backend's present value of this kind. value:
+// NULL = describe only the backend.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),
@@ -266,7 +266,7 @@ void weir_api_audit_capture(
 		return;
 	}
 	used = snprintf(pending->after, sizeof(pending->after),
-		"at most %u bytes of each packet, %u packet%s a second and worker",
+		"at most %u bytes of each packet, %u packet%s per second and worker",
 		request->terms.snap_bytes, rate, weir_plural(rate));
 	if (request->packets > 0) {
 		snprintf(pending->after + used, sizeof(pending->after) - (size_t)used,

@@ -27,8 +27,8 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_FLOW, // deletion of a flow; the handler records the number of deleted flows
 	WEIR_API_AUDIT_FLOWS, // deletion of a backend's flows; the handler records the number of
 			      // flows
-	WEIR_API_AUDIT_CAPTURE, // capture of packets: the handler records its limits, captures.c
-				// its end
+	// capture of packets: the handler records its limits; captures.c records its end
+	WEIR_API_AUDIT_CAPTURE,
 	// Requests without a lasting change: only refusals are recorded.
 	WEIR_API_AUDIT_BACKEND,
 	WEIR_API_AUDIT_SERVICE,

@@ -144,7 +144,7 @@ void weir_json_condition(
 
 // --- service.waste --------------------------------------------------------------------------
 
-struct used { // how much one backend is used
+struct used { // the utilization of one backend
 	char name[WEIR_NAME_BYTES];
 	bool known; // the backend has reported its utilization
 	double utilization;

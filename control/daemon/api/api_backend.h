@@ -11,14 +11,14 @@
 struct weir_backend_state;
 struct weir_daemon;
 
-// Adds for how long the checks of a backend have had no result, and why. Adds null if the checks
-// have results.
+// Adds the time for which the checks of a backend have had no result, and the reason. Adds null if
+// the checks have results.
 void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend);
 // Returns the number of flows that count towards the limit of a backend, summed over all workers.
 // Returns null if the backend has no limit, or if each worker has a separate limit.
 json_t *weir_json_counted_flows(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
-// Add a backend's state with its age and reason, its reported weights, and its last report to an
-// object.
+// Adds to an object: the state of a backend with its age and reason, the reported weights, and the
+// last report.
 void weir_json_condition(
 	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state);

@@ -40,7 +40,7 @@ struct summary {
 				 // active_flows and open_flows
 	struct weir_drain_sum drains; // drains of the services that have drained binds
 	uint64_t until_ns; // the last deadline of these drains, even if it has passed
-	bool endless; // a drain has no deadline
+	bool endless; // at least one of these drains has no deadline
 	uint64_t active_flows, open_flows; // 0 without a dataplane
 	uint32_t removed; // services that a reload removed from the VIP and that have open flows
 	json_t *names; // names of the first of these services, or NULL
@@ -99,7 +99,7 @@ const char *weir_removal_text(
 	return buffer;
 }
 
-// Returns a text to append to the message about an unknown VIP. ": removed from service web; ..."
+// Returns the text to append to the message about an unknown VIP: ": removed from service web; ..."
 // if connections of the VIP still drain, otherwise "".
 static const char *removed_text(const struct weir_daemon *daemon, const struct selected *selected,
 	char *text, size_t bytes) {
@@ -182,16 +182,16 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	}
 }
 
-// Adds the flows of a service that a reload removed from the VIP. They count as draining flows of
-// the VIP until the deadline of the VIP's drain, even if the removal has another deadline. Then
-// they count as kept.
+// Adds the flows of a service that a reload removed from the VIP. Until the deadline of the VIP's
+// drain, they count as draining flows of the VIP, even if the removal has another deadline. After
+// the deadline they count as kept.
 static void add_removed(const struct weir_daemon *daemon, const struct weir_service_state *state,
 	struct summary *sum) {
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
 	const uint64_t until_ns = sum->endless ? 0 : sum->until_ns;
 	const bool over = until_ns != 0 && weir_daemon_now_ns() >= until_ns;
-	// Even without open flows, a worker that still uses the tables from before the removal may
-	// begin a flow.
+	// A worker may still use the tables from before the removal. It can then begin a flow, even
+	// if there are no open flows now.
 	const bool has_flows = daemon->segment == NULL || counters.open_flows > 0;
 
 	if (daemon->segment != NULL && counters.open_flows == 0 &&

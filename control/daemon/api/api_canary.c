@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. A plan replays as
-// many flows as began in the last minute, with random hashes, at the weights of each step.
+// API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. For each step,
+// canary.plan replays as many flows as began in the last minute, with random hashes and the weights
+// of the step.
 #include "api_canary.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 #include "daemon.h"
 #include "flow_replay.h"
 
-#define FLOWS_MOST 10000u // flows replayed for each step, without a pause: takes some milliseconds
+// maximum number of flows replayed for each step; the replay blocks the loop for some milliseconds
+#define FLOWS_MOST 10000u
 #define MINUTE_NS 60000000000ull
 #define WHY_BYTES 320
 
@@ -54,7 +56,7 @@ static bool take_plan(struct weir_api_call *call, struct weir_canary_plan *plan)
 }
 
 // Checks a request to plan or start a canary. *others: sum of the weights of the other backends
-// that take new flows. Returns the id of the backend. On an error, fails the call and returns a
+// that get new flows. Returns the id of the backend. On an error, fails the call and returns a
 // negative number.
 static int take(struct weir_daemon *daemon, struct weir_api_call *call,
 	struct weir_canary_plan *plan, uint64_t *others) {
@@ -97,7 +99,7 @@ static void free_planned(void *context) {
 	free(planned);
 }
 
-// Replays the flows while the canary has this weight. Returns 0 or negative errno.
+// Replays the flows with this weight of the canary. Returns 0 or negative errno.
 static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows) {
 	const struct weir_replay_params params = {.flows = planned->flows,
 		.flow_count = planned->flow_count,
@@ -145,7 +147,7 @@ static int next_planned(void *context, json_t **ret) {
 	return 1;
 }
 
-// List the backends that take new flows, and the canary.
+// List the backends that get new flows, and the canary.
 static int list_backends(const struct weir_daemon *daemon, uint16_t service, uint16_t canary,
 	struct planned *planned) {
 	const uint32_t ids = weir_tables_backend_ids(daemon->tables);
@@ -242,7 +244,7 @@ void weir_api_canary_plan(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- canary.show ----------------------------------------------------------------------------
 
-// Returns the counts of one side that the judge compares.
+// Returns the counts that the judge compares, for one side: the canary, or the other backends.
 static json_t *json_side(const struct weir_canary *canary, const struct weir_canary_side *side) {
 	const struct weir_canary_counts *counts =
 		weir_canary_is_reported(&canary->signs.canary, &canary->signs.others)

@@ -11,7 +11,7 @@ struct weir_api_call;
 struct weir_daemon;
 
 // Describes the object of a canary request (object: buffer of WEIR_AUDIT_OBJECT_BYTES) and the
-// present state of the canary of its service (value: buffer of WEIR_AUDIT_VALUE_BYTES; "" = no
+// present state of the canary of the service (value: buffer of WEIR_AUDIT_VALUE_BYTES; "" = no
 // canary).
 void weir_api_canary_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value);

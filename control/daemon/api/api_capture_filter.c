@@ -221,8 +221,8 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 
 // --- the whole filter ---------------------------------------------------------------------
 
-// Returns whether any packet can match the filter. Without this check, the client of an impossible
-// filter would wait forever.
+// Returns whether any packet can match the filter. Without this check, a client whose filter
+// matches no packet would wait forever.
 static bool can_match(const struct filter *filter) {
 	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
 	const struct weir_capture_terms *terms = filter->terms;

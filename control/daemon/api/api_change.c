@@ -43,7 +43,7 @@ static uint32_t count_used(
 	return n;
 }
 
-// Warns if a change takes the last ready backend of a service out of use.
+// Warns if a change leaves a service without a ready backend.
 static json_t *json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
@@ -116,7 +116,7 @@ bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns) {
 }
 
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend) {
-	// Forget the announced states, so that the next report applies even if it repeats a state.
+	// Discard the announced states, so that the next report applies even if it repeats a state.
 	weir_health_clear_words(daemon->health, backend);
 	weir_states_set_word(daemon->states, backend, WEIR_HEALTH_WORD_NONE, "operator",
 		"weirctl backend ready");
@@ -129,8 +129,8 @@ static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint1
 	weir_api_answer(call, json_admin(daemon, backend));
 }
 
-// Drain a backend. Removed backends of the same name (under earlier addresses) that still have
-// flows are drained as well. Returns 0 or -ENOMEM.
+// Drain a backend. Also drains removed backends that have the same name, another address, and
+// flows. Returns 0 or -ENOMEM.
 static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_ns) {
 	const uint16_t service = weir_tables_backend_service(daemon->tables, id);
 	const char *name = weir_tables_backend_name(daemon->tables, id);

@@ -101,7 +101,7 @@ static const struct command commands[] = {
 	{"weight.set", CHANGE, WEIR_API_AUDIT_WEIGHT, weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
-	// This command replays flows, which loads the loop.
+	// This command requires CHANGE, because replaying flows uses much CPU time of the loop.
 	{"canary.plan", CHANGE, WEIR_API_AUDIT_BACKEND, weir_api_canary_plan, {CANARY_ARGUMENTS}},
 	{"canary.start", CHANGE, WEIR_API_AUDIT_CANARY, weir_api_canary_start, {CANARY_ARGUMENTS}},
 	{"canary.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_canary_show,
@@ -119,7 +119,8 @@ static const struct command commands[] = {
 	{"flow.count", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_count,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"flow.lookup", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_lookup, {FLOW_ARGUMENTS}},
-	// These commands reveal every client, and load the workers.
+	// These commands require CHANGE, because they show all clients, and use CPU time of the
+	// workers.
 	{"flow.list", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_flow_list,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT),
 			OPTIONAL("worker", ARGUMENT_COUNT), OPTIONAL("state", ARGUMENT_TEXT),
@@ -129,7 +130,8 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
 	{"flow.steals", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_steals,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	// These commands reveal packets of clients, and load the workers.
+	// These commands require CHANGE, because they show packets of clients, and use CPU time of
+	// the workers.
 	{"capture.start", CHANGE, WEIR_API_AUDIT_CAPTURE, weir_api_capture_start,
 		{OPTIONAL("filter", ARGUMENT_OBJECT), OPTIONAL("snaplen", ARGUMENT_COUNT),
 			OPTIONAL("rate", ARGUMENT_COUNT), OPTIONAL("packets", ARGUMENT_COUNT)}},
@@ -140,7 +142,8 @@ static const struct command commands[] = {
 	{"worker.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_worker_show, {{0}}},
 	{"worker.steal", CHANGE, WEIR_API_AUDIT_STEALING, weir_api_worker_steal,
 		{REQUIRED("stealing", ARGUMENT_NAME)}},
-	// This command enables measurements, and loads the loop.
+	// This command requires CHANGE, because it enables measurements, and uses CPU time of the
+	// loop.
 	{"policy.compare", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_policy_compare,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("for_ms", ARGUMENT_NUMBER),
 			OPTIONAL("durations", ARGUMENT_TEXT)}},
@@ -291,8 +294,8 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 			}
 			if (check_right(&commands[i], call) &&
 				check_arguments(&commands[i], call)) {
-				// Replies describe the published state, which applies to packets
-				// and survives this process.
+				// Publish pending changes first. Replies describe the published
+				// state, which applies to packets and survives this process.
 				if (daemon->dirty) {
 					(void)weir_daemon_publish(daemon);
 				}

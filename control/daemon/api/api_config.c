@@ -36,7 +36,7 @@ static json_t *json_warnings(const struct weir_reload_plan *plan) {
 }
 
 // Answers with a plan. file: the file that was read. default_file: the file that a reload without a
-// path reads. warnings: the references are taken.
+// path reads. Takes the references of warnings and keys.
 static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
 	const char *file, const char *default_file, json_t *warnings, json_t *keys) {
 	weir_api_answer(

@@ -9,11 +9,11 @@
 
 struct weir_daemon;
 
-// Returns a number of flows, packets or bytes that counters of the dataplane give; null without a
+// Returns a count of flows, packets or bytes from counters of the dataplane as JSON; null without a
 // dataplane.
 json_t *weir_json_count(const struct weir_daemon *daemon, uint64_t count);
-// Adds every counter and gauge to an object, under its name. counters: NULL = unknown: then every
-// value is null.
+// Adds every counter and gauge to an object, under its name. If counters is NULL, the counts are
+// unknown, and every value is null.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);
 // Add every counter of a port, and `lost`: the packets that the port received but no worker

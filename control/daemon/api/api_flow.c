@@ -34,7 +34,7 @@ struct verdict { // the combined answers of the workers
 	bool by_worker; // the chosen backend depends on the worker (only with subsets)
 	uint16_t service; // the service that owns the destination, or WEIR_SERVICE_NONE
 	bool drained; // the bind of the destination is drained or removed: new flows are refused
-	bool removed; // the bind of the destination is no longer configured, but draining
+	bool removed; // the bind of the destination is no longer configured, but still draining
 };
 
 // --- texts --------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ static const char *flow_outcome(
 		return "only existing flows continue";
 	}
 	if (!udp && (backend->flags & WEIR_BACKEND_RESET) != 0) {
-		return "the next packet is answered by an RST";
+		return "the next packet is answered with an RST";
 	}
 	if (!udp && (backend->flags & WEIR_BACKEND_REHASH) == 0) {
 		return "only existing TCP flows continue";
@@ -146,8 +146,8 @@ static void explain_choice(const struct weir_lookup_result *result,
 	}
 	if (panic) {
 		append(why, "; panic mode: %s",
-			last_resort ? "no backend is ready, drained backends are used"
-				    : "too few healthy backends, health is ignored");
+			last_resort ? "no backend is ready, so drained backends are used"
+				    : "too few healthy backends, so health is ignored");
 	}
 }
 
@@ -310,7 +310,7 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 	struct weir_service_state service = {0};
 	const struct weir_backend_state *goes_to, *chosen;
 	struct verdict verdict;
-	bool has_slot; // the backend of a new flow is known
+	bool has_slot; // the slot determines the backend of a new flow
 	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
 
 	judge(tables, result, &service, &verdict);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of hosts: host.show, host.drain, host.ready. A host is all backends with one
-// address, in any service. Backends that a reload removed belong to the host as long as they have
+// API handlers of hosts: host.show, host.drain, host.ready. A host means all backends with one
+// address, in all services. Backends that a reload removed belong to the host as long as they have
 // flows, so that a host is not drained before these flows have ended.
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,16 +27,16 @@ struct host {
 	uint32_t count;
 };
 
-// Counts of the backends of a host. Backends that an operator put into maintenance do not belong to
-// its drain.
+// Counts of the backends of a host. A drain of the host does not include backends that an operator
+// put into maintenance.
 struct summary {
 	// Counts of configured services and backends.
 	uint32_t services, backends, ready, maintenance;
 	uint32_t removed; // removed backends with open flows
 	struct weir_drain_sum drains;
 	uint64_t active_flows, open_flows; // 0 without a dataplane
-	// Names of the backends with open flows, of those with dropped flows, and of those that get
-	// new flows.
+	// Names of the backends that have open flows, that have dropped flows, and that get new
+	// flows.
 	json_t *open, *dropped, *in_use;
 };
 
@@ -215,8 +215,8 @@ void weir_api_host_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	}
 }
 
-// Keeps only the backends that a drain of the host changes (drained false), or the backends that
-// are drained (drained true).
+// If drained is false, keeps only the backends that a drain of the host changes. If drained is
+// true, keeps only the backends that are drained.
 static void select_backends(const struct weir_daemon *daemon, struct host *host, bool drained) {
 	uint32_t n = 0;
 
@@ -261,7 +261,7 @@ void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call)
 	}
 	select_backends(daemon, &host, true);
 	for (uint32_t i = 0; i < host.count; i++) {
-		// A removed backend takes no new flows, so only its drain ends.
+		// A removed backend gets no new flows, even after its drain is ended.
 		if (weir_tables_backend(daemon->tables, host.ids[i], &state) == 0 &&
 			state.leaving) {
 			weir_tables_set_admin(daemon->tables, host.ids[i], WEIR_ADMIN_READY);

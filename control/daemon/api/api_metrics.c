@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handler metrics.show, for weir-metrics: the data of the other commands. Services and backends
-// are rows of plain values, which take about a third of the CPU time of backend.show and
+// are rows of plain values: this takes about a third of the CPU time of backend.show and
 // health.show.
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ struct figures {
 					       // the start of the list
 };
 
-// Returns a count of the segment as JSON; null if there is no segment.
+// Returns a count as JSON; null if the count is not known.
 static json_t *count_or_null(bool known, uint64_t count) {
 	return known ? json_integer((json_int_t)count) : json_null();
 }

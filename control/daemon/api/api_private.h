@@ -17,7 +17,8 @@
 struct weir_api_client {
 	struct weir_api *api;
 	struct weir_api_client *next;
-	// The pointer to this client in the list of clients, for its removal.
+	// The pointer in the list of clients that points to this client, to remove it from the
+	// list.
 	struct weir_api_client **link;
 	uv_pipe_t pipe;
 	uv_timer_t deadline; // timeout of the answer that is being written
@@ -46,7 +47,7 @@ struct weir_api_client {
 struct weir_api {
 	uv_loop_t *loop;
 	uv_poll_t listener;
-	uv_timer_t again; // runs while connections wait to be accepted
+	uv_timer_t again; // runs while accepting is paused (ACCEPT_AGAIN_MS)
 	unsigned int handles; // number of handles (listener, again, turn) not closed yet
 	int fd; // the socket that the listener watches
 	gid_t admin_group;
@@ -58,7 +59,8 @@ struct weir_api {
 	void *context;
 	void (*closed)(void *context);
 	bool closing;
-	uv_idle_t turn; // active while lists are being answered, or requests were handled
+	// active while lists are being answered, and in iterations that handle requests
+	uv_idle_t turn;
 	uint64_t turn_began_ns; // time of the first request in this iteration; 0 = none yet
 	struct weir_api_client *waiting; // clients with requests for the next iteration, in order
 	// Calls with a list to answer; an iteration builds some rows of the first list.

@@ -177,7 +177,7 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 }
 
 // Converts an IPv4-mapped address to IPv4. Servers that listen for both families log an IPv4 client
-// as ::ffff:192.0.2.7, so users search for that form.
+// as ::ffff:192.0.2.7, so users search for this form.
 static void unmap(struct weir_address *address, long *bits) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// API requests, for their handlers: arguments, which were checked against the table of commands;
-// services and backends that arguments name; preconditions of requests.
+// Functions for the handlers of API requests: read arguments (which were checked against the table
+// of commands), find the services and backends that arguments name, and check preconditions.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -11,9 +10,9 @@
 struct weir_address;
 struct weir_daemon;
 
-// A string argument; NULL if not given.
+// Returns a string argument, or NULL if the request does not have it.
 const char *weir_api_text(const struct weir_api_call *call, const char *name);
-// An integer argument; fallback if not given or null.
+// Returns an integer argument, or fallback if the request does not have it, or has null.
 json_int_t weir_api_integer(
 	const struct weir_api_call *call, const char *name, json_int_t fallback);
 
@@ -29,8 +28,8 @@ void weir_api_no_backend(
 // Finds a backend like weir_api_find_backend, but does not fail the call. Returns the id, or a
 // negative number if there is no such backend or several.
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
-// Returns whether tables exist, which is so once a dataplane was attached. If not, fails the call
-// and returns false.
+// Returns whether there are tables. If not, fails the call and returns false. There are tables once
+// a dataplane has been attached.
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
 // Returns whether a dataplane is attached now. If not, fails the call and returns false.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API rights: which of the users who can connect to the socket of weir-control may make changes.
-// All users who can connect have read access. The kernel reports the peer and its groups as of the
-// time of connecting.
+// All users who can connect have read access. The kernel reports the user and the groups that the
+// client had when it connected.
 //
 // Threads: any.
 #pragma once

@@ -117,7 +117,8 @@ static json_t *json_service(
 
 struct service_list { // the rows of a reply
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // the segment of the ids and counters in the rows
+	// segment to which the ids and counters in the rows belong
+	const struct weir_segment *segment;
 	uint64_t epoch;
 	struct weir_api_order *order; // order at the start of the list
 	uint32_t next; // next index in the order
@@ -149,7 +150,7 @@ static int next_service(void *context, json_t **ret) {
 		const struct weir_config_service *config =
 			name != NULL ? config_of(list, place, name) : NULL;
 
-		if (config != NULL) { // NULL: removed meanwhile
+		if (config != NULL) { // NULL: the service was removed meanwhile
 			*ret = json_service(daemon, config, id);
 			return 1;
 		}
@@ -377,8 +378,8 @@ static int wanted_policy(struct weir_api_call *call, const struct weir_config_se
 	return policy;
 }
 
-// Returns whether the policy of a service may change. If a canary of the service runs, it may not:
-// fails the call and returns false.
+// Returns whether the policy of a service may be changed. While a canary of the service runs, fails
+// the call and returns false.
 static bool allows_canary(const struct weir_daemon *daemon, struct weir_api_call *call,
 	const struct weir_config_service *config) {
 	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, config->name);

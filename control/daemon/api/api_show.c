@@ -89,8 +89,8 @@ struct backend_list {
 	uint32_t next; // index in the order
 };
 
-// Returns whether the list contains a backend. Copies the state of the backend only if so, because
-// the list of one service still iterates over the backends of all services.
+// Returns whether the list contains a backend. Copies the state of the backend only if the list
+// contains it, because even the list of one service iterates over the backends of all services.
 static bool is_in(
 	const struct backend_list *list, uint16_t id, struct weir_backend_state *ret_state) {
 	const struct weir_tables *tables = list->daemon->tables;
@@ -282,8 +282,8 @@ int weir_api_backend_rows(
 	return 0;
 }
 
-// Lists the backends with this name. Several services may have a backend of the name, and so may
-// removed backends.
+// Lists the backends with this name. There may be one in several services, and removed backends of
+// the same name.
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;
@@ -364,7 +364,7 @@ static json_t *json_last(const struct weir_health_status *status) {
 		(json_int_t)status->age_ms);
 }
 
-// Describes the agent-check that runs beside the health check of a backend; null if there is no
+// Describes the agent-check that runs alongside the health check of a backend; null if there is no
 // agent-check.
 static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backend) {
 	struct weir_health_status status;

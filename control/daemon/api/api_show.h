@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The results of service.show, backend.show and port.show, also used by stats.show. Arguments that
-// are names select objects: NULL = all.
+// are names select objects; NULL selects all objects.
 #pragma once
 
 #include <jansson.h>
@@ -15,11 +15,11 @@ struct weir_config_service;
 struct weir_daemon;
 struct weir_flow_steals;
 
-// Computes the shares of the backends of one service, or of all services, as weir_shares_create.
+// Computes the shares of the backends of one service, or of all services, like weir_shares_create.
 int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
 
 // Formats a share in percent with two decimals, and with at least three significant digits. With
-// 10,000 backends, each backend of a service has only a hundredth of a percent.
+// 10,000 backends, each backend of a service has a share of only 0.01 %.
 json_t *weir_json_percent(double value);
 
 // Lists the binds of a service as text.
@@ -31,16 +31,17 @@ int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret)
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
-// For a backend of a removed service: returns for how many more milliseconds the binds of the
-// service refuse packets. The binds refuse packets from the deadline of the service's drain on, and
-// the backends stay in the tables meanwhile. Returns null for other backends.
+// For a backend of a removed service: returns how long the binds of the service will still refuse
+// packets, in milliseconds. The binds refuse packets for some time after the deadline of the
+// service's drain, and the backends stay in the tables during this time. Returns null for other
+// backends.
 json_t *weir_json_binds_refuse(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
 // Describes the progress of the drain of a backend; null without a drain.
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state);
 
-// The ports of the attached dataplane, or the port with this name, with all extended statistics
-// above 0.
+// Lists the ports of the attached dataplane, with all extended statistics above 0. name: only the
+// port with this name; NULL = all ports.
 json_t *weir_api_ports(const struct weir_daemon *daemon, const char *name);
 
 // Describes a worker as worker.show does. drops: also add the worker's drops, as {reason: n}.

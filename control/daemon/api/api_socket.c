@@ -33,7 +33,7 @@ static pid_t read_pid(int fd) {
 }
 
 // Locks the pid file. A previous owner may remove the file after it was opened here and before it
-// is locked. So the lock counts only if the path still names the locked file.
+// is locked. So the lock is valid only if the path still names the locked file.
 static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	for (;;) {
 		struct stat mine, named;
@@ -105,8 +105,8 @@ static int bind_socket(const struct sockaddr_un *address, int *ret_fd) {
 	if (r < 0) {
 		goto close_fd;
 	}
-	// From now on, connecting clients wait until the loop serves them. Before, they were
-	// refused.
+	// From here on, clients that connect wait until the loop serves them. Earlier connections
+	// are refused.
 	if (listen(fd, WEIR_CONTROL_BACKLOG) < 0) {
 		r = -errno;
 		goto close_fd;

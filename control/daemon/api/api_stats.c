@@ -40,7 +40,7 @@ static void set_result(json_t *object, enum weir_agent_steal_result result, uint
 	json_object_set_new(object, key, json_integer((json_int_t)count));
 }
 
-// Counts the probes and steal requests sent to weir-agents, and the refused answers.
+// Returns the counts of probes and steal requests sent to weir-agents, and of refused answers.
 json_t *weir_json_agents(const struct weir_daemon *daemon) {
 	struct weir_agents_counts counts = weir_agents_counts(daemon->agents);
 	json_t *refused = json_object(), *results = json_object();

@@ -37,8 +37,8 @@ struct services {
 	uint32_t count, none, unreachable, panic;
 	uint32_t drained; // services whose binds are all drained, whatever the state of their
 			  // backends
-	uint32_t ended; // drained services that have no flow left to wait for
-	// Removed services that have flows left to wait for; not counted in the fields above.
+	uint32_t ended; // drained services whose drain is over
+	// Removed services that still drain; not counted in the fields above.
 	uint32_t leaving;
 	uint32_t backends, eligible;
 	uint64_t rejected; // new flows rejected in the last minute because every backend was at its
@@ -135,7 +135,8 @@ static bool is_drained(const struct weir_daemon *daemon, uint16_t id) {
 	return drained > 0 && drained == weir_tables_select_binds(daemon->tables, id, NULL);
 }
 
-// New flows that a service rejected in the last minute because every backend was at its limit.
+// Returns how many new flows a service rejected in the last minute because every backend was at its
+// limit.
 static uint64_t rejected_flows(
 	const struct weir_daemon *daemon, const struct weir_service_state *state) {
 	return state->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
@@ -180,7 +181,7 @@ static void count_service(
 	}
 }
 
-// "web, dns and 3 more". Returns text.
+// Lists names like "web, dns and 3 more". Returns text.
 static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 	size_t used = 0, count = json_array_size(names);
 
@@ -196,9 +197,9 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 	return text;
 }
 
-// Reports n services that cannot serve flows. what: the reason, as "no eligible backend". The loss
-// of some services is not critical, because this instance should get traffic as long as one service
-// works. The loss of all services is critical.
+// Reports n services that cannot serve flows. what: the reason, for example "no eligible backend".
+// The loss of some services is not critical, because this instance should get traffic as long as
+// one service works. The loss of all services is critical.
 static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
 	const char *what, struct verdict *verdict) {
 	enum weir_status_level level =
@@ -290,7 +291,8 @@ static void judge_keys(const struct weir_daemon *daemon, int only, struct verdic
 	}
 	if (why != NULL && !weir_probed_agents_has_keys(daemon->probed_agents) &&
 		(only < 0 || (service != NULL && service->agent.port != 0))) {
-		add(verdict, WEIR_STATUS_WARNING, "no agent is probed for lack of keys: %s", why);
+		add(verdict, WEIR_STATUS_WARNING,
+			"no agent is probed, because there are no keys: %s", why);
 	}
 }
 

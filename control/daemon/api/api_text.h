@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Texts of replies: converts JSON to the line that is sent to a client; a long list is converted
-// row by row. Used only by api.c. Independent of clients.
+// row by row. Used only by api.c.
 //
 // Threads: the thread of the event loop.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of workers: worker.show, and worker.steal, which switches stealing of buckets on or
-// off.
+// API handlers of workers: worker.show, and worker.steal, which enables or disables stealing of
+// buckets.
 #include <math.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ static const char *const answer_keys[] = {
 #undef X
 };
 
-// Counts how often a worker refused to give buckets away, by reason, and in *ret_sum for all
-// reasons together.
+// Returns how often a worker refused to give buckets away, by reason. *ret_sum: the sum over all
+// reasons.
 static json_t *json_refused(const struct weir_steal_counters *counters, json_int_t *ret_sum) {
 	json_t *refused = json_object();
 
@@ -42,7 +42,7 @@ static void add_hottest(json_t *object, const struct weir_bucket_summary *summar
 	json_object_set_new(object, "elephants", json_integer(summary->elephants));
 }
 
-// Add the number of buckets of a worker, and the counters of buckets that it took and gave.
+// Add the number of buckets of a worker, and how many buckets the worker has taken and given away.
 static void add_buckets(const struct weir_daemon *daemon, uint32_t worker, json_t *object) {
 	const struct weir_bucket_moves *moves = weir_steals_moves(daemon->steals);
 	const struct weir_steal_counters *counters = &daemon->segment->steal_counters[worker];

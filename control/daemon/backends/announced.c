@@ -14,9 +14,9 @@ static const struct weir_port_word *worst_port(const struct weir_announced *anno
 		announced->bind_count, announced->word);
 }
 
-// Returns the source of the state in effect. If port is not NULL, that is the source of the port
-// states, otherwise the source of the host state. If there is no host state, it is the last source
-// of port states, which were withdrawn.
+// Returns the source of the state in effect. If port is not NULL, returns the source of the port
+// states, otherwise the source of the host state. If there is no host state either, the port states
+// were withdrawn: returns their last source.
 static const char *source_of(
 	const struct weir_announced *announced, const struct weir_port_word *port) {
 	bool by_host = port == NULL && announced->word_by[0] != '\0';
@@ -82,7 +82,8 @@ void weir_announced_withdraw(struct weir_announced *announced, struct weir_state
 
 	if (ports) {
 		announced->port_count = 0;
-		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) { // lame duck does not expire
+		// apply the host state again: lame duck does not expire
+		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) {
 			pass_on_word(announced, states, id, NULL);
 		}
 	}

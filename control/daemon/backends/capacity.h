@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity of a backend, in GCU (docs/reference/agent.md): number times speed of the CPUs that the
-// backend reports. The speed is taken from the configuration's table if the table has the CPU
-// model, else the measured speed, else the frequency (3 GHz are 1 GCU).
+// Capacity of a backend, in GCU (docs/reference/agent.md): number of the CPUs that the backend
+// reports, times their speed. The speed is taken from the configuration's table if the table has
+// the CPU model, else the measured speed, else the frequency (3 GHz are 1 GCU).
 //
 // Threads: any; a table is immutable.
 #pragma once
@@ -34,7 +34,7 @@ struct weir_host_cpus { // as reported by the host; 0 = unknown
 struct weir_capacity {
 	enum weir_capacity_source source;
 	double cpus, gcu; // gcu: speed of one CPU
-	char cpu[48]; // the model's name, with TABLE
+	char cpu[48]; // name of the CPU model, if source is TABLE
 };
 
 struct weir_capacity_table;
@@ -49,7 +49,7 @@ struct weir_host_cpus weir_host_cpus_of(const struct weir_report *report);
 struct weir_capacity weir_capacity_of(
 	const struct weir_capacity_table *table, const struct weir_host_cpus *host);
 
-// The automatic weight: GCU times 30, from 1 to 65535; 0 with NONE.
+// Returns the automatic weight: GCU times 30, from 1 to 65535; 0 if source is NONE.
 uint32_t weir_capacity_weight(const struct weir_capacity *capacity);
 
 const char *weir_capacity_source_name(enum weir_capacity_source source);

@@ -31,7 +31,7 @@ uint64_t weir_checks_unchecked_ms(
 
 struct weir_unchecked {
 	uint32_t backends; // number of unchecked backends
-	// If backends > 0: one line, with the services and the reason at one backend.
+	// If backends > 0: one line with the services, and the reason for one of the backends.
 	char text[WEIR_UNCHECKED_BYTES];
 };
 // Counts and describes the unchecked backends of a service, or of all services (service < 0).

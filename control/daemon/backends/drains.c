@@ -183,8 +183,8 @@ struct binds { // binds of one service whose drains end at the same time
 	uint32_t named, count; // named: number of binds in `first`
 };
 
-// "bind tcp 198.51.100.10:80", "removed binds tcp 198.51.100.10:80, tcp 198.51.100.11:80 and 3
-// more".
+// Writes a text like "bind tcp 198.51.100.10:80" or "removed binds tcp 198.51.100.10:80, tcp
+// 198.51.100.11:80 and 3 more".
 static void binds_text(const struct binds *binds, char text[BINDS_BYTES]) {
 	char bind[WEIR_BIND_TEXT_BYTES];
 	int n = snprintf(text, BINDS_BYTES, "%s%s", binds->what, binds->count == 1 ? "" : "s");
@@ -228,7 +228,8 @@ static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const s
 	weir_states_record_service(of->states, name, "drain", why);
 }
 
-// Logs the end of the drain of a service. what: what has drained, e.g. "removed service".
+// Logs the end of the drain of a service. what: the kind of the drained object, e.g. "removed
+// service".
 static void note_service_end(const struct weir_drains_of *of, uint16_t id, const char *what,
 	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
@@ -319,7 +320,7 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	if (weir_tables_service(of->tables, id, &state) < 0) {
 		return false;
 	}
-	// A removal that has left the phase DRAINING has ended its flows: their clients get RSTs.
+	// After the phase DRAINING, the flows of a removal have ended, and their clients get RSTs.
 	drains = state.removal == WEIR_DRAIN_DRAINING;
 	drained = drains && open_flows == 0 && weir_tables_counts_drains(of->tables);
 	if (!drained && now_ns < state.removal_until_ns) {

@@ -47,10 +47,10 @@ struct weir_drains_of { // what a tick uses
 };
 
 // Ends the drains that are due; call about every 100 ms. Also ends the drains of services and VIPs,
-// and of removed services and binds, which only the tables list. While no dataplane is attached,
-// the number of flows is unknown, so drains end only at their deadlines. One call examines
-// WEIR_DRAINS_LINES / workers backends and as many services; the next call continues after them.
-// Returns whether the tables must be published.
+// and of removed services and binds; these drains are listed only in the tables. While no dataplane
+// is attached, the number of flows is unknown, so drains end only at their deadlines. One call
+// examines WEIR_DRAINS_LINES / workers backends and as many services; the next call continues after
+// them. Returns whether the tables must be published.
 #define WEIR_DRAINS_LINES 16384u // cache lines of counters; reading them takes about 2 ms
 bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 

@@ -30,7 +30,7 @@ struct weir_next_hops {
 	void (*changed)(void *context);
 	void *context;
 	struct weir_neighbours *neighbours;
-	struct weir_tables *tables; // NULL until the first configure
+	struct weir_tables *tables; // NULL until the first weir_next_hops_configure
 	struct owner *owners; // sorted by address
 	uint32_t owner_count;
 	struct weir_neighbour_port ports[WEIR_PORTS_MAX]; // ports of the last configuration

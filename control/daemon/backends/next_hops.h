@@ -28,8 +28,8 @@ void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_icmp_sockets
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_next_hops_free(struct weir_next_hops *hops);
 
-// Finds a next hop for weir_tables_find_hops; `hops` is the context of that callback. Takes the
-// next hop of another backend with this address, or of a backend behind the same gateway.
+// Finds a next hop for weir_tables_find_hops; `hops` is the context of that callback. Uses the next
+// hop of another backend with this address, or of a backend behind the same gateway.
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
 // Returns how packets to a backend leave at present. Without a route to a port, the port is that of
@@ -41,8 +41,8 @@ struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t b
 // Logs the number of further changes. Call every second.
 void weir_next_hops_second(struct weir_next_hops *hops);
 
-// Watches the backends of these tables. The ports are those of the tables' segment, or the previous
-// ports while there is no segment. Call after each weir_tables_apply and each new segment. tables:
-// borrowed until the next call. Returns 0 or negative errno.
+// Watches the backends of these tables on the ports of the tables' segment. While there is no
+// segment, the previous ports are used. Call after each weir_tables_apply and each new segment.
+// tables: borrowed until the next call. Returns 0 or negative errno.
 int weir_next_hops_configure(
 	struct weir_next_hops *hops, struct weir_tables *tables, const struct weir_config *config);

@@ -15,7 +15,7 @@
 
 struct member { // a backend of a service; has the same index as its struct weir_ejection_backend
 	uint64_t identity;
-	struct weir_address address; // a different address is a different machine
+	struct weir_address address; // a backend with a new address counts as another machine
 	uint64_t ejections;
 	uint16_t id;
 	uint8_t unreachable; // kind of the last ICMP error, enum weir_unreachable_kind
@@ -38,7 +38,7 @@ struct place { // where a backend is found, by backend id
 struct weir_outliers {
 	struct weir_log *log;
 	struct weir_states *states;
-	struct weir_tables *tables; // NULL until the first follow
+	struct weir_tables *tables; // NULL until the first weir_outliers_follow
 	struct watched *watched;
 	struct place *places; // [ids]
 	uint32_t count, ids;
@@ -285,8 +285,8 @@ static void eject(
 	note(outliers, watched->members[i].id, WEIR_LOG_WARN, what);
 }
 
-// Returns the index of the backend to eject next: among those to be ejected, the backend with the
-// largest share of failures. Returns the count if no backend is to be ejected.
+// Returns the index of the backend to eject next: of all backends that are to be ejected, the
+// backend with the largest share of failures. Returns the count if no backend is to be ejected.
 static uint32_t worst(const struct watched *watched) {
 	uint32_t found = watched->count;
 	double most = -1;

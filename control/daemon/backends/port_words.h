@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Port words: finds, among the states announced for a host's ports, the state that concerns a
-// service, by the ports of its binds.
+// Port words: the states that are announced for the ports of a host. Finds the state that concerns
+// a service, by the ports of the service's binds.
 //
 // Threads: pure functions.
 #pragma once

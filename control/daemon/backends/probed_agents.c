@@ -40,7 +40,7 @@ struct weir_probed_agents {
 	weir_health_excuse_fn excuse;
 	void *excuse_context;
 	struct weir_agents *agents;
-	struct weir_tables *tables; // NULL until the first configure
+	struct weir_tables *tables; // NULL until the first weir_probed_agents_configure
 	struct backend *backends; // indexed by backend id
 	uint32_t ids;
 	bool has_keys;

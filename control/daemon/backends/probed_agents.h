@@ -67,7 +67,7 @@ bool weir_probed_agents_has_keys(const struct weir_probed_agents *probed);
 // Updates the fields that are requested from agents. Call when the policy of a service, or the
 // fields that a policy uses, may have changed.
 void weir_probed_agents_update(struct weir_probed_agents *probed);
-// Probe no agent until the next configure.
+// Stops probing agents until the next weir_probed_agents_configure.
 void weir_probed_agents_stop(struct weir_probed_agents *probed);
 
 // Requests the utilization of a service's backends from their agents for five minutes, because an

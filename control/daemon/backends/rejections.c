@@ -7,7 +7,8 @@
 
 #include "configured.h"
 
-#define WORK_PER_TICK 20000u // limits the work for an address with thousands of services
+// maximum number of comparisons, because an address may have thousands of services
+#define WORK_PER_TICK 20000u
 
 struct owner { // a backend and its address
 	struct weir_address address;

@@ -16,7 +16,7 @@
 
 #define WEIGHT_MOST 65535.0 // maximum weight, as in the configuration
 
-// Values that a source may report and withdraw, besides the announced states.
+// Values that a source may report and withdraw, in addition to the announced states.
 enum reported { REPORTED_LIMIT, REPORTED_QUEUE, REPORTED_WEIGHT, REPORTED_COUNT };
 
 struct entry { // data of one backend id
@@ -24,15 +24,16 @@ struct entry { // data of one backend id
 	bool any; // last is valid
 	bool at_limit;
 	uint8_t accept_queue_percent;
-	uint64_t generation; // number of the last configure call that contained this backend
+	// number of the last weir_reports_configure call that contained this backend
+	uint64_t generation;
 	uint64_t identity;
 	uint32_t wants; // fields used with any policy
-	// Estimated number of balancers in the fleet that use the backend; times their workers if
-	// each worker has its own limit.
+	// Estimated number of balancers in the fleet that use the backend. It is multiplied by the
+	// number of their workers if each worker has its own limit.
 	uint32_t divisor;
 	uint32_t limit; // limit that the backend reported, for all balancers together; 0 = none
-	uint32_t share; // share of this instance (or worker) in that limit; 0 = no limit
-	bool requests; // a flow of the backend's service is one request
+	uint32_t share; // share of this instance (or of each worker) of `limit`; 0 = no limit
+	bool requests; // each flow of the backend's service is one request
 	uint32_t weight; // weight that the backend reported; WEIR_WEIGHT_UNSET = none
 	// Reported percentage of the configured weight, replaces `weight`; below 0 = none.
 	double percent;
@@ -54,7 +55,7 @@ struct weir_reports {
 	void *context;
 	weir_reports_full full; // NULL = no callback
 	void *full_context;
-	struct weir_tables *tables; // NULL until the first configure
+	struct weir_tables *tables; // NULL until the first weir_reports_configure
 	struct entry *entries; // indexed by backend id
 	struct weir_bound_ports *binds; // binds of all services
 	struct weir_capacity_table *speeds; // speeds of CPU models
@@ -160,8 +161,8 @@ static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 		       : 0;
 }
 
-// Sets the share of this instance, but ignores changes of a few per cent, because each change costs
-// a publication.
+// Sets the share of this instance, but ignores changes of a few per cent, because each change
+// causes a publication.
 static void set_share(struct entry *entry, uint32_t share) {
 	uint32_t slight = entry->share / 32;
 
@@ -201,8 +202,8 @@ static void take_queue(struct entry *entry, const struct weir_report *report, co
 	}
 }
 
-// Updates the mean time between two connections that the backend finishes. The time is measured
-// while connections always wait in the accept queue. Otherwise it is derived from the number of
+// Updates the mean time between two connections that the backend finishes. While connections always
+// wait in the accept queue, this time is measured. Otherwise it is computed from the number of
 // connections that are served at a time.
 static void take_service_time(
 	struct entry *entry, const struct weir_report *report, uint64_t at_ms) {
@@ -254,8 +255,8 @@ static enum weir_capacity_source write_auto_weight(struct weir_reports *reports,
 	return capacity.source;
 }
 
-// Takes the CPUs of a report. They stay valid until the next report of CPUs, because the CPUs of a
-// machine do not change while it sends no reports. Returns the fields that were used.
+// Uses the CPU data of a report. The data stays valid until the next report with CPU data, because
+// the CPUs of a machine do not change while it sends no reports. Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
 	static const uint32_t used[] = {
@@ -328,9 +329,9 @@ void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const c
 	weir_announced_withdraw(&entry->announced, reports->states, id, source);
 }
 
-// by: name of a source, which is withdrawn; "" = none.
+// Withdraws the values of a source whose reports have expired. by: name of the source; "" = none.
 static void expire(struct weir_reports *reports, uint16_t id, const char *by) {
-	char source[WEIR_REPORTS_SOURCE_BYTES]; // `by` is cleared with the values of the source
+	char source[WEIR_REPORTS_SOURCE_BYTES]; // copy: the calls below may clear `by`
 
 	snprintf(source, sizeof(source), "%s", by);
 	if (source[0] != '\0') {
@@ -375,11 +376,11 @@ static bool has_separate_limits(const struct weir_segment *segment) {
 	return segment != NULL && segment->limit_words == NULL;
 }
 
-// Withdraws what a source reported that the service no longer uses. by: name of the source, "" =
-// none. load: whether it reported a load.
+// Withdraws the values of a source that the service no longer uses. by: name of the source, "" =
+// none. load: whether the source reported a load.
 static void drop_source(struct weir_reports *reports, const struct weir_config_service *service,
 	uint16_t id, const char *by, bool load) {
-	char source[WEIR_REPORTS_SOURCE_BYTES]; // `by` is cleared with the values of the source
+	char source[WEIR_REPORTS_SOURCE_BYTES]; // copy: the calls below may clear `by`
 
 	snprintf(source, sizeof(source), "%s", by);
 	if (source[0] != '\0' && !weir_reports_have_source(service, source)) {

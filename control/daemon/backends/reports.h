@@ -5,15 +5,15 @@
 //   state of the host, states of ports           --> states (announced.h)
 //   load                                         --> estimates
 //   limit, accept queue, weight, number of CPUs  --> tables
-// A backend's state is the worst of the host's state and the states of those ports that a bind of
-// its service covers: when the server on port 80 stops, services on other ports of the host stay in
+// A backend's state is the worst of the host's state and the states of the ports that a bind of its
+// service covers: when the server on port 80 stops, services on other ports of the host stay in
 // use. After a reload, the states of ports are evaluated for the new binds.
-// A limit is divided by the balancers of the fleet and by their workers; with subsets, by the
-// average number of balancers (or workers) that use a backend. When an accept queue reaches
-// accept_queue_percent of its limit, the backend is at its limit until the queue is below half of
-// this percentage. A value is withdrawn when its source omits the value in the next report; reports
-// of other sources withdraw nothing. The CPUs, from which an automatic weight is computed, are
-// never withdrawn.
+// A limit is divided by the number of balancers in the fleet and by the number of their workers;
+// with subsets, by the average number of balancers (or workers) that use a backend. When an accept
+// queue reaches accept_queue_percent of its limit, the backend is at its limit until the queue is
+// below half of this percentage. A value is withdrawn when its source omits the value in the next
+// report; reports of other sources withdraw nothing. The CPUs, from which an automatic weight is
+// computed, are never withdrawn.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -60,7 +60,7 @@ void weir_reports_free(struct weir_reports *reports); // NULL is allowed
 // Set the callback for full accept queues. full: NULL = no callback.
 void weir_reports_on_full(struct weir_reports *reports, weir_reports_full full, void *context);
 
-// Sets the backends to those of this configuration and these tables. Call after
+// Replaces the backends by the backends of this configuration and these tables. Call after
 // weir_states_configure. Backends that stay keep their reports, except reports from a source that
 // the service no longer uses: an agent, a check or ORCA headers. tables: borrowed until the next
 // call. Returns 0 or -ENOMEM (nothing changed).

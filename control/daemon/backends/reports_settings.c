@@ -62,7 +62,7 @@ uint32_t weir_reports_used(uint32_t wants, bool limited) {
 // Returns the lifetime of a report. It is longer than the longest interval, because reports arrive
 // only with the replies to probes and checks.
 uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
-	// With an agent, this is also the interval of checks.
+	// If the service has agents, this is also the interval of checks.
 	uint32_t slowest = service->agent.inactive_interval_ms;
 
 	slowest = service->agent_check.interval_ms > slowest ? service->agent_check.interval_ms
@@ -74,8 +74,8 @@ uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
 		       : WEIR_REPORTS_EXPIRE_MS;
 }
 
-// Returns by how many sharers a limit is divided. With subsets, each backend is used by only a part
-// of the fleet.
+// Returns the number of sharers by which a limit is divided. With subsets, each backend is used by
+// only some balancers of the fleet.
 uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t sharers) {
 	const struct weir_config_subset *subset = &service->subset;
 	uint64_t users = sharers;
@@ -113,8 +113,8 @@ bool weir_reports_read_load(const struct weir_config_service *service, const cha
 	return !is_http(source) || service->health_check.orca;
 }
 
-// Returns whether reports of this source can still arrive with the service's settings. If they
-// cannot, no later report would withdraw the values of the source.
+// Returns whether the settings of the service still allow reports from this source. If not, the
+// values of the source must be withdrawn now, because no later report can withdraw them.
 bool weir_reports_have_source(const struct weir_config_service *service, const char *source) {
 	enum weir_config_check type = service->health_check.type;
 
@@ -125,6 +125,6 @@ bool weir_reports_have_source(const struct weir_config_service *service, const c
 		return service->agent_check.type != WEIR_CHECK_NONE ||
 		       type == WEIR_CHECK_AGENT_CHECK;
 	}
-	return !is_http(source) || // other sources are weirctl, whose reports can always arrive
+	return !is_http(source) || // otherwise the source is weirctl, which can report at any time
 	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);
 }

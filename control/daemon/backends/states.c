@@ -15,8 +15,9 @@ struct entry { // data of one backend id
 	// The backend was announced as down when its checks failed, and no check has passed since
 	// then.
 	bool was_down;
-	uint64_t generation; // number of the last configure call that contained this backend
-	uint64_t identity; // identity of the backend whose facts these are
+	// number of the last weir_states_configure call that contained this backend
+	uint64_t generation;
+	uint64_t identity; // identity of the backend to which the facts belong
 	struct weir_address address;
 	struct weir_health_facts facts;
 	enum weir_health_state state;
@@ -29,7 +30,7 @@ struct weir_states {
 	weir_states_changed changed;
 	weir_states_recheck recheck; // NULL = none
 	void *context; // context of both callbacks
-	struct weir_tables *tables; // NULL until the first configure
+	struct weir_tables *tables; // NULL until the first weir_states_configure
 	struct entry *entries; // indexed by backend id
 	uint32_t ids;
 	uint64_t generation;

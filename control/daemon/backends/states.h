@@ -53,18 +53,18 @@ void weir_states_free(struct weir_states *states); // NULL is allowed
 // Sets the callback that starts the checks again; it gets the context of weir_states_create.
 void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck);
 
-// Sets the backends to those of this configuration and these tables. Backends that stay keep their
-// facts. The facts of new backends are derived from the state in the tables. tables: borrowed until
-// the next call. Returns 0 or -ENOMEM (nothing changed).
+// Replaces the backends by the backends of this configuration and these tables. Backends that stay
+// keep their facts. The facts of new backends are derived from the state in the tables. tables:
+// borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config);
 
-// Sets the verdict of a backend's checks, which may be the same as before. why: one line. Does
+// Sets the verdict of a backend's checks. It may be the same verdict as before. why: one line. Does
 // nothing for an unused id.
 void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	enum weir_health_verdict verdict, const char *why);
 
-// Sets the announced state of the backend, which may be the same as before. source: up to 15
+// Sets the announced state of the backend. It may be the same state as before. source: up to 15
 // characters.
 void weir_states_set_word(struct weir_states *states, uint16_t backend, enum weir_health_word word,
 	const char *source, const char *why);
@@ -80,8 +80,8 @@ void weir_states_record(
 void weir_states_record_service(
 	struct weir_states *states, const char *service, const char *source, const char *why);
 
-// Sets whether the backend's next hop is resolved, which may be the same as before. why: one line
-// if the next hop is unresolved. Changes are recorded, except the first resolution.
+// Sets whether the backend's next hop is resolved. The value may be the same as before. why: one
+// line if the next hop is unresolved. Changes are recorded, except the first resolution.
 void weir_states_next_hop(
 	struct weir_states *states, uint16_t backend, bool resolved, const char *why);
 
@@ -89,7 +89,7 @@ void weir_states_next_hop(
 int weir_states_status(
 	const struct weir_states *states, uint16_t backend, struct weir_states_status *ret);
 
-// Get the n-th change, counted back from the last change, which has number 0. Returns false if
-// there is no such change.
+// Get the n-th change, counted backwards; 0 = the last change. Returns false if there is no such
+// change.
 bool weir_states_history(
 	const struct weir_states *states, uint32_t n, struct weir_states_change *ret);

@@ -43,7 +43,8 @@ static struct weir_tcp_family_status family_status(const struct weir_agent_tcp_f
 	}
 	status.sent_bytes_per_s =
 		(double)(now->sent_bytes - before->sent_bytes) * 1000 / (double)time_ms;
-	if (segments > 0) { // limited to 100: retransmitted SYN+ACKs are no data segments
+	// at most 100 %: retransmitted SYN+ACKs count, but are not data segments
+	if (segments > 0) {
 		status.retransmitted_percent =
 			least(100, 100 * (double)(now->retransmitted - before->retransmitted) /
 					   (double)segments);

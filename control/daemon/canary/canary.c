@@ -149,7 +149,7 @@ void weir_canary_note(const struct weir_canaries *canaries, const struct weir_ca
 	}
 }
 
-// Record a change that weir-control made, for the user who started the canary.
+// Record a change that weir-control made in the audit, under the user who started the canary.
 static void audit(const struct weir_canaries *canaries, const struct weir_canary *canary,
 	const char *command, const char *before, const char *after, const char *why) {
 	const struct weir_canary_record *record = &canary->record;
@@ -216,7 +216,7 @@ void weir_canary_set_share(struct weir_canaries *canaries, struct weir_canary *c
 	}
 }
 
-// --- ends -----------------------------------------------------------------------------------
+// --- end of a canary ------------------------------------------------------------------------
 
 static void end(struct weir_canary *canary, enum weir_canary_state state, const char *why) {
 	struct weir_canary_record *record = &canary->record;
@@ -363,7 +363,7 @@ static struct weir_canary *find(const struct weir_canaries *canaries, const char
 	return NULL;
 }
 
-// Returns the sum of the weights of the other backends of a service that take new flows.
+// Returns the sum of the weights of all other backends of the service that get new flows.
 static uint64_t others_of(const struct weir_tables *tables, uint16_t service, uint16_t backend) {
 	struct weir_backend_state state;
 	uint64_t sum = 0;
@@ -421,7 +421,7 @@ static int refuse_weights(const struct weir_tables *tables, const struct weir_ba
 		snprintf(why, why_bytes,
 			"a share of %g %% cannot be reached: the weights of the other backends add "
 			"up to %llu, so the "
-			"least weight, 1, gives %.3g %%; multiply the weights in the "
+			"smallest weight, 1, gives %.3g %%; multiply the weights in the "
 			"configuration, or begin with a larger step",
 			first, (unsigned long long)others, weir_canary_share(1, others));
 	} else if (weir_canary_share(weir_canary_weight(last, others), others) < 0.9 * last) {

@@ -10,7 +10,7 @@
 //   reports, counters of workers --> canaries --events--> states, audit, log
 //
 // A canary is paused while it is drained, in maintenance, lame duck or not yet checked, while its
-// agent is silent, and while it has no next hop, no other backend takes new flows, or no dataplane
+// agent is silent, and while it has no next hop, no other backend gets new flows, or no dataplane
 // is attached. After a pause the step begins again. A canary is rolled back if it is refusing or
 // ejected, or if its service gets subsets or a policy that ignores weights.
 //
@@ -49,11 +49,11 @@ struct weir_canary {
 	const char *paused; // reason of a pause; NULL = not paused
 	bool publishing; // the canary is promoted, but the promotion is not published yet
 	uint32_t step_weight; // while publishing: the weight of the last step
-	bool begun; // the time of the step has begun to pass
+	bool begun; // the step has begun; false after a pause, until the step begins again
 	bool prolonged; // the time of the step is over, but it had too few requests
 	uint64_t began_ms; // start of the step, monotonic
-	uint64_t passed_ms; // time since began_ms, as of the last second
-	uint64_t others; // sum of the weights of other backends that take new flows
+	uint64_t passed_ms; // time since began_ms, updated once a second
+	uint64_t others; // sum of the weights of the other backends that get new flows
 	struct weir_canary_signs signs;
 };
 
@@ -63,7 +63,7 @@ int weir_canaries_create(const struct weir_canaries_of *of, struct weir_canaries
 void weir_canaries_free(struct weir_canaries *canaries); // NULL is allowed
 
 // Call after a configuration was applied to the tables (borrowed until the next call). Ends
-// canaries that are no longer configured, and sets the weights again that the configuration has
+// canaries that are no longer configured, and restores the weights that the configuration has
 // replaced. The caller publishes afterwards.
 void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *tables);
 // Advances all canaries; call once a second. published: true if no change waits for publication.
@@ -71,7 +71,7 @@ void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *ta
 bool weir_canaries_second(struct weir_canaries *canaries, uint64_t now_ms, bool published);
 
 // Check whether a canary can start. Returns 0, or -EINVAL with the reason and a remedy in why.
-// *ret_others: sum of the weights of the other backends that take new flows.
+// *ret_others: sum of the weights of the other backends that get new flows.
 int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, uint64_t *ret_others, char *why,
 	size_t why_bytes);

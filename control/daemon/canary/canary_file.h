@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The file of canaries, RUN_DIR/control/canaries.json, from which the next weir-control continues.
-// Replaced as a whole (weir_text_file_replace).
+// The file is replaced atomically (weir_text_file_replace).
 //
 // Threads: one. No logging.
 #pragma once
@@ -45,6 +45,6 @@ struct weir_canary_record { // what the file stores about a canary
 // -EINVAL (not a file of this version), -ENOMEM, or the negative errno of reading.
 int weir_canary_file_read(
 	const char *run_dir, struct weir_canary_record **ret, uint32_t *ret_count);
-// Write the file. Returns 0 or negative errno (the former file stays).
+// Write the file. Returns 0 or negative errno (the previous file is kept).
 int weir_canary_file_write(
 	const char *run_dir, const struct weir_canary_record *records, uint32_t count);

@@ -74,8 +74,8 @@ static void write_errors(const char *what, const struct weir_canary_counts *cana
 static void write_latency(const struct weir_canary_counts *canary,
 	const struct weir_canary_counts *others, char why[WEIR_CANARY_WHY_BYTES]) {
 	snprintf(why, WEIR_CANARY_WHY_BYTES,
-		"latency: %.2f ms in the mean of %.0f requests, other backends %.2f ms",
-		latency(canary), canary->latency_count, latency(others));
+		"mean latency: %.2f ms for %.0f requests, other backends %.2f ms", latency(canary),
+		canary->latency_count, latency(others));
 }
 
 // Describes what is missing for a verdict at the end of a step. Returns false if nothing is

@@ -28,7 +28,7 @@
 // sources before it: only REPORT and ORCA include HTTP errors. X(NAME, "name")
 #define WEIR_CANARY_FIGURES(X) \
 	X(PASSIVE, "passive") /* counters of workers: no error rate is reported */ \
-	X(AGENT, "agent") /* weir-agent: connections that the server reset, or its ORCA */ \
+	X(AGENT, "agent") /* weir-agent: connections that the server reset, or its ORCA report */ \
 	X(REPORT, "report") /* weirctl backend report */ \
 	X(ORCA, "orca") /* ORCA in answers to health checks */
 
@@ -43,8 +43,8 @@ struct weir_canary_counts {
 	// Source of the errors. If there are several sources, the one that detects the fewest kinds
 	// of errors.
 	enum weir_canary_figures figures;
-	double requests, errors; // errors are among the requests
-	double latency_sum_ms, latency_count; // sum and number of the latencies that are known
+	double requests, errors; // errors: how many of the requests failed
+	double latency_sum_ms, latency_count; // sum and number of the known latencies
 };
 
 struct weir_canary_side {

@@ -22,9 +22,11 @@ struct weir_canary_plan {
 	double percent[WEIR_CANARY_STEPS_MOST]; // shares of the service's new flows, ascending
 	uint32_t steps; // number of shares, at least 1
 	double every_ms; // length of a step
-	// Allowed ratios of the errors and latencies of the canary to those of other backends.
+	// Maximum ratios of the canary's error rate and mean latency to the values of the other
+	// backends.
 	double error_ratio, latency_ratio;
-	// Requests that a step needs for a verdict, of the canary and of the other backends each.
+	// Number of requests that a step needs for a verdict, of the canary and of all other
+	// backends together.
 	double min_requests;
 };
 

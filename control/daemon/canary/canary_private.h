@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Shared by the files of the canaries: canary.c (the list, its file, ends, commands of operators)
-// and canary_run.c (once a second: weights, pauses, the judge).
+// Shared by the files of the canaries: canary.c (the list of canaries and its file, the end of a
+// canary, commands of operators) and canary_run.c (called once a second: weights, pauses, the
+// judge).
 //
 // Threads: one.
 #pragma once
@@ -31,8 +31,8 @@ void weir_canary_set_share(struct weir_canaries *canaries, struct weir_canary *c
 // canary.c: promotes a canary or rolls it back, by decision of weir-control.
 void weir_canary_end(struct weir_canaries *canaries, struct weir_canary *canary,
 	enum weir_canary_state state, const char *why);
-// canary.c: writes to why the reason why a service cannot have a canary, and returns why. Returns
-// NULL if it can have one.
+// canary.c: checks whether a service can have a canary. If not, writes the reason to why, and
+// returns why. Otherwise returns NULL.
 const char *weir_canary_misfit(
 	const struct weir_tables *tables, int service, char *why, size_t why_bytes);
 // canary.c: looks up the ids of a canary's service and backend, which may have changed.

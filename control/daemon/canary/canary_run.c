@@ -3,12 +3,12 @@
 
 #include "canary_private.h"
 
-// Limit of the time for which reports count after a pause of this process.
+// Maximum time for which reports count if this process was stopped between two calls.
 #define PASSED_MOST_MS 5000u
 
 // --- once a second --------------------------------------------------------------------------
 
-// Returns why the time of the step does not pass now; NULL = the time passes.
+// Returns why the canary must be paused; NULL = it must not be paused.
 static const char *pause_of(
 	const struct weir_canaries *canaries, const struct weir_backend_state *state) {
 	uint64_t age_ms;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Comparison: records the flows of one service for some time, and replays them through every policy
+// Comparison: records the flows of one service for some time, and replays them with every policy
 // that needs no reports (compare/flow_replay.h). Workers measure the service's flows only during
 // the recording. One comparison at a time.
 //

@@ -12,7 +12,8 @@
 #include "shared_limit.h"
 
 #define LOOKS 2000u // number of instants at which active flows are counted
-// A backend with this many flows: the mean of the backend and the mean of all flows count equally.
+// For a backend with this number of flows, the mean of the backend and the mean of all flows have
+// the same weight.
 #define FEW 16.0
 #define SEED UINT64_C(0x77656972)
 
@@ -31,14 +32,15 @@ struct weir_replay {
 	struct weir_limit_word *words; // [backend_count] NULL = no limit
 	struct weir_limit_part *parts; // [workers][backend_count]
 	uint64_t *cost_ns; // [backend_count]
-	// [backend_count] ratio of the duration of flows at the backend to that of all flows
+	// [backend_count] mean duration of the backend's flows, divided by the mean duration of all
+	// flows
 	double *pace;
 	uint32_t *flows_of; // [backend_count]
 	uint32_t *active; // [backend_count]
 	struct end *ends; // heap whose root is the next end
 	uint32_t end_count;
 	uint32_t next; // index of the next flow
-	uint32_t taking; // number of backends that take new flows
+	uint32_t taking; // number of backends that get new flows
 	uint64_t look_ns; // next time at which active flows are counted
 	uint64_t look_every_ns;
 	uint64_t looks, most_sum, active_sum, active_now;
@@ -54,9 +56,9 @@ bool weir_replay_can(enum weir_policy policy) {
 
 // --- times of the backends ------------------------------------------------------------------
 
-// Compute the mean of the recorded times of each backend, and its pace: the geometric mean of its
-// times relative to the geometric mean of all flows. The fewer flows the backend has, the closer is
-// its pace to 1.
+// For each backend, compute the mean of its recorded times, and its pace. The pace is the geometric
+// mean of the backend's times, divided by the geometric mean of the times of all flows. The fewer
+// flows the backend has, the closer its pace is to 1.
 static int compute_times(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
 	double *logs = calloc(params->backend_count, sizeof(*logs)), all = 0;
@@ -144,7 +146,8 @@ static void look(struct weir_replay *replay) {
 	replay->look_ns += replay->look_every_ns;
 }
 
-// Advance the time: end flows, and count flows in progress at the instants.
+// Advance the time: end the flows that are over, and count the flows in progress every
+// look_every_ns.
 static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	for (;;) {
 		uint64_t end_ns = replay->end_count > 0 ? replay->ends[0].at_ns : UINT64_MAX;

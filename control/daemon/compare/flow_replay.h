@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Replay: computes what another policy would have done with the flows of a service. Assigns
-// recorded flows again, with the same code that workers run.
+// recorded flows to backends again, with the same code that workers run.
 //
 // A flow keeps its start, its worker and its duration. With `scaled`, the duration of a flow at
 // another backend is multiplied by the ratio of the mean durations of both backends. The means are
 // geometric, so that a few long flows do not dominate; the mean of a backend with few flows is
-// closer to the mean of all flows. Costs are the mean times of the backends. Not replayed: errors,
-// changes of backends, and flows that are not in the recording. Hashes are random, and equal for
+// closer to the mean of all flows. Costs are the mean times of the backends. Not simulated: errors,
+// changes to backends, and flows that are not in the recording. Hashes are random, and equal for
 // every policy.
 //
 // Threads: any, but each replay is used by only one thread. No clock, no I/O. Only create
@@ -29,7 +29,7 @@ struct weir_replay_flow { // 24 bytes
 
 struct weir_replay_backend {
 	uint64_t identity; // equal on all instances
-	uint64_t subsets; // bit i: member of subset i; 0 = takes no new flows
+	uint64_t subsets; // bit i: member of subset i; 0 = gets no new flows
 	uint32_t weight; // effective weight
 };
 

@@ -11,7 +11,8 @@
 static int compare_candidates(const void *one, const void *other) {
 	const struct weir_candidate *a = one, *b = other;
 
-	if (a->weight != b->weight) { // the rounds need the order of weights, as in a selection
+	// the rounds need candidates sorted by weight, as in a selection
+	if (a->weight != b->weight) {
 		return a->weight < b->weight ? -1 : 1;
 	}
 	return a->id < b->id ? -1 : a->id > b->id;

@@ -18,7 +18,8 @@
 #include "data_path_return.h"
 
 #define PACKET_BYTES 2048 // buffer size, above the MTU of the device
-// Limit per iteration of the loop, in which many checks may start and end.
+// Maximum number of packets per iteration of the loop. Many checks may start and end in one
+// iteration.
 #define PACKETS_PER_TURN 4096
 // Attempts to bind a socket to a free port: other processes may use some of the ports.
 #define BIND_TRIES 16
@@ -33,7 +34,7 @@ struct flow { // the latest flow that used a port
 	bool answered; // this host has acknowledged a packet from the backend
 	// Loop time at which the SYN was sent; after that, loop time of the first ACK.
 	uint64_t step_ms;
-	uint32_t packets; // number of forwarded packets, successfully or not
+	uint32_t packets; // number of packets, whether or not forwarding succeeded
 	int error; // error of forwarding the last packet
 };
 
@@ -227,7 +228,7 @@ static bool has_address(uint8_t family) {
 	return found;
 }
 
-// As has_address, but looks the addresses up only once a second, because thousands of checks may
+// Like has_address, but looks up the addresses only once a second, because thousands of checks may
 // begin within a second.
 static bool has_address_now(struct weir_data_path *path, uint8_t family) {
 	const uint64_t now_ms = uv_now(path->poll.loop);

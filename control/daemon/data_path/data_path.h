@@ -8,7 +8,7 @@
 // A port keeps the state of its previous connection until the port is reused, so that the RST of a
 // closed socket is still forwarded.
 //
-// Threads: only the event loop's thread. No globals, no logging: callbacks report.
+// Threads: only the event loop's thread. No globals, no logging: events are reported by callbacks.
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Source ports of connections via the data path: one block of ports. A port is used by one
-// connection at a time. The least recently used port is taken first, so that late packets of a
+// connection at a time. The least recently used port is used first, so that late packets of a
 // port's previous connection do not reach a new connection.
 //
 // Threads: one. No I/O, no allocation.

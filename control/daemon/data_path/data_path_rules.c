@@ -13,7 +13,8 @@
 #include "data_path_netlink.h"
 
 #define MTU 1280 // MTU of the device: the minimum that IPv6 permits
-// Packets: 8 per connection; the kernel's default of 500 overflows when the loop is busy.
+// Queue length in packets, 8 per connection. The kernel's default of 500 overflows when the loop is
+// busy.
 #define QUEUE 16384
 // Priority of the rule: before the main table's rule, after the local table's rule.
 #define PRIORITY 50
@@ -35,8 +36,8 @@ static struct nlmsghdr *begin_device(struct weir_data_path_netlink *kernel, unsi
 	return message;
 }
 
-// Prevent a link-local IPv6 address on the device, which the kernel could use as a source. The
-// request fails on a host without IPv6; the error is ignored.
+// Prevent a link-local IPv6 address on the device, because the kernel could use it as a source
+// address. The request fails on a host without IPv6; the error is ignored.
 static void forbid_address(struct weir_data_path_netlink *kernel, unsigned int ifindex) {
 	struct nlmsghdr *message = begin_device(kernel, ifindex);
 	struct nlattr *families = mnl_attr_nest_start(message, IFLA_AF_SPEC);
@@ -93,7 +94,7 @@ static struct nlmsghdr *begin_rule(struct weir_data_path_netlink *kernel, uint16
 	return message;
 }
 
-// Delete the rules of all users and ports.
+// Delete the rules for this table, whatever their users and ports are.
 static void delete_rules(struct weir_data_path_netlink *kernel, uint8_t family, uint32_t table) {
 	for (int i = 0; i < LEFTOVERS; i++) {
 		if (weir_data_path_netlink_request(kernel,

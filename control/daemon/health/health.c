@@ -7,7 +7,8 @@
 
 struct slot {
 	struct weir_health_check *check; // NULL = the slot has no check
-	uint64_t generation; // number of the last configure call with this check
+	// number of the last weir_health_configure call that contained this check
+	uint64_t generation;
 };
 
 struct weir_health {

@@ -9,12 +9,12 @@
 // spread over the interval, with a jitter of a tenth of the interval. At most
 // WEIR_HEALTH_CONCURRENT checks are in flight, and checks use at most half of the descriptors that
 // the process may have (http, https and grpc checks use three each); further checks are queued.
-// Checks of backends with a FAILING verdict mostly last until their timeout: so that such checks do
-// not delay other checks, they get at most an eighth of the limit, or half of the limit while no
-// other check waits.
+// Checks of backends with a FAILING verdict mostly run until their timeout. So that they do not
+// delay other checks, they may use only an eighth of the limit, or half of the limit while no other
+// check waits.
 //
 // Time that the loop spends on other work (a large table, a long list for weirctl) does not shorten
-// a check's timeout: an answer that arrived meanwhile counts.
+// a check's timeout: an answer that arrived during this time counts.
 //
 // A backend's report in an answer is passed to weir_health_report_fn (health_answer.h). If a
 // backend has reported its state in a header, a passing answer without the header ends that state.
@@ -22,7 +22,8 @@
 //
 // If a retry interval is configured, a failed check is repeated after this interval, until `fall`
 // checks in a row have failed or a check has passed. After a restart of the server
-// (weir_health_restart), checks are repeated as quickly, so that the server is soon in use again.
+// (weir_health_restart), checks are repeated quickly as well, so that the server is soon in use
+// again.
 //
 // Via the data path, each check connects to one VIP of the target. After a check that failed, the
 // next check uses the same VIP again, so `fall` failures in a row belong to one VIP. After any
@@ -33,8 +34,9 @@
 // A backend that is far from use (weir_health_set_far) is checked at a longer interval, except
 // while its last check disagrees with the verdict.
 //
-// Threads: only the event loop's thread. No globals, no logging: callbacks report. Callbacks are
-// called from the loop, and from weir_health_agent_result; no other function calls back.
+// Threads: only the event loop's thread. No globals, no logging: events are reported by callbacks.
+// Callbacks are called from the loop, and from weir_health_agent_result; no other function calls
+// back.
 #pragma once
 
 #include <stdbool.h>
@@ -51,7 +53,7 @@
 
 #define WEIR_HEALTH_CONCURRENT 2048
 #define WEIR_HEALTH_DETAIL_BYTES 96
-// Intervals between two checks of a backend that is far from use.
+// A backend that is far from use is checked once in this number of intervals.
 #define WEIR_HEALTH_FAR_INTERVALS 10u
 // Milliseconds between checks after a restart of the server, without a retry interval.
 #define WEIR_HEALTH_QUICK_MS 100u
@@ -103,7 +105,7 @@ struct weir_health_status {
 	enum weir_config_via via;
 	enum weir_health_verdict verdict;
 	uint64_t interval_ms; // from the last check to the next check
-	bool checked; // at least one check has ended; if not, the next five fields are empty
+	bool checked; // at least one check has ended; otherwise the next five fields are not set
 	bool passed; // the last check with a result passed
 	bool without_result; // the last check could not run on this host; detail is the reason
 	char detail[WEIR_HEALTH_DETAIL_BYTES]; // "HTTP 503", "connected", "timeout after 500 ms"
@@ -155,10 +157,10 @@ void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far)
 // idle.
 void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms);
 
-// Forgets the states that a backend has announced in answers to all its checks. For an agent-check,
-// this includes both its administrative and its operational state. The announced state in a later
-// answer then counts even if it is unchanged. This function is also called whenever the verdict
-// changes to FAILING.
+// Discards the states that a backend has announced in its answers, for all its checks. For an
+// agent-check, this includes both its administrative and its operational state. The announced state
+// in a later answer then counts even if it is unchanged. This function is also called whenever the
+// verdict changes to FAILING.
 void weir_health_clear_words(struct weir_health *health, uint16_t backend);
 
 // Starts to count the results of a backend's check again, because the backend's server may have
@@ -178,9 +180,9 @@ void weir_health_agent_result(struct weir_health *health, uint16_t backend,
 int weir_health_status(const struct weir_health *health, uint16_t backend, bool alongside,
 	struct weir_health_status *ret);
 
-// Returns for how long a backend's check has had no result: since the last result, or, without any
-// result, since the first check. Returns 0 if the backend is not unchecked: it has no check, or at
-// least one of its last WEIR_HEALTH_UNCHECKED checks had a result.
+// Returns how long a backend's check has had no result, in milliseconds: since the last result, or,
+// without any result, since the first check. Returns 0 if the backend is not unchecked: it has no
+// check, or at least one of its last WEIR_HEALTH_UNCHECKED checks had a result.
 uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend);
 
 // Returns the durations of the checks that had a result, except checks with `alongside`. The caller

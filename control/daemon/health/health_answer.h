@@ -25,7 +25,8 @@ struct weir_health_answer {
 	const struct weir_config_health_check *check;
 	size_t body_bytes; // bytes of the body received so far
 	bool enough; // no further part can change the outcome
-	uint8_t matched; // length of the prefix of check->body at the end of the body so far
+	// length of the longest prefix of check->body with which the body so far ends
+	uint8_t matched;
 	bool found; // check->body was found in the body
 	int status; // HTTP status of the last status line; 0 = no status line yet
 	struct weir_report report; // report read from the headers

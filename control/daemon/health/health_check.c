@@ -23,7 +23,8 @@ struct weir_health_check {
 	struct weir_health_start start; // used while the start is due, and while the probe runs
 	uint16_t backend, service;
 	uint16_t port;
-	// This is an agent-check beside the backend's check; its verdict has no effect.
+	// This is an agent-check that runs alongside the backend's check; its verdict has no
+	// effect.
 	bool alongside;
 	struct weir_address address;
 	// Via the data path: index in params->vips of the VIP of the current or next probe.
@@ -46,7 +47,7 @@ struct weir_health_check {
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
-	// After a restart of the server: number of checks that are still to run soon.
+	// After a restart of the server: number of further checks to run after a short interval.
 	uint32_t quick;
 	uint64_t passes, fails;
 	uint8_t word; // enum weir_health_word: last state announced in an answer
@@ -98,9 +99,9 @@ static bool is_settled(const struct weir_health_check *check) {
 		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
 }
 
-// Returns whether the next check is a retry. This is so if the last check failed and further
-// failures can make the verdict FAILING. It is also so for the first checks after a restart of the
-// server, as long as they pass.
+// Returns whether the next check is a retry. It is a retry if the last check failed and further
+// failures can make the verdict FAILING. The first checks after a restart of the server are retries
+// as well, as long as they pass.
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
@@ -185,8 +186,8 @@ static void schedule(struct weir_health_check *check) {
 	sleep_until_due(check);
 }
 
-// Updates the announced state. A state that a backend has announced ends with a passing answer that
-// does not repeat it.
+// Updates the announced state. The announced state ends with a passing answer that does not repeat
+// the state.
 static void apply_word(struct weir_health_check *check, struct weir_report *report) {
 	uint8_t before = check->word;
 
@@ -214,7 +215,7 @@ struct update {
 };
 
 // Report the verdict first: when the verdict changes to FAILING, the states that the backend
-// announced earlier are forgotten.
+// announced earlier are discarded.
 static void notify(struct weir_health_check *check, const struct update *update) {
 	const struct weir_health_checking *checking = check->checking;
 	const char *source = weir_config_check_name(check->params->check.type);
@@ -444,8 +445,8 @@ static void halt(struct weir_health_check *check) {
 
 // --- the schedule -------------------------------------------------------------------------
 
-// If a check is due later than one interval from now, starts it earlier. The start stays a whole
-// number of intervals away from the previous time.
+// If a check is due later than one interval from now, starts it earlier, by a whole number of
+// intervals.
 static void hasten(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;
 

@@ -27,7 +27,7 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 	weir_health_excuse_fn excuse; // NULL = none
 	void *context; // context of the three callbacks above
 	// Called when the verdict on a backend has changed to FAILING, before the other callbacks.
-	// It must forget the announced states in the answers to all checks of the backend.
+	// Must discard the states that the backend announced in its answers, for all of its checks.
 	void (*forget)(struct weir_health *health, uint16_t backend);
 	struct weir_health *health; // for `forget`
 };
@@ -39,8 +39,8 @@ void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t 
 struct weir_health_check *weir_health_check_create(
 	struct weir_health_checking *checking, const struct weir_health_target *target);
 // Checks this target from now on, beginning after the delay. params: the parameters of the target.
-// The check takes over one reference to them, which the caller has counted in `users`. The verdict
-// and the word are kept.
+// The check takes over one reference to the parameters, which the caller has counted in `users`.
+// The verdict and the announced state are kept.
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
 	struct weir_health_params *params, uint64_t delay_ms);
 // Returns whether the check is a check of this target already, with the same parameters.

@@ -114,7 +114,7 @@ static enum weir_probe_outcome judge_error(
 	}
 	switch (code) {
 	case CURLE_COULDNT_CONNECT: // could not connect to the relay
-		// libcurl connects again when a server refuses libcurl's request on HTTP/2.
+		// libcurl connects again when a server refuses the HTTP/2 request.
 		if (weir_health_relay_is_joined(http->relay)) {
 			snprintf(detail, bytes, "server refused the request");
 			return WEIR_PROBE_FAILED;
@@ -159,8 +159,9 @@ static enum weir_probe_outcome judge_error(
 }
 
 // Returns whether the answer is complete. It is complete if the probe ended the transfer itself, or
-// if nothing failed. One case is special: when a connection ends, libcurl accepts headers and a
-// body of unknown length as complete, but if the connection was reset, they are not complete.
+// if nothing failed. There is one exception: when a connection ends, libcurl treats headers and a
+// body of unknown length as complete, even if the connection was reset. After a reset, the answer
+// is not complete.
 static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	bool is_grpc = http->params.check->type == WEIR_CHECK_GRPC;
 
@@ -268,7 +269,7 @@ static int set_headers(struct weir_health_http *http) {
 	if (!r && grpc) {
 		r = append(&http->headers, "te: trailers");
 	}
-	// Some servers send load only if the request asks for it.
+	// Some servers send a load report only if the request has this header.
 	if (!r && http->params.check->orca) {
 		r = append(&http->headers, "endpoint-load-metrics-format: TEXT");
 	}

@@ -3,8 +3,8 @@
 // HTTP, HTTPS and gRPC probes: each probe sends one request with libcurl. It passes if the status
 // is in the check's range and the body contains the check's text; a gRPC probe passes if the
 // service's status is SERVING (health_grpc.h). Redirects are not followed, proxy environment
-// variables are ignored, names are not resolved. Connections are not reused and end with a reset;
-// each TLS connection begins with a full handshake.
+// variables are ignored, names are not resolved. Connections are not reused; they are closed with a
+// reset. Each TLS connection begins with a full handshake.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -25,6 +25,7 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 // End the probe without calling done.
 void weir_health_http_cancel(struct weir_health_http *http);
 
-// Get the server name that TLS sends (SNI) and verifies; "" = no name: the address is verified.
+// Gets the server name that TLS sends (SNI) and verifies; "" = no name is sent, and the address is
+// verified.
 void weir_health_server_name(
 	const struct weir_config_health_check *check, char name[WEIR_HEALTH_NAME_BYTES]);

@@ -13,22 +13,24 @@
 #include "health_probe.h"
 
 struct weir_health_missing { // zeroed: no probe without a result
-	uint32_t count; // number of consecutive probes of `vip` without a result, up to the last
+	// number of consecutive probes of `vip` without a result, including the last probe
+	uint32_t count;
 	uint32_t vip; // index of the VIP whose probes are counted; 0 without VIPs
-	// If count > 0: end of the last probe with a result, or of the first probe.
+	// If count > 0: time at which the last probe with a result ended; if there is none, time at
+	// which the first probe ended.
 	uint64_t since_ns;
-	bool no_result; // the detail of the check is about a probe without a result
+	bool no_result; // the detail text of the check describes a probe without a result
 };
 
-// Returns whether the detail of the check stays unchanged after a probe of this VIP. A probe that
-// passed must not hide that the probes of another VIP have no result.
+// Returns whether the detail text of the check must be kept after a probe of this VIP. A probe that
+// passed must not overwrite the text that says that the probes of another VIP have no result.
 static inline bool weir_health_missing_stays(
 	const struct weir_health_missing *missing, enum weir_probe_outcome outcome, uint32_t vip) {
 	return outcome == WEIR_PROBE_PASSED && missing->no_result && vip != missing->vip;
 }
 
-// Call when a probe of this VIP has ended. before_ns: end of the previous probe, or of this probe
-// if it is the first.
+// Call when a probe of this VIP has ended. before_ns: time at which the previous probe ended; for
+// the first probe, time at which it ended itself.
 static inline void weir_health_missing_end(struct weir_health_missing *missing,
 	enum weir_probe_outcome outcome, uint32_t vip, uint64_t before_ns) {
 	const bool is_missing = outcome == WEIR_PROBE_UNKNOWN;

@@ -14,20 +14,21 @@
 struct weir_health_params {
 	uint32_t users;
 	struct weir_config_health_check check;
-	uint32_t vip_count; // 0 = not via the data path
+	uint32_t vip_count; // 0 = the probes do not go through the data path
 	struct weir_address vips[];
 };
 
-// Returns the parameters of a target, and counts one more user. The targets of a service are
-// adjacent in the list of targets. `before`: the parameters allocated last, for the target
-// `before_of` (NULL = none). They are shared if this target has the same check and VIPs;
-// otherwise new parameters are allocated. Returns NULL if out of memory.
+// Returns the parameters of a target, and adds one to their number of users. `before`: the
+// parameters allocated last, for the target `before_of` (NULL = none). If both targets have the
+// same check and VIPs, `before` is shared; otherwise new parameters are allocated. Comparing with
+// the last target is enough, because the targets of a service are adjacent in the list. Returns
+// NULL if out of memory.
 struct weir_health_params *weir_health_params_share(struct weir_health_params *before,
 	const struct weir_health_target *before_of, const struct weir_health_target *target);
 // Removes a user, and frees parameters without users; NULL is allowed.
 void weir_health_params_leave(struct weir_health_params *params);
 
-// Returns whether these are the parameters of the target.
+// Returns whether the parameters match the check and the VIPs of the target.
 bool weir_health_params_are_of(
 	const struct weir_health_params *params, const struct weir_health_target *target);
 // Puts the VIP with this index in front of a detail, and cuts off the end if the result is too

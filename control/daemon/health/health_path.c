@@ -30,7 +30,7 @@ void weir_health_path_end(struct weir_data_path *path, struct weir_data_path_flo
 	uint64_t took_ms, uint32_t timeout_ms, enum weir_probe_outcome *outcome, char *detail,
 	size_t bytes) {
 	// Compare with half of the timeout, because the clock of the loop's timers is not exact. A
-	// refused connection ends earlier than that.
+	// refused connection fails much earlier.
 	bool timed_out = took_ms >= timeout_ms / 2;
 	char why[WHY_BYTES];
 	int error = 0;

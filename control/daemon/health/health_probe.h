@@ -16,18 +16,20 @@
 enum weir_probe_outcome {
 	WEIR_PROBE_PASSED,
 	WEIR_PROBE_FAILED,
-	WEIR_PROBE_UNKNOWN, // this host could not run the probe (no descriptors, no memory, ...)
+	// this host could not run the probe: no file descriptors, no memory, ...
+	WEIR_PROBE_UNKNOWN,
 };
 
-// Called once, from the loop, when a probe has ended; not called if the probe is cancelled before.
-// The probe was released already. report: the backend's report in its answer; NULL = none.
+// Called once, from the loop, when a probe has ended; not called if the probe was cancelled. The
+// probe was already freed. report: the load report in the backend's answer; NULL = none.
 typedef void (*weir_probe_fn)(void *context, enum weir_probe_outcome outcome, const char *detail,
 	const struct weir_report *report);
 
 struct weir_probe_params {
 	struct weir_address address; // address to connect to
 	uint16_t port; // host order
-	// Connection whose socket the probe connects; NULL = the probe creates a socket.
+	// Connection via the data path, whose socket the probe must use; NULL = the probe creates a
+	// socket.
 	struct weir_data_path_flow *flow;
 	const struct weir_config_health_check *check; // valid until the probe ends
 	weir_probe_fn done;

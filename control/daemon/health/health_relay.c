@@ -14,11 +14,11 @@
 #include "health_connect.h"
 
 #define BUFFER_BYTES 4096
-// Listen backlog. Other processes cannot open so many connections before libcurl connects.
+// Listen backlog. It is large, so that other processes cannot fill it before libcurl connects.
 #define LISTEN_BACKLOG 4096
 #define ACCEPT_MOST 256u // maximum number of accepted connections per iteration of the loop
 #define SEND_BUFFER_BYTES 8192 // about the maximum number of bytes that libcurl can read at once
-#define END_MS 1 // time for libcurl to read the last data before the end of the connection
+#define END_MS 1 // time for libcurl to read the last data before the connection is closed
 
 struct direction { // one of the two directions
 	uv_stream_t *from, *to;
@@ -33,7 +33,7 @@ struct weir_health_relay {
 	uv_poll_t listener; // accepts the client
 	uv_connect_t connect;
 	uv_shutdown_t shutdown;
-	uv_timer_t end; // delays the end of the server's data
+	uv_timer_t end; // delays the end of file after the server's last data
 	struct direction in, out;
 	weir_health_relay_connected connected;
 	weir_health_relay_failed failed;
@@ -108,8 +108,8 @@ static void allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
 	*buffer = uv_buf_init(direction->buffer, sizeof(direction->buffer));
 }
 
-// Stores the error of a reset connection. The kernel reports a reset only once. If a write gets the
-// error, a later read finds only the end of the connection.
+// Stores the error of a connection that was reset. The kernel reports a reset only once: if a write
+// returns the error, a later read returns only end of file.
 static void note_reset(const struct direction *direction, int status) {
 	struct weir_health_relay *relay = direction->from->data;
 
@@ -122,7 +122,8 @@ static void on_written(uv_write_t *write, int status) {
 	struct direction *direction = write->data;
 	struct weir_health_relay *relay = direction->from->data;
 
-	// If the server does not accept data of libcurl, these data and all later data are dropped.
+	// If data from libcurl cannot be written to the server, these data and all later data from
+	// libcurl are dropped.
 	note_reset(direction, status);
 	if (!relay->is_over && (status == 0 || direction == &relay->out)) {
 		uv_read_start(direction->from, allocate, on_read);
@@ -166,10 +167,10 @@ static void on_end(uv_timer_t *timer) {
 	}
 }
 
-// Handles the end of the server's data. If libcurl (7.88) finds the end directly after the trailers
-// of HTTP/2, it loses the trailers, which contain the status of gRPC. So the end is delayed until
-// libcurl has had time to read everything before it. Further data from libcurl is read and dropped:
-// closing the socket would cause a write error, which libcurl checks before it reads.
+// Handles the end of the server's data. If libcurl (7.88) reads end of file directly after the
+// HTTP/2 trailers, it loses the trailers, which contain the gRPC status. Therefore the end of file
+// is delayed until libcurl has had time to read all data. Further data from libcurl is read and
+// dropped: closing the socket would cause a write error, which libcurl checks before it reads.
 static void end_server(struct weir_health_relay *relay, int error) {
 	relay->error = relay->error != 0 ? relay->error : error;
 	relay->is_ended = true;
@@ -214,7 +215,7 @@ static bool is_own(int fd) {
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == getpid();
 }
 
-// Uses `fd`, the accepted connection of libcurl.
+// Uses `fd`, the connection accepted from libcurl.
 static int join(struct weir_health_relay *relay, int fd) {
 	int bytes = SEND_BUFFER_BYTES, r;
 
@@ -256,7 +257,7 @@ static void on_listener(uv_poll_t *poll, int status, int events) {
 	}
 }
 
-// Listen on an unused abstract name (its first byte is 0).
+// Listens on an unused abstract socket name (its first byte is 0).
 static int listen_for_client(struct weir_health_relay *relay, char *name, size_t bytes) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), r;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

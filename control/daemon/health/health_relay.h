@@ -4,9 +4,9 @@
 //
 // libcurl fails when a connection was reset, or when its request cannot be sent, even if a complete
 // answer can be read. With TLS or HTTP/2 it returns only when a socket has no more data: a server
-// that sends messages without data (key updates, empty frames) faster than they are read could
-// block the loop indefinitely. So libcurl connects to the relay over a unix socket that holds a few
-// kilobytes at most, and the total received is bounded.
+// that sends messages without payload (key updates, empty frames) faster than libcurl reads them
+// could block the loop indefinitely. Therefore libcurl connects to the relay over a unix socket
+// that buffers a few kilobytes at most, and the relay limits the total number of bytes received.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -18,7 +18,7 @@
 // Maximum number of bytes received from a server in one probe.
 #define WEIR_HEALTH_RECEIVED_MOST (1u << 20)
 
-// Number of descriptors that a probe over a relay uses; briefly 4.
+// Number of file descriptors that a probe through a relay uses; for a short time it uses 4.
 #define WEIR_HEALTH_RELAY_DESCRIPTORS 3u
 
 struct weir_health_relay;
@@ -38,8 +38,8 @@ int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *par
 // Returns whether libcurl has connected. It can connect only once.
 bool weir_health_relay_is_joined(const struct weir_health_relay *relay);
 
-// Returns the error that ended the connection, negative errno; 0 = no error. The error is set once
-// libcurl has read all data received before.
+// Returns the error that ended the connection, as negative errno; 0 = no error. The error is set
+// only after libcurl has read all data that was received before it.
 int weir_health_relay_error(const struct weir_health_relay *relay);
 
 // Frees the relay; its libuv handles are closed in the next iterations of the loop. NULL is

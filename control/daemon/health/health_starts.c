@@ -47,7 +47,7 @@ static struct weir_health_queue *next_queue(struct weir_health_starts *starts) {
 	return waiting && failing < max / 2 ? &starts->failing_queue : NULL;
 }
 
-// Count the cost of a probe: 1, or more if descriptors are scarce.
+// Counts the cost of a probe: 1, or more if the limit of file descriptors is low.
 static void count(struct weir_health_starts *starts, struct weir_health_start *start) {
 	unsigned int max = starts->descriptors_max;
 	unsigned int cost = (start->descriptors * WEIR_HEALTH_CONCURRENT + max - 1) / max;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Health starts: limits the number of probes in flight; further probes wait in a queue. Probes of
-// failing backends mostly last until their timeout: they have a separate queue, and an eighth of
-// the limit, or half of the limit while no other probe waits.
+// Limits the number of probes in flight; further probes wait in a queue. Most probes of failing
+// backends run until their timeout, so they have a separate queue and may use only an eighth of the
+// limit, or half of it while no other probe waits.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -21,7 +21,7 @@ struct weir_health_start { // start of a probe; zeroed = no start requested
 	enum weir_health_start_state state;
 	bool is_failing; // the backend is failing
 	unsigned int descriptors; // number of descriptors that the probe uses
-	unsigned int cost; // while RUNNING: the part of WEIR_HEALTH_CONCURRENT that the probe takes
+	unsigned int cost; // while RUNNING: how much of WEIR_HEALTH_CONCURRENT the probe uses
 };
 
 STAILQ_HEAD(weir_health_queue, weir_health_start);
@@ -37,9 +37,10 @@ struct weir_health_starts {
 // run: starts the probe. It may call weir_health_starts_remove.
 void weir_health_starts_init(
 	struct weir_health_starts *starts, void (*run)(struct weir_health_start *start));
-// Limits the descriptors of all probes to half of the descriptors that the process may have now.
+// Limits the number of file descriptors that all probes use to half of the process's current limit.
 void weir_health_starts_limit(struct weir_health_starts *starts);
-// Run a probe as soon as the limit permits: within this call, or a later one.
+// Runs a probe as soon as the limit permits, in this call or in a later call of one of these
+// functions.
 void weir_health_starts_add(struct weir_health_starts *starts, struct weir_health_start *start,
 	bool is_failing, unsigned int descriptors);
 // Call when a probe has ended, or must not be started any more. Starts no other probe.

@@ -4,7 +4,7 @@
 #include "heartbeat.h"
 
 // Assumed cost of a packet that was handed over to another worker, as a fraction of the cost of a
-// packet that was not. Used if the cost cannot be measured.
+// packet that was not handed over. Used if the cost cannot be measured.
 #define HANDED_COST 0.5
 
 // --- reading the segment ------------------------------------------------------------------
@@ -90,8 +90,8 @@ static void measure_shares(struct weir_bucket_loads *loads, const struct weir_bu
 	}
 }
 
-// Returns the share of a worker's time that a packet takes, measured on workers that distribute no
-// packets.
+// Returns the share of a worker's time that one packet needs, measured on workers that distribute
+// no packets to other workers.
 static double cost_of_packet(const struct weir_bucket_loads *loads, const struct window *window) {
 	double share = 0, packets = 0, all_share = 0, all_packets = 0;
 
@@ -160,7 +160,7 @@ void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_b
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		struct weir_bucket_load *bucket = &loads->bucket[i];
 
-		// A stalled worker gives no measurement.
+		// The loads of a stalled worker are not measured.
 		if (bucket->owner < loads->workers && loads->worker[bucket->owner].alive) {
 			weir_steal_duration_ended(
 				&bucket->load, (double)bucket->window * window.cost[bucket->owner]);
@@ -192,7 +192,7 @@ void weir_bucket_loads_init(
 		weir_steal_duration_init(&loads->worker[i].base);
 	}
 	weir_steal_duration_init(&loads->move);
-	measure_move(loads, look); // moves before the start of this process do not count
+	measure_move(loads, look); // ignore the moves before this process started
 }
 
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket) {

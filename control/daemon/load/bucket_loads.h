@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket loads: the share of a worker's time that each of its buckets of flows takes (WEIR_BUCKETS
-// in segment/layout.h), from counters of the workers: packets of each bucket, and busy and idle
-// cycles of each worker.
+// Bucket loads: the share of a worker's time that each of its buckets of flows uses (WEIR_BUCKETS
+// in segment/layout.h). The loads are computed from counters of the workers: packets of each
+// bucket, and busy and idle cycles of each worker.
 //
-// A worker's busy time is divided among its buckets by their packets. A worker that distributes the
-// packets of a port needs additional time, its base, which stays when buckets move: the base is
-// its busy time minus the time of its own packets, estimated from the time per packet of other
-// workers. Loads and bases are moving averages (steal_duration.h) in shares of one worker: 1 =
-// all of its time.
+// A worker's busy time is divided among its buckets in proportion to their packets. A worker that
+// distributes the packets of a port to other workers needs additional time, called its base, which
+// does not decrease when its buckets move away. The base is the worker's busy time minus the time
+// for its own packets, which is estimated from the time per packet of other workers. Loads and
+// bases are moving averages (steal_duration.h) in shares of one worker: 1 = all of its time.
 //
 // The cost of moving a bucket is also measured: a moving average of the cycles that both workers
-// need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS without a move the cost is unknown
-// again. Otherwise a few expensive moves, for example on a busy machine, would prevent all later
-// moves.
+// need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS ticks without a move the measured cost
+// is discarded. Otherwise a few expensive moves, for example on a busy machine, would prevent all
+// later moves.
 //
 // Threads: one. No clock.
 #pragma once
@@ -37,7 +37,7 @@ struct weir_bucket_look {
 		uint64_t handed_over; // packets passed to other workers
 		bool alive;
 	} worker[WEIR_WORKERS_MAX];
-	// Sums of all workers: buckets handed over, and cycles spent on that.
+	// Sums of all workers: buckets handed over, and cycles spent on handing them over.
 	uint64_t moves, move_cycles;
 	double hz; // cycles per second
 };
@@ -73,8 +73,8 @@ void weir_bucket_look_take(
 // Start from these counters. workers: 1..WEIR_WORKERS_MAX.
 void weir_bucket_loads_init(
 	struct weir_bucket_loads *loads, uint32_t workers, const struct weir_bucket_look *look);
-// Call between ticks when buckets may have changed their owners, so that their packets count for
-// the worker that owned them.
+// Call between ticks when the owners of buckets may have changed, so that packets are counted for
+// the worker that owned the bucket at that time.
 void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
 // Measure. Call about every 100 ms; the exact time between two ticks does not matter.
 void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);

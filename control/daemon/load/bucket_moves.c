@@ -10,10 +10,10 @@
 #define TASKS \
 	(WEIR_BUCKETS + WEIR_WORKERS_MAX) // a task for each bucket, and for the base of each worker
 #define LEAST_LOAD 1e-5 // a bucket whose load is below this share of a worker's time is never moved
-// Fixed cost of a move, as a share of a worker's time; added to the time that workers need for
-// the move. The planner sorts tasks into bins by powers of two of (fixed cost + cost) / load.
-// With the fixed cost, buckets with a higher load are tried first even if moving is cheap. This
-// matters because each tick allows few moves.
+// Fixed cost of a move, as a share of a worker's time. It is added to the time that the workers
+// need for the move. The planner sorts tasks into bins by powers of two of (fixed cost + cost) /
+// load. With the fixed cost, buckets with a higher load are tried first even if moving is cheap.
+// This matters because each tick allows few moves.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
@@ -23,7 +23,7 @@
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
 enum state {
-	WAITING, // waits until its victim and its thief have no other request
+	WAITING, // waits until neither its victim nor its thief has another request
 	SENT,
 	CONFIRMED, // the victim has confirmed: the owner will change
 };
@@ -118,7 +118,7 @@ void weir_bucket_moves_answer(
 
 // --- owners -------------------------------------------------------------------------------
 
-// Call when the owner of a bucket has changed, or is known for the first time.
+// Call when the owner of a bucket has changed, or is read for the first time.
 static void follow_owner(struct weir_bucket_moves *moves, uint32_t bucket, double now) {
 	struct request *request = find_request(moves, bucket);
 	uint32_t owner = moves->loads.bucket[bucket].owner;
@@ -164,8 +164,8 @@ void weir_bucket_moves_note(
 
 static void put_task(
 	struct weir_bucket_moves *moves, uint32_t task, uint32_t worker, double load, bool fixed) {
-	// The cost of a move in seconds is divided by WEIR_BUCKET_REST_S, the shortest time for
-	// which a moved bucket stays. The result is a share of a worker's time.
+	// Divide the cost of a move in seconds by WEIR_BUCKET_REST_S, the minimum time between two
+	// moves of a bucket. The result is a share of a worker's time.
 	struct weir_steal_task what = {.duration = load,
 		.transfer = weir_bucket_loads_move(&moves->loads) / WEIR_BUCKET_REST_S,
 		.fixed = fixed};
@@ -207,7 +207,7 @@ static uint64_t overloaded(const struct weir_bucket_moves *moves) {
 	return over;
 }
 
-// Put the loads into the plan. may_leave: bitmap of the workers whose buckets may move.
+// Adds the loads to the plan. may_leave: bitmap of the workers whose buckets may move.
 static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, double now) {
 	for (uint32_t i = 0; i < moves->loads.workers; i++) {
 		weir_steal_plan_worker(moves->plan, i, 1, moves->loads.worker[i].alive, 0);
@@ -223,7 +223,7 @@ static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, doubl
 	}
 }
 
-// Looks for new elephants. The reports are rate-limited, because a client can turn a bucket into an
+// Looks for new elephants. The reports are rate-limited, because a client can make a bucket an
 // elephant several times per second.
 static void find_elephants(struct weir_bucket_moves *moves, double now) {
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
@@ -275,8 +275,8 @@ int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret) {
 	// Workers below the mean are thieves, and the workers with the highest load are victims.
 	// With these parameters the planner considers no worker saturated, because a saturated
-	// worker would exclude all other victims. put_tasks restricts the victims to workers far
-	// enough above the mean.
+	// worker would exclude all other victims. put_tasks restricts the victims to workers whose
+	// load is far enough above the mean.
 	const struct weir_steal_params params = {.latency = LATENCY,
 		.pending_ratio = INFINITY,
 		.idle_ratio = 1,

@@ -5,16 +5,18 @@
 // mean, like RSS++.
 //
 // Guarantees:
-//   B1 only a worker with more than WEIR_BUCKET_TRIGGER times the mean load gives buckets, and only
-//      while some worker's load is at least WEIR_BUCKET_SPARE: nothing moves on an idle machine.
-//   B2 at most WEIR_BUCKET_MOVES moves are requested in a tick, and a moved bucket stays for
-//      WEIR_BUCKET_REST_S: so with 10 ticks per second this module moves at most
-//      10 * WEIR_BUCKET_MOVES. Moves requested by distributors (moves.h) are additional, and do not
-//      wait for WEIR_BUCKET_REST_S.
+//   B1 buckets move only away from workers with more than WEIR_BUCKET_TRIGGER times the mean load,
+//      and only while some worker's load is at least WEIR_BUCKET_SPARE: on an idle machine no
+//      bucket moves.
+//   B2 at most WEIR_BUCKET_MOVES moves are requested in a tick, and a moved bucket does not move
+//      again for WEIR_BUCKET_REST_S. With 10 ticks per second this module therefore moves at most
+//      10 * WEIR_BUCKET_MOVES buckets per second. Moves requested by distributors (moves.h) are
+//      additional, and do not wait for WEIR_BUCKET_REST_S.
 //   B3 a victim or a thief has at most one request at a time.
-//   B4 the owners in the dataplane are authoritative, whatever was requested or answered.
-//   B5 a bucket does not move to a worker whose load would then exceed the present load of its
-//      owner: a bucket that takes most of a worker's time (an elephant) does not oscillate.
+//   B4 the owners in the dataplane are authoritative, regardless of requests and answers.
+//   B5 a bucket does not move to a worker whose load would then be higher than the current load of
+//      the bucket's owner. Therefore a bucket that uses most of a worker's time (an elephant) does
+//      not move back and forth.
 //
 // Threads: one. No clock: time is an argument, in seconds (CLOCK_MONOTONIC).
 #pragma once
@@ -45,13 +47,14 @@ void weir_bucket_moves_free(struct weir_bucket_moves *moves); // NULL is allowed
 // Runs a tick: measures, and plans requests unless stealing is off.
 void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_bucket_look *look,
 	bool stealing, double now);
-// Call between ticks while requests are pending: detects the buckets that have arrived.
+// Call between ticks while requests are pending: detects the buckets that have arrived at their
+// thieves.
 void weir_bucket_moves_note(
 	struct weir_bucket_moves *moves, const struct weir_bucket_look *look, double now);
-// Gets the next request that is to be sent now. The request then waits for its answer. Returns
-// false if there is none.
+// Gets the next request to send. The request then waits for its answer. Returns false if there is
+// no request to send.
 bool weir_bucket_moves_next(struct weir_bucket_moves *moves, struct weir_bucket_request *ret);
-// Take the answer of a victim. Refused: the bucket stays. Confirmed: the bucket will move. An
+// Handles the answer of a victim. Refused: the bucket stays. Confirmed: the bucket will move. An
 // answer that matches no pending request is ignored, whatever it contains.
 void weir_bucket_moves_answer(
 	struct weir_bucket_moves *moves, uint32_t bucket, uint32_t id, bool confirmed, double now);

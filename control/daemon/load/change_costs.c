@@ -33,7 +33,7 @@ static bool is(const struct weir_change *change, enum weir_change_kind kind, con
 	return change->kind == kind && strcmp(change->key, key) == 0;
 }
 
-// Finds services by name. A search begins where the last search ended, because changes have the
+// Finds services by name. A search begins where the last search ended, because changes are in the
 // order of the services in both configurations.
 struct finder {
 	const struct weir_config *config;
@@ -95,9 +95,9 @@ struct removal {
 	bool whole; // the whole service is removed
 	// Time for which TCP flows drain before they are moved or reset; 0 = no drain.
 	uint32_t removed_ms;
-	bool udp_ends; // UDP flows end; otherwise they move
-	bool of_service; // `flows` is the number for the whole service: an upper limit
-	bool of_down; // `flows` is the number for all backends that are down
+	bool udp_ends; // UDP flows end; false = they move to other backends
+	bool of_service; // `flows` is an upper limit: it counts all flows of the service
+	bool of_down; // `flows` counts the flows of all backends that are down
 	uint64_t flows;
 };
 
@@ -155,7 +155,7 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 				      "has its address and port; without such a service "
 				      "closed_ports applies, or, if no bind has the address, "
 				      "the kernel gets the datagram"
-				    : "UDP moves with its next datagram");
+				    : "UDP flows move to another backend at their next datagram");
 	return set(change, effect, removal->flows, text);
 }
 
@@ -185,8 +185,7 @@ static bool is_down(const struct weir_backend_state *backend) {
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
-// Returns the number of open flows of those removed backends that the new configuration contains
-// again.
+// Returns the number of open flows on removed backends that are in the new configuration again.
 static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t service,
 	const struct weir_config_service *to) {
 	uint64_t flows = 0;
@@ -220,7 +219,8 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 		}
 	}
 	stay = returning_flows(of, (uint16_t)service, to);
-	removal.flows -= stay < removal.flows ? stay : removal.flows; // flows may end meanwhile
+	// the two numbers are not read at the same time
+	removal.flows -= stay < removal.flows ? stay : removal.flows;
 	removal.down = to->on_backend_down;
 	removal.tcp = true;
 	return set_removal(change, &removal);
@@ -263,8 +263,8 @@ static bool has_bind(const struct weir_config *config, const char *bind) {
 }
 
 // Sets the cost of removing a bind. Flows are not counted by bind, so the number of flows of the
-// service is an upper limit. The backends stay, so TCP flows continue, except if the bind drains
-// and its TCP flows are then reset.
+// service is an upper limit. The backends stay, so TCP flows continue, unless the bind drains and
+// its TCP flows are reset after the drain.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
@@ -301,8 +301,8 @@ static bool is_maglev(const struct weir_tables *tables, uint16_t service) {
 	       state.policy == WEIR_POLICY_MAGLEV;
 }
 
-// Adds the flows that lose their backends even if the selection after the restart is equal. These
-// are flows that began before the last change of the selection, and spilled flows.
+// Adds the flows that lose their backends even if the restart does not change the selection: flows
+// that began before the last change of the selection, and spilled flows.
 static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t flows,
 	struct weir_restart_cost *cost) {
 	const struct weir_former_flows former = weir_tables_former_flows(tables, id);
@@ -314,14 +314,15 @@ static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t f
 }
 
 // Sums the flows of all backends. changed: [service ids] whether the selection differs after the
-// restart; NULL = no selection differs. finding: [service ids] scratch memory, zeroed; NULL = out
-// of memory: then all flows count as lost.
+// restart; NULL = no selection differs. finding: [service ids] scratch memory, zeroed. If it is
+// NULL (out of memory), all flows count as lost.
 static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
 	const struct weir_segment *segment, const bool *changed, uint64_t *finding) {
 	const uint32_t ids = weir_tables_backend_ids(tables);
 	struct weir_restart_cost cost = {0};
 	uint16_t last = WEIR_SERVICE_NONE; // most backends of a service have consecutive ids
-	bool finds = false; // flows of service `last` find their backends again
+	// after the restart, flows of service `last` reach the same backends as before
+	bool finds = false;
 
 	for (uint32_t id = 0; id < ids; id++) {
 		struct weir_backend_state backend;
@@ -392,8 +393,8 @@ const char *weir_restart_cost_text(
 	return text;
 }
 
-// Returns whether a change gives a service another selection, a policy that ignores the hash, or no
-// bind for its flows.
+// Returns whether a change alters the selection of a service, sets a policy that ignores the hash,
+// or removes the binds of its flows.
 static bool changes_selection(const struct weir_change *change, const struct names *names) {
 	static const char *const keys[] = {"table_size", "weight", "backends", "address", "name",
 		"weights", "algorithm", "size", "salt", "mode", "client"};
@@ -408,8 +409,8 @@ static bool changes_selection(const struct weir_change *change, const struct nam
 }
 
 // Returns whether a change outside of services changes subsets. of_workers: whether each worker has
-// its own subset. Such subsets also change with the number of workers, because workers then get
-// other flows.
+// its own subset. If so, subsets also change when the number of workers changes, because each
+// worker then gets different flows.
 static bool changes_subsets(const struct weir_change *change, bool of_workers) {
 	static const char *const keys[] = {
 		"instance client_id", "instance clients", "instance member", "instance members"};
@@ -441,7 +442,8 @@ static void mark_subsets(const struct weir_change_costs_of *of,
 	}
 }
 
-// Returns which services select differently after all changes. NULL: out of memory.
+// Returns which services select backends differently after all changes, by service id. Returns NULL
+// if out of memory. The caller frees the array.
 static bool *changed_services(
 	const struct weir_change_costs_of *of, const struct weir_difference *difference) {
 	bool *changed = calloc(weir_tables_service_ids(of->tables) + 1u, sizeof(*changed));
@@ -471,7 +473,7 @@ static bool has_key(const struct weir_difference *difference, const char *key) {
 	return false;
 }
 
-// Set the cost of the restart for each change that needs a restart.
+// Sets the cost of each change that needs a restart to the cost of the restart.
 static int cost_restart(const struct weir_change_costs_of *of, struct weir_difference *difference) {
 	const bool seed = has_key(difference, "hash_seed");
 	bool *changed = changed_services(of, difference);
@@ -495,7 +497,7 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	return r;
 }
 
-// Appends the manual settings that a change ends to the text of its cost.
+// Appends a list of the manual settings that the change discards to the cost text of the change.
 static int cost_hand(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const char *before = change->cost.text != NULL ? change->cost.text : "";
 	const struct weir_change_hand hand = {.tables = costs->of->tables,
@@ -523,7 +525,7 @@ static int cost_reload(struct costs *costs, struct weir_change *change) {
 	int r = 0;
 
 	if (costs->of->segment == NULL) {
-		// flows are unknown
+		// without a dataplane, flows are not counted
 	} else if (is(change, WEIR_CHANGE_REMOVE, "services")) {
 		r = cost_service(costs, change, &names);
 	} else if (is(change, WEIR_CHANGE_REMOVE, "binds")) {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct list { // list of settings that end
+struct list { // list of settings that are discarded
 	char *text; // buffer of WEIR_CHANGE_HAND_BYTES
 	size_t used;
 	uint32_t count;
@@ -23,7 +23,8 @@ __attribute__((format(printf, 2, 3))) static void append(
 	list->used += bytes < room ? bytes : room - 1;
 }
 
-// Begin an item of the list. Returns false if the list is full: the item is then only counted.
+// Begins an item of the list. Returns false if the list is full; the item is then counted but not
+// listed.
 static bool begin(struct list *list) {
 	if (list->count++ >= WEIR_CHANGE_HAND_MOST) {
 		return false;
@@ -94,8 +95,8 @@ static void add_policy(const struct weir_change_hand *hand, struct list *list, u
 	}
 }
 
-// Adds everything that ends when a service ends. The list may be too short for all backends, so
-// backends that take no new flows come first.
+// Adds all manual settings that are discarded when a service is removed. The list may be too short
+// for all backends, so the backends that get no new flows are listed first.
 static void add_service(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *from = hand->from;
 	int id = weir_tables_service_find(hand->tables, hand->service);
@@ -151,8 +152,9 @@ static const struct weir_config_backend *find_backend(
 	return NULL;
 }
 
-// Adds that the configured weight replaces a weight set at run time, or that a canary keeps this
-// weight. The weight is replaced only if the configured weight or the address changes.
+// Adds a text that says that the configured weight replaces a weight set at run time, or that a
+// canary keeps the weight set at run time. The weight is replaced only if the configured weight or
+// the address changes.
 static void replace_weight(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_backend *backend;
 	struct weir_backend_state state;
@@ -180,8 +182,9 @@ static void replace_weight(const struct weir_change_hand *hand, struct list *lis
 	}
 }
 
-// Adds that the configured policy replaces a policy set at run time. This happens if the configured
-// policy changes, or if its settings no longer fit the policy set at run time.
+// Adds a text that says that the configured policy replaces a policy set at run time. This happens
+// if the configured policy changes, or if its settings are not valid for the policy set at run
+// time.
 static void replace_policy(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *service = hand->to;
 	int id = weir_tables_service_find(hand->tables, hand->service);
@@ -222,7 +225,7 @@ static void add_change(const struct weir_change_hand *hand, struct list *list) {
 	if (address || is(hand, WEIR_CHANGE_CHANGE, "weight")) {
 		replace_weight(hand, list);
 	}
-	// with another address it is another server
+	// a backend with another address is another server, so its state is reset
 	if (address && find(hand, hand->backend, &state)) {
 		add_state(list, &state);
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Settings that operators made at run time and that a change of the configuration ends: drains and
-// maintenance of backends, drains of binds, weights, policies. Settings belong to names: a service,
-// backend or bind with another name begins without settings. A weight that a canary keeps does not
-// end.
+// Lists the settings that operators made at run time and that a change of the configuration
+// discards: drains and maintenance of backends, drains of binds, weights, policies. Settings are
+// stored by name: a service, backend or bind with a new name starts without settings. A weight that
+// a canary keeps is not discarded.
 //
 // Threads: one. Pure.
 #pragma once
@@ -26,9 +26,10 @@ struct weir_change_hand { // input; borrowed
 		*to; // the service in both configurations; NULL = not configured
 };
 
-// Describes which settings end: "replaces the weight set by hand: 0 -> 7", "ends: maintenance of
-// web-2 (10.0.0.12), weight 50 of web-1". Names at most WEIR_CHANGE_HAND_MOST settings. "" = no
-// setting ends. Returns text. Cost: at most one lookup per backend of the service.
+// Describes which settings are discarded: "replaces the weight set by hand: 0 -> 7", "ends:
+// maintenance of web-2 (10.0.0.12), weight 50 of web-1". Names at most WEIR_CHANGE_HAND_MOST
+// settings. "" = no setting is discarded. Returns text. Cost: at most one lookup per backend of the
+// service.
 #define WEIR_CHANGE_HAND_MOST 4u
 #define WEIR_CHANGE_HAND_BYTES 1024
 const char *weir_change_hand_text(

@@ -68,8 +68,8 @@ static uint32_t first_place(const struct search *search, const struct weir_addre
 	return low;
 }
 
-// Returns whether a backend is new with this change, and gets new flows. A backend that exists
-// already keeps its state, so it is not new.
+// Returns whether a change adds this backend, and the backend gets new flows. A backend that exists
+// already keeps its state and does not count.
 static bool begins(const struct search *search, const struct place *place) {
 	const struct weir_config_backend *backend = place->backend;
 	int id = weir_tables_backend_find(search->of->tables, place->service->name, backend->name);
@@ -104,7 +104,7 @@ static int warn(
 		: ready ? "weight set"
 			: "backend maintenance",
 		place->service->name, place->backend->name, ready ? " 0" : "");
-	// Names of the maximum length may make the text too long: it is then cut off.
+	// With names of the maximum length the text may be too long: it is then truncated.
 	snprintf(warning.reason, sizeof(warning.reason), "%.319s", text);
 	return weir_config_add_warning(search->errors, &warning);
 }

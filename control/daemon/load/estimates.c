@@ -115,7 +115,7 @@ static int add_member(struct service_estimates *service, uint16_t id) {
 	return 0;
 }
 
-// Sets up the estimates that the service of a backend needs, and no others.
+// Sets up the estimates that the service of a backend needs, and removes all others.
 static int follow_backend(struct weir_estimates *estimates, const struct weir_backend_state *state,
 	struct service_estimates *service, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[state->id];
@@ -194,7 +194,8 @@ static void leave_service(struct weir_estimates *estimates, uint32_t id) {
 	estimates->services--;
 }
 
-// Remove all leaving services in one pass over the backends, of which there may be thousands.
+// Removes all services of the list `leaving` in one pass over the backends, because there may be
+// thousands of backends.
 static void remove_leaving(struct weir_estimates *estimates) {
 	struct service_estimates *service;
 
@@ -393,7 +394,7 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
 	uint32_t ids =
-		segment->notes->backend_ids; // the memory of costs is in use only up to this id
+		segment->notes->backend_ids; // costs are stored only for ids below this number
 
 	for (uint32_t id = 0; id < ids && id < segment->max_backends; id++) {
 		if ((id >= estimates->ids || !estimates->backend[id].collected) &&
@@ -464,7 +465,7 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 	if (estimates == NULL) {
 		return;
 	}
-	// Costs stay in the segment: the next process starts with these costs.
+	// Do not clear the costs in the segment: the next process starts with them.
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		weir_moving_free(estimates->backend[id].times);
 		free(estimates->backend[id].weight);

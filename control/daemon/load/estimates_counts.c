@@ -122,7 +122,8 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 		return 0;
 	}
 	if (signal == NULL || segment->abi < WEIR_ABI_SHARES) {
-		return WEIR_REPORT(ACTIVE); // the next dataplane uses the count
+		// the count is used when a dataplane with such signals is attached
+		return WEIR_REPORT(ACTIVE);
 	}
 	flows = flows_of(segment, id);
 	flows.outside = backend->users == 0;

@@ -22,9 +22,11 @@ struct service_estimates {
 	unsigned __int128 known_ns; // sum of the known estimates
 	struct service_estimates *next_leaving;
 	char name[WEIR_NAME_BYTES];
-	// Last pass of weir_estimates_follow that restarted the statistics of the service times.
+	// Number of the last pass of weir_estimates_follow that restarted the statistics of the
+	// service times.
 	uint64_t times_pass;
-	uint64_t seen; // last pass of weir_estimates_follow that contained the service
+	// number of the last pass of weir_estimates_follow that contained the service
+	uint64_t seen;
 	uint64_t adopted_until_ns; // weights of the previous process are used until this time
 	uint64_t stepped_ns; // when weights were last balanced
 	uint64_t adjusted_ns; // when weights were last derived from reports
@@ -37,7 +39,7 @@ struct service_estimates {
 	// Value of `known` when the unknown estimates were last set to the mean.
 	uint32_t known_then;
 	uint32_t count; // number of members
-	uint32_t users_most; // the largest number of `users` of a backend of the service
+	uint32_t users_most; // maximum of `users` over the backends of the service
 	uint32_t room;
 	uint16_t *member; // [room] backend ids
 	uint16_t *changed; // [room] ids with new samples since the last write
@@ -48,13 +50,15 @@ struct service_estimates {
 	uint32_t changed_count;
 	uint16_t id;
 	bool costs; // the service needs costs of its backends
-	bool errors; // the service needs reported errors and requests, which count as active flows
+	// the service needs reported errors and requests in progress, which count as active flows
+	bool errors;
 	bool probes; // the service needs reported requests in progress and latency
 	bool window; // the service needs an automatic error window
 	bool weights; // the service needs weights from reports
 	bool weights_known; // two backends have reported since this process started
 	bool leaves; // the service and its backends are removed at the end of the pass
-	// The costs in the segment were measured in the way that this configuration requires.
+	// The costs in the segment were measured as this configuration requires, so they can be
+	// used.
 	bool inherits;
 };
 
@@ -106,8 +110,8 @@ struct weir_estimates {
 
 // Discard the samples in the rings, because they belong to other backends.
 void weir_estimates_skip(struct weir_estimates *estimates);
-// Read samples until `work` is done, in the unit of WEIR_ESTIMATES_TURN. Returns whether samples
-// are still waiting.
+// Reads samples until this amount of work is done, in the unit of WEIR_ESTIMATES_TURN. Returns
+// whether samples are still waiting.
 bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64_t now_ns);
 // Returns the statistics of a backend whose service has `costs` set. Allocates them in the first
 // call. NULL = out of memory.
@@ -118,19 +122,19 @@ void weir_estimates_write_probe(
 // Clear outdated probes.
 void weir_estimates_expire_probes(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
-// Returns the error window of a service: the time for which an error counts.
+// Returns the error window of a service: the time for which an error counts as an active flow.
 uint64_t weir_estimates_error_window_ns(
 	const struct weir_estimates *estimates, const struct service_estimates *service);
 // Returns the estimate of one backend; 0 = unknown.
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns);
-// Marks a backend whose service has `costs` set, because the backend has new samples.
+// Marks a backend that has new samples. Its service must have `costs` set.
 void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id);
 // Clear the marks of all backends of a service.
 void weir_estimates_none_changed(
 	struct weir_estimates *estimates, struct service_estimates *service);
 // Writes the costs of the marked backends to the segment, if a dataplane is attached. The costs of
-// other backends stay. A backend without an estimate has the mean of the known costs, which is
-// updated every second, and also when the number of known costs has doubled.
+// other backends do not change. The cost of a backend without an estimate is the mean of the known
+// costs, updated every second and when the number of known costs has doubled.
 void weir_estimates_write_changed(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Write all costs of a service.
@@ -142,7 +146,7 @@ bool weir_estimates_adjust_window(
 
 // --- estimates_counts.c ---
 
-// Take the requests in progress of a report, for a policy that counts flows. Returns the fields
+// Uses the requests in progress of a report, for a policy that counts flows. Returns the fields
 // that were used.
 uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns);
@@ -154,7 +158,7 @@ void weir_estimates_count_users(
 // shares of reported requests.
 void weir_estimates_write_counts(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
-// Write the signal of one backend, as weir_estimates_write_counts.
+// Writes the signal of one backend, as weir_estimates_write_counts does.
 void weir_estimates_write_count(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns);
 
 // --- estimates_weights.c ---
@@ -162,6 +166,6 @@ void weir_estimates_write_count(struct weir_estimates *estimates, uint16_t id, u
 // Adjusts the weights of the backends. Returns whether the tables must be published.
 bool weir_estimates_adjust_weights(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
-// Returns the settings by which weights are derived from reports.
+// Returns the settings for deriving weights from reports.
 struct weir_capability_settings weir_estimates_capability(const struct weir_config_policy *policy);
 bool weir_estimates_is_ready(const struct weir_backend_state *state);

@@ -8,7 +8,7 @@
 #include "estimates_private.h"
 
 struct times { // service times in a report
-	uint32_t used; // used fields; 0 = none
+	uint32_t used; // bit set of the report fields that were used; 0 = none
 	double ms;
 	double count; // number of requests in the mean or median `ms`
 };
@@ -37,8 +37,8 @@ static struct times times_of(
 	return times;
 }
 
-// Takes the service times of a report. A report of n requests counts as n samples; a report of 0
-// requests is ignored.
+// Adds the service times of a report to the statistics. A report of n requests counts as n samples;
+// a report of 0 requests is ignored.
 static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -53,8 +53,8 @@ static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	return times.used;
 }
 
-// Takes the errors of a report, if the service counts errors as active flows, or if they raise its
-// costs.
+// Uses the errors of a report, if the service counts errors as active flows, or if errors increase
+// the costs of its backends.
 static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -83,8 +83,8 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	return fields;
 }
 
-// Take the requests in progress and the latency of completed requests. If no request was completed,
-// the previous latency is kept.
+// Uses the reported requests in progress and the latency of completed requests. If no request was
+// completed, the previous latency is kept.
 static uint32_t take_probe(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];

@@ -6,7 +6,7 @@
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-// Number of elements of a sorted window that can be moved in the time of one sample.
+// Number of elements of a sorted window that can be moved in the time that one sample takes.
 #define MEDIAN_WORK 512u
 #define WINDOW_MOST_MS 30000u
 #define WINDOW_TIMES 10 // length of the error window in average service times
@@ -44,8 +44,8 @@ static uint32_t work_of(const struct backend_estimates *backend) {
 	return (backend->times == NULL ? WEIR_ESTIMATES_FIRST : 1) + moves / MEDIAN_WORK;
 }
 
-// Takes a sample. `id` comes from another process, so it is checked. Returns the work that this
-// took.
+// Adds a sample to the statistics. `id` is checked, because another process wrote it. Returns the
+// work done.
 static uint32_t take_sample(
 	struct weir_estimates *estimates, uint16_t id, uint64_t service_ns, uint64_t now_ns) {
 	struct backend_estimates *backend;
@@ -90,7 +90,7 @@ static bool take_ring(struct weir_estimates *estimates, const struct weir_segmen
 
 	if (tail - head > WEIR_SAMPLES) {
 		__atomic_store_n(&position->head, tail,
-			__ATOMIC_RELEASE); // a worker never writes such a tail
+			__ATOMIC_RELEASE); // this tail is invalid: discard all samples
 		return true;
 	}
 	for (; head != tail && *left > 0; head++) {
@@ -122,9 +122,9 @@ bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64
 		uint32_t worker = (estimates->first_worker + i) % segment->workers;
 
 		if (!take_ring(estimates, segment, worker, &work, now_ns)) {
-			// The next iteration begins with this ring. If this ring alone has taken
-			// all work of this iteration, the next iteration begins with the ring after
-			// it.
+			// The next iteration begins with this ring. If this ring alone has used the
+			// whole limit of this iteration, the next iteration begins with the next
+			// ring.
 			estimates->first_worker = i > 0 ? worker : worker + 1;
 			return true;
 		}
@@ -192,8 +192,9 @@ uint64_t weir_estimates_error_window_ns(
 	return state.settings.error_window_ms * 1000000ull;
 }
 
-// Adds the cost of errors. A failed request costs the time for which an error counts as an active
-// flow. Otherwise a backend that fails requests immediately would have the lowest cost.
+// Adds the cost of errors to the cost. The cost of a failed request is the time for which an error
+// counts as an active flow. Otherwise a backend that fails requests immediately would have the
+// lowest cost.
 static uint64_t with_errors(const struct weir_estimates *estimates,
 	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
 	if (backend->errors == NULL) {
@@ -203,7 +204,7 @@ static uint64_t with_errors(const struct weir_estimates *estimates,
 			      weir_estimates_error_window_ns(estimates, backend->service), now_ns);
 }
 
-// Compute an estimate again, and write it if it is known or raised by errors.
+// Recalculates the estimate of a backend, and writes it if it is known or increased by errors.
 static void refresh(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint16_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -221,10 +222,10 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	}
 }
 
-// Returns the cost of backends with an unknown estimate. It is the mean of the known estimates,
-// each limited to OUTLIER times the mean of the other estimates. Without this limit, a single
-// backend that reports a service time of a day would give the unknown backends such a high cost
-// that they get no new flows, and so stay unknown.
+// Returns the cost of backends with an unknown estimate. It is the mean of the known estimates.
+// Each estimate is limited to OUTLIER times the mean of the other estimates. Without this limit, a
+// single backend that reports a service time of a day would give the unknown backends such a high
+// cost that they get no new flows, and their estimates would stay unknown.
 static uint64_t unknown_cost(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	unsigned __int128 others;
@@ -265,8 +266,8 @@ void weir_estimates_write_changed(
 		refresh(estimates, segment, service->changed[i], now_ns);
 	}
 	weir_estimates_none_changed(estimates, service);
-	// At the start, each new estimate changes the mean, the first estimates the most. So the
-	// mean is also updated when the number of known estimates has doubled.
+	// The first new estimates change the mean most. Therefore the mean is also updated when the
+	// number of known estimates has doubled.
 	if (segment != NULL && service->known < service->count &&
 		service->known >= 2 * service->known_then && service->known > 0) {
 		write_unknown(estimates, segment, service, now_ns);
@@ -293,8 +294,8 @@ void weir_estimates_write(
 #define PROBE_MAX_NS 10000000000ull // workers ignore a probe after one second
 
 // Returns the latency of a backend; 0 = no latency is known. Before the first completed request of
-// a backend, it is the mean latency of other backends, so that a new backend is neither avoided nor
-// overloaded.
+// a backend, it is the mean latency of other backends, so that a new backend gets neither too few
+// nor too many flows.
 static uint64_t latency_of(
 	const struct weir_estimates *estimates, const struct backend_estimates *backend) {
 	const struct service_estimates *service = backend->service;
@@ -357,8 +358,8 @@ bool weir_estimates_adjust_window(
 	}
 	ms = window_ms(stats.mean_ns);
 	now_ms = state.settings.error_window_ms;
-	// To limit publications, only an increase by more than half, or a decrease by more than a
-	// third, is published.
+	// Publish only an increase by more than a half or a decrease by more than a third, to limit
+	// the number of publications.
 	if (ms * 2 <= now_ms * 3 && now_ms * 2 <= ms * 3) {
 		return false;
 	}

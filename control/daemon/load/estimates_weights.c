@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Weights from load reports: the capability of a backend (capability.h), or its configured weight
-// corrected until utilizations are equal (balanced.h). No weight changes by more than the factor
+// corrected until utilizations are equal (balanced.h). No weight changes by more than a factor of
 // CHANGE_MOST per second, even when reports begin or expire.
 #include <math.h>
 
@@ -12,9 +12,11 @@
 // Mean of a service's reported weights: high, so that integer weights can change in small steps.
 #define WEIGHT_MEAN 10000
 #define CHANGE_PERCENT 2 // smaller changes are not published
-#define CHANGE_MOST 1.2 // largest factor of a change per second
+#define CHANGE_MOST 1.2 // a weight changes by at most this factor per second
 #define MORE_THAN_OTHERS 10.0
-#define CORRECTED_UNIT 1000.0 // units per configured weight, for finer corrections
+// configured weights are multiplied by this factor, because corrected weights are truncated to
+// integers
+#define CORRECTED_UNIT 1000.0
 
 bool weir_estimates_is_ready(const struct weir_backend_state *state) {
 	return state->admin == WEIR_ADMIN_READY && state->health == WEIR_HEALTH_HEALTHY;
@@ -90,7 +92,7 @@ static uint32_t read_capabilities(
 	return known;
 }
 
-// Initial corrections: derived from the weights in use.
+// Derives the initial corrections from the weights in use.
 static void adopt_corrections(
 	struct weir_estimates *estimates, const struct service_estimates *service) {
 	struct weir_backend_state state;
@@ -112,7 +114,7 @@ static void adopt_corrections(
 }
 
 // Computes weights from the configured weights and their corrections. Returns the number of
-// backends that have reported. *ret_corrected: whether any correction applies.
+// backends with a known utilization. *ret_corrected: whether any correction is not 0.
 static uint32_t balance(struct weir_estimates *estimates, struct service_estimates *service,
 	uint64_t now_ns, bool *ret_corrected) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
@@ -212,8 +214,8 @@ static bool approach(struct weir_estimates *estimates, struct service_estimates 
 	return close_to_target;
 }
 
-// Uses the configured weights as targets. Returns whether the weights in use are the configured
-// weights already.
+// Sets the targets to the configured weights. Returns whether the configured weights are in use
+// already.
 static bool aim_at_configured(
 	const struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;
@@ -228,7 +230,7 @@ static bool aim_at_configured(
 	return !reported;
 }
 
-// Returns whether weights are to be updated now. Called about once a second.
+// Returns whether the weights must be updated now. Called about once a second.
 static bool is_due(struct service_estimates *service, uint64_t now_ns) {
 	if (service->adjusted_ns > 0 && now_ns - service->adjusted_ns + NS_PER_S / 2 <
 						service->config.update_ms * NS_PER_MS) {

@@ -12,8 +12,8 @@ void weir_recent_fini(struct weir_recent *recent) {
 	*recent = (struct weir_recent){0};
 }
 
-// A count of all workers since the dataplane started. It includes the counts for previous owners of
-// an id.
+// The sum of a counter over all workers since the dataplane started. It includes what was counted
+// for previous owners of the id.
 struct count {
 	uint64_t now;
 	uint64_t base; // part of `now` counted for previous owners of the id
@@ -33,8 +33,8 @@ static struct count limited_of(const struct weir_segment *segment, uint32_t serv
 	return (struct count){sum.spilled + sum.rejected + base, base};
 }
 
-// Adds rows for new ids. All samples of a new row get the present count: its history is unknown, so
-// its rate is 0.
+// Adds rows for new ids. All samples of a new row are set to the current count, because its history
+// is unknown; its rate is then 0.
 static int grow(uint64_t (**rows)[WEIR_RECENT_SAMPLES], uint32_t *count, uint32_t wanted,
 	const struct weir_segment *segment,
 	struct count (*count_of)(const struct weir_segment *segment, uint32_t id)) {
@@ -98,9 +98,9 @@ void weir_recent_take(struct weir_recent *recent, const struct weir_segment *seg
 	} while (recent->slice != 0);
 }
 
-// Returns the increase of a count since a sample, or since the id got its present owner. The
-// dataplane may write any value, so a decrease is returned as 0. Otherwise it would be a huge
-// number.
+// Returns the increase of a count since a sample, or since the id was assigned to its current
+// owner. The dataplane may write any value, so the count may be lower than the sample; then the
+// result is 0.
 static uint64_t since(struct count count, uint64_t then) {
 	then = then > count.base ? then : count.base;
 	return count.now > then ? count.now - then : 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent: counts of about the last minute, from samples of counters every WEIR_RECENT_STEP_S
-// seconds. Counts new flows of each backend, and flows beyond the limit in each service. A sample
-// is taken in WEIR_RECENT_SLICES slices, because sampling all ids at once would block the loop for
-// too long.
+// Recent: numbers of flows in about the last minute, computed from samples of counters every
+// WEIR_RECENT_STEP_S seconds: new flows of each backend, and flows of each service that were
+// spilled or rejected at the limit. A sample is taken in WEIR_RECENT_SLICES slices, because
+// sampling all ids at once would block the loop for too long.
 //
 // Threads: one. No clock.
 #pragma once
@@ -20,14 +20,15 @@ struct weir_recent { // zero-initialized
 	uint32_t samples; // number of complete samples, up to WEIR_RECENT_SAMPLES
 	uint32_t next; // index of the sample in progress
 	uint32_t slice; // next slice of the sample in progress
-	uint32_t sampled_backends, sampled_services; // the sample in progress has all lower ids
+	// number of ids that the sample in progress contains already
+	uint32_t sampled_backends, sampled_services;
 };
 
-// Drop all samples. Call at the end, and before sampling another segment.
+// Drops all samples. Call before exit, and before sampling another segment.
 void weir_recent_fini(struct weir_recent *recent);
 
-// Take a slice of a sample. Call WEIR_RECENT_SLICES times within WEIR_RECENT_STEP_S. backends,
-// services: bounds of the ids in use. Does nothing if out of memory.
+// Takes one slice of a sample. Call WEIR_RECENT_SLICES times within WEIR_RECENT_STEP_S. backends,
+// services: the ids in use are less than these numbers. Does nothing if out of memory.
 #define WEIR_RECENT_SLICES 50u
 void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
@@ -40,6 +41,6 @@ void weir_recent_take(struct weir_recent *recent, const struct weir_segment *seg
 uint64_t weir_recent_new_flows(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend);
 // Returns the number of flows of a service that were spilled or rejected at the limit, since the
-// oldest sample as in weir_recent_new_flows.
+// oldest sample (see weir_recent_new_flows).
 uint64_t weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);

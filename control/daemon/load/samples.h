@@ -21,7 +21,7 @@ struct weir_samples {
 	struct weir_worker_sample last[WEIR_WORKERS_MAX];
 };
 
-// Start with the present counters of this segment.
+// Sets both samples to the current counters of this segment.
 void weir_samples_init(struct weir_samples *samples, const struct weir_segment *segment);
 void weir_samples_take(struct weir_samples *samples, const struct weir_segment *segment);
 // Returns the percentage of cycles that a worker spent on packets since the sample before the last

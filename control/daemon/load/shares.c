@@ -43,8 +43,8 @@ static bool has_costs(const struct whole *whole) {
 }
 
 // Returns whether shares by cost are computed within each subset first. This is necessary with
-// several subsets, because the workers of each subset get about equally many flows, whatever the
-// costs of the members of the subset.
+// several subsets, because the workers of each subset get about equally many flows, regardless of
+// the costs of the backends in the subset.
 static bool targets_by_subset(const struct whole *whole) {
 	return has_costs(whole) && whole->state.subsets > 1;
 }
@@ -89,7 +89,7 @@ static void add_subsets(struct weir_shares *shares) {
 	}
 }
 
-// Returns the part of whole->target that belongs to a backend.
+// Returns the target of a backend, in the unit of whole->target.
 static double target_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
 	const struct whole *whole = &shares->whole[of->service_id];
 	uint64_t parts = weir_tables_backend_parts(shares->of.tables, of->id);

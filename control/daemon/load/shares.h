@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shares: for each backend of a service, the target share of new flows, by policy, and the actual
-// share. Used by the API; computed for a whole reply at once.
+// share. Used by the API, which computes them once for each reply.
 //
 // Threads: one.
 #pragma once

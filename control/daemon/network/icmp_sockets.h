@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ICMP sockets: raw sockets that receive a copy of the ICMP messages to this host, with any port
-// driver. A filter in the kernel keeps unrelated messages out of the socket buffers. Anyone who can
-// send packets to this host can forge messages: users of this module must validate messages.
+// ICMP sockets: raw sockets that receive a copy of the ICMP messages to this host, regardless of
+// the port driver. A filter in the kernel discards unrelated messages before they reach the socket
+// buffers. Anyone who can send packets to this host can forge messages: callers must validate
+// messages.
 //
 // Threads: only the event loop's thread. No globals, no logging.
 #pragma once
@@ -15,7 +16,7 @@
 #include "config.h"
 
 #define WEIR_ICMP_BYTES 8 // length of the ICMP header
-#define WEIR_ICMP_MESSAGE_BYTES 2048 // maximum number of bytes read of a message
+#define WEIR_ICMP_MESSAGE_BYTES 2048 // maximum number of bytes read from a message
 
 struct weir_icmp_sockets {
 	int ipv4, ipv6; // -1 = none
@@ -40,7 +41,7 @@ int weir_icmp_open(const struct weir_icmp_filter *ipv4, const struct weir_icmp_f
 	struct weir_icmp_sockets *ret);
 void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed if no sockets are open
 
-// Read the next message. Returns false if none is queued or the budgets are used up. budget:
+// Reads the next message. Returns false if no message is queued or the budgets are used up. budget:
 // maximum number of messages to read, of IPv4 and of IPv6; reduced by the number of messages read.
 bool weir_icmp_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_icmp_message *ret);
@@ -48,7 +49,7 @@ bool weir_icmp_receive(const struct weir_icmp_sockets *sockets, unsigned int bud
 // Returns whether the checksum of an ICMPv4 message is correct.
 bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes);
 
-// Read big-endian values of a message.
+// These read big-endian values from a message.
 static inline uint16_t weir_icmp_get16(const uint8_t *at) {
 	return (uint16_t)(at[0] << 8 | at[1]);
 }

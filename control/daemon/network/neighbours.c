@@ -14,9 +14,9 @@
 // Time between two batches of probe datagrams while some next hops have not been probed yet.
 #define FIRST_PROBES_MS 20
 #define LOOKUPS_PER_TURN 256 // maximum number of route lookups per iteration of the loop
-#define SETTLE_MS 50 // time from a change to the next round of route lookups
-// Maximum number of messages per address family and tick. Further messages stay in the queue or are
-// lost.
+#define SETTLE_MS 50 // delay from a change to the next round of route lookups
+// Maximum number of messages per address family and tick. Further messages remain in the socket
+// buffer, or are lost if it is full.
 #define PATH_MTU_MESSAGES 2048
 #define PATH_MTU_CHANGES 64 // maximum per tick: each change is published and logged
 #define CALM_MS 1000 // minimum time between two rounds of route lookups
@@ -213,7 +213,9 @@ static void take_link(void *context, const struct weir_link *link) {
 		struct weir_link *links = realloc(n->links, room * sizeof(*links));
 
 		if (links == NULL) {
-			return; // out of memory: the remaining links count as links without a port
+			// out of memory: the remaining links are treated as links that are not
+			// ports
+			return;
 		}
 		n->links = links;
 		n->link_room = room;
@@ -246,8 +248,8 @@ static void look_up_route(struct weir_neighbours *n, struct entry *entry) {
 	}
 }
 
-// Looks up the routes again that the kernel has learnt from routers, mostly by redirects. The
-// kernel removes such routes without an event, and an outdated route would be wrong.
+// Repeats the lookup of routes that expire; the kernel has learnt them from routers, mostly by
+// redirects. It removes such routes without an event, so they must be read again.
 static void look_up_expiring(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t looked_up = 0;
@@ -291,7 +293,7 @@ static void on_work(uv_timer_t *timer) {
 		return;
 	}
 	n->round_ms = uv_now(n->loop);
-	if (n->routes_stale) { // routes changed during the round, or some lookups failed
+	if (n->routes_stale) { // routes changed during the round, or a lookup failed
 		schedule_work(n, CALM_MS);
 	}
 	if (n->neighbours_stale) {
@@ -378,7 +380,7 @@ bool weir_neighbours_find(
 		look_up_links(n);
 	}
 	if (n->links_stale || weir_routes_lookup(n->routes, address, &entry.route)) {
-		// The kernel does not answer. Make no further lookups in this tick.
+		// The lookup failed. Make no further lookups in this tick.
 		n->found = LOOKUPS_PER_TURN;
 		return false;
 	}
@@ -391,7 +393,7 @@ bool weir_neighbours_find(
 
 // --- path MTU -------------------------------------------------------------------------------
 
-// Takes a report of a path MTU. Returns whether the report lowers the MTU of an entry.
+// Handles a report of a path MTU. Returns whether the report reduces the MTU of an entry.
 static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
 	struct entry *entry = find_entry(n, &report->backend);
 	uint16_t now, mtu;
@@ -404,7 +406,7 @@ static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_
 	if (entry->last_reported.mtu != 0 && entry->last_reported.mtu < now) {
 		now = entry->last_reported.mtu;
 	}
-	if (entry->path_mtu != 0 && entry->path_mtu < now) { // lowered earlier in this tick
+	if (entry->path_mtu != 0 && entry->path_mtu < now) { // reduced earlier in this tick
 		now = entry->path_mtu;
 	}
 	mtu = weir_path_mtu_next(report, now);

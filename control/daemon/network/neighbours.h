@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Neighbours: finds the next hop of every backend address: port, MAC address and outer source
-// address. Reads the kernel's routes, neighbours and links by rtnetlink, and subscribes to their
-// changes. A port with a gateway_mac needs no neighbour entry; if the port also has a source
-// address, it needs no lookup in the kernel. Needs no capability: to make the kernel resolve a
-// neighbour, this module sends an empty UDP datagram to port 9 (discard) of the backend. A known
-// next hop is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel can resolve the next hop
-// again: forwarding continues when a neighbour entry is flushed or becomes stale, and when
-// weir-control is restarted.
+// address. Reads the kernel's routes, neighbours and links through rtnetlink, and subscribes to
+// their changes. A port with a gateway_mac needs no neighbour entry; if the port also has a source
+// address, it needs no lookup in the kernel. No capability is needed: to make the kernel resolve a
+// neighbour, this module sends an empty UDP datagram to port 9 (discard) of the backend. A next hop
+// that can no longer be resolved is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel has time
+// to resolve it again. Therefore forwarding continues when a neighbour entry is flushed or becomes
+// stale, and when weir-control is restarted.
 //
 // Threads: only the event loop's thread. No globals, no logging. Callbacks are called from the
 // loop, never within a function of this module.
@@ -29,8 +29,9 @@ struct weir_neighbours;
 int weir_neighbours_create(
 	uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context, struct weir_neighbours **ret);
 
-// Watches these addresses (in any order, duplicates are allowed) over these ports (copied).
-// Addresses that were watched before keep their state. All or nothing. Returns 0, -EINVAL, -ENOMEM.
+// Watches these addresses (in any order, duplicates are allowed) on these ports. Both arrays are
+// copied. Addresses that were watched before keep their state. Returns 0, -EINVAL or -ENOMEM; after
+// an error nothing has changed.
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
@@ -44,10 +45,10 @@ struct weir_way weir_neighbours_way(
 bool weir_neighbours_find(
 	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
 
-// Reads the path MTU of backends from these sockets (path_mtu.h), a limited number of messages per
-// tick. Takes ownership of the sockets.
+// Reads path MTUs to backends from these sockets (path_mtu.h), with a limited number of messages
+// per tick. Takes ownership of the sockets.
 void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets);
 
-// No callback follows. The libuv handles are closed in the next iterations of the loop. NULL is
-// allowed.
+// After this call no callback is called. The libuv handles are closed in the next iterations of the
+// loop. NULL is allowed.
 void weir_neighbours_free(struct weir_neighbours *n);

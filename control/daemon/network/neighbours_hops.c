@@ -12,7 +12,7 @@
 // Time between the first two datagrams to a neighbour without a reply. It is doubled after each
 // datagram.
 #define PROBE_FIRST_MS 500
-#define PROBE_LAST_MS 8000 // upper limit of that time
+#define PROBE_LAST_MS 8000 // maximum time between two datagrams to a neighbour without a reply
 #define REFRESH_MS 45000 // time between two datagrams to a stale neighbour
 #define DISCARD_PORT 9
 // If there are more next hops, the kernel's default limit of neighbours may be reached.
@@ -50,9 +50,9 @@ const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, ui
 		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
 }
 
-// Returns the port whose packets leave by an interface: the port's interface, or the bridge or bond
-// that the port's interface belongs to; for a tagged port, a VLAN interface with the port's tag on
-// the port's interface, bridge or bond. Returns -1 if no port matches.
+// Returns the port for packets that the kernel would send through this interface, or -1. The
+// interface must be the port's own interface, or the bridge or bond that the port's interface
+// belongs to. For a tagged port, it must be a VLAN interface with the port's tag on one of these.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
 	uint32_t base = link != NULL && link->vlan ? link->lower : ifindex;
@@ -143,7 +143,7 @@ void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_
 
 	if (update->has_mac && (update->state & NUD_STALE) && !(hop->state & NUD_STALE)) {
 		// Spread the probes over time. The kernel learnt the entries at about the same
-		// time, so their probes would be due together.
+		// time, so all their probes would be due at the same time.
 		hop->probe_ms =
 			now + REFRESH_MS / 2 +
 			hop_bucket(hop->ifindex, &hop->address) * (REFRESH_MS / 2) / HOP_BUCKETS;
@@ -231,7 +231,8 @@ static void send_datagram(const struct weir_neighbours *n, const struct weir_add
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT)};
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(DISCARD_PORT)};
 
-	// An error is ignored. The neighbour then stays unresolved.
+	// Ignore errors: the neighbour then remains unresolved, and the datagram is sent again
+	// later.
 	if (address->family == 4) {
 		memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
 		sendto(n->datagram4, "", 0, MSG_DONTWAIT, (struct sockaddr *)&in, sizeof(in));
@@ -266,8 +267,8 @@ static bool needs_hop(const struct weir_neighbours *n, const struct hop *hop) {
 	return port >= 0 && !n->ports[port].has_gateway_mac;
 }
 
-// Sends a batch of probes. It begins after the last next hop of the previous batch. So every next
-// hop is probed, even if more datagrams are due than one batch can contain.
+// Sends a batch of probes. The batch begins after the last next hop of the previous batch.
+// Therefore every next hop is probed, even if one batch cannot contain all datagrams that are due.
 bool weir_hops_probe(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t sent = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// State of the neighbours module, and its lower half: neighbour entries of the kernel, and probes.
-// The upper half, neighbours.c, contains watched addresses, routes and reports. Private to
-// neighbours.c and neighbours_hops.c.
+// State of the neighbours module, and the functions of neighbours_hops.c, which handle neighbour
+// entries of the kernel and probes. neighbours.c handles watched addresses, routes and reports.
+// Private to neighbours.c and neighbours_hops.c.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -15,7 +15,8 @@
 
 #define HOP_BUCKETS 4096
 
-// A next hop as in the kernel: an address on a link. Backends behind one gateway share a next hop.
+// A next hop in the sense of the kernel: an address on a link. Backends behind one gateway share a
+// next hop.
 struct hop {
 	SLIST_ENTRY(hop) bucket;
 	LIST_HEAD(, entry) entries;
@@ -23,7 +24,7 @@ struct hop {
 	struct weir_address address;
 	uint16_t state; // NUD_..., 0 = the kernel has no entry
 	bool has_mac;
-	bool seen; // during a dump: the kernel's list contains an entry of this next hop
+	bool seen; // while the neighbour table is read: it contains an entry for this next hop
 	uint8_t mac[6];
 	uint64_t probe_ms; // loop time at which the next datagram is due
 	uint32_t backoff_ms;
@@ -39,7 +40,7 @@ struct entry { // a watched address
 	uint64_t route_ms; // loop time of the route lookup
 	bool looked_up; // route is valid
 	bool dirty; // the next hop of the entry must be determined again
-	bool reported; // the next hop was reported since the last configure
+	bool reported; // the next hop was reported since the last weir_neighbours_configure()
 	// Loop time when the address lost its next hop; 0 = the address has a next hop.
 	uint64_t missing_ms;
 	struct weir_next_hop last_reported;
@@ -78,10 +79,10 @@ struct weir_neighbours {
 	struct weir_icmp_sockets path_mtu;
 };
 
-// Compare by family, then address. Returns a value like memcmp.
+// Compares by family, then by address. Returns a value like that of memcmp.
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b);
 
-// Mark an entry, so that it is evaluated and reported in this iteration of the loop.
+// Marks an entry, so that its next hop is determined and reported in this iteration of the loop.
 void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry);
 
 // Call after adding links: sorts the links for weir_neighbours_link.
@@ -90,14 +91,15 @@ void weir_neighbours_sort_links(struct weir_neighbours *n);
 // Returns the link, or NULL.
 const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, uint32_t ifindex);
 
-// Returns the port whose packets the kernel would send by this interface, or -1.
+// Returns the port for packets that the kernel would send through this interface, or -1.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex);
 
 // Returns the next hop, or NULL.
 struct hop *weir_hop_find(
 	struct weir_neighbours *n, uint32_t ifindex, const struct weir_address *address);
 
-// Gives an entry this next hop, which is created if missing. ifindex 0: the entry gets no next hop.
+// Sets the next hop of an entry. Creates the next hop if it does not exist. ifindex 0: sets no next
+// hop.
 void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
 	const struct weir_address *address);
 

@@ -65,16 +65,16 @@ uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t 
 
 // --- sockets ------------------------------------------------------------------------------
 
-// Common end of the IPv4 and the IPv6 filter: tests the protocol of the quoted packet, accepts or
-// rejects.
+// Last instructions of the IPv4 and of the IPv6 filter: accept the message if the quoted packet has
+// the protocol of a tunnel.
 #define IS_TUNNEL(extra) \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 2, 0), \
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 1, 0), \
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, extra, 0, 1), \
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Accepts "fragmentation needed" that quotes a tunnel packet. Register X: length of the IPv4
-// header.
+// Accepts messages "fragmentation needed" that quote a tunnel packet. Register X: length of the
+// IPv4 header.
 static const struct sock_filter filter4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_H | BPF_IND, 0),
@@ -84,7 +84,7 @@ static const struct sock_filter filter4[] = {
 	IS_TUNNEL(IPPROTO_IPIP),
 };
 
-// Accepts "packet too big" that quotes a tunnel packet.
+// Accepts messages "packet too big" that quote a tunnel packet.
 static const struct sock_filter filter6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_TOO_BIG, 0, 5),

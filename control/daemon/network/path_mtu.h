@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Path MTU: routers on the path to a backend report that tunnel packets are too large
-// ("fragmentation needed", "packet too big"). Routers send these messages to the outer source, an
-// address of this host. Messages can be forged, so a message must quote a packet from a source
-// address in use to a configured backend, and the MTU has a lower bound.
+// ("fragmentation needed", "packet too big"). Routers send these messages to the outer source
+// address, which is an address of this host. Messages can be forged. Therefore a message must quote
+// a packet from a source address in use to a configured backend, and the MTU has a lower bound.
 //
 // Threads: only the event loop's thread. No globals, no logging.
 #pragma once
@@ -18,27 +18,27 @@
 #define WEIR_PATH_MTU_MIN4 576 // RFC 791: accepted by every host
 #define WEIR_PATH_MTU_MIN6 1280 // RFC 8200, 5; RFC 8201, 4
 
-// What a message reports.
+// Contents of a message.
 struct weir_path_mtu_report {
 	struct weir_address backend; // destination of the quoted outer packet
 	struct weir_address source; // source of the quoted outer packet
-	uint32_t mtu; // bytes of the outer packet; 0 = not given (RFC 1191, 5)
+	uint32_t mtu; // bytes of the outer packet; 0 = the message contains no MTU (RFC 1191, 5)
 };
 
-// Open the sockets; parameters and result are those of weir_icmp_open.
+// Opens the sockets with weir_icmp_open, and returns its result.
 int weir_path_mtu_open(struct weir_icmp_sockets *ret);
 
-// Read the next report. Returns false if none is queued or the budgets are used up. budget: maximum
-// number of messages to read, of IPv4 and of IPv6; reduced by the number of messages read.
+// Reads the next report. Returns false if no report is queued or the budgets are used up. budget:
+// maximum number of messages to read, of IPv4 and of IPv6; reduced by the number of messages read.
 bool weir_path_mtu_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_path_mtu_report *ret);
 
-// Parse one message: an IPv4 packet, or ICMPv6 without its IPv6 header, as delivered by raw
-// sockets. Returns false if the message is not about a tunnel packet.
+// These parse one message from a raw socket: an IPv4 packet, or an ICMPv6 message without IPv6
+// header. Returns false if the message is not about a tunnel packet.
 bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_mtu_report *ret);
 bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mtu_report *ret);
 
 // Returns the MTU after a report. now: the MTU in use. If the report contains no MTU, the result is
 // the next lower common MTU (RFC 1191, 7.1). The result is never below the lower bound. If the
-// reported MTU is not lower, the result is `now`.
+// reported MTU is not lower than `now`, the result is `now`.
 uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Port link: whether a port of the dataplane has a link, from the port's kernel interface, or from
-// the port's device.
+// Port link: whether a port of the dataplane has a link. The state is read from the port's kernel
+// interface, or from the port's device.
 //
 // Threads: only the event loop's thread. Makes a few system calls, which do not block.
 #pragma once

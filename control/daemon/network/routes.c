@@ -11,7 +11,7 @@
 #include "routes.h"
 
 #define EVENT_BUFFER_BYTES (1 << 20) // receive buffer of the socket; the kernel may grant less
-#define EVENTS_PER_TURN 64 // maximum number of reads per iteration of the loop
+#define EVENTS_PER_TURN 64 // maximum number of reads from the socket per iteration of the loop
 #define NUD_USABLE (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)
 
 struct weir_routes {
@@ -281,8 +281,8 @@ int weir_routes_lookup(
 	return 0;
 }
 
-// Reads a list of the kernel. If the list changes while it is read, fn may be called twice for an
-// entry.
+// Reads a table of the kernel. If the table changes while it is read, fn may be called twice for
+// the same entry.
 static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *context) {
 	char request[128] __attribute__((aligned(8)));
 
@@ -348,8 +348,8 @@ struct table_max {
 	uint32_t max;
 };
 
-// Reads the limit of a neighbour table. Only the first message about a table contains its limits;
-// messages about interfaces do not.
+// Reads the limit of a neighbour table. Only the first message about a table contains its limit;
+// the messages about single interfaces do not.
 static void take_table(void *context, const struct nlmsghdr *message) {
 	const struct ndtmsg *table = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
@@ -436,8 +436,8 @@ static int join_groups(struct mnl_socket *socket) {
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		int group = groups[i];
 
-		// Ignore the error: a kernel without IPv6, or without next hop objects, does not
-		// have this group.
+		// Ignore the error for other groups: a kernel without IPv6 or without next hop
+		// objects does not have all groups.
 		if (mnl_socket_setsockopt(socket, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) <
 				0 &&
 			(group == RTNLGRP_LINK || group == RTNLGRP_NEIGH)) {

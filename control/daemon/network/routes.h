@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Routes: rtnetlink requests and events of the kernel. The kernel answers a request (one route, all
-// links, all neighbours) within the system call, in microseconds; changes arrive as events from the
-// loop.
+// Routes: rtnetlink requests to the kernel, and events from the kernel. The kernel answers a
+// request (one route, all links, all neighbours) within the system call, in microseconds. Changes
+// are reported as events; the callbacks run in the loop.
 //
 // Threads: only the event loop's thread. No capability needed.
 #pragma once
@@ -41,7 +41,7 @@ struct weir_neighbour {
 	uint32_t ifindex;
 	struct weir_address address;
 	uint16_t state; // NUD_...
-	bool has_mac; // the MAC address is valid: the kernel would send packets to it now
+	bool has_mac; // the MAC address is valid: the kernel would use it for a packet now
 	uint8_t mac[6];
 	bool deleted; // the kernel removed the neighbour
 };
@@ -50,7 +50,7 @@ struct weir_routes_events {
 	void (*on_neighbour)(void *context, const struct weir_neighbour *neighbour);
 	void (*on_change)(void *context); // a route, rule, address or link changed
 	void (*on_lost)(void *context); // events were lost: all tables must be read again
-	void (*on_turn)(void *context); // after the last event of this iteration of the loop
+	void (*on_turn)(void *context); // called after the last event of this iteration of the loop
 };
 
 typedef void (*weir_link_fn)(void *context, const struct weir_link *link);
@@ -59,12 +59,12 @@ typedef void (*weir_neighbour_fn)(void *context, const struct weir_neighbour *ne
 // events: copied. Returns 0 or negative errno.
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret);
-// No event follows. The libuv handles are closed in the next iterations of the loop. NULL is
-// allowed.
+// After this call no callback is called. The libuv handles are closed in the next iterations of the
+// loop. NULL is allowed.
 void weir_routes_close(struct weir_routes *routes);
 
-// Look up a route. Returns 0 (ret->error is set if there is no route), or negative errno: the
-// request failed.
+// Looks up a route. Returns 0, also if there is no route: then ret->error is set. Returns negative
+// errno if the request failed.
 int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);

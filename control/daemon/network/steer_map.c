@@ -31,13 +31,14 @@ static int compare_entries(const void *a, const void *b) {
 		sizeof(struct weir_vip_key));
 }
 
-// Returns whether a key is that of a port or a block of ports. The key that lists the sizes of
-// blocks is not.
+// Returns whether this is the key of a port or of a block of ports, and not the key that lists the
+// sizes of blocks.
 static bool is_of_ports(const struct weir_vip_key *key) {
 	return key->port != 0 || key->family >> 4 != 0;
 }
 
-// Combines two values of one key: takes the later time, or all bits of both values.
+// Combines two values of one key. Returns the later time for a leaving port, otherwise all bits of
+// both values.
 static weir_vip_value merge(
 	const struct weir_vip_key *key, weir_vip_value one, weir_vip_value other) {
 	if (key->protocol == WEIR_STEER_LEAVING && is_of_ports(key)) {
@@ -79,7 +80,8 @@ static int add_entry(struct entry_set *set, const struct weir_vip_key *key, weir
 	return 0;
 }
 
-// Adds the ports first to last as the minimum number of blocks. key: address, family and protocol.
+// Adds the ports from first to last as the smallest possible number of blocks. key: address, family
+// and protocol.
 static int add_blocks(
 	struct entry_set *set, struct weir_vip_key key, uint32_t first, uint32_t last) {
 	const uint8_t family = key.family;
@@ -125,8 +127,8 @@ static int add_bind(struct entry_set *set, const struct weir_config_bind *bind) 
 	return r;
 }
 
-// Adds an entry for every port of an address, because the dataplane handles the closed ports of the
-// address.
+// Adds an entry that steers all ports of an address, because the dataplane handles the closed ports
+// of the address.
 static int add_every_port(struct entry_set *set, const struct weir_address *address) {
 	struct weir_vip_key key = {.family = address->family, .protocol = IPPROTO_TCP};
 	int r;
@@ -176,8 +178,8 @@ static bool takes_every_port(const struct entry_set *set, struct weir_vip_key ke
 	return entry != NULL && (entry->value & WEIR_STEER_EVERY_PORT) != 0;
 }
 
-// Returns whether a set steers a port or a block of TCP: by its own key, by a larger block, or by
-// an entry for every port.
+// Returns whether a set steers a TCP port or a block of TCP ports: through its own key, a larger
+// block, or an entry for every port.
 static bool steers(const struct entry_set *set, struct weir_vip_key key) {
 	const uint8_t family = key.family & 0xf;
 	const uint32_t first = ntohs(key.port);
@@ -213,8 +215,8 @@ static int add_every_port_leaving(struct entry_set *set, struct weir_vip_key key
 	return r ? r : add_leaving(set, key, used_s);
 }
 
-// Adds a present entry to the leaving entries, if its TCP port is no longer wanted, or if it is
-// leaving already and still in use.
+// Adds an entry of the map (`present`) to the leaving entries, if it is a TCP port that the
+// configuration no longer contains, or if it is leaving already and still in use.
 static int add_if_leaving(struct entry_set *set, const struct entry *entry,
 	const struct entry_set *wanted, const struct entry_set *present, uint32_t now_s,
 	uint32_t idle_s) {
@@ -250,7 +252,7 @@ static int list_leaving(const struct entry_set *wanted, const struct entry_set *
 
 // --- the kernel's map ---------------------------------------------------------------------
 
-#define READ_AT_ONCE 1024u // more entries than the map has in one bucket
+#define READ_AT_ONCE 1024u // more than the number of entries in any bucket of the map
 
 // Reads the map with few system calls, because it is read every minute while ports are leaving.
 static int read_map(int fd, struct entry_set *set) {
@@ -276,8 +278,8 @@ static int read_map(int fd, struct entry_set *set) {
 	return r;
 }
 
-// Finds the entry with this key, searching from the index *at on; NULL = not found. Advances *at,
-// so calls must have ascending keys.
+// Finds the entry with this key, starting at the index *at. Returns NULL if it is not found.
+// Advances *at, so later calls must have greater keys.
 static const struct entry *seek(
 	const struct entry_set *set, const struct entry *wanted, uint32_t *at) {
 	while (*at < set->count && compare_entries(&set->entry[*at], wanted) < 0) {
@@ -300,8 +302,8 @@ static uint32_t count_missing(const struct entry_set *wanted, const struct entry
 	return n;
 }
 
-// Adds the missing entries. Existing entries keep all bits of their values until set_values, so
-// that every block is found meanwhile.
+// Adds the missing entries. Existing entries get the new bits but keep the old bits until
+// set_values is called, so that the lookup finds old and new blocks in the meantime.
 static int add_missing(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t *ret_added) {
 	uint32_t at = 0;
@@ -355,8 +357,8 @@ static int delete_unwanted(int fd, const struct entry_set *wanted, const struct 
 	return 0;
 }
 
-// Update the map. Old entries are deleted first only if the map has no room for old and new
-// entries together; otherwise no entry is missing at any time.
+// Updates the map. Normally adds the new entries before it deletes the old entries, so that no
+// entry is missing at any time. Deletes the old entries first only if the map has no room for both.
 static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
 	bool fits = present->count + count_missing(wanted, present) <= capacity;
@@ -387,8 +389,8 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	}
 	if (wanted->count > info.max_entries) {
 		snprintf(why, why_bytes,
-			"the binds need %u VIP map entr%s, the map holds %u; port ranges that "
-			"begin at a multiple of their length need the fewest entries",
+			"the binds need %u VIP map entr%s, but the map can hold %u; port ranges "
+			"that begin at a multiple of their length need the fewest entries",
 			wanted->count, wanted->count == 1 ? "y" : "ies", info.max_entries);
 		return -ENOSPC;
 	}
@@ -438,8 +440,7 @@ static int update_one(int fd, const struct entry_set *wanted, uint32_t now_s, ui
 	return r;
 }
 
-// Lists the keys of the binds. If a map is too small for them, more port ranges are stored as
-// blocks.
+// Lists the entries for the binds. If a map is too small, stores more port ranges as blocks.
 static int list_fitting(const int *fds, uint32_t n, const struct weir_config *config,
 	struct entry_set *wanted, char *why, size_t why_bytes) {
 	int r = list_wanted(config, WEIR_STEER_WIDE_RANGE, wanted);
@@ -467,8 +468,7 @@ int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *
 	uint32_t now_s, struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes) {
 	struct weir_steer_map_changes changes = {0};
 	struct entry_set wanted = {0};
-	// Use at least one second: idle_s = 0 would mean that there is no configuration, and would
-	// empty the maps.
+	// Use at least one second, because idle_s = 0 means that there is no configuration.
 	uint32_t idle_s = config != NULL ? config->flow_table.established_ms / 1000 + 1 : 0;
 	int r = list_fitting(fds, n, config, &wanted, why, why_bytes);
 

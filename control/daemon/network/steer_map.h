@@ -2,17 +2,17 @@
 //
 // Steer map: keeps the VIP maps of the ports' steer programs equal to the configuration's binds, so
 // that only VIP traffic reaches the dataplane. Keys and values: bpf/steer.h.
-// The kernel's map is the only state: each update reads the map and changes only the differences,
-// so a restart of the control process or a new map of a restarted dataplane needs no special case.
-// New keys are added before old keys are deleted.
-// A TCP port whose bind was removed is entered as leaving: the dataplane gets the packets of its
-// open connections until no packet has arrived for the idle timeout of established flows. Leaving
-// ports are left out if the map has no room.
-// Order for the caller: publish the tables first, then update the maps, so that no packet reaches a
-// worker before its service is published.
+// The module keeps no state of its own: each update reads the map of the kernel and changes only
+// the differences. Therefore a restart of the control process, or a new map of a restarted
+// dataplane, needs no special case. New keys are added before old keys are deleted.
+// A TCP port whose bind was removed is stored as "leaving": the dataplane gets the packets of its
+// open connections until no packet has arrived for the idle timeout of established flows. If the
+// map has no room, leaving ports are not stored.
+// The caller must publish the tables before it updates the maps, so that no packet reaches a worker
+// before its service is published.
 //
-// Threads: one. Blocking system calls of microseconds. An unprivileged process that holds the
-// descriptor may update the map (Linux 5.19 or later). No globals, no logging.
+// Threads: one. Makes blocking system calls that take microseconds. An unprivileged process that
+// holds the descriptor may update the map (Linux 5.19 or later). No globals, no logging.
 #pragma once
 
 #include <stddef.h>
@@ -27,10 +27,10 @@ struct weir_steer_map_changes { // totals of all maps
 	uint32_t deleted;
 };
 
-// Update the maps to the binds of config. fds: one descriptor per steered port, -1 is skipped,
-// borrowed. config NULL: empty the maps. now_s: CLOCK_MONOTONIC. ret_changes may be NULL. While
-// there are leaving keys, call again from time to time, because leaving keys expire. why receives
-// one line on failure.
+// Updates the maps to the binds of config. fds: one descriptor per steered port; -1 is skipped. The
+// descriptors are borrowed. config NULL: all entries are deleted. now_s: CLOCK_MONOTONIC.
+// ret_changes may be NULL. While there are leaving keys, call it regularly, because leaving keys
+// expire. On failure one line is written to why.
 // Returns 0, -ENOSPC (more keys than a map holds: no map was changed), -EINVAL (a descriptor is not
 // a VIP map), -ENOMEM, or the kernel's negative errno (maps may be partly updated; call again).
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,

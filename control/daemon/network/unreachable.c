@@ -19,7 +19,7 @@
 
 // --- parsing --------------------------------------------------------------------------------
 
-// The part of a message that is not parsed yet.
+// The bytes of a message that are not parsed yet.
 struct rest {
 	const uint8_t *at;
 	size_t bytes;
@@ -214,14 +214,14 @@ const char *weir_unreachable_text(enum weir_unreachable_kind kind) {
 
 // --- sockets --------------------------------------------------------------------------------
 
-// Common end of the IPv4 and the IPv6 filter: tests the protocol of the quoted packet, accepts or
-// rejects.
+// Last instructions of the IPv4 and of the IPv6 filter: accept the message if the quoted packet has
+// the protocol of a tunnel.
 #define IS_TUNNEL \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 1, 0), \
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 0, 1), \
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Accepts "unreachable" that quotes a tunnel packet. Register X: length of the IPv4 header.
+// Accepts messages "unreachable" that quote a tunnel packet. Register X: length of the IPv4 header.
 static const struct sock_filter filter4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, 0),
@@ -232,7 +232,7 @@ static const struct sock_filter filter4[] = {
 	IS_TUNNEL,
 };
 
-// Accepts "unreachable" or "parameter problem" that quotes a tunnel packet.
+// Accepts messages "unreachable" and "parameter problem" that quote a tunnel packet.
 static const struct sock_filter filter6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 1, 0),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Unreachable: hosts report that they do not accept tunnel packets. If a host does not decapsulate
-// (no tunnel device, a program that was killed), or if its firewall rejects tunnel packets, the
-// host sends an ICMP error to the outer source, an address of this host. For UDP, direct server
-// return gives no other sign that packets are lost.
+// Unreachable: receives ICMP errors from hosts that do not accept tunnel packets. If a host does
+// not decapsulate (it has no tunnel device, or the program was killed), or if its firewall rejects
+// tunnel packets, the host sends an ICMP error to the outer source address, which is an address of
+// this host. For UDP with direct server return, nothing else shows that packets are lost.
 // ICMP errors can be forged. An error counts only if the host itself sent it (not a router), and if
 // it quotes a tunnel packet with the addresses and ports of a flow. The caller checks that the
 // dataplane sends such packets.
@@ -31,7 +31,7 @@ enum weir_unreachable_kind {
 #undef X
 };
 
-// What a message reports.
+// Contents of a message.
 struct weir_unreachable_report {
 	uint8_t kind; // reason, enum weir_unreachable_kind
 	uint8_t protocol; // protocol of the flow: IPPROTO_TCP, IPPROTO_UDP
@@ -42,10 +42,10 @@ struct weir_unreachable_report {
 	struct weir_address client, vip; // addresses of the quoted inner packet
 };
 
-// Open the sockets; parameters and result are those of weir_icmp_open.
+// Opens the sockets with weir_icmp_open, and returns its result.
 int weir_unreachable_open(struct weir_icmp_sockets *ret);
 
-// Read the next report; parameters and result are those of weir_icmp_receive.
+// Reads the next report. budget and result: see weir_icmp_receive.
 bool weir_unreachable_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_unreachable_report *ret);
 

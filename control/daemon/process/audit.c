@@ -113,9 +113,9 @@ static bool is_repeated(
 		       0;
 }
 
-// Returns the entry of an equal refusal of this user. If there is none, but the user has
-// WEIR_AUDIT_REASONS other refusals of this command, returns the oldest of them. Otherwise returns
-// NULL.
+// Returns the entry of this user for an equal refusal. If there is none, but the user already has
+// WEIR_AUDIT_REASONS entries for refusals of this command, returns the oldest of these entries.
+// Otherwise returns NULL.
 static struct weir_audit_entry *find_repeated(
 	struct weir_audit *audit, const struct weir_audit_event *event) {
 	struct weir_audit_entry *found = NULL;
@@ -159,7 +159,8 @@ static void add_refusal(struct weir_audit *audit, const struct weir_audit_event 
 		entry->times = entry->unlogged = 0;
 		entry->logged_ms = now - WEIR_AUDIT_REPEAT_MS;
 	} else if (!is_repeated(entry, event)) {
-		// Reuse the entry for this refusal, and keep its log interval.
+		// Reuse the entry for this refusal, but do not reset logged_ms, which limits the
+		// rate of log lines.
 		entry->times = 0;
 	}
 	fill(audit, entry, event);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Audit: records changes and refused requests with user, time, and values before and after the
-// change. Each record is a line in the log at any log level, and an entry in memory until this
-// process ends.
+// Audit: records changes and refused requests, with the user, the time, and the values before and
+// after the change. Each record is written to the log, at any log level, and kept in memory until
+// this process exits.
 //
 // Refusals have separate entries, so that users without permission cannot evict changes. Repeated
-// refusals (equal user, command, object and reason) are one entry with a count, and at most one
-// line per WEIR_AUDIT_REPEAT_MS. Objects and reasons may contain names from requests, so a user has
-// at most WEIR_AUDIT_REASONS entries per command and outcome; the newest are kept.
+// refusals (same user, command, object and reason) share one entry with a count, and are logged at
+// most once per WEIR_AUDIT_REPEAT_MS. Objects and reasons may contain names from requests, so the
+// number of entries of a user per command and outcome is limited to WEIR_AUDIT_REASONS; the newest
+// are kept.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -45,13 +46,14 @@ struct weir_audit_event { // long texts are truncated
 	const char *why; // reason of a refusal, or why a change is not published yet; NULL = none
 };
 
-struct weir_audit_entry { // texts may be cut off within a UTF-8 character, and contain any byte
+// texts may be truncated within a UTF-8 character, and may contain any byte
+struct weir_audit_entry {
 	uint64_t serial; // 0 = free; newer entries have greater numbers
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // time of the last line, monotonic
-	uint32_t times; // number of equal refusals; the other fields are of the last refusal
-	// Refusals since the last line, including refusals for other objects or reasons for which
-	// this entry was used before.
+	uint32_t times; // number of equal refusals; the other fields describe the last refusal
+	// Refusals since the last log line. Includes refusals for other objects or reasons for
+	// which this entry was used before.
 	uint32_t unlogged;
 	struct weir_audit_who who;
 	char command[32];

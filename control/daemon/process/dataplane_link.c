@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-// Number of quick retries after the socket has appeared; an attempt that began before may still
-// fail.
+// Number of quick retries after the socket has appeared. Retries are needed because an attempt that
+// began earlier may still fail.
 #define EAGER_TRIES 20
 #define EAGER_RETRY_MS 10
 
 struct attempt { // an attempt to connect; runs in the thread pool of libuv
 	uv_work_t work;
-	struct weir_dataplane_link *link; // NULL: the link was freed
+	struct weir_dataplane_link *link; // NULL if the link was freed during the attempt
 	char *run_dir;
 	int result;
 	int connection;
@@ -31,7 +31,7 @@ struct weir_dataplane_link {
 	struct weir_dataplane_events events;
 	uv_timer_t retry;
 	uv_fs_event_t appears; // watches the run directory
-	uv_poll_t end; // readable: the dataplane exited
+	uv_poll_t end; // becomes readable when the dataplane exits
 	unsigned int handles; // number of handles (retry, appears, end) not closed yet
 	bool end_open; // end is initialised and watches connection
 	bool freed;
@@ -41,9 +41,9 @@ struct weir_dataplane_link {
 	int connection;
 	unsigned int eager; // immediate retries left
 	uint64_t tried_ms; // loop time of the last attempt
-	// Since this time no attempt got a reply; 0 = the last attempt got a reply.
+	// Time since which no attempt has got a reply; 0 = the last attempt got a reply.
 	uint64_t silent_ms;
-	bool waits; // it was logged that weir-control waits for the dataplane
+	bool waits; // the line "waiting for weir-dataplane" was logged
 	int failed; // the last failure that was logged
 	char failed_why[WHY_BYTES];
 };
@@ -105,8 +105,8 @@ static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-// Returns whether the dataplane may still be starting. It listens on its socket first, but replies
-// only when its ports are started.
+// Returns whether the dataplane may still be starting. It listens on its socket first, but does not
+// reply until its ports are started.
 static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	if (error != -ETIMEDOUT) {
 		link->silent_ms = 0;
@@ -196,8 +196,8 @@ static int watch_end(struct weir_dataplane_link *link, int connection) {
 	return uv_poll_start(&link->end, UV_READABLE | UV_DISCONNECT, connection_readable);
 }
 
-// Takes over the segment and the descriptors of a successful attempt. On a failure, releases all of
-// them.
+// Takes ownership of the segment and the descriptors of a successful attempt. Releases all of them
+// on failure.
 static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char *why) {
 	int r;
 
@@ -326,7 +326,8 @@ int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir
 	uv_fs_event_init(loop, &link->appears);
 	link->retry.data = link;
 	link->appears.data = link;
-	// The watch makes attaching faster. Without it, the timer retries.
+	// Ignore errors: the watch only makes attaching faster. Without it, the timer still
+	// retries.
 	uv_fs_event_start(&link->appears, run_dir_changed, run_dir, 0);
 	try_now(link);
 	*ret = link;

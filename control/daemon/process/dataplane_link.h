@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Dataplane link: connects to the dataplane, receives the segment, detects its exit, and reconnects
-// (S4). Retries every WEIR_LINK_RETRY_MS, and at once when the dataplane's socket appears.
+// (S4). Retries every WEIR_LINK_RETRY_MS, and immediately when the dataplane's socket appears.
 //
 // Threads: the thread of the loop; waits for the dataplane's reply in libuv's thread pool, so that
-// a stalled dataplane does not block the loop. Each change of state is logged once: a missing or
-// starting dataplane as information, any other failure as an error.
+// a stalled dataplane does not block the loop. Each change of state is logged once. A missing or
+// starting dataplane is logged at level info, any other failure at level error.
 #pragma once
 
 #include <uv.h>
@@ -15,7 +15,7 @@
 #include "segment.h"
 
 #define WEIR_LINK_RETRY_MS 200
-// If a dataplane does not reply for longer than this, it counts as an error.
+// A dataplane that does not reply may be starting; after this time it is an error.
 #define WEIR_LINK_STARTING_MS 5000
 #define WEIR_LINK_REFUSED_RETRY_MS 2000 // retry interval if the segment has an unsupported layout
 

@@ -42,7 +42,8 @@ static const struct weir_help help = {
 	.about = "Check the health of backends, decide which backends get new flows, and publish "
 		 "tables to weir-dataplane.",
 	.notes = "SIGHUP reloads the configuration; an invalid configuration is rejected, and the "
-		 "running configuration stays.\nExit status: 0 terminated by SIGTERM or SIGINT, 1 "
+		 "running configuration remains in use.\nExit status: 0 terminated by SIGTERM or "
+		 "SIGINT, 1 "
 		 "runtime failure, 2 "
 		 "invalid usage or configuration.",
 	.examples = "weir-control --config /etc/weir/weir.json --group weir",

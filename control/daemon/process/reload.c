@@ -14,7 +14,7 @@ struct weir_reload {
 	char *file_in_use; // NULL: the same as file
 	bool data_path_checks; // health checks via the data path are possible
 	struct weir_config *config; // configuration in use
-	// The dataplane's part of the file; NULL if this part is in use already.
+	// The settings of the dataplane in the file; NULL if they are in use already.
 	struct weir_config *as_read;
 };
 
@@ -41,7 +41,8 @@ static uint32_t count_data_path(const struct weir_config *config) {
 	return count;
 }
 
-// Add an error for each service with health checks via the data path, if these are not possible.
+// If health checks via the data path are not possible, adds an error for each service that uses
+// them.
 static int check_abilities(const struct weir_reload *reload, const struct weir_config *config,
 	struct weir_config_errors *errors) {
 	uint32_t count = reload->data_path_checks ? 0 : count_data_path(config);
@@ -157,14 +158,14 @@ int weir_reload_plan(
 	if (r < 0) {
 		return r;
 	}
-	// If out of memory, some warnings are missing.
+	// Ignore errors: if out of memory, some warnings are missing.
 	(void)weir_config_warn_interfaces(plan->config, &plan->errors);
 	(void)weir_config_warn_cpus(plan->config, &plan->errors);
 	r = weir_config_compare(reload->config, plan->config, &plan->difference);
 	if (r < 0 || !needs_restart(&plan->difference)) {
 		return r;
 	}
-	// In this copy, only the dataplane's part is used.
+	// Only the settings of the dataplane are used in this copy.
 	plan->as_read = calloc(1, sizeof(*plan->as_read));
 	if (plan->as_read == NULL || weir_config_keep_running(plan->as_read, plan->config) < 0 ||
 		weir_config_keep_running(plan->config, reload->config) < 0) {
@@ -231,8 +232,8 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 	plan->file = NULL;
 }
 
-// Makes the dataplane's part of the running configuration the part in use. If the dataplane's
-// part of the file differs from it, keeps the part of the file in as_read.
+// Copies the dataplane's settings from the running configuration to the configuration in use. If
+// the file has different settings, keeps those of the file in as_read.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;
@@ -300,7 +301,8 @@ int weir_reload_waiting(const struct weir_reload *reload, struct weir_difference
 	*ret = (struct weir_difference){0};
 	if (reload->as_read != NULL) {
 		r = weir_config_compare(reload->config, reload->as_read, ret);
-		// Leave out the rest, because as_read has only the dataplane's part.
+		// Remove all other differences, because as_read has only the settings of the
+		// dataplane.
 		weir_difference_keep_restarts(ret);
 	}
 	return r;

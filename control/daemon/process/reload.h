@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reload: the configuration in use, and its replacement. The dataplane's part (instance, ports,
-// workers, flow_table, icmp, fragments, segment) changes only when the dataplane restarts; changes
-// that wait for a restart are kept separately. gateway_mac and sources of a port belong to
-// weir-control and change at once.
+// Reload: the configuration in use, and its replacement. The settings of the dataplane (instance,
+// ports, workers, flow_table, icmp, fragments, segment) change only when the dataplane restarts;
+// changes that wait for a restart are kept separately. gateway_mac and sources of a port are used
+// by weir-control and change immediately.
 //
 // Threads: one. No logging. Reads only regular files, so that a reload cannot block on a pipe.
 #pragma once
@@ -19,13 +19,14 @@ struct weir_reload;
 struct weir_reload_plan {
 	char *file;
 	struct weir_config *config; // NULL after the plan was committed
-	struct weir_config *as_read; // dataplane's part of the file, if that part is not in use yet
+	// the dataplane's settings in the file; NULL if they are in use already
+	struct weir_config *as_read;
 	struct weir_difference difference;
 	struct weir_config_errors errors;
 };
 
-// Read the first configuration. data_path_checks: whether checks via the data path are possible;
-// otherwise a configuration with such checks has an error. Returns 0, or negative errno with errors
+// Reads the first configuration. data_path_checks: whether checks via the data path are possible;
+// if not, a configuration with such checks is rejected. Returns 0, or negative errno with errors
 // (always initialised; release with weir_config_errors_fini).
 int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
 	struct weir_config_errors *errors);
@@ -39,7 +40,7 @@ const struct weir_config *weir_reload_config(const struct weir_reload *reload);
 // Returns the file from which the configuration in use was read.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);
 // Returns the file that was passed to weir_reload_create. A restart reads this file, and so does a
-// reload unless it names another file.
+// reload that names no file.
 const char *weir_reload_file(const struct weir_reload *reload);
 
 // Read a file (NULL: weir_reload_file) and compare it with the configuration in use. plan is always
@@ -47,9 +48,9 @@ const char *weir_reload_file(const struct weir_reload *reload);
 // plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
-// Adds to the plan's difference the changes that were waiting for a restart and that the plan
-// cancels, because its file has the running values again. Such changes have no costs, so call it
-// after the costs were computed. Returns 0 or -ENOMEM (nothing is added).
+// Adds the cancelled changes to the plan's difference. These changes were waiting for a restart,
+// but the file of the plan contains the running values again. They have no costs, so call this
+// after computing the costs. Returns 0 or -ENOMEM (nothing is added).
 int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
 // Describe in one line, without a newline, why there is no plan: the file with the number of errors
@@ -58,21 +59,21 @@ void weir_reload_plan_fini(struct weir_reload_plan *plan);
 const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, const char *user,
 	char *why, size_t why_bytes);
 
-// Use the plan's configuration. Releases the previous configuration, so apply the new configuration
-// to the tables first.
+// Makes the plan's configuration the configuration in use. Releases the previous configuration, so
+// the new configuration must be applied to the tables first.
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
 
 // Call when a newly started dataplane was attached. runs: the configuration with which the
-// dataplane has started (config_running.h). NULL = unknown; then it is assumed to be the
-// dataplane's part of the file that was read last. The pointer to the configuration in use stays
-// valid, but the values change. Returns 0 or -ENOMEM.
+// dataplane has started (config_running.h). NULL = unknown; the dataplane is then assumed to have
+// started with the file that was read last. The pointer to the configuration in use stays valid,
+// but the values change. Returns 0 or -ENOMEM.
 int weir_reload_dataplane_started(struct weir_reload *reload, const struct weir_config *runs);
 
 // Does the same as weir_reload_dataplane_started, with the running configuration that the dataplane
 // has written into the run directory. restarted: this process was attached to another dataplane
-// before. If false, and the running configuration is unknown, nothing changes. *ret_unread: why the
-// running configuration is unknown, negative errno; -ENOENT if the dataplane is an earlier version,
-// which does not write it. 0 = known.
+// before. If false, and the running configuration is unknown, nothing changes. *ret_unread: 0 if
+// the running configuration is known, otherwise the reason as negative errno; -ENOENT if the
+// dataplane is an earlier version that does not write it.
 int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, uint64_t epoch,
 	bool restarted, int *ret_unread);
 // Returns whether the file that was read last has changes that wait for a restart of the dataplane.

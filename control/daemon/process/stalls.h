@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalls: which workers of the attached dataplane do not run (heartbeat.h). Each change is logged
-// once. A stopped or hung process does not close its connection: it is detected only by missing
-// heartbeats.
+// Stalls: detects which workers of the attached dataplane do not run (heartbeat.h). Each change is
+// logged once. A stopped or hung process does not close its connection, so only missing heartbeats
+// show that it does not run.
 //
 // Threads: one. No clock.
 #pragma once
@@ -17,11 +17,12 @@ struct weir_stalls {
 	const struct weir_segment *segment; // NULL: no dataplane is attached
 	uint64_t attached_ns;
 	uint32_t count; // number of stalled workers
-	uint64_t since_ns[WEIR_WORKERS_MAX]; // last heartbeat of a stalled worker; 0 = it runs
+	// time of the last heartbeat of a stalled worker; 0 = the worker runs
+	uint64_t since_ns[WEIR_WORKERS_MAX];
 };
 
-// Watches another dataplane; NULL = none. A worker without any heartbeat counts as stalled when the
-// time limit has passed since this call.
+// Sets the dataplane to watch; NULL = none. A worker that has sent no heartbeat yet counts as
+// stalled when the time limit has passed since this call.
 void weir_stalls_watch(
 	struct weir_stalls *stalls, const struct weir_segment *segment, uint64_t now_ns);
 // Call several times a second. Returns whether anything has changed.

@@ -31,10 +31,10 @@ struct weir_captures {
 	const struct weir_tables *tables;
 	struct weir_capture_request request; // request of the last capture
 	struct weir_capture_status status;
-	uint64_t order; // number of the capture in the segment
+	uint64_t order; // number that identifies the capture in the segment
 	uint64_t read_ns; // time of the last read by the client
 	struct next *next; // [workers]
-	weir_capture_done done; // callback of the reading in progress, or NULL
+	weir_capture_done done; // callback of the read in progress; NULL = no read is in progress
 	void *context;
 	uint64_t until_ms;
 };
@@ -50,7 +50,7 @@ static bool is_running(const struct weir_captures *captures) {
 	return captures->status.number != 0 && captures->status.ended == WEIR_CAPTURE_END_NONE;
 }
 
-// Extends the lifetime of the capture, because the client still reads.
+// Extends the lifetime of the capture, because the client has read packets.
 static void note_read(struct weir_captures *captures) {
 	captures->read_ns = clock_ns(CLOCK_MONOTONIC);
 	weir_capture_extend(captures->segment,
@@ -70,7 +70,7 @@ static void count_missed(struct weir_captures *captures) {
 	}
 }
 
-// Returns the oldest of the next packets of all rings, or NULL if the rings are empty.
+// Returns the oldest packet among the first packets of all rings, or NULL if all rings are empty.
 static struct next *oldest(struct weir_captures *captures, uint32_t *ret_worker) {
 	struct next *found = NULL;
 
@@ -104,7 +104,7 @@ static void complete(const struct weir_captures *captures, struct weir_captured 
 	captured->publications = weir_writer_publications(captures->segment, record->tables);
 }
 
-// Takes the available packets, up to the limit of a reading. Returns false if out of memory.
+// Reads the available packets, up to the limit of one read. Returns false if out of memory.
 static bool take(struct weir_captures *captures, struct weir_capture_reading *reading) {
 	uint64_t most = WEIR_CAPTURES_PACKETS;
 	uint32_t worker = 0;
@@ -146,7 +146,7 @@ static void audit_end(const struct weir_captures *captures) {
 		.after = after,
 		.why = why[0] != '\0' ? why : NULL};
 
-	snprintf(after, sizeof(after), "%llu packet%s read, %llu lost, %llu over the rate",
+	snprintf(after, sizeof(after), "%llu packet%s read, %llu lost, %llu over the rate limit",
 		(unsigned long long)status->packets, status->packets == 1 ? "" : "s",
 		(unsigned long long)status->lost, (unsigned long long)status->limited);
 	weir_audit_add(captures->audit, &event);
@@ -289,7 +289,7 @@ void weir_captures_bind(struct weir_captures *captures, struct weir_segment *seg
 	captures->segment = segment;
 	captures->tables = tables;
 	if (segment != NULL && segment->capture_rings != NULL) {
-		// Ends a capture that a previous control process has left.
+		// Ends a capture that a previous control process started and did not stop.
 		weir_capture_withdraw(segment);
 	}
 }

@@ -2,12 +2,12 @@
 //
 // Captures: requests copies of packets from workers (capture.h of the segment), and passes the
 // copies to a client of the control socket. Only one capture runs at a time. A capture belongs to
-// the connection that started it. It ends when the connection is closed, after its number of
-// packets, or when the dataplane exits. A capture expires WEIR_CAPTURES_UNREAD_MS after the last
+// the connection that started it. It ends when this connection is closed, when the limit of packets
+// is reached, or when the dataplane exits. A capture expires WEIR_CAPTURES_UNREAD_MS after the last
 // read by its client; then another capture may replace it.
 //
-// The service and backend names of a packet are those of its ids when it was copied; "" if the id
-// was reused since then.
+// The service and the backend of a packet are named as they were when the packet was copied; "" if
+// the id was reused since then.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -18,8 +18,8 @@
 #include "capture.h"
 #include "tables.h"
 
-#define WEIR_CAPTURES_PACKETS 500u // limit of packets in a reading
-#define WEIR_CAPTURES_WAIT_MS 1000 // a reading waits this time for the first packet
+#define WEIR_CAPTURES_PACKETS 500u // maximum number of packets returned by one read
+#define WEIR_CAPTURES_WAIT_MS 1000 // maximum time that a read waits for the first packet
 #define WEIR_CAPTURES_UNREAD_MS 10000
 
 struct weir_captures;
@@ -44,7 +44,8 @@ struct weir_capture_request {
 	uint64_t packets; // limit of packets; 0 = no limit
 	uint64_t connection; // number of the connection that owns the capture
 	struct weir_audit_who who;
-	char what[WEIR_AUDIT_OBJECT_BYTES]; // filter of the capture, which is its name in the audit
+	// filter of the capture; the audit log identifies the capture by this text
+	char what[WEIR_AUDIT_OBJECT_BYTES];
 };
 
 struct weir_captured {
@@ -52,17 +53,17 @@ struct weir_captured {
 	uint32_t worker;
 	char service[WEIR_NAME_BYTES]; // "" = no service
 	char backend[WEIR_NAME_BYTES];
-	// The number of the publication that the worker was using when it copied the packet,
-	// counted as in the notes of the segment.
+	// Number of the publication that the worker used when it copied the packet; see the
+	// publication counter in the notes of the segment.
 	uint64_t publications;
 };
 
 struct weir_capture_reading {
 	struct weir_captured *packets; // sorted by time; allocated on the heap
 	uint32_t count;
-	int64_t since_1970_ns; // wall clock time that is time 0 of the packets, ns since 1970
-	// Packets of all workers that were lost, or left out by the rate limit, since the start of
-	// the capture.
+	int64_t since_1970_ns; // time 0 of the packets as wall clock time, in ns since 1970
+	// Number of packets of all workers since the start of the capture that were lost, and that
+	// were not copied because of the rate limit.
 	uint64_t lost, limited;
 	bool more; // the rings contain further packets
 	enum weir_capture_end ended;
@@ -77,8 +78,8 @@ struct weir_capture_status { // status of the last capture
 	enum weir_capture_end ended;
 };
 
-// Called once per reading, perhaps before weir_captures_read returns. error: 0 or -ENOMEM. reading:
-// valid during the call; NULL on an error. The callback may take the packets, and then sets
+// Called once per read, possibly before weir_captures_read returns. error: 0 or -ENOMEM. reading:
+// valid during the call; NULL on an error. To take ownership of the packets, the callback sets
 // reading->packets to NULL.
 typedef void (*weir_capture_done)(void *context, int error, struct weir_capture_reading *reading);
 
@@ -99,5 +100,5 @@ struct weir_capture_status weir_captures_status(const struct weir_captures *capt
 // Read packets of the last capture. Waits up to WEIR_CAPTURES_WAIT_MS for the first packet. No
 // other reading may be in progress.
 void weir_captures_read(struct weir_captures *captures, weir_capture_done done, void *context);
-// End the last capture, unless it has already ended, and end the reading in progress.
+// Ends the last capture if it is running, and ends the read in progress.
 void weir_captures_stop(struct weir_captures *captures, enum weir_capture_end end);

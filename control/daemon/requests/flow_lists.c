@@ -8,8 +8,8 @@
 
 #include "flow_state.h"
 
-// Lines of the flow table in each request of the first round. With a full table, the responses have
-// as many flows as one page of an answer.
+// Number of lines of the flow table in each request of the first round. If the table is full, the
+// responses contain as many flows as one page of an answer.
 #define RANGE_LINES 16u
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // if a round finds fewer flows than this, the next round requests more lines
@@ -23,7 +23,7 @@ struct job { // one list or deletion
 	bool all; // all workers
 	uint64_t workers; // bitmap of workers, except workers that did not respond
 	uint32_t line; // start of the next round
-	uint32_t lines; // number of lines of the longest table, as responses report it
+	uint32_t lines; // number of lines of the longest table, according to the responses
 	uint32_t range_lines;
 	uint32_t room; // number of allocated elements of result.flows
 	uint32_t round; // number of flows in the current round
@@ -41,7 +41,7 @@ struct weir_flow_lists {
 	struct job *first; // the running job
 	uint32_t count;
 	uint64_t slice_ms; // start of the slice of the running job; 0 = not started
-	// When lists began to skip the worker; 0 = lists do not skip it.
+	// Time at which lists began to skip the worker; 0 = lists do not skip it.
 	uint64_t left_out_ms[WEIR_WORKERS_MAX];
 	// The current round of the job `first`; between rounds it has no workers.
 	struct weir_table_walk walk;
@@ -166,7 +166,7 @@ static void begin_round(struct weir_flow_lists *lists) {
 	job->round = 0;
 }
 
-// Continue a round. Returns whether a response is outstanding.
+// Continues a round. Returns whether responses are outstanding.
 static bool step_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	bool busy = weir_table_walk_step(&lists->walk, uv_now(lists->loop));
@@ -181,9 +181,9 @@ static bool step_round(struct weir_flow_lists *lists) {
 	return busy;
 }
 
-// Begins another pass of a deletion, unless the last pass has deleted no flow. Another pass is
-// necessary, because an insertion may have moved a flow to a line that was already passed. Returns
-// whether there is another pass.
+// Begins another pass of a deletion, unless the last pass deleted no flow. Another pass is
+// necessary because an insertion may have moved a flow to a line that this pass had already
+// searched. Returns whether another pass was begun.
 static bool begin_pass(struct job *job) {
 	if (!job->request.list.end || job->result.ended == job->ended_before ||
 		++job->passes >= PASSES_MAX) {
@@ -194,7 +194,7 @@ static bool begin_pass(struct job *job) {
 	return true;
 }
 
-// End a round. Returns whether the job has ended.
+// Ends a round. Returns whether the job has ended.
 static bool end_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	uint64_t line = job->line + (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
@@ -273,9 +273,8 @@ int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_messa
 		.context = context};
 	job->request.kind = WEIR_MESSAGE_FLOW_LIST;
 	job->workers = job->all ? UINT64_MAX : 1ull << worker;
-	// Without a shared table, each worker answers for all lines of its own table, so fewer
-	// lines are requested from each worker. Workers that share a table answer for different
-	// lines.
+	// If each worker has its own table, each worker returns the flows of all requested lines,
+	// so request fewer lines. Workers that share a table each return only some of these flows.
 	if (job->all && segment->bucketing != WEIR_BUCKETING_YES) {
 		job->range_lines = (RANGE_LINES + segment->workers - 1) / segment->workers;
 	}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lists: requests lists of flows from the workers, or deletes the flows
-// (WEIR_MESSAGE_FLOW_LIST of mailbox.h), in ranges of their tables. All workers get requests for
-// the same lines. With a shared table, each flow is in the response of one worker. A flow is
-// missed only if its bucket moves to another worker, or a new flow displaces it in the table,
-// while the workers respond (about 1 ms). A deletion is therefore repeated until it finds no
-// flow. Only one list or deletion runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS;
-// further lists and deletions are queued.
+// Flow lists: requests lists of flows from the workers, or requests the deletion of flows
+// (WEIR_MESSAGE_FLOW_LIST of mailbox.h). Each request is for a range of lines of the flow tables.
+// All workers get requests for the same lines. With a shared table, each flow is in the response of
+// exactly one worker. A flow is missed only if, while the workers respond (about 1 ms), its bucket
+// moves to another worker, or an insertion moves it within the table. A deletion is therefore
+// repeated until it finds no flow. Only one list or deletion runs at a time, for a slice of
+// WEIR_FLOW_LISTS_SLICE_MS; further lists and deletions are queued.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -18,9 +18,9 @@
 #include "table_walk.h"
 
 #define WEIR_FLOW_LISTS_MAX 16 // limit of queued lists and deletions
-#define WEIR_FLOW_LISTS_PAGE 1024u // a list ends at this number of flows, or slightly above
+#define WEIR_FLOW_LISTS_PAGE 1024u // a list ends when it has at least this number of flows
 #define WEIR_FLOW_LISTS_SLICE_MS 50 // a list ends after this time
-#define WEIR_FLOW_LISTS_ALL UINT32_MAX // instead of the number of a worker: all workers
+#define WEIR_FLOW_LISTS_ALL UINT32_MAX // used instead of a worker number: all workers
 
 struct weir_flow_lists;
 
@@ -31,25 +31,25 @@ struct weir_flow_found {
 
 struct weir_flow_list_result {
 	struct weir_flow_found *flows; // NULL for a deletion
-	uint32_t count; // number of flows[]
+	uint32_t count; // number of elements of flows[]
 	uint64_t ended;
 	uint32_t next; // first line of the next list
 	bool more; // the tables have further lines
-	bool incomplete; // a worker did not answer in time
+	bool incomplete; // a worker did not respond in time
 };
 
 // Called once per request. error: 0, -ENOTCONN (the dataplane exited) or -ENOMEM. result: valid
-// during the call; NULL on an error. The callback may take the flows, and then sets result->flows
-// to NULL.
+// during the call; NULL on an error. To take ownership of the flows, the callback sets
+// result->flows to NULL.
 typedef void (*weir_flow_list_done)(void *context, int error, struct weir_flow_list_result *result);
 
 // mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_flow_lists_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret);
-// List the flows that a WEIR_MESSAGE_FLOW_LIST describes, from line `first` on, or delete all of
-// these flows. worker: number of the only worker, or WEIR_FLOW_LISTS_ALL. request: copied; lines
-// and page are set here. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the dataplane is older),
-// -EBUSY (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on error.
+// Lists the flows that a WEIR_MESSAGE_FLOW_LIST describes, starting at line `first`, or deletes all
+// of these flows. worker: number of one worker, or WEIR_FLOW_LISTS_ALL. request: copied; this
+// function sets its lines and page. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the dataplane is
+// too old), -EBUSY (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on error.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
 // Fails all requests, because the dataplane exited.

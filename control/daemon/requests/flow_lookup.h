@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow lookup: sends a lookup of a flow's backend to all workers through the segment's mailboxes,
-// and collects the responses. A worker without a response within WEIR_LOOKUP_MS is left out. The
-// deletion of a flow is a lookup that ends the found flow.
+// and collects the responses. A worker that does not respond within WEIR_LOOKUP_MS is left out. A
+// flow is deleted by a lookup that also deletes the flow it finds.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -14,8 +14,10 @@
 #include "mailboxes.h"
 
 #define WEIR_LOOKUP_MS 200
-#define WEIR_LOOKUPS_MAX 32 // limit of lookups in progress; a mailbox always has room for them
-#define WEIR_LOOKUPS_OPEN 24 // limit of lookups, unless they delete a flow
+// maximum number of lookups in progress; a mailbox always has room for this number
+#define WEIR_LOOKUPS_MAX 32
+// a new lookup that deletes no flow is refused if this number is in progress
+#define WEIR_LOOKUPS_OPEN 24
 
 struct weir_lookups;
 
@@ -26,7 +28,8 @@ struct weir_lookup_result {
 	// The best response: a response with the flow; if there is none, a response with a backend
 	// for it; if there is none, any response.
 	struct weir_message response;
-	uint16_t chosen[WEIR_WORKERS_MAX]; // chosen backend of each worker that responded
+	// backend that each worker has chosen; only for workers that responded
+	uint16_t chosen[WEIR_WORKERS_MAX];
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
@@ -41,10 +44,11 @@ typedef void (*weir_lookup_done)(void *context, int error, const struct weir_loo
 // mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_lookups_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret);
-// Send a lookup to all workers of the segment that the mailboxes are bound to, which must stay
-// bound until done or weir_lookups_abandon. request: WEIR_MESSAGE_FLOW_LOOKUP, or
-// WEIR_MESSAGE_FLOW_DELETE if the segment has flow pages; copied. Returns 0, -ENOTCONN (no
-// dataplane), -EBUSY (too many in flight) or -ENOMEM; done is not called on error.
+// Sends a lookup to all workers of the segment that the mailboxes are bound to. The mailboxes must
+// stay bound to this segment until `done` is called, or until weir_lookups_abandon. request:
+// WEIR_MESSAGE_FLOW_LOOKUP, or WEIR_MESSAGE_FLOW_DELETE if the segment has flow pages; copied.
+// Returns 0, -ENOTCONN (no dataplane), -EBUSY (too many in flight) or -ENOMEM; done is not called
+// on error.
 int weir_lookups_start(struct weir_lookups *lookups, const struct weir_message *request,
 	weir_lookup_done done, void *context);
 // Fails all pending lookups, because the dataplane exited.

@@ -49,7 +49,7 @@ static void take_of(const struct weir_mailboxes *mailboxes, const struct weir_se
 	uint32_t worker) {
 	struct weir_message message;
 
-	// The number of messages is limited, so that a worker that sends responses endlessly
+	// The number of messages is limited, so that a worker that never stops sending responses
 	// cannot block the loop.
 	for (int i = 0; i < WEIR_MAILBOX_MESSAGES &&
 			weir_mailbox_receive(&segment->worker_boxes[worker].response,

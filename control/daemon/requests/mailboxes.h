@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: sends messages to workers and receives their responses (mailbox.h). The responses of a
-// kind go to the module that sends messages of this kind.
+// Mailboxes: sends messages to workers and receives their responses (mailbox.h). Responses of each
+// kind are passed to the module that sends messages of this kind.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -30,7 +30,8 @@ struct weir_mailboxes {
 	bool has_timer;
 	const struct weir_segment *segment; // NULL without a dataplane
 	uint64_t sequence; // number of the last message
-	uint32_t first; // the next call begins with the responses of this worker
+	// the next call of weir_mailboxes_take reads the responses of this worker first
+	uint32_t first;
 	struct {
 		weir_mailboxes_taker taker;
 		weir_mailboxes_step step;
@@ -40,28 +41,28 @@ struct weir_mailboxes {
 };
 
 // Initialises the mailboxes. first: number of the first message. Pass the time since boot in
-// nanoseconds: the rings may still contain late responses to a previous control process, whose
-// numbers must not be used again. loop: borrowed; NULL: senders cannot wait.
+// nanoseconds, so that the numbers of a previous control process are not used again: the rings may
+// still contain late responses to its messages. loop: borrowed; NULL: senders cannot wait.
 void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first);
-// Stop the timer: no sender waits any more. The libuv handle is closed in the next iterations of
-// the loop.
+// Stops the timer. After this call no sender waits. The libuv handle is closed in the next
+// iterations of the loop.
 void weir_mailboxes_fini(struct weir_mailboxes *mailboxes);
 // Set the attached dataplane; NULL = no dataplane. The segment is borrowed.
 void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_segment *segment);
-// Sets the only receiver of the responses of a kind (below WEIR_MAILBOXES_KINDS). step: called
-// while the sender waits (weir_mailboxes_wait); NULL = this sender never waits.
+// Sets the receiver of the responses of a kind, which must be less than WEIR_MAILBOXES_KINDS. Each
+// kind has only one receiver. step: called while the sender waits (weir_mailboxes_wait); NULL =
+// this sender never waits.
 void weir_mailboxes_subscribe(struct weir_mailboxes *mailboxes, uint32_t kind,
 	weir_mailboxes_taker taker, weir_mailboxes_step step, void *context);
-// Begins to wait for responses of this kind. The waiting ends when the step of the sender returns
-// false.
+// Begins to wait for responses of this kind, until the sender's step function returns false.
 void weir_mailboxes_wait(struct weir_mailboxes *mailboxes, uint32_t kind);
 
-// Returns a new number for a message, or for equal messages to several workers.
+// Returns a new number for a message. Equal messages to several workers may have the same number.
 uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
 // Send a message, which contains its number, to a worker of the segment. Returns false if its ring
 // is full or there is no dataplane.
 bool weir_mailboxes_send(const struct weir_mailboxes *mailboxes, uint32_t worker,
 	const struct weir_message *message);
-// Dispatch the received responses, at most one full ring per worker. Each call starts with another
-// worker.
+// Dispatches the received responses, at most one full ring per worker. Each call starts with a
+// different worker.
 void weir_mailboxes_take(struct weir_mailboxes *mailboxes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Table walk: requests all lines of the workers' flow tables, by WEIR_MESSAGE_FLOW_LIST or
-// WEIR_MESSAGE_FLOW_WAITING (mailbox.h). Each worker gets several requests at a time, one per range
-// of lines. A worker that does not respond for WEIR_TABLE_WALK_MS is left out.
+// Table walk: requests all lines of the workers' flow tables with messages WEIR_MESSAGE_FLOW_LIST
+// or WEIR_MESSAGE_FLOW_WAITING (mailbox.h). Each worker gets several requests at a time, one per
+// range of lines. A worker that does not respond for WEIR_TABLE_WALK_MS is left out.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once
@@ -25,7 +25,8 @@ struct weir_table_walk_lines { // the lines to request
 };
 
 struct weir_table_walk_worker {
-	uint64_t answered_ms; // time of the last response; 0 = the next step sets it
+	// time of the last response; 0 = none yet; the next step sets it to the current time
+	uint64_t answered_ms;
 	struct weir_table_walk_lines lines;
 	uint32_t done; // number of requested lines
 	struct {
@@ -36,21 +37,23 @@ struct weir_table_walk_worker {
 
 struct weir_table_walk {
 	struct weir_mailboxes *mailboxes;
-	struct weir_message request; // request without lines; may change between steps
-	uint64_t workers; // bitmap; clear a bit to send the worker no further request
+	// request whose lines are not set; the caller may change it between steps
+	struct weir_message request;
+	// bitmap; if the caller clears a bit, no further requests are sent to the worker
+	uint64_t workers;
 	uint64_t silent; // bitmap: workers left out in the last step
-	bool stuck; // a range made no progress, and was not requested again
+	bool stuck; // the walk stopped requesting a range, because its responses made no progress
 	struct weir_table_walk_worker worker[WEIR_WORKERS_MAX];
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
-// Start a walk over the tables of the workers in a bitmap; workers that the dataplane does not have
-// are ignored. lines: the lines of each worker.
+// Starts a walk over the tables of the workers. workers: bitmap; workers that do not exist in the
+// dataplane are ignored. lines: the lines of each worker.
 void weir_table_walk_begin(struct weir_table_walk *walk, const struct weir_message *request,
 	uint64_t workers, const struct weir_table_walk_lines *lines);
-// Takes the response of a worker. Returns the range to which it belongs, which is the page of a
-// list. Returns -1 if the response is late, or contains only the length of the table.
+// Handles the response of a worker. Returns the range to which the response belongs, which is also
+// the page of a list. Returns -1 if the response is late or contains only the length of the table.
 int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t sequence,
 	uint32_t next, uint32_t lines);
-// Sends further requests. Returns whether a response is still to come.
+// Sends further requests. Returns whether responses are outstanding.
 bool weir_table_walk_step(struct weir_table_walk *walk, uint64_t now_ms);

@@ -5,7 +5,8 @@
 
 // --- responses ----------------------------------------------------------------------------
 
-// Returns the index of a backend among the requested backends, or WEIR_WAITING_BACKENDS.
+// Returns the index of a backend in the requested backends, or WEIR_WAITING_BACKENDS if it was not
+// requested.
 static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	uint32_t i = 0;
 
@@ -68,8 +69,8 @@ static bool is_describable(const struct weir_flow_waiting_at *flow) {
 					     memcmp(flow->vip, mapped, sizeof(mapped)) != 0));
 }
 
-// Keeps a reported flow. A flow whose bucket moved to another worker during the scan is reported
-// twice; then the worker that reported it last is kept.
+// Stores a reported flow. If its bucket moved to another worker during the scan, it may be reported
+// twice; then the worker that reported it last is stored.
 static void keep(
 	struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow, uint32_t place) {
 	uint32_t i = 0;
@@ -86,8 +87,9 @@ static void keep(
 		scan->flow[i] = *flow;
 	} else if (i < WEIR_FLOW_SCAN_FLOWS) {
 		scan->flow[scan->count++] = *flow;
-		if (++scan->kept[place] ==
-			scan->share) { // the responses then have room for other backends
+		if (++scan->kept[place] == scan->share) {
+			// Request no more flows of this backend, so that the responses have room
+			// for other backends.
 			scan->walk.request.waiting.backend[place] = WEIR_BACKEND_NONE;
 		}
 	}
@@ -155,8 +157,8 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 		.until_ms = now_ms + WEIR_FLOW_SCAN_MOST_MS,
 		.after_ms = after_ms,
 		.share = WEIR_FLOW_SCAN_FLOWS / (count > 0 ? count : 1)};
-	// With a shared table, each worker skips the lines of other workers, so request more lines
-	// at a time.
+	// With a shared table, each worker skips the lines that belong to other workers, so request
+	// more lines at a time.
 	if (segment != NULL && segment->bucketing == WEIR_BUCKETING_YES) {
 		lines.range *= segment->workers;
 	}

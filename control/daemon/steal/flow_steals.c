@@ -19,7 +19,9 @@ enum request_state { REQUEST_FREE, REQUEST_SENT, REQUEST_MOVING };
 
 struct request { // a request for one flow
 	enum request_state state;
-	uint64_t number; // token of the steal request, then number of the message to the worker
+	// in REQUEST_SENT: token of the steal request; in REQUEST_MOVING: number of the message to
+	// the worker
+	uint64_t number;
 	uint64_t planned_ms;
 	uint64_t until_ms;
 	struct weir_flow_waiting_at flow;
@@ -155,7 +157,7 @@ static void request_move(struct weir_flow_steals *steals, struct request *reques
 
 // --- the agent ----------------------------------------------------------------------------
 
-// Takes the answer of an agent. Ignores the answer to an abandoned request.
+// Handles the answer of an agent. Ignores answers to abandoned requests.
 static void on_answer(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms) {
 	struct weir_flow_steals *steals = context;
@@ -223,7 +225,8 @@ static void count_half_open(struct weir_flow_steals *steals) {
 	}
 }
 
-// Begins a round with a service. Does nothing if the service has no backend to relieve.
+// Begins a round for a service. Does nothing if connections need not be moved away from any of its
+// backends.
 static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
 	struct steal_service *service = &steals->services[at];
 	uint16_t victims[WEIR_WAITING_BACKENDS];
@@ -241,7 +244,7 @@ static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
 	}
 }
 
-// Begins a round with the next service that has a backend to relieve.
+// Begins a round for the next service that has a backend from which connections should be moved.
 static void begin_round(struct weir_flow_steals *steals) {
 	for (uint32_t i = 0; steals->mailboxes->segment != NULL && i < steals->count; i++) {
 		uint32_t at = (steals->turn + i) % steals->count;
@@ -275,7 +278,7 @@ static void plan_round(struct weir_flow_steals *steals) {
 			.flow = steals->scan.flow[planned[i].flow], .planned = planned[i]};
 		request_permission(steals, request);
 	}
-	steals->scan.incomplete = false; // it was just counted
+	steals->scan.incomplete = false; // already counted for the service; do not count it again
 	steals->due_ms = weir_flow_scan_drop(&steals->scan, due);
 	weir_round_times_spend(&steals->times, weir_thread_cpu_ns() - start_ns);
 	enter(steals, steals->active > 0 ? PHASE_REQUESTING : PHASE_IDLE);
@@ -300,7 +303,8 @@ static void on_timer(uv_timer_t *timer) {
 
 	if (steals->times.early && steals->due_ms != 0 && steals->current < steals->count &&
 		steals->services[steals->current].enabled) {
-		plan_round(steals); // plans requests for further connections of the last scan
+		// plan requests for connections of the last scan that are due now
+		plan_round(steals);
 		return;
 	}
 	steals->times.early = false;
@@ -352,7 +356,7 @@ static void on_full(void *context, uint16_t backend) {
 	}
 }
 
-// Continues the round. Returns whether answers are still to come.
+// Continues the round. Returns whether answers are outstanding.
 static bool step(void *context) {
 	struct weir_flow_steals *steals = context;
 
@@ -394,7 +398,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	}
 }
 
-// Disable stealing until the next weir_flow_steals_configure.
+// Disables stealing until the next weir_flow_steals_configure.
 static void disable(struct weir_flow_steals *steals) {
 	weir_flow_steals_abandon(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
@@ -481,8 +485,8 @@ static uint32_t find_current(
 	return i;
 }
 
-// Moves the state of unchanged services. Of the state of changed services, copies the parts that
-// these services keep.
+// Moves the state of unchanged services to the new configuration. For changed services, copies only
+// the state that they keep.
 static void take_over(const struct configuration *new) {
 	for (uint32_t i = 0; i < new->count; i++) {
 		struct steal_service *previous = new->previous[i];

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow steals: moves to another backend the connections that a backend does not accept. A round
+// Flow steals: if a backend does not accept connections, moves them to another backend. A round
 // begins every WEIR_ROUND_MS, or early: when a report of a full accept queue arrives, or as soon
-// as a connection has waited long enough. Early rounds use at most a thousandth of a CPU. A
-// round:
+// as a connection has waited long enough. Early rounds use at most a thousandth of a CPU. The steps
+// of a round:
 //
 //   1. find backends with a full accept queue, reported by their agents, or with many half-open
 //      flows (policy/stalling.h)
-//   2. workers report their flows whose clients sent a SYN and then nothing for a while
+//   2. the workers report flows whose client has sent a SYN and no packet after it for some time
 //      (flow_scan.h)
 //   3. the planner (policy/steal_plan.h) chooses flows and new backends
-//   4. for each flow, the agent of the present backend is requested to confirm that it has no such
+//   4. for each flow, the agent of the current backend must confirm that the backend has no such
 //      connection, or has removed it; any other answer, or no answer, is a refusal
-//   5. the worker moves the flow, unless it had a packet since it was reported
+//   5. the worker moves the flow, unless a packet of the flow has arrived since it was reported
 //
 // A round may end after any step. After step 4 the backend has no state of the connection, so the
 // client's next SYN can start the connection at any backend. Nothing is stored for the next control
@@ -36,9 +36,10 @@
 #include "tables.h"
 
 #define WEIR_FLOW_STEALS_AT_ONCE 64u // limit of requests in a round
-#define WEIR_FLOW_STEALS_OF_AGENT 20u // limit per agent, which accepts 200 per second
-#define WEIR_FLOW_STEALS_ANSWER_MS 250u // timeout of the answer of an agent
-#define WEIR_FLOW_STEALS_MOVE_MS 250u // timeout of the worker after the answer
+// limit per agent in a round; an agent accepts 200 requests per second
+#define WEIR_FLOW_STEALS_OF_AGENT 20u
+#define WEIR_FLOW_STEALS_ANSWER_MS 250u // timeout for the answer of an agent
+#define WEIR_FLOW_STEALS_MOVE_MS 250u // timeout for the worker's response, after the agent's answer
 #define WEIR_FLOW_STEALS_RECENT 256u
 
 struct weir_flow_steals;
@@ -52,7 +53,7 @@ struct weir_flow_steals_service { // counts since the start of this process
 	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT]; // number of completed requests
 };
 
-struct weir_flow_steals_relieved { // a backend that connections leave
+struct weir_flow_steals_relieved { // a backend from which connections are moved
 	const char *name;
 	enum weir_flow_steal_reason reason;
 	uint64_t half_open; // half-open flows of all workers
@@ -93,14 +94,14 @@ void weir_flow_steals_clear(struct weir_flow_steals *steals);
 // false if there is no such service. ret is valid until the next call that changes the services.
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
-// Gets the next backend that the last round of the n-th service has selected for relief. Returns
-// false after the last backend. *place: 0 in the first call; the caller must not change it between
-// calls.
+// Gets the next of the backends that the last round of the n-th service selected, because
+// connections should be moved away from them. Returns false after the last backend. *place: 0 in
+// the first call; the caller must not change it between calls.
 bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret);
 // Gets an event; n = 0 is the newest. Returns false if there is no such event.
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
 	const struct weir_flow_steals_event **ret);
-// Returns whether a worker does not support the messages of steals, because weir-dataplane is older
-// than weir-control.
+// Returns whether stealing is not possible because weir-dataplane is older than weir-control and a
+// worker does not support its messages.
 bool weir_flow_steals_unsupported(const struct weir_flow_steals *steals);

@@ -31,7 +31,7 @@ const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome) {
 		return "its agent does not allow stealing: start weir-agent with --allow-steal "
 		       "and the port of the service";
 	case WEIR_FLOW_STEAL_COOKIES:
-		return "the kernel of the backend sends SYN cookies, and so has no state of a "
+		return "the kernel of the backend sends SYN cookies, so it has no state of the "
 		       "connection: raise the server's backlog, or set net.ipv4.tcp_syncookies=0";
 	case WEIR_FLOW_STEAL_NO_LISTENER:
 		return "its agent finds no listening socket: weir-agent must run in the network "

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outcomes of requests for flows, and their names and texts.
+// Outcomes of requests to move flows, and their names and texts.
 #pragma once
 
 #include <stdint.h>
 
 #include "agents.h"
 
-// How the request for a flow ended: by the answer of the agent, by the response of the worker, or
-// in this process. X(NAME, "name", "meaning")
+// The result of the request to move a flow. It is determined by the answer of the agent, by the
+// response of the worker, or in this process. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved", "the flow has the new backend") \
 	X(RUNNING, "running", "agent: the backend has the connection, or may have it") \
@@ -35,7 +35,7 @@ enum weir_flow_steal_outcome {
 };
 const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome);
 
-// Why connections leave a backend. X(NAME, "name", "meaning")
+// Why connections are moved away from a backend. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_REASONS(X) \
 	X(ACCEPT_QUEUE, "accept-queue", \
 		"the accept queue of the backend is full, as its agent reports") \
@@ -49,10 +49,11 @@ enum weir_flow_steal_reason {
 };
 const char *weir_flow_steal_reason_name(enum weir_flow_steal_reason reason);
 
-// Returns why an agent permits no steal at all, with a remedy. NULL = the outcome is not of this
-// kind.
+// If the outcome means that the agent cannot permit any steal, returns the reason and a remedy;
+// otherwise NULL.
 const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome);
-// Returns the outcome of a worker's answer, which may have any value.
+// Returns the outcome for a worker's answer. The answer may have any value, because another process
+// wrote it.
 enum weir_flow_steal_outcome weir_flow_steal_of_move(uint8_t answer);
-// Returns the outcome of an agent's answer. result: any result that does not permit a move.
+// Returns the outcome for an agent's answer. result: a result that does not permit a move.
 enum weir_flow_steal_outcome weir_flow_steal_of_answer(enum weir_agent_steal_result result);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Refused places: destinations (backend, port, address) for which an agent permits no steal of
-// connections. A hash table of fixed size: a place may displace another place, for which steals are
-// then requested again.
+// connections. The hash table has a fixed size, so a new place may overwrite another place; then
+// steals for the overwritten place are requested again.
 //
 // Threads: one. No clock: time is an argument.
 #pragma once
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WEIR_REFUSED_PLACES 64u
-// A place counts as refused for this time, which is longer than most clients wait for a reply.
+// Time for which a place counts as refused. It is longer than most clients wait for a reply.
 #define WEIR_REFUSED_PLACE_MS 10000u
 
 struct weir_refused_place {

@@ -3,7 +3,7 @@
 // Round times: when the next round of flow steals begins. Regular rounds begin WEIR_ROUND_MS after
 // the end of the last regular round. Early rounds begin for a reason: a report of a full accept
 // queue, or a connection that has waited long enough. Early rounds use at most a thousandth of a
-// CPU (a millisecond per second), however many reasons there are.
+// CPU (a millisecond per second), regardless of the number of reasons.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -14,7 +14,7 @@
 #include "look_budget.h"
 
 #define WEIR_ROUND_MS 100u
-#define WEIR_ROUND_SOONEST_MS 5u // minimum time until an early round
+#define WEIR_ROUND_SOONEST_MS 5u // minimum time from the end of a round to an early round
 
 struct weir_round_times {
 	struct weir_look_budget budget; // CPU time of early rounds
@@ -28,5 +28,5 @@ void weir_round_times_init(struct weir_round_times *times);
 uint64_t weir_round_times_ended(struct weir_round_times *times, uint64_t due_ms, uint64_t now_ms);
 // Returns whether an early round may begin now.
 bool weir_round_times_permit(struct weir_round_times *times, uint64_t now_ms);
-// Record the CPU time of a part of a round.
+// Records CPU time that a round has used.
 void weir_round_times_spend(struct weir_round_times *times, uint64_t cpu_ns);

@@ -10,24 +10,27 @@
 #include "configured.h"
 
 #define REPORT_FRESH_MS 5000u // minimum of report_most_ms
-// First pause of an agent that cannot help; each further pause is twice as long.
+// First pause of an agent that cannot permit steals; each further pause is twice as long.
 #define PAUSE_MS 1000u
 #define PAUSES_MOST 6u
 #define REPEAT_LOG_MS 600000u // an equal message is logged again after this time
-// A backend is a thief only if its accept queue is filled at most to this level.
+// A backend may be a thief only if the fill level of its accept queue is at most this value.
 #define ROOM_MOST 0.25
 #define GIVEN_MS 1000u // about the time until the next SYN of a client whose connection was moved
-// First pause of a victim without permissions; each further pause is twice as long.
+// First pause of a victim whose agent permitted no move; each further pause is twice as long.
 #define REFUSED_MS 100u
 #define REFUSED_MOST_MS 1000u
-#define COUNTERS_MOST 4096u // limit of counters (backends times workers) read in each round
-#define COUNTERS_PACES 10u // if there are more counters, they are read over up to this many rounds
+// maximum number of counters (backends times workers) read in each round
+#define COUNTERS_MOST 4096u
+// if there are more counters, reading all of them takes up to this many rounds
+#define COUNTERS_PACES 10u
 
-// Parameters of the planner. latency: time of the messages of a move; the waits for the clients'
-// next SYNs do not add up, because the clients wait at the same time. A thief that could not take a
-// connection pauses. Any backend below the mean may be a thief: with a lower ratio, a single full
-// queue among many short queues would leave no thief, because it hardly raises the mean. Any other
-// backend may be a victim, even if another backend has a longer queue.
+// Parameters of the planner. latency: time for the messages of a move. The time until the client's
+// next SYN is not included, because all clients wait at the same time. A thief that could not take
+// a connection pauses. Any backend below the mean may be a thief. With a lower ratio there would be
+// no thief if a single queue is full and many queues are short, because the full queue hardly
+// increases the mean. Any other backend may be a victim, even if another backend has a longer
+// queue.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
@@ -59,8 +62,8 @@ static void look_at_binds(
 	}
 }
 
-// Returns the maximum age of the report of a thief. It is longer than the probe interval, because
-// agents of backends without flows are probed less often, and a report may be late by a timeout.
+// Returns the maximum age of a thief's report. It is based on the inactive interval, because agents
+// of backends without flows are probed less often, plus a timeout, because a report may be late.
 static uint32_t report_most_ms(const struct weir_config_agent *agent) {
 	uint64_t most = (uint64_t)agent->inactive_interval_ms + agent->timeout_ms;
 
@@ -159,7 +162,7 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 
 // --- moved connections ------------------------------------------------------------------------
 
-// Counts moved connections that no report of the backend contains yet.
+// Adds connections that were moved to a backend but are not in its reports yet.
 static void add_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
 	if (now_ms - member->given_ms >= GIVEN_MS) {
 		member->given[1] = now_ms - member->given_ms < 2 * GIVEN_MS ? member->given[0] : 0;
@@ -169,8 +172,8 @@ static void add_given(struct steal_member *member, uint64_t now_ms, uint32_t mor
 	member->given[0] += more;
 }
 
-// Returns the number of connections moved to a backend in the last one or two seconds. They may not
-// have arrived yet.
+// Returns the number of connections that were moved to a backend in the last one to two seconds.
+// Their next SYN may not have arrived yet.
 static uint32_t coming_to(struct steal_member *member, uint64_t now_ms) {
 	add_given(member, now_ms, 0);
 	return member->given[0] + member->given[1];
@@ -221,7 +224,7 @@ uint32_t weir_steal_services_count(struct steal_service *services, uint32_t coun
 		struct steal_service *service = &services[(first + i) % count];
 		uint64_t passed_ms = now_ms - service->counted_ms;
 
-		// Tolerate half a round, because the timer may be early.
+		// Accept half a round less, because the timer may be early.
 		if (service->enabled && passed_ms + WEIR_ROUND_MS / 2 >= paces * WEIR_ROUND_MS) {
 			count_half_open(service, segment, now_ms, passed_ms);
 			seen += counters_of(service, segment);
@@ -264,8 +267,8 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 			queue <= ROOM_MOST * limit && member->room > 0 && takes_new_flows(state);
 }
 
-// Ends the last round of a victim. If no request was permitted, the victim pauses briefly, so that
-// other victims get the requests and the thieves.
+// Ends the last round of a victim. If its agent permitted no request, the victim pauses briefly, so
+// that requests and thieves are used for other victims.
 static void end_round(struct steal_member *member, uint64_t now_ms) {
 	uint64_t until_ms = now_ms;
 
@@ -388,15 +391,15 @@ bool weir_steal_service_relieved(const struct steal_service *service,
 
 // --- outcomes -------------------------------------------------------------------------------
 
-// Returns whether the victim's agent will answer other requests with this outcome as well.
+// Returns whether other requests to the victim's agent would have the same outcome.
 static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_COOKIES || outcome == WEIR_FLOW_STEAL_NO_LISTENER ||
 	       outcome == WEIR_FLOW_STEAL_CANNOT_TELL || outcome == WEIR_FLOW_STEAL_OFF ||
 	       outcome == WEIR_FLOW_STEAL_SILENT;
 }
 
-// Returns whether an outcome concerns only a port, or an address and port, and clients may use
-// others. Returns false if the outcome concerns the whole backend.
+// Returns whether an outcome applies only to a port, or to an address and port, and clients may use
+// other ports or addresses. Returns false if the outcome applies to the whole backend.
 static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, struct weir_refused_place *ret) {
 	*ret = (struct weir_refused_place){
@@ -417,8 +420,8 @@ static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 	       outcome == WEIR_FLOW_STEAL_LIMIT || outcome == WEIR_FLOW_STEAL_NO_WORKER;
 }
 
-// Returns whether the outcome shows that the agent can help. After a pause because of a missing
-// answer, any answer shows this.
+// Returns whether the outcome shows that the agent can permit steals. If the agent was paused
+// because it did not answer, any answer shows this.
 static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
 	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED ||
 		outcome == WEIR_FLOW_STEAL_LATE) {
@@ -427,7 +430,7 @@ static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_o
 	return is_permitted(outcome);
 }
 
-// Updates the plan. A thief pauses only if it was the reason why the connection could not move.
+// Updates the plan. A thief pauses only if the connection could not move because of this thief.
 static void end_in_plan(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	bool moved = outcome == WEIR_FLOW_STEAL_MOVED;

@@ -14,7 +14,7 @@
 #include "steal_costs.h"
 #include "steal_plan.h"
 
-#define WEIR_STEAL_WAITING 256u // limit of flows of a service in a plan
+#define WEIR_STEAL_WAITING 256u // maximum number of flows in the plan of a service
 
 struct steal_member { // a backend of a service
 	uint16_t id;
@@ -22,7 +22,8 @@ struct steal_member { // a backend of a service
 	bool stalls; // half-open flows accumulate at the backend
 	bool thief; // takes new flows, and its accept queue has room
 	double fill; // fill level of its accept queue, 0 to 1
-	double queue; // connections in its accept queue, or about to arrive
+	// connections in its accept queue, including moved connections that have not arrived yet
+	double queue;
 	double service_s; // estimate of weir_steal_service_s; below 0 = unknown
 	uint32_t room; // further connections that fit into its accept queue
 	// In a plan: the longest wait of a connection that the backend has not accepted, in
@@ -33,8 +34,8 @@ struct steal_member { // a backend of a service
 	bool permitted; // the agent permitted a request in this round
 	uint32_t refusals; // consecutive rounds without a permission
 	uint64_t paused_ms; // no request to its agent before this time
-	uint32_t pauses; // number of pauses since its agent last helped
-	bool silent; // the reason of the last pause was a missing answer
+	uint32_t pauses; // number of pauses since its agent last permitted a steal
+	bool silent; // the last pause began because the agent did not answer
 	uint32_t logged; // bit set of the outcomes that were logged
 	uint64_t logged_ms; // when the first of these outcomes was logged
 	// Number of connections moved to the backend, in this second and in the previous second.
@@ -46,7 +47,7 @@ static inline bool weir_steal_member_saturated(const struct steal_member *member
 	return member->full || member->stalls;
 }
 
-// Returns why connections leave a saturated member.
+// Returns why connections are moved away from a saturated member.
 static inline enum weir_flow_steal_reason weir_steal_member_reason(
 	const struct steal_member *member) {
 	return member->full ? WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE : WEIR_FLOW_STEAL_FOR_HALF_OPEN;
@@ -65,7 +66,7 @@ struct steal_service {
 	uint64_t filled_ms; // time of the last update of tokens
 	uint32_t report_most_ms; // a backend with an older report is no thief
 	uint32_t count;
-	struct steal_member *members; // [count]; the planner calls them workers
+	struct steal_member *members; // [count]; the planner calls members "workers"
 	struct weir_stalling_settings stalling;
 	struct weir_stalling_backend *handshakes; // [count]
 	struct weir_stalling_place *places; // [count]
@@ -96,15 +97,16 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 	const struct weir_config_service *config, uint32_t syn_seen_ms);
 void weir_steal_service_fini(struct steal_service *service);
 
-// Count the half-open flows of services, of each service about every WEIR_ROUND_MS. With many
-// backends and workers, count less often and only a few services per call, so that the loop is not
-// blocked. first: index of the first service. Returns `first` for the next call.
+// Counts the half-open flows of services, for each service about every WEIR_ROUND_MS. With many
+// backends and workers, each call counts only a few services, and each service is counted less
+// often, so that the loop is not blocked. first: index of the first service. Returns `first` for
+// the next call.
 uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
 	const struct weir_segment *segment, uint64_t now_ms);
 
-// Finds victims and thieves. Returns the number of backends to relieve now, at most
-// WEIR_WAITING_BACKENDS, and writes their ids to victims. The next call continues with other
-// backends. Returns 0 if there is no thief.
+// Finds victims and thieves. Returns the number of backends from which connections should be moved
+// now, at most WEIR_WAITING_BACKENDS, and writes their ids to victims. The next call continues with
+// other backends. Returns 0 if there is no thief.
 uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms,
 	uint16_t victims[WEIR_WAITING_BACKENDS]);
@@ -114,11 +116,11 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 void weir_steal_service_refresh(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms);
 
-// Makes the next weir_steal_service_look begin with this backend.
+// Makes the next weir_steal_service_look search from this backend on.
 void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
-// Gets the next backend that the last weir_steal_service_look has selected for relief, starting
-// at the index *place. Returns false after the last backend.
+// Gets the next of the victims that the last weir_steal_service_look selected, starting at the
+// index *place. Returns false after the last backend.
 bool weir_steal_service_relieved(const struct steal_service *service,
 	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
 
@@ -127,8 +129,8 @@ bool weir_steal_service_relieved(const struct steal_service *service,
 uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
 	uint64_t now_ms, struct steal_planned *planned);
 
-// Returns whether to log this outcome, which means that the victim's agent cannot help. Returns
-// false if the outcome was logged recently.
+// Call if the outcome means that the victim's agent cannot permit steals. Returns whether this must
+// be logged; false if the same outcome was logged recently.
 bool weir_steal_service_is_to_log(struct steal_service *service,
 	const struct steal_planned *planned, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
@@ -137,7 +139,7 @@ bool weir_steal_service_is_to_log(struct steal_service *service,
 // before and after the call.
 void weir_steal_service_take_over(
 	struct steal_service *to, const struct steal_service *from, uint32_t *place);
-// Returns whether two services are similar enough that the state of a is valid for b.
+// Returns whether the state of service a is also valid for service b.
 bool weir_steal_service_is_same(const struct steal_service *a, const struct steal_service *b);
 
 // Call when a planned request has ended.

@@ -8,9 +8,10 @@
 // --- the plan -------------------------------------------------------------------------------
 //
 // For the planner, backends are workers, waiting connections are tasks, and an accept queue is one
-// running task. The duration of a task is the time that the backend needs, and the cost of a move
-// is the time until the client's next SYN (steal_costs.h). So connections leave a backend that will
-// not have finished its queue at the time of the next SYN.
+// running task. The duration of a task is the time that the backend needs for the connection or the
+// queue. The cost of a move is the time until the client's next SYN (steal_costs.h). Therefore
+// connections are moved away from a backend that will not have finished its queue when the next SYN
+// is sent.
 
 static uint32_t member_of(const struct steal_service *service, uint16_t id) {
 	uint32_t i = 0;
@@ -21,7 +22,7 @@ static uint32_t member_of(const struct steal_service *service, uint16_t id) {
 	return i;
 }
 
-struct waiting { // the waiting flows in the plan; the first of them is the task service->count
+struct waiting { // the waiting flows in the plan; flow i is the task service->count + i
 	uint32_t count;
 	uint32_t flow[WEIR_STEAL_WAITING]; // index in the scan
 	uint32_t victims; // number of backends at which flows wait
@@ -33,7 +34,7 @@ struct waiting { // the waiting flows in the plan; the first of them is the task
 };
 
 // Returns the index of a flow's backend among the victims. Returns waiting->victims if the backend
-// is no victim, or has enough flows already.
+// is no victim, or if the maximum number of its flows is in the plan already.
 static uint32_t victim_of(
 	const struct steal_service *service, struct waiting *waiting, uint16_t backend) {
 	const uint32_t most = WEIR_STEAL_WAITING / WEIR_WAITING_BACKENDS;
@@ -152,8 +153,9 @@ static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
 							  : WEIR_FLOW_STEALS_AT_ONCE;
 }
 
-// Takes planned requests, up to the limit of each agent and as long as there is room. Requests that
-// are not taken are not planned again in this round. Returns the number of taken requests.
+// Accepts planned requests, up to the limit of each agent and while the thieves have room. Requests
+// that are not accepted are not planned again in this round. Returns the number of accepted
+// requests.
 static uint32_t take(struct steal_service *service, const struct waiting *waiting,
 	const struct weir_steal_request *requests, uint32_t n, uint32_t share,
 	struct steal_planned *planned) {
@@ -203,8 +205,8 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 	allowed = allowed_now(service, now_ms);
 	share = (allowed + waiting.victims - 1) / waiting.victims;
 	share = share < WEIR_FLOW_STEALS_OF_AGENT ? share : WEIR_FLOW_STEALS_OF_AGENT;
-	// Requests that are not taken leave room for other victims, so plan again. Each pass leaves
-	// fewer tasks to plan.
+	// Plan again, because requests that were not accepted leave room for other victims. The
+	// loop ends, because each pass removes tasks from the plan.
 	do {
 		n = weir_steal_plan_balance(
 			service->plan, (double)now_ms / 1000, requests, allowed - count);

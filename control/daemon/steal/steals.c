@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-// Victims refuse a request that was sent longer ago than this when they read it.
+// A victim refuses a request if, when the victim reads it, this time has passed since it was sent.
 #define DEADLINE_NS 100000000u
 #define NS_PER_S 1e9
 
@@ -19,7 +19,7 @@ struct weir_steals {
 		uint32_t id; // number of the move that this message requests
 	} sent[WEIR_BUCKETS];
 	bool attached; // a segment was attached before
-	bool out_of_memory; // no memory for the moves of this segment: each tick retries
+	bool out_of_memory; // the moves of this segment could not be allocated; each tick retries
 	bool configured;
 	enum weir_stealing set;
 };
@@ -67,7 +67,7 @@ const char *weir_steals_why(const struct weir_steals *steals) {
 	const char *off = weir_steals_off(steals);
 
 	return off == NULL && is_against_configuration(steals)
-		       ? "switched on (weirctl worker steal), against the configuration "
+		       ? "switched on (weirctl worker steal), which overrides the configuration "
 			 "(workers.steal)"
 		       : off;
 }
@@ -83,8 +83,8 @@ static void warn_if_against(const struct weir_steals *steals) {
 	}
 }
 
-// Publishes whether workers steal, for two readers: the workers, which also send requests to each
-// other, and the next control process.
+// Publishes whether workers steal. The workers read this, because they also send requests to each
+// other, and the next control process reads it.
 static void publish(const struct weir_steals *steals) {
 	if (steals->segment == NULL) {
 		return;
@@ -161,13 +161,13 @@ static void report_elephants(struct weir_steals *steals) {
 
 	while (weir_bucket_moves_elephant(steals->moves, &bucket, &worker, &load)) {
 		weir_log_write(steals->log, WEIR_LOG_WARN,
-			"bucket %u takes %.0f %% of the time of worker %u: one or a few flows have "
-			"too many packets to be shared by several workers",
+			"bucket %u uses %.0f %% of the time of worker %u: most packets belong to "
+			"one flow or a few flows, and a flow cannot be split between workers",
 			bucket, 100 * load, worker);
 	}
 }
 
-// Starts with the present owners of the buckets in the segment.
+// Starts with the current owners of the buckets in the segment.
 static void start_moves(struct weir_steals *steals) {
 	const struct weir_segment *segment = steals->segment;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steals: moves buckets of flows from busy workers to less busy workers. bucket_moves.h decides in
-// every tick. This module sends the requests to the victims through the mailboxes of the segment,
-// and passes responses and owners of buckets to bucket_moves.h. Workers steal only while stealing
-// is on (weir_news.stealing): as configured by workers.steal, or as set by an operator. The segment
-// keeps the operator's setting after the end of this process.
+// Steals: moves buckets of flows from busy workers to less busy workers. In every tick,
+// bucket_moves.h selects the moves. This module sends the requests to the victims through the
+// mailboxes of the segment, and passes responses and owners of buckets to bucket_moves.h. Workers
+// steal only while stealing is on (weir_news.stealing): as configured by workers.steal, or as set
+// by an operator. The operator's setting is stored in the segment, so the next control process uses
+// it.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -25,14 +26,14 @@ int weir_steals_create(
 // Call after weir_mailboxes_fini. NULL is allowed.
 void weir_steals_free(struct weir_steals *steals);
 
-// Attach a segment, which must stay until weir_steals_detach. The operator's setting is read from
-// the first segment of this process, and written to later segments. If out of memory, workers do
-// not steal until a tick can allocate.
+// Attaches a segment, which must remain mapped until weir_steals_detach. The operator's setting is
+// read from the first segment of this process, and written to later segments. If out of memory,
+// workers do not steal until a tick can allocate the moves.
 void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *segment);
 void weir_steals_detach(struct weir_steals *steals); // NULL is allowed
 // Set the configured value (workers.steal).
 void weir_steals_configure(struct weir_steals *steals, bool on);
-// Set the operator's value; UNSET: as configured.
+// Sets the operator's value; UNSET: the configured value applies.
 void weir_steals_set(struct weir_steals *steals, enum weir_stealing stealing);
 // Call every WEIR_BUCKET_TICK_MS.
 void weir_steals_tick(struct weir_steals *steals);
@@ -41,10 +42,10 @@ void weir_steals_tick(struct weir_steals *steals);
 
 // Returns why workers do not steal now; NULL = they steal.
 const char *weir_steals_off(const struct weir_steals *steals);
-// Returns the result of weir_steals_off. If workers steal although the configuration turns stealing
-// off, returns why.
+// Like weir_steals_off, but also returns a reason if workers steal although stealing is off in the
+// configuration.
 const char *weir_steals_why(const struct weir_steals *steals);
-// Returns why workers cannot steal, whatever the settings are; NULL = they can.
+// Returns why workers cannot steal, regardless of the settings; NULL = they can.
 const char *weir_steals_impossible(const struct weir_steals *steals);
 enum weir_stealing weir_steals_set_to(const struct weir_steals *steals);
 bool weir_steals_configured(const struct weir_steals *steals);

@@ -17,7 +17,8 @@
 #define LOST_S 0.000005 // a longer round trip was interrupted
 
 struct table {
-	uint64_t ball __attribute__((aligned(128))); // odd: written by the other thread
+	// odd: written by the calling thread; even: answer of the other thread
+	uint64_t ball __attribute__((aligned(128)));
 	bool stop __attribute__((aligned(128)));
 };
 

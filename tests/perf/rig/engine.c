@@ -10,14 +10,14 @@
 #include <rte_mbuf.h>
 #include <rte_pause.h>
 
-#define LATE_S 0.001 // packets later than that are skipped, not sent in one long burst
-#define AWAY_S 0.00005 // longer than any iteration of the loop takes
-#define LONG_AWAY_S 0.0001 // the packets due in that time may be more than a ring holds
+#define LATE_S 0.001 // packets that are later are skipped, so that they do not form one long burst
+#define AWAY_S 0.00005 // longer than any uninterrupted iteration of the loop
+#define LONG_AWAY_S 0.0001 // more packets may become due in this time than fit in a ring
 #define SILENCE_S 0.0002
 #define SILENCE_PACKETS 20 // at low rates gaps between packets are normal
 #define SETTLE_S 0.2 // time to wait for the last packets
 #define STAMP_MASK ((1ull << 48) - 1)
-#define BACKENDS_SAMPLED 16384u // flows whose backend is remembered
+#define BACKENDS_SAMPLED 16384u // number of flows whose backend is stored
 
 struct rig_engine {
 	struct rig_engine_params params;
@@ -51,7 +51,7 @@ struct run {
 	uint64_t returned; // time when packets last came back, or when no packets were in flight
 	uint64_t silence_ticks;
 	uint64_t long_away_ticks;
-	struct slice slice[RIG_SLICES + 1]; // last slice: everything after the end of the trial
+	struct slice slice[RIG_SLICES + 1]; // the last slice is the time after the end of the trial
 };
 
 int rig_engine_create(const struct rig_engine_params *params, struct rig_engine **ret) {
@@ -176,7 +176,8 @@ static int send_burst(struct run *run, uint32_t n) {
 	slice->offered += n;
 	if (sent < n) {
 		rte_pktmbuf_free_bulk(pkts + sent, n - sent);
-		// At full speed no packets are due: packets that do not fit are only retried.
+		// At full speed no packets are due, so packets that do not fit do not count as
+		// refused.
 		if (run->packets_per_tick > 0) {
 			run->result->refused += n - sent;
 			slice->refused += n - sent;
@@ -338,7 +339,7 @@ static int loop(struct run *run, uint64_t gap_ticks) {
 		}
 	}
 	if (run->packets_per_tick > 0 && limit == 0) {
-		// Packets that were still due when the time ended.
+		// Packets that were due but not yet sent at the end of the trial.
 		result->skipped =
 			(uint64_t)((double)(run->end - run->start) * run->packets_per_tick) -
 			result->offered;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // rig-generator: sends flows to a dataplane in another process over shared memory, and receives the
-// returned packets. It executes one line at a time from standard input and answers each with one
-// line of JSON on standard output; tests/perf/rig/run controls it.
+// returned packets. It reads commands from standard input, one per line, executes them in order,
+// and writes one line of JSON for each to standard output. tests/perf/rig/run controls it.
 //
 // usage: rig-generator EAL-ARGUMENT... -- SEND-PORT RECEIVE-PORT (ipip|plain)
 //
-// Ports are names of DPDK devices. Lines are words KEY=VALUE after a verb:
+// Ports are names of DPDK devices. A line is a verb, followed by words KEY=VALUE:
 //   link seconds=S                        wait until the link of both ports is up
 //   traffic protocol=tcp|udp frame=BYTES flows=N vip=A.B.C.D port=P mac=DESTINATION
 //   trial number=N seconds=S rate=PPS packets=N burst=N kind=syn|data order=random|turn verify=0|1

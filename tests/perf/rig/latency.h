@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A histogram of latencies: exact up to 127, then with an error below 1.6 %.
-// Filled by engine.c for each packet, read once per trial.
+// A histogram of latencies. Values up to 127 are exact; larger values have an error below 1.6 %.
+// engine.c adds the latency of each packet; the histogram is read once per trial.
 //
 // Threads: one.
 #pragma once
 
 #include <stdint.h>
 
-#define RIG_LATENCY_BITS 6 // steps per power of two
+#define RIG_LATENCY_BITS 6 // log2 of the number of slots for each power of two
 #define RIG_LATENCY_SLOTS ((64 - RIG_LATENCY_BITS + 1) << RIG_LATENCY_BITS)
 
 struct rig_latency {
@@ -39,6 +39,6 @@ static inline void rig_latency_add(struct rig_latency *latency, uint64_t value) 
 
 void rig_latency_clear(struct rig_latency *latency);
 
-// The smallest value that this share (0 to 1) of all latencies does not exceed; 0 without
-// latencies. The value is rounded up to the end of its slot, but not beyond the largest value.
+// Returns the smallest value that is not exceeded by this share (0 to 1) of the latencies, or 0 if
+// there are none. The value is rounded up to the end of its slot, but not beyond the largest value.
 uint64_t rig_latency_quantile(const struct rig_latency *latency, double share);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes of the rig, and the CPU time that other processes take from them."""
+"""The processes of the rig, and how long they wait for a CPU that other processes use."""
 import contextlib
 import ctypes
 import os
@@ -13,11 +13,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class RigError(Exception):
-    """The rig cannot run. The message is shown to the user."""
+    """An error that prevents the rig from running. The message is shown to the user."""
 
 
 class Process:
-    """A program with a log file, in its own session; it ends with this process."""
+    """A program with a log file, in a session of its own. It is killed when this process exits."""
 
     def __init__(self, name, command, folder, talk=False, priority=0):
         self.name, self.log = name, os.path.join(folder, f"{name}.log")
@@ -36,7 +36,7 @@ class Process:
     def set_priority(self, priority):
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.process.pid, priority)
-        # If each session is a separate scheduling group, the niceness of the group counts.
+        # If autogroup scheduling is on, the nice value of the session's group applies.
         with contextlib.suppress(OSError):
             with open(f"/proc/{self.process.pid}/autogroup", "w", encoding="ascii") as file:
                 file.write(str(priority))
@@ -62,7 +62,7 @@ class Process:
             time.sleep(0.02)
 
     def ask(self, line, seconds):
-        """Send a line to the process, return the answer."""
+        """Send a line to the process. Returns the answer."""
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rig: a generator on one CPU, a dataplane on another, shared memory between them.
+"""The rig: a generator on one CPU and a dataplane on another CPU, connected by shared memory.
 
     CPU 0  rig-generator  ==== memif or vhost-user ====  weir-dataplane worker  CPU 1
              sends flows to the VIP  ------------------>   picks a backend,
              receives IPv4 in IPv4   <------------------   encapsulates
 
-testpmd (macswap) can replace the dataplane, to measure the cost of the rig itself. The generator can
-also send on real ports, to a dataplane on another machine.
+testpmd (macswap) can replace the dataplane, to measure the maximum rate of the rig itself. The
+generator can also use real ports, with a dataplane on another machine.
 """
 import contextlib
 import glob
@@ -25,9 +25,9 @@ from search import Trial
 GATEWAY_MAC = "02:00:00:00:00:01"
 FCS = 4
 ENCAPSULATION = 20
-NOISE = 0.01  # share of a trial's time; a trial above this limit is noisy
-NEAR_NS = 200  # round trip of a cache line between two CPUs; above this limit the CPUs share no L3 cache
-STATE_TRIES = 20  # further attempts of a trial, until the host has placed the CPUs well
+NOISE = 0.01  # maximum share of time without a CPU; a trial with a larger share is noisy
+NEAR_NS = 200  # maximum round trip of a cache line between two CPUs that share an L3 cache
+STATE_TRIES = 20  # maximum number of repeated trials until the CPUs have the requested placement
 QUIET_SHARE_MIN = 0.2
 FLOWS_MIN = 65536
 
@@ -84,15 +84,15 @@ class Rig:
             self.wait_for_table()
 
     def close(self):
-        # The receiving process ends first: memif frees its memory when its peer exits, and a
-        # process that still polls it then would crash.
+        # Stop the receiving process first. memif frees its memory when its peer exits; a process
+        # that still polled this memory would crash.
         for name in ("control", "dataplane", "generator"):
             if name in self.processes:
                 self.processes[name].stop()
         self.processes = {}
         if self.dir and not self.options.keep:
             shutil.rmtree(self.dir, ignore_errors=True)
-            # Files left by DPDK when it is killed.
+            # DPDK leaves files when it is killed.
             for left in glob.glob(f"/run/dpdk/*{self.name}-*"):
                 shutil.rmtree(left, ignore_errors=True)
         self.dir = None
@@ -103,8 +103,8 @@ class Rig:
     # --- devices --------------------------------------------------------------------------
 
     def device_of(self, who):
-        """Name and devargs of the port of "dataplane" or "generator"; and whether the other process
-        must start first."""
+        """Returns name and devargs of the port of "dataplane" or "generator", and whether the other
+        process must start first."""
         options, path = self.options, os.path.join(self.dir, "link.sock")
         if options.device == "vhost":
             if who == "dataplane":
@@ -124,7 +124,7 @@ class Rig:
         return os.path.exists(os.path.join(self.dir, "link.sock"))
 
     def eal(self, name, cpu, megabytes):
-        """Arguments for DPDK of a process that is not weir-dataplane."""
+        """Returns the EAL arguments of a process other than weir-dataplane."""
         huge = self.options.pages == "huge" or \
             (self.options.pages == "auto" and free_huge_bytes() > (megabytes + 16) << 20)
         memory = ["--in-memory"] if huge else ["--no-huge", "--no-shconf", "-m", str(megabytes)]
@@ -156,8 +156,8 @@ class Rig:
             self.start_testpmd()
             return
         self.write_config()
-        # With these options the dataplane's memory is passed to the other process, with one file
-        # descriptor for each part.
+        # With these options the dataplane passes its memory to the other process. This needs one
+        # file descriptor for each memory segment.
         lends = self.options.zero_copy or self.options.device == "vhost"
         extra = "--single-file-segments" if lends else ""
         process = self.start("dataplane", binary(self.options.build, "weir-dataplane"),
@@ -187,7 +187,8 @@ class Rig:
 
     @staticmethod
     def group():
-        """The group of control's user: when started by root, control runs as user nobody."""
+        """The option for the group of control's user: if root starts the rig, control runs as user
+        nobody."""
         return ["--group", "nogroup"] if os.geteuid() == 0 else []
 
     @staticmethod
@@ -221,7 +222,7 @@ class Rig:
         return 1500 if self.options.device == "memif" else 1600
 
     def largest_frame(self):
-        """Size with FCS of the largest frame that still fits the port's MTU when encapsulated."""
+        """Size, including FCS, of the largest frame that fits the port's MTU when encapsulated."""
         if self.options.dut != "weir":
             return 1518
         return min(self.mtu() - ENCAPSULATION, 1500) + 14 + FCS
@@ -262,7 +263,7 @@ class Rig:
             "table published")
 
     def counters(self):
-        """Counters of the worker, and scheduling data of worker and generator."""
+        """Returns the counters of the worker, and scheduling data of worker and generator."""
         result = {}
         if self.options.dut == "weir":
             result = {key: value for key, value in self.api("worker.show")[0].items()
@@ -275,7 +276,8 @@ class Rig:
     # --- trials ---------------------------------------------------------------------------
 
     def traffic(self, size):
-        """Set the packets of further trials; size in bytes with FCS. Opens all flows."""
+        """Set the packets of further trials, and open all flows. size: frame size in bytes,
+        including FCS."""
         options = self.options
         self.ask(f"traffic protocol={options.protocol} frame={size - FCS} "
                  f"flows={options.flows} vip={options.vip} port={options.vip_port} "
@@ -283,9 +285,9 @@ class Rig:
         return self.open_flows()
 
     def open_flows(self):
-        """Send a SYN, then data of each flow, so that all flows are established. Repeated if too many
-        packets are lost, which a busy machine may cause. Returns the number of lost packets in the
-        last attempt."""
+        """Send a SYN and then data in each flow, so that all flows are established. If too many
+        packets are lost, for example because the machine is busy, try again at a lower rate.
+        Returns the number of lost packets in the last attempt."""
         flows = self.options.flows
         for rate in (1000000, 500000, 200000, 200000, 200000):
             for kind in ("syn", "data"):
@@ -301,7 +303,7 @@ class Rig:
         return left
 
     def trial(self, rate, seconds, **more):
-        """Run one trial; rate 0 = full speed. Returns its results."""
+        """Run one trial; rate 0 = full speed. Returns the results of the trial."""
         result = self.try_once(rate, seconds, **more)
         for _ in range(STATE_TRIES):
             if self.options.state in (None, result["state"]) or "packets" in more:
@@ -329,7 +331,8 @@ class Rig:
         return result
 
     def distance(self):
-        """Round trip of a cache line between the two CPUs, ns; None if the CPUs were too busy."""
+        """Returns the round-trip time in ns of a cache line between the two CPUs, or None if the
+        CPUs were too busy."""
         if self.options.dut == "elsewhere":
             return None
         return self.ask(f"distance cpu={self.options.cpus[1]}", 10)["distance_ns"]
@@ -338,7 +341,7 @@ class Rig:
         """Returns a trial function for search.maximum."""
         def run(rate):
             result = self.trial(rate, seconds)
-            # Almost no undisturbed time: no result.
+            # If there was almost no undisturbed time, use the total loss.
             quiet = self.options.quiet and result["quiet_share"] > QUIET_SHARE_MIN
             return Trial(result["offered_pps"], result["quiet_loss" if quiet else "loss"],
                          result["noisy"], result)
@@ -346,7 +349,7 @@ class Rig:
 
 
 def state_of(distances):
-    """The placement of the CPUs by the host, before and after a trial."""
+    """The host's placement of the virtual CPUs, from the distances before and after a trial."""
     states = {"near" if ns <= NEAR_NS else "far" for ns in distances if ns is not None}
     if len(states) > 1:
         return "moved"
@@ -354,13 +357,15 @@ def state_of(distances):
 
 
 def judge(result, delta, took):
-    """Add to a trial's result the values derived from the result and from the counters' differences."""
+    """Add derived values to the result of a trial. delta: counter differences; took: duration in
+    seconds."""
     offered, seconds = result["offered"], result["seconds"]
     result["offered_pps"] = offered / seconds
     result["received_pps"] = result["received_in_time"] / seconds
     result["lost"] = offered - result["received"]
     result["loss"] = max(0.0, result["lost"] / offered) if offered else 0.0
-    # Packets refused in undisturbed time, and packets lost after the ring at any time.
+    # Loss = packets refused in undisturbed time, and packets lost at any time after the ring
+    # accepted them.
     refused = result["quiet_refused"] / max(1, result["quiet_offered"])
     behind = max(0, result["sent"] - result["received"]) / max(1, offered)
     result["quiet_loss"] = refused + behind
@@ -371,7 +376,7 @@ def judge(result, delta, took):
     result["noise"] = noise
     result["dataplane_ran"] = delta.get("dataplane_ran_ns", 0) / took / 1e9
     result["noisy"] = any(share > NOISE for share in noise.values())
-    # The generator is late although it had its CPU: the rate exceeds the generator's maximum.
+    # If the generator was late although it had its CPU, the rate exceeds its maximum.
     result["generator_late"] = result["skipped"] / max(1, offered + result["skipped"])
     if "busy_cycles" in delta:
         cycles = delta["busy_cycles"] + delta["idle_cycles"]

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The highest rate that a device carries, after RFC 2544: bisection, with a limit for loss.
+"""Finds the highest rate that a device can forward, as in RFC 2544: by bisection, with a maximum
+loss.
 
 A trial on a busy machine can fail for reasons unrelated to the device. Such a trial is marked
-`noisy`, and repeated; the best attempt counts.
+`noisy` and repeated; the best attempt is used.
 """
 
 TRIALS_MAX = 40
-GROWTH = 1.4  # factor of the rate, while no packet is lost
-FOLLOWS = 0.97  # share of the requested rate; below this share the generator is at its limit
+GROWTH = 1.4  # the rate is multiplied by this factor while no packet is lost
+FOLLOWS = 0.97  # minimum ratio of actual to requested rate; below it, the generator is at its limit
 
 
 class Trial:
-    """Data of a trial for the search: share lost (0 to 1), rate carried, noisy."""
+    """Result of a trial for the search. rate: offered packets per second; loss: ratio of lost
+    packets (0 to 1)."""
 
     def __init__(self, rate, loss, noisy=False, details=None):
         self.rate, self.loss, self.noisy, self.details = rate, loss, noisy, details
 
 
 def best_of(trial, rate, limit, retries):
-    """Run trial(rate), repeat it while it is noisy and loses too much; return the best attempt."""
+    """Run trial(rate), and repeat it while it is noisy and loses too much. Returns the best
+    attempt."""
     best = trial(rate)
     for _ in range(retries):
         if best.loss <= limit or not best.noisy:
@@ -30,11 +33,11 @@ def best_of(trial, rate, limit, retries):
 
 
 def maximum(trial, high, limit, resolution=0.02, retries=2):
-    """The best trial whose loss is at most limit, or None; and all trials in order.
+    """Returns the best trial whose loss is at most limit (or None), and all trials in order.
 
-    trial(rate) -> Trial. Starts at high (packets per second), increases while nothing is lost and
-    the generator keeps up, then bisects until the interval is smaller than resolution, as a share
-    of its upper end.
+    trial(rate) -> Trial. The search starts at high (packets per second) and increases the rate
+    while nothing is lost and the generator reaches the rate. Then it bisects until the interval,
+    divided by its upper end, is smaller than resolution.
     """
     best, trials = None, []
 

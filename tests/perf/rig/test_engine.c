@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Engine and distance, with a ring that returns every packet, and with devices that lose packets.
+// Tests of engine and distance, with a ring that returns every packet and with devices that lose
+// packets.
 #include "engine.h"
 
 #include <errno.h>
@@ -89,7 +90,7 @@ static int teardown(void **state) {
 	while (rte_ring_dequeue(lab->ring, &m) == 0) {
 		rte_pktmbuf_free(m);
 	}
-	// Trials lose no buffer.
+	// All buffers were freed.
 	assert_int_equal(rte_mempool_in_use_count(lab->pool), 0);
 	rte_eth_dev_stop(lab->port);
 	rte_eth_dev_close(lab->port);
@@ -123,7 +124,7 @@ TEST(each_flow_in_turn_returns, setup, teardown) {
 	assert_int_equal(result.received, result.sent);
 	assert_int_equal(result.unexpected + result.broken + result.moved + result.stragglers, 0);
 	assert_int_equal(rig_engine_latency(lab->engine)->count, result.received);
-	// At 20,000 per second the packets take at least a fortieth of a second.
+	// At 20,000 packets per second, sending takes at least a fortieth of a second.
 	assert_true(result.seconds > 0.02);
 }
 
@@ -134,7 +135,7 @@ TEST(rate_is_kept, setup, teardown) {
 	struct rig_result result;
 
 	assert_int_equal(rig_engine_run(lab->engine, &params, &result), 0);
-	// Packets skipped because of a busy machine are reported.
+	// On a busy machine, packets may be skipped; they are counted.
 	assert_in_range(result.offered + result.skipped, 4999, 5000);
 	assert_int_equal(result.received, result.sent);
 }
@@ -153,7 +154,7 @@ TEST(full_speed_is_not_paced, setup, teardown) {
 	assert_int_equal(result.quiet_refused, 0);
 }
 
-// Packets that the device refuses are lost, and reported.
+// Packets that the device refuses are counted as lost.
 TEST(full_ring_refuses, setup, teardown) {
 	struct rig_trial_params params = in_turn;
 	struct lab *lab = *state;
@@ -172,7 +173,7 @@ TEST(full_ring_refuses, setup, teardown) {
 	assert_int_equal(result.sent, RING - 1);
 	assert_int_equal(result.refused, FLOWS - RING + 1);
 	assert_int_equal(result.received, 0);
-	// No packet came back, so there was no undisturbed time.
+	// No packet came back, so slices are disturbed.
 	assert_true(result.disturbed_slices > 0);
 	rig_engine_free(engine);
 	while (rte_ring_dequeue(nobody, &m) == 0) {
@@ -215,7 +216,7 @@ TEST(distance_of_two_cpus) {
 		skip();
 	}
 	r = rig_distance(other, &ns);
-	// -EAGAIN, for busy CPUs, is also valid.
+	// -EAGAIN is also valid: the CPUs may be busy.
 	assert_true((r == 0 && ns > 1 && ns < 5000) || (r == -EAGAIN && ns == -1));
 	assert_true(rig_distance(CPU_SETSIZE - 1, &ns) < 0);
 }

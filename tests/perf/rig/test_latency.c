@@ -40,8 +40,8 @@ TEST(one_slow_packet_in_a_thousand_is_the_last_quantile) {
 	assert_int_equal(latency.max, 1000000);
 }
 
-// A single value in the histogram is returned exactly; if the histogram has a larger value, the end
-// of the slot is returned.
+// If the histogram has only one value, the quantile is exact. If it also has a larger value, the
+// quantile is the end of the slot.
 TEST(error_is_below_two_percent) {
 	static struct rig_latency latency;
 

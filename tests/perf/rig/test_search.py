@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rig's search and arithmetic, with devices of known capacity."""
+"""Tests of the rig's search and calculations, with simulated devices of known capacity."""
 import sys
 import unittest
 
@@ -10,7 +10,8 @@ from search import Trial
 
 
 def device(capacity, ceiling=float("inf")):
-    """A device that loses packets beyond its capacity; the generator makes at most `ceiling`."""
+    """A device that loses packets beyond its capacity; the generator sends at most at rate
+    `ceiling`."""
     def trial(rate):
         offered = min(rate, ceiling)
         return Trial(offered, max(0.0, 1 - capacity / offered))

@@ -33,7 +33,7 @@ static void write_one(const struct rig_traffic *traffic, uint32_t flow, uint8_t 
 	rig_traffic_write(traffic, flow, RIG_DATA, STAMP, frame);
 }
 
-// Encapsulate like a balancer: 20 bytes before the IP header, to 10.0.0.11.
+// Encapsulate like a balancer: insert an outer IPv4 header with destination 10.0.0.11.
 static void encapsulate(const uint8_t *frame, uint16_t bytes, uint8_t *ret) {
 	uint8_t *ip = ret + IP_AT;
 	uint32_t sum = 0;
@@ -166,8 +166,8 @@ TEST(t3_other_packets_are_rejected) {
 	rig_traffic_set_trial(&traffic, 1);
 	write_one(&traffic, 1, frame);
 	encapsulate(frame, RIG_FRAME_MIN, back);
-	// Frames that are not encapsulated, or have another length, another VIP, or an unknown
-	// flow.
+	// Not accepted: frames that are not encapsulated, or have another length, another VIP, or
+	// an unknown flow.
 	assert_int_equal(
 		rig_traffic_read(&traffic, true, frame, RIG_FRAME_MIN, &seen), RIG_UNEXPECTED);
 	assert_int_equal(rig_traffic_read(&traffic, true, back, RIG_FRAME_MIN + OUTER + 1, &seen),
@@ -179,7 +179,7 @@ TEST(t3_other_packets_are_rejected) {
 	encapsulate(frame, RIG_FRAME_MIN, back);
 	assert_int_equal(rig_traffic_read(&traffic, true, back, RIG_FRAME_MIN + OUTER, &seen),
 		RIG_UNEXPECTED);
-	// A packet of the previous trial.
+	// A packet of the previous trial is a straggler.
 	write_one(&traffic, 1, frame);
 	encapsulate(frame, RIG_FRAME_MIN, back);
 	rig_traffic_set_trial(&traffic, 2);

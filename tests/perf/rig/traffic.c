@@ -18,7 +18,7 @@
 #define NETWORK_BITS 17
 #define PORT_FIRST 1024u
 #define TTL 64
-#define FLAGS_SYN 0x5002u // flags with the header's length, as a 16-bit word
+#define FLAGS_SYN 0x5002u // TCP header length and flags, as a 16-bit word
 #define FLAGS_DATA 0x5018u
 #define FLAGS_AT 12u
 
@@ -67,8 +67,8 @@ static uint32_t fold(uint32_t sum) {
 	return ((sum >> 16) + sum) & 0xffff;
 }
 
-// The checksum for a sum. UDP has no checksum of 0; in TCP and IPv4 the checksums 0 and 0xffff are
-// equal.
+// The checksum for a sum; 0 is replaced by 0xffff. In UDP a checksum of 0 means no checksum; in TCP
+// and IPv4, 0 and 0xffff are equivalent.
 static uint32_t checksum(uint32_t sum) {
 	uint32_t result = ~fold(sum) & 0xffff;
 
@@ -77,7 +77,7 @@ static uint32_t checksum(uint32_t sum) {
 
 // --- flows --------------------------------------------------------------------------------
 
-// A bijection of 32 bits, so that all flows differ.
+// A bijection on 32-bit numbers, so that no two flows are equal.
 static uint32_t scatter(uint32_t x) {
 	x ^= x >> 16;
 	x *= 0x7feb352du;
@@ -104,7 +104,7 @@ static void write_ip(const struct rig_traffic_params *params, uint8_t *ip) {
 	put32(ip + 16, params->vip);
 }
 
-// Set the offsets, and the constant part of the header.
+// Set the offsets of the fields, and write the constant part of the header.
 static uint32_t write_l4(struct rig_traffic *traffic) {
 	const struct rig_traffic_params *params = &traffic->params;
 	uint8_t *l4 = traffic->frame + L4_AT;
@@ -150,7 +150,6 @@ int rig_traffic_init(const struct rig_traffic_params *params, struct rig_traffic
 }
 
 void rig_traffic_set_trial(struct rig_traffic *traffic, uint32_t trial) {
-	// The sum was computed with trial 0.
 	traffic->l4_sum -= words_of(traffic->trial);
 	traffic->l4_sum += words_of(trial);
 	traffic->trial = trial;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The rig's packets: many flows to one VIP, each packet with its timestamp and the number of its
-// flow, which come back inside the encapsulated packet. Used by engine.c for each packet.
-// Independent of ports and rates.
+// Writes and reads the rig's packets: many flows to one VIP. Each packet contains a timestamp and
+// the number of its flow, which come back inside the encapsulated packet. engine.c calls it for
+// each packet.
 //
-// Threads: none; a struct rig_traffic is read-only after rig_traffic_init.
+// Threads: any, but rig_traffic_set_trial must not run at the same time as the other functions.
 // Guarantees: T1 no two flows share a source address and port. T2 every packet has correct IPv4,
 // TCP and UDP checksums. T3 a frame that rig_traffic_read accepts was written by rig_traffic_write
 // for the same trial.
@@ -17,7 +17,7 @@
 #define RIG_FRAME_MAX 1514u
 
 enum rig_kind {
-	RIG_SYN, // opens a TCP flow; an ordinary datagram with UDP
+	RIG_SYN, // a TCP SYN; with UDP, an ordinary datagram
 	RIG_DATA, // ACK and data
 };
 
@@ -33,7 +33,7 @@ struct rig_traffic_params {
 
 struct rig_traffic {
 	struct rig_traffic_params params;
-	uint32_t trial; // number in each packet; a packet of another trial is late
+	uint32_t trial; // trial number in each packet; packets of another trial are stragglers
 	uint32_t ip_sum; // sum of the constant part of packets
 	uint32_t l4_sum;
 	uint16_t stamp_at; // offsets in the frame
@@ -63,12 +63,13 @@ void rig_traffic_set_trial(struct rig_traffic *traffic, uint32_t trial);
 // Source of a flow, host order: an address of 198.18.0.0/15 (RFC 2544) and a port from 1024.
 void rig_traffic_source(uint32_t flow, uint32_t *ret_address, uint16_t *ret_port);
 
-// Write the whole frame, once per buffer; then rig_traffic_write fills in the varying fields.
+// Write the whole frame. Call once per buffer; after that, rig_traffic_write changes only the
+// fields that vary.
 void rig_traffic_fill(const struct rig_traffic *traffic, uint8_t *frame);
 void rig_traffic_write(const struct rig_traffic *traffic, uint32_t flow, enum rig_kind kind,
 	uint64_t stamp, uint8_t *frame);
 
-// encapsulated: whether IPv4 in IPv4 is expected; if not, the frame as sent.
+// encapsulated: true: expect IPv4 in IPv4; false: expect the frame as it was sent.
 enum rig_verdict rig_traffic_read(const struct rig_traffic *traffic, bool encapsulated,
 	const uint8_t *frame, uint32_t bytes, struct rig_seen *ret);
 

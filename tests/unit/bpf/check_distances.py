@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""XDP programs must pass the verifier of Linux 6.1, the kernel of Debian 12.
+"""Check that XDP programs can pass the BPF verifier of Linux 6.1, the kernel of Debian 12.
 
 usage: check_distances.py OBJECT...
 
-That verifier does not track that a byte-swapped word (be16) has 16 bits, and refuses to add an
-unbounded value to a packet pointer. Newer kernels, on which the other tests may run, do track this.
-So this test checks that no byte-swapped word is added to a 64-bit register, such as a pointer, before
-it is masked.
+This verifier does not record that a byte-swapped word (be16) has only 16 bits, and refuses to add
+an unbounded value to a packet pointer. Newer kernels, which the other tests may use, do record it.
+This test therefore checks that a byte-swapped word is masked before it is added to a 64-bit
+register, such as a pointer.
 """
 import re
 import subprocess
@@ -23,7 +23,7 @@ SET = re.compile(r"[rw](\d+) = ")
 
 
 def look(path):
-    """The errors in one object, in the order of its instructions."""
+    """Returns the errors in one object, in the order of its instructions."""
     text = subprocess.run(["llvm-objdump", "-d", "--no-show-raw-insn", path], check=True, text=True,
                           stdout=subprocess.PIPE).stdout
     unbounded, swaps = set(), 0

@@ -39,7 +39,8 @@ static inline void put_u16(struct frame *frame, uint16_t value) {
 	put(frame, &value, sizeof(value));
 }
 
-// Ethernet header and `tags` VLAN tags (the outer one 802.1ad when there are two or more).
+// Append an Ethernet header and `tags` VLAN tags. If there are two or more, the outer tag is
+// 802.1ad.
 static inline void put_ethernet(struct frame *frame, int tags, uint16_t type) {
 	static const uint8_t macs[12] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2};
 
@@ -90,7 +91,7 @@ static inline struct ipv6hdr *put_ipv6(
 	return ip;
 }
 
-// Set the length, up to the frame's end, and the IPv4 checksum. Call for the innermost header
+// Set the length (up to the end of the frame) and the IPv4 checksum. Call for the innermost header
 // first.
 static inline void finish_ipv4(struct frame *frame, struct iphdr *ip) {
 	ip->tot_len = htons((uint16_t)(frame->byte + frame->length - (uint8_t *)ip));
@@ -102,7 +103,7 @@ static inline void finish_ipv6(struct frame *frame, struct ipv6hdr *ip) {
 	ip->payload_len = htons((uint16_t)(frame->byte + frame->length - (uint8_t *)(ip + 1)));
 }
 
-// The ports of a TCP or UDP header, padded to 20 bytes.
+// Append the ports of a TCP or UDP header, and pad the header to 20 bytes.
 static inline void put_ports(struct frame *frame, uint16_t source, uint16_t destination) {
 	put_u16(frame, source);
 	put_u16(frame, destination);

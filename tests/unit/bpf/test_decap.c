@@ -30,7 +30,7 @@
 enum { NOT_ECT = 0, ECT1 = 1, ECT0 = 2, CE = 3 };
 #define PASSED (-1) // the program must neither change nor count the frame
 
-// A case sets only the fields that matter for it.
+// A case sets only the fields that it needs.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 struct decap_case {
@@ -43,9 +43,9 @@ struct decap_case {
 	bool marked; // whether the frame is also counted as congestion_marked
 	const char *source, *destination; // outer addresses; NULL = the balancer, this host
 	uint16_t fragment; // outer IPv4 frag_off
-	int offset; // overwrite this byte of the outer header (after its checksum was computed) ...
-	uint8_t value; // ... with this
-	int inner_offset; // overwrite this byte of the inner header; -1 stands for byte 0
+	int offset; // byte of the outer header to overwrite, after its checksum was computed
+	uint8_t value; // new value of this byte
+	int inner_offset; // byte of the inner header to overwrite; -1 means byte 0
 	uint8_t inner_value;
 	int protocol; // protocol of the outer header; 0 = the correct one
 	uint32_t padding; // bytes after the packet
@@ -64,7 +64,7 @@ static const struct decap_case cases[] = {
 	{"inner options", 6, 4, WEIR_DECAP_DECAPSULATED, .inner_options = 20},
 	{"padding", 4, 4, WEIR_DECAP_DECAPSULATED, .padding = 6},
 
-	// RFC 6040, figure 4, row by row.
+	// The rows of figure 4 in RFC 6040.
 	{"not-ect, not-ect", 4, 4, WEIR_DECAP_DECAPSULATED},
 	{"not-ect, ect0", 4, 4, WEIR_DECAP_DECAPSULATED, .outer_ecn = ECT0},
 	{"not-ect, ect1", 6, 4, WEIR_DECAP_DECAPSULATED, .outer_ecn = ECT1},
@@ -214,7 +214,7 @@ static struct weir_decap_counter counter(const struct lab *lab, uint32_t result)
 	return sum;
 }
 
-// The client's packet: an IP header and a TCP-like payload.
+// Append the packet of a client: an IP header and a payload that looks like TCP.
 static void put_inner(struct frame *frame, const struct decap_case *test, uint8_t ecn) {
 	if (test->inner == 4) {
 		struct iphdr *ip = put_ipv4(frame, CLIENT4, VIP4, IPPROTO_TCP, test->inner_options);
@@ -228,7 +228,7 @@ static void put_inner(struct frame *frame, const struct decap_case *test, uint8_
 
 		put_ports(frame, 4711, 80);
 		ip->priority = 0xb;
-		// The rest of DSCP EF, and the start of the flow label
+		// The last bits of DSCP EF, and the first bits of the flow label
 		ip->flow_lbl[0] = (uint8_t)(0x85 | ecn << 4);
 		ip->hop_limit = 17;
 		finish_ipv6(frame, ip);
@@ -277,7 +277,7 @@ static void build(struct frame *frame, const struct decap_case *test) {
 	}
 }
 
-// The packet that the kernel should receive.
+// Builds the packet that the kernel must receive.
 static void build_expected(struct frame *frame, const struct decap_case *test) {
 	if (test->result == PASSED) {
 		build(frame, test);
@@ -298,7 +298,7 @@ static int run(const struct lab *lab, const struct frame *in, struct frame *out)
 	return r ? r : (int)opts.retval;
 }
 
-// Returns the counted results as bits; checks that each result was counted once.
+// Returns a bit for each result that was counted; checks that each of them was counted once.
 static uint32_t counted(const struct lab *lab, uint64_t *before) {
 	uint32_t bits = 0;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // steer.bpf.c: runs the program in the kernel on a table of frames, and checks whether it redirects
-// or passes them. Needs CAP_BPF and CAP_NET_RAW. An AF_XDP socket takes the place of the
-// dataplane's queue 0.
+// or passes them. Needs CAP_BPF and CAP_NET_RAW. An AF_XDP socket replaces queue 0 of the
+// dataplane.
 #include <errno.h>
 #include <linux/if_xdp.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "test.h"
 
 #define VIP4 "198.51.100.10"
-#define RANGE4 "198.51.100.30" // VIP with TCP ports 1000 to 1007, 4096 to 8191, and from 32768
+#define RANGE4 "198.51.100.30" // VIP with TCP ports 1000 to 1007, 4096 to 8191 and 32768 to 65535
 #define ANY_PORT4 "198.51.100.20" // VIP with every UDP port
 #define HOST4 "10.0.0.2"
 #define VIP6 "2001:db8:f::10"
@@ -37,7 +37,7 @@
 #define DEST IPPROTO_DSTOPTS
 #define ICMP6 IPPROTO_ICMPV6
 
-// A case sets only the fields that matter for it.
+// A case sets only the fields that it needs.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 struct steer_case {
@@ -199,7 +199,7 @@ static void allow(struct lab *lab, const char *address, uint8_t protocol, uint16
 	allow_value(lab, address, protocol, port, 0, 1);
 }
 
-// The kernel accepts a socket for an XSKMAP if it has a ring; no interface is needed.
+// The kernel accepts a socket for an XSKMAP if the socket has a ring; no interface is needed.
 static void open_socket(struct lab *lab) {
 	struct xdp_umem_reg umem = {.len = 64 * 4096, .chunk_size = 4096};
 	int slots = 64, queue = 0;
@@ -433,7 +433,7 @@ TEST(steer_leaves_open_connections_of_removed_binds_to_the_dataplane) {
 	}
 	assert_int_equal(run_tcp(lab, VIP4, 443, SYN), XDP_PASS);
 	assert_int_equal(run_tcp(lab, VIP4, 1024, SYN), XDP_PASS);
-	assert_int_equal(run_tcp(lab, HOST6, 443, SYN | 0x40), XDP_PASS); // flags with ECE
+	assert_int_equal(run_tcp(lab, HOST6, 443, SYN | 0x40), XDP_PASS); // a SYN with ECE
 	assert_int_equal(run_tcp(lab, VIP4, 80, SYN), XDP_REDIRECT); // a present bind
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	assert_in_range(used_s(lab, 443), (uint64_t)now.tv_sec - 5, (uint64_t)now.tv_sec);
@@ -452,8 +452,8 @@ TEST(steer_needs_the_flags_to_find_an_open_connection) {
 	assert_int_equal(run(lab, &frame), XDP_PASS);
 }
 
-// A program of the host uses the address and port of a removed bind: the kernel keeps the program's
-// connections.
+// If a program of the host uses the address and port of a removed bind, the packets of the
+// program's connections go to the kernel.
 TEST(steer_leaves_the_kernel_its_own_connections) {
 	struct lab *lab = *state;
 	struct sockaddr_in address = {
@@ -480,7 +480,7 @@ TEST(steer_leaves_the_kernel_its_own_connections) {
 	close(listener);
 }
 
-// The names that net_af_xdp and the handover use to find the maps.
+// net_af_xdp and the handover find the maps by these names.
 TEST(steer_maps_have_the_names_used_by_other_code) {
 	struct lab *lab = *state;
 	struct bpf_object *object = lab->steer->obj;

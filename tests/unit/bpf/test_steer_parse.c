@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// steer.bpf.c against the dataplane's parser: for the same IPv6 frames, with all kinds of extension
-// header chains, the program redirects exactly the frames to the dataplane that the parser accepts
-// as traffic of a VIP. Needs CAP_BPF and CAP_NET_RAW.
+// Compares steer.bpf.c with the dataplane's parser, on IPv6 frames with all kinds of extension
+// header chains. The program must redirect exactly those frames to the dataplane that the parser
+// accepts as traffic of a VIP. Needs CAP_BPF and CAP_NET_RAW.
 #include <errno.h>
 #include <linux/if_xdp.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ struct chain {
 	enum header header[HEADERS_MAX];
 	uint8_t units[HEADERS_MAX]; // length beyond the minimum, in units of 8 bytes
 	unsigned int count;
-	// Number of the header, from 1, whose length exceeds the packet; 0 = none
+	// Which header (counted from 1) has a length that exceeds the packet; 0 = none
 	unsigned int overlong;
 	uint8_t protocol; // protocol after the chain
 	uint16_t port; // destination port, or the ICMP type
@@ -172,8 +172,8 @@ static bool is_served(uint8_t protocol, uint16_t port) {
 	return (protocol == 6 && port == TCP_PORT) || (protocol == 17 && port == UDP_PORT);
 }
 
-// An invalid packet to a VIP must reach the dataplane, which drops it; if its ports can be read,
-// this is required only if a service has the port.
+// Whether an invalid packet to a VIP must reach the dataplane, which drops it. If the ports of the
+// packet can be read, it must reach the dataplane only if a service has the port.
 static bool suspect_is_ours(const struct weir_descriptor *d, const struct frame *f) {
 	switch ((enum weir_drop_reason)d->verdict.reason) {
 	case WEIR_DROP_TCP_TRUNCATED:
@@ -222,7 +222,7 @@ static bool steer_takes(const struct lab *lab, struct frame *f) {
 	return opts.retval == XDP_REDIRECT;
 }
 
-// Returns whether program and parser agree about a frame.
+// Builds a frame and returns whether the program and the parser agree about it.
 static bool agree(struct lab *lab, const struct chain *chain) {
 	struct frame f;
 	bool parser, steer;
@@ -251,7 +251,7 @@ static void allow(const struct lab *lab, uint8_t protocol, uint16_t port) {
 		0);
 }
 
-// The kernel accepts a socket for an XSKMAP if it has a ring; no interface is needed.
+// The kernel accepts a socket for an XSKMAP if the socket has a ring; no interface is needed.
 static void open_socket(struct lab *lab) {
 	struct xdp_umem_reg umem = {.len = UMEM_BYTES, .chunk_size = 4096};
 	int slots = 64, queue = 0;
@@ -319,7 +319,7 @@ static void check(struct lab *lab, unsigned int failed) {
 	assert_true(lab->kinds[WEIR_PACKET_OTHER] > 0);
 }
 
-// All chains of up to four headers, with every possible payload.
+// Tests all chains of up to four headers, with each payload of ends[].
 TEST(steer_and_parser_agree_on_all_short_chains) {
 	unsigned int failed = 0;
 
@@ -342,7 +342,8 @@ TEST(steer_and_parser_agree_on_all_short_chains) {
 	check(*state, failed);
 }
 
-// Long chains, with headers of any length, truncated anywhere, with and without padding.
+// Tests random long chains with headers of any length, truncated at any byte, with and without
+// padding.
 TEST(steer_and_parser_agree_on_random_chains) {
 	unsigned int failed = 0;
 	uint64_t random = 7;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The bash completion of all programs except weirctl, compared with their --help.
+"""Compare the bash completion of all programs except weirctl with their --help.
 
 usage: check_completion.py COMPLETION SCENARIOS PROGRAM...
 
-Exactly the options and commands of a help must be offered, and the words that a help gives for an
-option. The words are determined by trial: a program refuses every other word.
+The completion must offer exactly the options and commands of the help, and the values that a
+program accepts for an option. These values are read from the error message for an invalid value.
 """
 import os
 import re
@@ -14,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 
-# Options whose help lists a few words after "one of": at least these options must be found.
+# Options whose help lists a few words after "one of". The test must find at least these options.
 WORDS = {"--log-level", "--mode", "--format", "--case", "--order", "--policy", "--headers",
          "--publish", "--family", "--protocol"}
 
 
 class Completion:
-    """One bash, in which programs are functions that print a cached help: starting a program that
-    links DPDK takes longer than the rest of this test."""
+    """A bash process, in which programs are functions that print a cached help. (Starting a program
+    that links DPDK takes longer than the rest of this test.)"""
 
     def __init__(self, path, programs, folder):
         functions = []
@@ -54,7 +54,7 @@ def help_of(folder, program, *words):
 
 
 def refused(program, words, option):
-    """The words in a program's error message about an invalid value of an option."""
+    """Returns the words in a program's error message about an invalid value of an option."""
     done = subprocess.run([program, *words, option, "+"], text=True, capture_output=True, timeout=60,
                           check=False)
     named = re.search(r"is not known; use (.*)", done.stderr)
@@ -62,7 +62,7 @@ def refused(program, words, option):
 
 
 def check(complete, program, words, text, problems):
-    """Options and words that the completion offers at the end of a command line."""
+    """Check the options and words that the completion offers at the end of a command line."""
     name = os.path.basename(program)
     where = " ".join([name, *words])
     options = set(re.findall(r"^  (?:    |-\w, )(--[a-z-]+)", text, re.M))

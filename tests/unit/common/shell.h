@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-// Run a command. Returns whether it succeeded; if not, prints the command to standard error.
+// Run a command. Returns true if it succeeded; otherwise prints the command to standard error.
 bool shell_runs(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // For cmocka tests: the test fails if the command fails.

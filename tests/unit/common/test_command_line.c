@@ -157,7 +157,7 @@ TEST(line_mistakes_are_reported_with_a_remedy) {
 		{{"--json="}, "--json takes no value; use --json alone"},
 		{{"--jsn"}, "unknown option --jsn; did you mean --json?"},
 		{{"--cont=3"}, "unknown option --cont=3; did you mean --count?"},
-		{{"--co"}, "unknown option --co"}, // ambiguous: --config, --count
+		{{"--co"}, "unknown option --co"}, // ambiguous: --config or --count
 		{{"--conf", "x"}, "unknown option --conf; did you mean --config?"},
 		{{"--vers"}, "unknown option --vers; did you mean --version?"},
 		{{"--More"}, "unknown option --More"},
@@ -252,7 +252,7 @@ TEST(line_why_is_truncated_to_its_buffer) {
 	assert_int_equal(why[8], 'x');
 }
 
-// Words for random command lines: halves of options, values, garbage.
+// Pieces of random command lines: parts of options, values, invalid text.
 #define LONG_PIECE "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static const char *const pieces[] = {"--", "-", "=", "config", "count", "name", "json", "add", "j",

@@ -27,7 +27,7 @@ static time_t now_s(void) {
 	return now.tv_sec;
 }
 
-// Returns a connection whose close waits for data that the peer does not read.
+// Returns a connection whose close() blocks, because the peer does not read the sent data.
 static int lingering(const struct lab *lab, int *ret_peer) {
 	const struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
 	static const char data[1 << 16];
@@ -68,8 +68,8 @@ static int pass(int over, const int *fds, size_t count) {
 	return sendmsg(over, &message, MSG_NOSIGNAL) == 1 ? 0 : -errno;
 }
 
-// Send a message that has the last references to several such connections. Their close waits for
-// data that the peer does not read.
+// Send a message that has the last references to several connections whose close() blocks, because
+// their peers do not read the sent data.
 static void send_lingering(struct lab *lab) {
 	int fds[SOCKETS];
 
@@ -151,7 +151,7 @@ TEST(foreign_descriptors_are_refused) {
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, lab.pair), 0);
 	weir_foreign_refuse(lab.pair[1]);
 	if (getsockopt(lab.pair[1], SOL_SOCKET, 83, &(int){0}, &(socklen_t){sizeof(int)})) {
-		skip(); // on a kernel before 6.16
+		skip(); // kernel before 6.16
 	}
 	assert_int_equal(pass(lab.pair[0], &lab.pair[0], 1), -EPERM);
 	assert_int_equal(send(lab.pair[0], "x", 1, 0), 1);

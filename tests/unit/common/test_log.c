@@ -133,8 +133,8 @@ TEST(log_that_cannot_be_written_returns) {
 	weir_log_write(&log, WEIR_LOG_INFO, "nowhere");
 }
 
-// The log reader is stopped and the pipe is full: logging does not block, and the number of missing
-// lines is reported.
+// If the reader of the log is stopped and the pipe is full, logging does not block. The number of
+// lost lines is reported later.
 TEST(log_does_not_wait_for_its_reader) {
 	unsigned int lost = 0, count = 0;
 	struct weir_log log = {.level = WEIR_LOG_INFO, .lost = &lost};
@@ -143,7 +143,7 @@ TEST(log_does_not_wait_for_its_reader) {
 
 	assert_int_equal(pipe(fds), 0);
 	log.fd = fds[1];
-	while (lost == 0) { // blocks forever if a log line waits for room in the pipe
+	while (lost == 0) { // blocks forever if logging waits until the pipe has room
 		weir_log_write(&log, WEIR_LOG_INFO, "line %u", count++);
 		assert_true(count < 100000);
 	}

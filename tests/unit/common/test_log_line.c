@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The format of a record as JSON and in the journal; its text cannot forge another record.
+// Tests the format of log records as JSON and in the journal. The text of a record must not be able
+// to forge another record.
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -114,10 +115,10 @@ TEST(any_bytes_make_one_object_of_bounded_size) {
 
 // --- the journal --------------------------------------------------------------------------
 
-struct journal { // a socket in place of journald's socket
+struct journal { // a socket that replaces journald's socket
 	char dir[32], path[64];
 	int fd;
-	int stream; // in place of a stderr connected by systemd
+	int stream; // replaces a stderr that systemd has connected to the journal
 	struct weir_log log;
 	unsigned int lost;
 	char text[WEIR_LOG_DATAGRAM_BYTES + 1];
@@ -200,7 +201,7 @@ TEST(journal_gets_fields_and_no_forged_ones, setup, teardown) {
 	assert_int_equal(stream_bytes(journal), 0);
 }
 
-// The longest message and fields arrive complete up to their limit.
+// A message and fields of the maximum length are not truncated.
 TEST(journal_accepts_the_longest_record, setup, teardown) {
 	struct journal *journal = *state;
 	char text[5000];
@@ -217,7 +218,8 @@ TEST(journal_accepts_the_longest_record, setup, teardown) {
 	assert_int_equal(journal->text[strlen(journal->text) - 1], '\n');
 }
 
-// The journal has no reader: this test blocks forever if a record waits for room.
+// Nobody reads from the journal's socket. This test blocks forever if logging waits until the
+// socket has room.
 TEST(slow_journal_is_not_waited_for, setup, teardown) {
 	struct journal *journal = *state;
 	unsigned int count = 0;
@@ -250,7 +252,7 @@ TEST(missing_journal_gets_text_on_its_stream, setup, teardown) {
 	weir_log_write(&journal->log, WEIR_LOG_INFO, "no such socket");
 	assert_true(stream_bytes(journal) > bytes);
 	assert_int_equal(journal->lost, 0);
-	bind_journal(journal); // journald was started again
+	bind_journal(journal); // as if journald was restarted
 	weir_log_write(&journal->log, WEIR_LOG_INFO, "back");
 	assert_non_null(strstr(received(journal), "MESSAGE=back\n"));
 }
@@ -260,7 +262,7 @@ TEST(sink_is_the_journal_only_if_stderr_is, setup, teardown) {
 	struct weir_log log = {.fd = journal->fd};
 	static const char *const wrong[] = {"", "x", "1", "1:", "0:0", "99999999999999999999:1"};
 
-	weir_log_open(&log, WEIR_LOG_FORMAT_AUTO); // stderr was redirected meanwhile
+	weir_log_open(&log, WEIR_LOG_FORMAT_AUTO); // stderr is not the journal's stream
 	assert_int_equal(log.sink, WEIR_LOG_TEXT);
 	log.fd = journal->stream;
 	weir_log_open(&log, WEIR_LOG_FORMAT_TEXT);

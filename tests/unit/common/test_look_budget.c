@@ -4,8 +4,8 @@
 
 #define MS UINT64_C(1000000)
 
-// CPU time that readings use within 10 s, if each takes look_ns and starts as soon as it is
-// permitted.
+// Returns the CPU time that readings use within 10 s, if each reading takes look_ns and starts as
+// soon as the budget permits it.
 static uint64_t used_in_10_s(uint64_t look_ns) {
 	struct weir_look_budget budget = {.share = 10, .burst_ns = 10 * MS};
 	uint64_t used_ns = 0, start_ns = 5000 * MS, now_ns = start_ns;

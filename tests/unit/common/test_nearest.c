@@ -14,7 +14,7 @@ TEST(nearest_suggests_only_what_is_near) {
 		{"healthcheck", "health_check"},
 		{"tablesize", "table_size"},
 		{"Name", "name"},
-		{"healthy", "health_check"}, // the names begin alike
+		{"healthy", "health_check"}, // the names begin with the same letters
 		{"addr", "address"},
 		{"tables_and_chairs", NULL},
 		{"bananas", NULL},

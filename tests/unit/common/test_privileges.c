@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Privileges are dropped in a child process, because this cannot be undone.
+// The tests drop privileges in a child process, because this cannot be undone.
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -124,7 +124,8 @@ TEST(privileges_unknown_names_are_refused) {
 		weir_privileges_resolve(NULL, "no-such-group", NULL, &run_as, why, sizeof(why)),
 		-ENOENT);
 	assert_string_equal(why, "--group no-such-group: no such group");
-	// An id above 32 bits must not be truncated: its lower 32 bits are those of root.
+	// An id above 32 bits must not be truncated: the lower 32 bits of this id are 0, the id of
+	// root.
 	assert_int_equal(
 		weir_privileges_resolve("4294967296", NULL, NULL, &run_as, why, sizeof(why)),
 		-ENOENT);

@@ -130,7 +130,7 @@ TEST(directory_writable_by_others_is_repaired_and_logged) {
 	assert_int_equal(chmod(lab->path, 0707), 0);
 	assert_int_equal(make(lab, NONE), 0);
 	expect(lab->path, geteuid(), 0705);
-	// Also with the subdirectory of weir-control in the directory.
+	// The same if the directory contains the subdirectory of weir-control.
 	assert_int_equal(mkdir(lab->control, 0700), 0);
 	assert_int_equal(chmod(lab->control, 0777), 0);
 	assert_int_equal(make_control(lab, NONE), 0);
@@ -195,7 +195,7 @@ TEST(directory_of_another_user_is_refused_with_a_remedy) {
 	assert_non_null(strstr(lab->why, "chown root"));
 	expect(lab->path, STRANGER, 0700);
 	assert_int_equal(make(lab, CONTROL), -EPERM);
-	// The user of weir-control may have started first, without root privileges.
+	// weir-control may have created the directory first, without root privileges.
 	assert_int_equal(chown(lab->path, CONTROL, (gid_t)-1), 0);
 	assert_int_equal(make(lab, CONTROL), 0);
 }
@@ -210,18 +210,18 @@ TEST(controls_directory_is_for_its_user) {
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	expect(lab->control, CONTROL, 0750);
 	assert_int_equal(make_control(lab, CONTROL), 0);
-	// The directory was created while other users could write: its contents cannot be trusted.
+	// Another user may have created the directory, so its contents cannot be trusted.
 	assert_int_equal(chown(lab->control, STRANGER, (gid_t)-1), 0);
 	assert_int_equal(make_control(lab, CONTROL), -EPERM);
 	assert_non_null(strstr(lab->why, "belongs to user 4242 instead of 4243"));
 	expect(lab->control, STRANGER, 0750);
-	// A directory owned by root gets the user as its owner.
+	// If root owns the directory, its owner is changed to the user.
 	assert_int_equal(chown(lab->control, 0, (gid_t)-1), 0);
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	expect(lab->control, CONTROL, 0750);
 }
 
-// Checks as a process without root privileges; returns the number of the first failed check, or 0.
+// Checks as a process without root privileges. Returns the number of the first failed check, or 0.
 static int as_control(struct lab *lab) {
 	if (setgid(CONTROL) < 0 || setuid(CONTROL) < 0) {
 		return 1;
@@ -271,7 +271,7 @@ TEST(without_root_privileges_it_names_the_remedy) {
 	assert_int_equal(rmdir(lab->control), 0);
 	assert_int_equal(chmod(lab->path, 0755), 0);
 	assert_int_equal(in_child(lab, without_a_directory), 0);
-	// The directory exists as the dataplane creates it.
+	// Now the directory exists, as the dataplane creates it.
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	assert_int_equal(in_child(lab, without_a_directory), 3);
 }

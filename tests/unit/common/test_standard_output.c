@@ -6,8 +6,8 @@
 #include "standard_output.h"
 #include "test.h"
 
-// A process that was started without standard descriptors: the descriptors that it opens next are
-// none of the three, and output fails.
+// If a process is started without standard descriptors, the next descriptors that it opens must not
+// get the numbers 0 to 2, and output must fail.
 TEST(missing_descriptors_are_claimed) {
 	for (int missing = 0; missing < 8; missing++) {
 		pid_t child = fork();

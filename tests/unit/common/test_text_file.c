@@ -47,7 +47,7 @@ static void expect(const struct lab *lab, const char *wanted) {
 	free(text);
 }
 
-// Replaced files are private and whole, also if an earlier process left an unfinished file with
+// A replaced file is private and complete, even if an earlier process left an unfinished file with
 // another mode.
 TEST(replaced_files_are_private_and_whole, setup, teardown) {
 	struct lab *lab = *state;
@@ -67,7 +67,8 @@ TEST(replaced_files_are_private_and_whole, setup, teardown) {
 	assert_int_equal(access(lab->unfinished, F_OK), -1);
 }
 
-// As on a full file system, the rest of the file cannot be written.
+// The file size limit simulates a full file system: only the first bytes of the file can be
+// written.
 TEST(the_former_file_stays_when_a_new_one_cannot_be_written, setup, teardown) {
 	const struct rlimit none = {.rlim_cur = 2, .rlim_max = RLIM_INFINITY};
 	struct lab *lab = *state;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""If the document lacks a key of the parser's table, the schema is not generated, and the message
-names the key. check_extra_key.py MAKE_SCHEMA BASE PRINT_EXTRA_KEYS CONFIGURATION_MD"""
+"""Check that the schema is not generated if the document lacks a key of the parser's table, and
+that the error message names the key. check_extra_key.py MAKE_SCHEMA BASE PRINT_EXTRA_KEYS
+CONFIGURATION_MD"""
 import subprocess
 import sys
 import tempfile

@@ -32,7 +32,7 @@ UNITS = {"percent": "%"}
 
 
 def range_text(prop, unit=None):
-    """The range column of the documentation."""
+    """Returns the range column of the documentation for a property."""
     if "anyOf" in prop:
         return ", ".join(range_text(one) for one in prop["anyOf"] if one.get("type") != "null")
     if "const" in prop:
@@ -59,8 +59,8 @@ def type_text(row):
 
 
 def documented_rows(schema, parser, name):
-    """Required contents of the documentation: type, range and default as in the schema, the rest as
-    in the parser's table."""
+    """Yields the rows that the documentation must have: type, range and default from the schema,
+    the rest from the parser's table."""
     part = schema if name == "root" else schema["$defs"].get(name, {"properties": {}})
     for key, row in parser[name].items():
         prop = part["properties"].get(key)
@@ -110,7 +110,8 @@ def check_samples(schema, folder):
         sample = json.load(open(file, encoding="utf-8"))
         for error in validator.iter_errors(sample):
             check(False, f"{file}: {error.json_path}: {error.message}")
-        # A hash_seed in a sample would be as public as the default seed, but without a warning.
+        # A sample must not set hash_seed: it would be as public as the default seed, but without a
+        # warning.
         check("hash_seed" not in sample.get("instance", {}), f"{file}: a sample sets the seed")
         # The schema must also refuse invalid documents.
         for mutate in (lambda c: c.update(bananas=1), lambda c: c["ports"][0].pop("device"),

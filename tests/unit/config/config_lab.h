@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the tests of the configuration: a small valid configuration with placeholders, and a
-// call that returns the errors of a text.
+// Shared by the tests of the configuration: a small valid configuration with placeholders, and
+// functions that check the errors of a text.
 #pragma once
 
 #include <stdio.h>

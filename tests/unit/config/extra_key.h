@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A copy of the configuration's table with one additional key, instance.spare_ms. The tests
-// show that a new key needs only its row in the table: parser, messages, differences, the values
-// that a reload keeps, and the checks of schema and documentation handle the key.
+// A copy of the configuration's table with one additional key, instance.spare_ms. The tests check
+// that a new key needs only a row in the table: the parser, messages, differences, the values that
+// a reload keeps, and the checks of schema and documentation must then handle it.
 #pragma once
 
 #include "config_keys.h"
@@ -17,5 +17,5 @@ struct extra_keys {
 	struct weir_json_key root_key[WEIR_JSON_KEYS_MAX], instance_key[WEIR_JSON_KEYS_MAX];
 };
 
-// Fill in keys->root, which refers to the rest of `keys`.
+// Fill in *keys. keys->root refers to the other members.
 void extra_keys_init(struct extra_keys *keys);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arguments: the folder of sample configurations, the folder of invalid ones (generated from
-// broken.txt).
+// Arguments: the folder of sample configurations, and the folder of invalid configurations
+// (generated from broken.txt).
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ TEST(minimal_configuration_and_defaults) {
 	weir_config_free(config);
 }
 
-// Keys omitted from an object have their defaults.
+// Keys that an object omits have their defaults.
 TEST(partial_objects_keep_defaults) {
 	struct weir_config *config = parse_good(
 		CONFIG("\"flow_table\": {\"timeout_ms\": {\"udp\": 200}},"
@@ -92,7 +92,7 @@ TEST(samples_are_valid) {
 				errors.error[0].reason);
 		}
 		assert_true(config->port_count > 0 && config->service_count > 0);
-		// A seed in a shipped sample is as public as the default.
+		// Samples have the default seed: another seed in a sample would be public, too.
 		for (uint32_t i = 0; i < errors.warning_count; i++) {
 			assert_string_equal(errors.warning[i].path, "instance.hash_seed");
 		}
@@ -129,7 +129,7 @@ static void read_expected(const char *path, char *text, size_t bytes) {
 	fclose(file);
 }
 
-// Each NAME.json gives exactly the errors in NAME.expected; broken.txt is their source.
+// Each NAME.json has exactly the errors in NAME.expected. Both are generated from broken.txt.
 TEST(broken_configurations_are_refused_with_reason) {
 	DIR *folder = opendir(broken_folder);
 	int files = 0, wrong = 0;

@@ -4,7 +4,7 @@
 #include "config_difference.h"
 #include "config_lab.h"
 
-// Changes as lines.
+// Writes the differences of two configurations to ret, one per line.
 static void lines_of(const char *from, const char *to, char *ret, size_t bytes) {
 	struct weir_config *before = parse_good(from), *after = parse_good(to);
 	struct weir_difference difference;
@@ -151,8 +151,8 @@ static const struct row rows[] = {
 		"change instance clients: 1 -> 4\n"
 		"change instance member: 0 -> 2\n"
 		"change instance members: 1 -> 3\n"},
-	// Differences are in the log and in the audit, which users without access to the file can
-	// read.
+	// A difference must not contain the seed: differences are in the log and in the audit,
+	// which users without access to the file can read.
 	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [], "
 	 "\"instance\": {\"hash_seed\": \"0xff\"}}",
 		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [], "
@@ -233,7 +233,8 @@ TEST(difference_json_has_only_what_applies) {
 	weir_config_free(after);
 }
 
-// Two lists of n backends that share half of their backends; the time must not grow with n squared.
+// Returns a configuration with n backends, numbered from `first`. The test compares two lists that
+// have half of their backends in common.
 static struct weir_config *many(uint32_t n, uint32_t first) {
 	size_t room = 256 + n * 96, used;
 	char *text = malloc(room);
@@ -259,7 +260,7 @@ TEST(difference_of_10000_backends_is_fast) {
 
 	assert_int_equal(weir_config_compare(before, after, &difference), 0);
 	assert_int_equal(difference.count, 10000);
-	// The comparison takes a few ms; comparing each backend with each other backend takes
+	// The comparison takes a few ms. A comparison of each backend with all others would take
 	// seconds.
 	assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 1.0);
 	weir_difference_fini(&difference);

@@ -22,8 +22,8 @@ static void check_key(const struct weir_json_key *key) {
 	}
 }
 
-// Keys for the dataplane take effect when it starts; a key with a field is read by a program. The
-// unit is in the name of the key, or of the enclosing object.
+// Keys for the dataplane take effect when it starts. A key with a field is read by a program. The
+// name of the key, or of the enclosing object, contains the unit.
 static void check_use(const struct weir_json_key *key, const char *parent) {
 	static const char *const units[] = {"ms", "bytes", "percent"};
 	bool no_field = key->type == &weir_json_type_struct || key->type == &weir_json_type_ignored;
@@ -44,7 +44,8 @@ static void check_use(const struct weir_json_key *key, const char *parent) {
 	}
 }
 
-// Requirements for computing a difference. weir_config_keep_running copies elements unchanged.
+// Checks what the computation of differences requires of a list. weir_config_keep_running copies
+// its elements unchanged.
 static void check_list(const struct weir_json_key *key) {
 	assert_true(key->object->bytes > 0);
 	assert_non_null(key->object->identify);
@@ -81,7 +82,7 @@ TEST(every_key_has_a_sane_row) {
 	check_object(&weir_config_keys, "");
 }
 
-// The limits of the configuration must fit into the segment.
+// The limits of the configuration must be those of the segment.
 TEST(limits_are_those_of_the_segment) {
 	assert_int_equal(WEIR_CONFIG_PORTS_MAX, WEIR_PORTS_MAX);
 	assert_int_equal(WEIR_CONFIG_SERVICES_MAX, WEIR_SERVICES_MAX);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory runs out at every allocation of the parser.
+// Tests the parser when memory runs out, for each of its allocations.
 #include <errno.h>
 
 #include "config_lab.h"
 #include "starved.h"
 
-// Returns the number of allocations; every smaller number must give -ENOMEM and no result.
+// Parses with 0, 1, 2, ... allocations until there are enough; fewer must give -ENOMEM and no
+// result. Returns the number of allocations needed.
 static long starve(const char *text, int expected) {
 	for (long n = 0;; n++) {
 		struct weir_config *config = (void *)&config;

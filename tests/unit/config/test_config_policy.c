@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The settings of policies, flow control and workload.
+// Tests of the settings of policies, flow control and workload.
 #include "config_lab.h"
 
 #define ONE(extra) CONFIG("", SERVICE(extra, BIND, BACKEND))
@@ -19,7 +19,7 @@ TEST(defaults) {
 	assert_int_equal(service->policy.window, 386);
 	assert_int_equal(service->policy.stale_ms, 180000);
 	assert_int_equal(service->policy.error_window_ms, 0);
-	// defaults of gRFC A58, from this line on
+	// the following defaults are those of gRFC A58
 	assert_int_equal(service->policy.requests, WEIR_REQUESTS_ALL);
 	assert_true(service->policy.error_penalty == 1.0);
 	assert_int_equal(service->policy.blackout_ms, 10000);
@@ -90,7 +90,7 @@ TEST(settings_of_reported_weights_are_read) {
 	weir_config_free(config);
 }
 
-// Every policy uses configured weights, or ignores them.
+// Configured weights are valid with every policy; some policies ignore them.
 TEST(configured_weights_go_with_every_policy) {
 	weir_config_free(parse_good(POLICY("\"name\": \"random\", \"weights\": \"configured\"")));
 }

@@ -71,7 +71,7 @@ TEST(ports_share_no_device) {
 			JSON({"ports": [%s, %s], "services": []}), first, cases[i].second);
 		expect_one_error(text, cases[i].path, "is already used by ports[0]");
 	}
-	// A longer device name with the same prefix is another device.
+	// Two device names may differ, even if one is a prefix of the other.
 	weir_config_free(parse_good(
 		WITH_PORTS(PORT("") ", {\"name\": \"b\", \"device\": \"net_null01,size=64\"}")));
 }
@@ -127,10 +127,10 @@ TEST(instance_client_id_is_below_clients) {
 	assert_int_equal(config->instance.clients, 4);
 	assert_int_equal(config->instance.hash_seed, 0xff);
 	weir_config_free(config);
-	// The number of instances is 1 unless configured.
+	// The default number of instances is 1.
 	expect_one_error(CONFIG("\"instance\": {\"client_id\": 1},", ""), "instance.client_id",
 		"not below clients (1)");
-	// One error is reported: values out of range are not compared.
+	// Only one error is reported, because values out of range are not compared.
 	expect_one_error(CONFIG("\"instance\": {\"client_id\": 5, \"clients\": 0},", ""),
 		"instance.clients", "out of range");
 }

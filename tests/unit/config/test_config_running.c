@@ -98,7 +98,7 @@ TEST(running_file_has_the_dataplanes_part) {
 	assert_int_equal(st.st_mode & 07777, 0640);
 }
 
-// A dataplane that was killed at any instruction leaves files that its successor removes.
+// If a dataplane is killed, at any instruction, the next dataplane removes the files that it left.
 TEST(running_files_of_predecessors_are_removed) {
 	struct lab *lab = *state;
 	struct weir_config *config = NULL;
@@ -135,8 +135,8 @@ TEST(running_file_that_cannot_be_written_is_not_there) {
 		-ENOENT);
 }
 
-// A file that is no configuration, or no regular file, is refused. Without an epoch, several files
-// count as no file.
+// A file is refused if it is not a configuration or not a regular file. Without an epoch, the
+// result for several files is the same as for no file.
 TEST(running_file_that_is_broken_is_refused) {
 	struct lab *lab = *state;
 	struct weir_config *config = NULL;
@@ -147,7 +147,7 @@ TEST(running_file_that_is_broken_is_refused) {
 	assert_int_equal(weir_config_running_read(lab->dir, 0, &config), -ENOENT);
 	assert_int_equal(unlink(lab->file), 0);
 	assert_int_equal(mkfifo(lab->file, 0600), 0);
-	alarm(10); // ends the test if it hangs
+	alarm(10);
 	assert_int_equal(weir_config_running_read(lab->dir, EPOCH, &config), -EINVAL);
 	alarm(0);
 }

@@ -104,7 +104,7 @@ TEST(binds_overlap_only_with_different_widths) {
 	}
 }
 
-// The message is at the bind that is later in the file, for any order of the ranges.
+// The error is reported for the bind that is later in the file, even if its range is the lower one.
 TEST(overlap_is_reported_at_the_later_bind) {
 	expect_one_error(BINDS(RANGE(15, 24) ", " RANGE(10, 19)), "services[0].binds[1]",
 		"services[0].binds[0]");
@@ -128,8 +128,8 @@ TEST(health_check_default_is_named_in_the_message) {
 					"500},")));
 }
 
-// A check via the data path uses VIP and port of the first TCP bind. The option "port" overrides
-// the port.
+// A check via the data path uses the VIP and the port of the first TCP bind. The key "port"
+// overrides the port.
 TEST(health_check_via_data_path_uses_the_first_tcp_bind) {
 	static const char udp[] = JSON({"address": "198.51.100.9", "protocol": "udp", "port": 53});
 	static const struct {

@@ -52,7 +52,7 @@ TEST(every_name) {
 	}
 }
 
-// Subsetting can be switched off temporarily.
+// Algorithm "none" disables subsetting; the other keys remain, so that it can be enabled again.
 TEST(none_keeps_the_other_keys) {
 	struct weir_config_subset subset =
 		parse(SUBSET("\"algorithm\": \"none\", \"size\": 20, \"mode\": \"exact\""));

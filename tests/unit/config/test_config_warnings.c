@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Settings that are allowed but probably unintended: accepted with a warning.
+// Settings that are allowed but probably unintended are accepted with a warning.
 #include <time.h>
 
 #include "config_lab.h"
@@ -51,10 +51,10 @@ struct expected {
 
 static const struct expected cases[] = {
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND)), ""},
-	{CONFIG("\n", ""), // without a service, no hash is computed
+	{CONFIG("\n", ""), // no warning about the seed, because no service uses it
 		"2:64: services: is empty: nothing is forwarded, and \"weirctl status\" is "
 		"critical; add a service\n"},
-	// Without a health check, no dead backend is detected.
+	// Without a health check, Weir cannot detect that a backend is down.
 	{CONFIG(SEED "\n", SERVICE("", BIND, BACKEND)), "2:65: services[0]: " NEVER_CHECKED("")},
 	{CONFIG(SEED "\n",
 		 UNCHECKED("", BIND, BACKEND) ",\n{\"name\": \"a\", \"binds\": [" OTHER_BIND
@@ -65,7 +65,7 @@ static const struct expected cases[] = {
 	{CONFIG(SEED, SERVICE("\"agent\": {},", BIND, BACKEND)), ""},
 	{CONFIG(SEED, SERVICE("\"agent_check\": {\"port\": 9777},", BIND, BACKEND)), ""},
 	{CONFIG(SEED, SERVICE("\"outlier_ejection\": {},", BIND, BACKEND)), ""},
-	// The default seed, omitted and configured.
+	// The default seed, if the key is omitted or has this value.
 	{CONFIG("", UNCHECKED("", BIND, BACKEND)), "1:1: " PUBLIC_SEED},
 	{"{\n\"instance\": {\"name\": \"lb\"}, " PORTS
 	 ", \"services\": [" UNCHECKED("", BIND, BACKEND) "]}",
@@ -73,7 +73,7 @@ static const struct expected cases[] = {
 	{"{\n\"instance\": {\"hash_seed\":\n  \"0x5765697253656564\"}, " PORTS
 	 ", \"services\": [" UNCHECKED("", BIND, BACKEND) "]}",
 		"3:3: " PUBLIC_SEED},
-	// All weights are 0; a single weight above 0 is valid.
+	// All weights are 0. If one weight is above 0, there is no warning.
 	{CONFIG(SEED "\n", UNCHECKED("\n", BIND,
 				   NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
 					   "b", "10.0.0.2", ", \"weight\": 0"))),
@@ -82,7 +82,7 @@ static const struct expected cases[] = {
 			      NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
 				      "b", "10.0.0.2", ", \"weight\": 1"))),
 		""},
-	// The same address twice in one service, in any notation; in two services it is valid.
+	// The same address twice in one service, in any notation. In two services it is valid.
 	{CONFIG(SEED, UNCHECKED("", BIND,
 			      "\n" NAMED("a", "2001:db8::1", "") ",\n" NAMED("b", "2001:db8::2",
 				      "") ",\n" NAMED("c", "2001:DB8:0::1", ""))),
@@ -92,7 +92,8 @@ static const struct expected cases[] = {
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND) ", {\"name\": \"other\", \"binds\": [" OTHER_BIND
 						   "], \"backends\": [" BACKEND "], " NO_CHECK "}"),
 		""},
-	// Outer sources equal to backend addresses: a backend drops packets from its own address.
+	// Outer source addresses that are also addresses of backends: a backend drops packets from
+	// its own address.
 	{SOURCE("10.0.0.0/24", "10.0.0.1"),
 		"1:115: ports[0].source_ipv4: 10.0.0.1 is the address of a backend: " OWN_ADDRESS},
 	{SOURCE("10.0.0.1", "10.0.0.1"),
@@ -102,7 +103,8 @@ static const struct expected cases[] = {
 	{SOURCE("10.0.0.0/24", "10.0.1.0"), ""},
 	{SOURCE("10.0.0.2", "10.0.0.3"), ""},
 	{SOURCE("10.0.0.0/24", "a00:1::"), ""}, // begins with the bytes of 10.0.0.1
-	// An agent-check at the port of the VIP, at which the server itself listens.
+	// An agent-check without a port connects to the port of the VIP, where the server itself
+	// listens.
 	{CONFIG(SEED, SERVICE("\n\"health_check\": {\"type\": \"agent-check\"},", BIND, BACKEND)),
 		"2:17: services[0].health_check: has type \"agent-check\" and no port: it "
 		"connects to the port of the service (80); add \"port\"\n"},
@@ -110,7 +112,7 @@ static const struct expected cases[] = {
 			      BIND, BACKEND)),
 		""},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
-	// Connections expire in the flow table before stealing may move them.
+	// Half-open connections expire in the flow table before stealing may move them.
 	{CONFIG(FORGETS_AFTER("5000"), UNCHECKED(STEALS_AFTER("5000"), BIND, TWO_BACKENDS)),
 		"2:36: services[0].steal.after_ms: 5000 " NEVER_MOVED("5000")},
 	// the default timeout of 5 s
@@ -134,8 +136,8 @@ static const struct expected cases[] = {
 		"only one backend: add a backend, or remove \"steal\"\n"},
 	{CONFIG(SEED, UNCHECKED("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
 		""},
-	// Stealing should move connections to backends without flows, but reports of these backends
-	// are too rare (inactive_interval_ms).
+	// Backends without flows can get stolen connections only if they report often enough
+	// (inactive_interval_ms).
 	{CONFIG(SEED, UNCHECKED("\n\"agent\": {\"inactive_interval_ms\": 60001}, \"steal\": {},",
 			      BIND, TWO_BACKENDS)),
 		"2:35: services[0].agent.inactive_interval_ms: 60001 ms is above 60000 ms: "
@@ -182,7 +184,7 @@ TEST(warnings_have_place_reason_and_remedy) {
 	}
 }
 
-// Errors, which must be corrected first, suppress warnings.
+// A file with errors gives no warnings, because the errors must be corrected first.
 TEST(a_file_with_errors_has_no_warnings) {
 	static const char text[] = CONFIG("\"x\": 1,", UNCHECKED("", BIND, BACKEND));
 	struct weir_config *config = NULL;
@@ -194,7 +196,7 @@ TEST(a_file_with_errors_has_no_warnings) {
 	weir_config_errors_fini(&errors);
 }
 
-// A file whose backends all have the same address; the caller frees it.
+// Returns a configuration in which all backends have the same address. The caller frees it.
 static char *with_backends_of_one_address(int backends, const char *address, const char *seed) {
 	size_t room = (size_t)backends * 64 + 1000, used;
 	char *text = malloc(room);
@@ -227,7 +229,8 @@ TEST(too_many_warnings_are_counted) {
 	free(text);
 }
 
-// Reading a file blocks the event loop of weir-control, so it must not take seconds, for any file.
+// Reading a file blocks the event loop of weir-control, so it must not take seconds, whatever the
+// file contains.
 TEST(largest_file_is_read_fast_with_any_errors) {
 	static const struct {
 		const char *address;

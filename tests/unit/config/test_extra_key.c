@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Adding a key takes one row: all code driven by the table handles it. The test
-// config_schema_extra_key checks the output of check_extra_key.py.
+// A new key needs only one row in the table, because the code that uses the table handles it. The
+// test config_schema_extra_key checks the output of check_extra_key.py.
 #include "config_difference.h"
 #include "config_lab.h"
 #include "extra_key.h"
@@ -68,7 +68,7 @@ TEST(extra_key_is_in_the_messages) {
 	expect_error(WITH("\"bananas\": 5"), "instance.bananas",
 		"unknown key \"bananas\"; known keys: name, client_id, clients, member, members, "
 		"hash_seed, spare_ms");
-	// The original table has no such key.
+	// The unchanged table has no such key.
 	expect_one_error(WITH("\"spare_ms\": 5"), "instance.spare_ms", "unknown key \"spare_ms\"");
 }
 

@@ -72,7 +72,8 @@ TEST(position_find_of_a_missing_path) {
 	weir_json_index_fini(&index);
 }
 
-// The two trees must agree value by value, because the reader visits both in parallel.
+// Checks that the index has the same tree of values as jansson, because the reader walks both in
+// parallel.
 static uint32_t walk(const struct weir_json_index *index, uint32_t node, json_t *json) {
 	uint32_t child = weir_json_first(index, node);
 	const char *key;
@@ -137,7 +138,7 @@ TEST(position_deep_and_wide) {
 	weir_json_index_fini(&index);
 }
 
-// The scanner is used for text that a parser has accepted, but must end for any text.
+// The scanner is used only for text that a parser has accepted, but it must terminate for any text.
 TEST(position_refuses_invalid_json) {
 	static const char *const bad[] = {"", "  ", "{", "[", "[1", "{\"a\"", "{\"a\":", "{\"a\":1",
 		"{a:1}", "{1}", "\"abc", "\"abc\\", "[\"", "]", "}", ",", ":", "{\"a\" 1}"};

@@ -207,7 +207,7 @@ TEST(reader_missing_key_and_wrong_type) {
 	weir_config_errors_fini(&errors);
 }
 
-// A key may be written with escapes; the positions of following keys must stay correct.
+// A key may contain escape sequences. The positions of the keys after it must be correct.
 TEST(reader_resolves_escaped_keys) {
 	struct weir_config_errors errors;
 	struct everything all;

@@ -18,7 +18,7 @@ POLICIES = re.compile(r"weir_\w+_ops$")
 ALLOWED = {
     "memcpy", "memmove", "memset", "memcmp", "bcmp",
     "clock_gettime",  # once a millisecond; no system call if the clock source is the TSC
-    # DPDK: functions for packets, and for callbacks, of which none is registered.
+    # DPDK: functions for packets, and functions that run callbacks. No callback is registered.
     "rte_pktmbuf_free_bulk", "__rte_pktmbuf_linearize", "__rte_pktmbuf_read",
     "rte_eth_call_rx_callbacks",
     "rte_eth_call_tx_callbacks",
@@ -34,7 +34,7 @@ def output(*command):
 class Program:
     def __init__(self, path):
         self.name = {}  # names by address
-        self.targets = {}  # addresses of a function's calls and jumps
+        self.targets = {}  # by address of a function: the addresses that it calls or jumps to
         here = None
         for line in output("objdump", "-d", "--no-show-raw-insn", path).splitlines():
             if head := re.match(r"([0-9a-f]+) <(.+)>:$", line):
@@ -47,7 +47,7 @@ class Program:
         self.policies = self.pointers(path)
 
     def pointers(self, path):
-        """The functions that the tables of the policies point to."""
+        """Returns the functions that the tables of the policies point to."""
         tables = []
         for line in output("readelf", "-sW", path).splitlines():
             words = line.split()
@@ -66,7 +66,7 @@ class Program:
         return self.starts[bisect.bisect(self.starts, address) - 1]
 
     def reached(self):
-        """{start of a function: start of its caller, or None}"""
+        """Returns {start of a function that a worker can call: start of its caller, or None}."""
         todo = [a for a, name in self.name.items() if name == ROOT] + sorted(self.policies)
         caller = dict.fromkeys(todo)
         while todo:
@@ -84,11 +84,11 @@ def main():
     program = Program(sys.argv[1])
     caller = program.reached()
     names = {program.name[a] for a in caller}
-    # If these functions are not found, the check does not work any more.
+    # If these functions are not reached, this check is broken.
     for wanted in (ROOT, "weir_pipeline_process", "weir_flow_insert", "weir_icmp_too_big",
                    "weir_path_send", "rte_pktmbuf_free_bulk@plt"):
         if wanted not in names:
-            sys.exit(f"{wanted} is not reached from {ROOT}: mend this check")
+            sys.exit(f"{wanted} is not reached from {ROOT}: fix this check")
     if len(program.policies) < 9:
         sys.exit(f"only {len(program.policies)} functions of policies found: mend this check")
     problems = 0

@@ -52,8 +52,8 @@ static struct lab *make_segment(void) {
 	assert_int_equal(weir_writer_open(lab->control, &lab->writer), 0);
 	assert_int_equal(weir_writer_reserve(lab->writer, LAB_SERVICES, LAB_BACKENDS), 0);
 	lab_publish_default(lab);
-	// A flow whose entry is lost would go to another backend, because this choice differs from
-	// Maglev's.
+	// This policy chooses other backends than the Maglev fallback, so that a flow whose table
+	// entry is lost goes to another backend.
 	lab_publish_policy(lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
 	return lab;
 }
@@ -165,7 +165,7 @@ void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing) {
 	__atomic_store_n(&rig->lab->control->news->stealing, stealing, __ATOMIC_RELAXED);
 }
 
-// Set how packets of the ports reach the workers.
+// Set how the packets that the ports receive are distributed to the workers.
 static void spread_ports(struct rig *rig) {
 	rig->spreading.workers = WORKERS;
 	rig->spreading.ports = LAB_PORTS;
@@ -306,7 +306,7 @@ void moves_rig_unmake(struct rig *rig) {
 
 // --- the network --------------------------------------------------------------------------
 
-// Do the work of a port's device for a packet: compute the hash and look up the queue. One in four
+// Emulate the device of a port: compute the RSS hash of a packet and look up its queue. One in four
 // packets has no hash.
 static void receive_by_rss(struct rig *rig, uint32_t port, uint32_t flow, const struct frame *f) {
 	struct weir_message message = lab_question((uint16_t)flow);
@@ -348,7 +348,8 @@ void moves_rig_send_packet(struct rig *rig, uint32_t flow) {
 	rig->sent++;
 }
 
-// The backend of an encapsulated packet, by the outer destination; *ret_inner: the inner packet.
+// Returns the backend of an encapsulated packet, which its outer destination address identifies.
+// *ret_inner: the inner packet.
 static uint16_t read_outer(const uint8_t *frame, const uint8_t **ret_inner) {
 	const uint8_t *ip = frame + 14;
 
@@ -557,7 +558,7 @@ void moves_rig_check_packets(const struct rig *rig) {
 	assert_int_equal(forwarded, rig->sent);
 	assert_int_equal(received, rig->sent + handed);
 	assert_int_equal(of_buckets, rig->sent);
-	assert_int_equal(new_flows, FLOWS); // no flow began a second time
+	assert_int_equal(new_flows, FLOWS); // no flow started a second time
 }
 
 void moves_rig_check_owners(const struct rig *rig) {

@@ -20,10 +20,10 @@
 #define WORKERS 3u
 #define IN_PORTS 2u // ports 0 and 1 receive packets; packets of service 0 leave by port 2
 #define OUT 2u
-#define VICTIM 1u // victim of the moves step by step
+#define VICTIM 1u // worker from which tests without worker threads move buckets
 #define FLOWS 3000u
-#define HOT 24u // number of flows with most of the packets: 12 of each port
-#define UNDER_WAY 600u // maximum number of packets in flight: fewer than a ring has room for
+#define HOT 24u // number of flows that have most of the packets: 12 on each port
+#define UNDER_WAY 600u // maximum number of packets in flight, which must fit in a ring
 #define RSS_QUEUES WORKERS
 #define RSS_ENTRIES 1024u // entries of port 0's RETA; port 1 has half as many
 #define SYN 2
@@ -69,7 +69,8 @@ struct rig {
 uint64_t moves_rig_next_random(struct rig *rig);
 uint64_t moves_rig_clock_ns(void);
 
-// number: part of the device names; each number is used once. Workers run in threads.
+// number: becomes part of the device names, so each rig needs a number of its own. Workers run in
+// threads.
 struct rig *moves_rig_make(unsigned int number);
 // Workers do not run as threads: the test runs their iterations.
 struct rig *moves_rig_make_still(unsigned int number);
@@ -86,7 +87,8 @@ void moves_rig_stop(struct rig *rig); // stops the workers
 void moves_rig_unmake(struct rig *rig); // checks that no packet buffer is left
 void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing);
 
-// A packet of a flow, with its number as TCP sequence number, on the flow's port.
+// Send the next packet of a flow on the flow's port. Its TCP sequence number is the number of the
+// packet.
 void moves_rig_send_packet(struct rig *rig, uint32_t flow);
 // Receive and check the packets that have arrived.
 void moves_rig_receive_all(struct rig *rig);
@@ -99,7 +101,8 @@ void moves_rig_settle(struct rig *rig);
 // Send two packets of each flow.
 void moves_rig_begin_flows(struct rig *rig);
 
-// Act as control: request a bucket from a worker, and wait for the answer.
+// Act as control. moves_rig_ask requests a bucket from a worker, moves_rig_answered polls for the
+// answer, and moves_rig_answer_of waits for the answer.
 void moves_rig_ask(
 	struct rig *rig, uint32_t victim, uint32_t bucket, uint32_t thief, uint64_t deadline_ns);
 bool moves_rig_answered(struct rig *rig, uint32_t victim, enum weir_bucket_answer *ret);
@@ -107,8 +110,8 @@ enum weir_bucket_answer moves_rig_answer_of(struct rig *rig, uint32_t victim);
 
 // For workers without threads: run this many iterations of each worker.
 void moves_rig_turn_all(struct rig *rig, unsigned int turns);
-// For workers without threads. Start a flow of port 0, from this number on, whose bucket belongs to
-// VICTIM. Returns its number.
+// For workers without threads. Start the first flow of port 0, from number `first` on, whose bucket
+// belongs to VICTIM. Returns the number of the flow.
 uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket);
 
 // Check, when no packet is in flight, that each worker's gauges are consistent, and that the sums

@@ -523,14 +523,14 @@ static double imbalance_of(uint32_t n) {
 }
 
 TEST(slow_neighbours_do_not_fill_up) {
-	// The numbers are whole, with a mean of 4.1: 5 is the best possible maximum.
+	// The numbers are integers, and their mean is 4.1, so the best possible maximum is 5.
 	assert_true(imbalance_of(500) < 1.3);
 	assert_true(imbalance_of(1000) < 1.3);
 	assert_true(imbalance_of(2000) < 1.5);
 	assert_true(imbalance_of(5000) < 1.5);
 }
 
-// Tables are published often: the window must not restart each time.
+// Tables are published often, so the window must not restart with each table.
 TEST(window_continues_from_table_to_table) {
 	struct world *w = world_create(1000);
 	uint32_t counts[1000] = {0};
@@ -547,8 +547,8 @@ TEST(window_continues_from_table_to_table) {
 	world_free(w);
 }
 
-// The backend at the cursor was removed: the next backend is the one after it, not the first
-// backend.
+// The backend at the cursor is removed. The window continues with the backend after it, and does
+// not restart at the first backend.
 TEST(window_continues_without_its_first_backend) {
 	struct world *w = world_create(1000);
 	uint16_t ids[999];

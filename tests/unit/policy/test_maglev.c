@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev: recorded tables of other implementations, shares, disruption, and comparison with a
+// Maglev: recorded tables of other implementations, shares, disruption, and a comparison with a
 // simple implementation of the accumulator method.
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,8 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Scratch of exactly the required size: AddressSanitizer checks its end.
+// Builds a table. The scratch memory has exactly the required size, so that AddressSanitizer
+// detects an access after its end.
 static void build(struct lab *f, uint32_t n, uint16_t *table, uint32_t slots) {
 	free(f->scratch);
 	f->scratch = malloc(weir_maglev_scratch_bytes(n));
@@ -73,7 +74,7 @@ static uint64_t next_random(uint64_t *seed) {
 	return x ^ x >> 31;
 }
 
-// Backends 1..n of equal weight.
+// Sets backends 1..n with equal weights.
 static void permute(struct lab *f, uint32_t n, uint32_t slots, uint32_t weight) {
 	for (uint32_t i = 0; i < n; i++) {
 		f->backends[i].weight = weight;
@@ -88,8 +89,8 @@ static uint32_t integer(const json_t *object, const char *key) {
 	return (uint32_t)json_integer_value(value);
 }
 
-// Hash of the table as 32-bit little-endian words. The offset basis is that of the vectors file,
-// derived from the tables that it contains completely.
+// Returns the FNV-1a hash of the table as 32-bit little-endian words. The offset basis is the one
+// of the vectors file. It was derived from the tables that the file contains completely.
 static uint64_t fnv1a(const uint16_t *table, uint32_t slots) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 
@@ -165,8 +166,8 @@ TEST(recorded_tables_of_katran_v2_are_reproduced) {
 	assert_int_equal(replayed, 8);
 }
 
-// Version 1 first gives each backend as many slots as its weight: 15:10:6 for weights 10:5:1. This
-// implementation must not do that.
+// Version 1 of katran first gives each backend as many slots as its weight, which results in
+// 15:10:6 slots for the weights 10:5:1. This implementation must not do that.
 TEST(shares_of_katran_v1_are_not_ours) {
 	struct lab *f = *state;
 	const json_t *vector = json_array_get(json_object_get(f->vectors, "katran"), 8);
@@ -303,9 +304,10 @@ TEST(recorded_churn_of_weight_changes_is_reproduced) {
 	assert_int_equal(i, 4);
 }
 
-// --- disruption and ideal ------------------------------------------------------------------
+// --- disruption and minimum ----------------------------------------------------------------
 
-// Weights also differ. The removed backend's slots must move; a few more slots move as well.
+// The slots of the removed backend must move, and only a few other slots may move. Also tests
+// different weights.
 TEST(removal_of_one_moves_little_more_than_its_share) {
 	struct lab *f = *state;
 	const uint32_t sizes[] = {2, 3, 10, 50, 100, 650};
@@ -431,7 +433,7 @@ TEST(schedule_gives_the_table_of_the_simple_method) {
 		uint32_t slots = primes[next_random(&seed) % 8];
 		uint32_t most = slots < 200 ? slots : 200;
 		uint32_t n = 1 + (uint32_t)(next_random(&seed) % most);
-		// From equal weights to a weight that exceeds the sum of all other weights.
+		// Weights range from equal weights to one that exceeds the sum of the others.
 		unsigned int bits = (unsigned int)(next_random(&seed) % 12);
 
 		permute(f, n, slots, 1);
@@ -446,8 +448,8 @@ TEST(schedule_gives_the_table_of_the_simple_method) {
 	}
 }
 
-// The method depends on the number of backends, and the last slots are filled by another method.
-// Cases: few and many backends; few, many, and the maximum number of last slots.
+// The number of backends determines the method, and another method fills the last slots. The cases
+// have few or many backends, and few, many, or the maximum number of last slots.
 TEST(large_tables_equal_those_of_the_simple_method) {
 	const struct {
 		uint32_t n, slots, weights; // weights are 1 .. `weights`
@@ -492,7 +494,7 @@ TEST(large_tables_equal_those_of_the_simple_method) {
 	}
 }
 
-// A backend that has nearly all of the weight takes nearly all turns, in succession.
+// A backend with nearly all of the weight gets nearly all turns, in succession.
 TEST(one_heavy_backend_gets_the_slots_of_the_simple_method) {
 	struct lab *f = *state;
 
@@ -522,8 +524,8 @@ static double build_ms(struct lab *f, uint32_t n, uint32_t slots) {
 	return best;
 }
 
-// The limit is loose, for sanitizers and slow machines; the simple method would need minutes for
-// the last case.
+// The limit is high, because of sanitizers and slow machines. The simple method would need minutes
+// for the last case.
 TEST(large_table_is_built_in_milliseconds_with_any_weights) {
 	struct lab *f = *state;
 	double equal, random, skewed;

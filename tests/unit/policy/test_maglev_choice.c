@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev: the choice by slots, the limit, loading a table without reading its candidates, and
-// invalid slots.
+// Maglev: the choice of a backend by its slots, the limit, loading a table without reading its
+// candidates, and invalid slots.
 #include <sys/mman.h>
 
 #include "policy_lab.h"
 
 #define MAGLEV WEIR_POLICY_MAGLEV
 
-// A hash that selects the slot.
+// Returns a hash that selects the slot.
 static uint64_t hash_of(const struct world *w, uint32_t slot) {
 	uint64_t hash = (((uint64_t)slot << 32) / w->table.slot_count + 1) << 32;
 
@@ -70,7 +70,7 @@ TEST(full_backend_is_replaced_by_those_of_the_following_slots) {
 	world_free(w);
 }
 
-// The only backend below the limit is found even if none of the searched slots has it.
+// If only one backend is below the limit, it is found, even if no searched slot belongs to it.
 TEST(last_one_below_the_limit_is_found) {
 	struct world *w = world_create(100);
 
@@ -86,7 +86,7 @@ TEST(last_one_below_the_limit_is_found) {
 	world_free(w);
 }
 
-// The policy has no cursor, so the cost of loading a table must not depend on its length.
+// The policy has no cursor, so loading a table must not read its candidates.
 TEST(adoption_reads_no_candidate) {
 	struct world *w = world_create(4);
 	struct weir_policy_table table;

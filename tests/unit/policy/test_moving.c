@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moving statistics: compared with a simple implementation, at the edges, and as costs.
+// Moving statistics: comparison with a simple implementation, edge cases, and use as costs.
 #include <stdlib.h>
 
 #include "moving.h"
@@ -30,7 +30,7 @@ static int compare(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Compute the statistics of the last `window` of n samples from scratch.
+// Computes the statistics of the last `window` of n samples directly, and compares them.
 static void check_plainly(const struct weir_moving *moving, const uint64_t *samples, uint32_t n,
 	uint32_t window, bool median) {
 	struct weir_moving_stats stats = read(moving);
@@ -67,8 +67,8 @@ TEST(window_slides_over_the_samples) {
 
 			assert_non_null(moving);
 			for (uint32_t i = 0; i < 1000; i++) {
-				// Few different values, so that equal values enter and leave the
-				// window.
+				// A third of the samples has few different values, so that equal
+				// values enter and leave the window.
 				samples[i] = next_random(&seed) % (i % 3 == 0 ? 5 : 1000 * MS);
 				weir_moving_add(moving, samples[i], i);
 				check_plainly(moving, samples, i + 1, windows[w], median);
@@ -78,7 +78,7 @@ TEST(window_slides_over_the_samples) {
 	}
 }
 
-// Adding many samples at once gives the result of adding them one by one.
+// Many equal samples can be added in one call. The result is the same as with one call per sample.
 TEST(runs_of_equal_samples) {
 	const uint32_t windows[] = {1, 2, 7, 386};
 

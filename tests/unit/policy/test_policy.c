@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Properties of every policy: names, one backend and none, collected inputs, changes of the policy
-// at run time, and hostile tables.
+// Properties of every policy: names, tables with one backend or without backends, collected inputs,
+// changes of the policy at run time, and hostile tables.
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -30,7 +30,7 @@ TEST(one_backend_and_none) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(1);
 
-		// A client that never got a table.
+		// The client has not loaded a table yet.
 		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NONE);
 		world_publish(w, (enum weir_policy)policy, NULL, NULL, 0);
 		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_NONE);
@@ -60,7 +60,7 @@ TEST(ten_thousand_backends_all_get_flows) {
 		struct world *w = world_create(10000);
 		uint32_t met = 0;
 
-		// With a cost equal to the weight, a turn is one flow.
+		// The cost equals the weight, so that each turn is one flow.
 		for (uint32_t i = 0; i < 10000; i++) {
 			w->costs[i] = 100 * MS;
 			counts[i] = 0;
@@ -79,8 +79,8 @@ TEST(ten_thousand_backends_all_get_flows) {
 	free(counts);
 }
 
-// A table is loaded in the middle of a burst: for any length, only the candidates around the
-// cursor are read. All other candidates are on unreadable pages.
+// A table may be loaded in the middle of a burst. Whatever its length, only the candidates around
+// the cursor are read. In this test, all other candidates are on unreadable pages.
 TEST(adoption_reads_candidates_around_the_cursor_only) {
 	const uint32_t n = 60000, page = 4096 / sizeof(struct weir_candidate);
 	const size_t bytes = (size_t)n * sizeof(struct weir_candidate);
@@ -137,7 +137,7 @@ TEST(more_flows_end_than_started) {
 	}
 }
 
-// --- collection of needed inputs -------------------------------------------------------------
+// --- collection of inputs --------------------------------------------------------------------
 
 static bool has_errors(const struct weir_policy_backend *backend) {
 	bool any = backend->errors != 0;
@@ -180,8 +180,8 @@ TEST(errors_are_collected_only_when_needed) {
 	}
 }
 
-// A policy that needs neither costs nor errors must not read control's signals, which are in
-// unreadable memory here.
+// A policy that needs neither costs nor errors must not read control's signals. In this test, the
+// signals are in unreadable memory.
 TEST(costs_are_read_only_when_needed) {
 	void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -348,8 +348,8 @@ TEST(garbage_ids_are_not_drawn) {
 	}
 }
 
-// The table with its settings is overwritten before and after it is loaded. The worker's own counts
-// are correct all the time; AddressSanitizer checks the ends of all arrays.
+// The table and its settings are overwritten before and after they are loaded. The counts of the
+// worker are always correct. AddressSanitizer checks the bounds of all arrays.
 TEST(hostile_tables_do_no_harm) {
 	static const uint32_t sizes[] = {1, 2, 5, 127, 128, 129, 300, 1024, 1025, 1400};
 	uint64_t seed = 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Power of two choices: the less loaded of two different candidates, errors, the limit.
+// Power of two choices: choice of the less loaded of two different candidates, errors, the limit.
 #include "backend_signal.h"
 #include "policy_lab.h"
 
@@ -16,8 +16,8 @@ TEST(the_most_loaded_is_never_chosen) {
 			world_start(w, (uint16_t)i);
 		}
 	}
-	// Of 20 pairs of different candidates, candidate 0 wins 8, 1 wins 6, 2 wins 4, 3 wins 2,
-	// and 4 wins none.
+	// There are 20 ordered pairs of different candidates. Candidate 0 is the less loaded one in
+	// 8 pairs, 1 in 6 pairs, 2 in 4 pairs, 3 in 2 pairs, and 4 in no pair.
 	for (uint32_t i = 0; i < 20000; i++) {
 		counts[world_choose(w)]++;
 	}
@@ -55,8 +55,8 @@ TEST(reported_errors_count_as_load) {
 	world_free(w);
 }
 
-// Flows of other workers, about which the worker has no data, count as load from the first choice
-// after the report.
+// The flows of other workers count as load at the first choice after the report. The worker itself
+// does not count these flows.
 TEST(shares_of_reported_requests_count_as_load) {
 	struct weir_signal_share share = {.flows = 3, .gain = 1};
 	struct world *w = world_create(2);

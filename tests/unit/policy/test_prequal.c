@@ -19,7 +19,7 @@ static void tell(struct world *w, uint16_t id, uint32_t active, uint64_t latency
 	w->costs[id] = weir_signal_of_probe(active, latency_ns, w->now_ns);
 }
 
-// The number of choices of `id` among n choices, 1 ms apart.
+// Makes n choices, 1 ms apart. Returns how often `id` was chosen.
 static uint32_t chosen(struct world *w, uint16_t id, uint32_t n) {
 	uint32_t count = 0;
 
@@ -59,7 +59,8 @@ TEST(slow_backends_are_avoided) {
 	world_free(w);
 }
 
-// Of backends with equal latency, those with many requests in progress are hot.
+// If all backends have the same latency, backends with many requests in progress are hot, and get
+// few flows.
 TEST(busy_backends_are_avoided) {
 	struct world *w = begin(40);
 	uint32_t busy = 0;
@@ -77,8 +78,8 @@ TEST(busy_backends_are_avoided) {
 	world_free(w);
 }
 
-// Flows started by this worker since the report count as well: the flows do not all go to the best
-// backend.
+// The flows that this worker has started since the report also count. Therefore not all flows go to
+// the best backend.
 TEST(flows_since_the_report_count) {
 	struct world *w = begin(8);
 	uint32_t most = 0;
@@ -139,7 +140,8 @@ TEST(limits_and_removed_backends) {
 	world_free(w);
 }
 
-// A burst has one time for all its packets: reports written during the burst are newer.
+// All packets of a burst have the same time, so reports that arrive during the burst have a later
+// time.
 TEST(reports_newer_than_the_burst_are_used) {
 	struct world *w = begin(10);
 	uint64_t burst_ns = w->now_ns;

@@ -53,7 +53,7 @@ TEST(prng_shuffle_of_one_or_none_draws_nothing) {
 	assert_true(prng.state == 42);
 }
 
-// Each of the 24 orders of four items about equally often.
+// Each of the 24 permutations of four items occurs about equally often.
 TEST(prng_shuffle_is_fair) {
 	uint32_t counts[256] = {0};
 	int orders = 0;

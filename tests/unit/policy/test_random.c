@@ -17,7 +17,7 @@ TEST(all_have_equal_shares) {
 	for (uint32_t i = 0; i < 100; i++) {
 		chi_squared += (counts[i] - 1000.0) * (counts[i] - 1000.0) / 1000.0;
 	}
-	// 99 degrees of freedom, 0.1 % at each end
+	// With 99 degrees of freedom, chi squared is outside of this range with 0.2 % probability.
 	assert_true(chi_squared > 55 && chi_squared < 155);
 	world_free(w);
 }
@@ -33,7 +33,7 @@ TEST(workers_have_different_sequences) {
 		w[rank]->worker.ranks = 2;
 		world_publish(w[rank], RANDOM, NULL, NULL, 100);
 	}
-	// The sequences differ, also when shifted by one step.
+	// The sequences differ, even if one of them is shifted by one step.
 	for (uint32_t i = 0; i < 10000; i++) {
 		uint16_t first = world_choose(w[0]);
 		uint16_t second = world_choose(w[1]);
@@ -53,7 +53,7 @@ TEST(full_backends_are_not_chosen) {
 
 	w->table.settings.max_active_flows = 1;
 	world_publish(w, RANDOM, NULL, NULL, 50);
-	// The last backends with room are found although the draws miss them.
+	// The last backends below the limit are found, although random draws rarely find them.
 	for (uint32_t i = 0; i < 50; i++) {
 		assert_int_equal(w->backends[world_flow(w)].active, 1);
 	}
@@ -61,8 +61,8 @@ TEST(full_backends_are_not_chosen) {
 	world_free(w);
 }
 
-// If many backends are full, flows still go to random backends among the others, not to the least
-// loaded backend.
+// If many backends are full, flows go to random backends among the other backends, and not to the
+// least loaded backend.
 TEST(the_others_keep_equal_shares) {
 	struct world *w = world_create(50);
 	uint32_t counts[50] = {0};

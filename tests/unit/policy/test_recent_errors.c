@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent errors: how long they count, for any progress of time; counts do not overflow.
+// Recent errors: how long they count, if time advances in small or large steps. Counts do not
+// overflow.
 #include "policy_lab.h"
 #include "recent_errors.h"
 
@@ -84,7 +85,7 @@ TEST(another_window_keeps_counts) {
 	weir_errors_adopt(w->client, 50 * MS);
 	assert_int_equal(errors_at(w, 7 * SECOND), 1);
 	assert_int_equal(errors_at(w, 8050 * MS), 0);
-	// With an unchanged window, ticks continue unchanged.
+	// If the window does not change, the ticks continue.
 	weir_errors_add(w->client, &w->backends[0]);
 	for (uint64_t now = 8050 * MS; now < 17 * SECOND; now += 10 * MS) {
 		weir_errors_adopt(w->client, now);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reported errors: their effect while reports arrive, between them, and after the last one.
+// Reported errors: their effect while reports arrive, between reports, and after the last report.
 #include "reported_errors.h"
 #include "test.h"
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 
-// Report every interval_ms, with these rates. Returns the time of the last report.
+// Makes n reports, one every interval_ms, with these rates. Returns the time of the last report.
 static uint64_t report(struct weir_reported_errors *errors, uint64_t now_ns, uint32_t n,
 	uint64_t interval_ms, double requests, double failed) {
 	for (uint32_t i = 0; i < n; i++) {
@@ -53,7 +53,7 @@ TEST(good_reports_remove_errors) {
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) < MS);
 }
 
-// One error counts for every worker; no error counts for none.
+// A single error counts as one for each worker. Without errors, no worker counts any.
 TEST(few_errors) {
 	struct weir_reported_errors errors = {0};
 	uint64_t now = report(&errors, SECOND, 20, 500, 100, 0);

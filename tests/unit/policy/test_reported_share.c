@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reported share: a worker's part of reported requests, the backends whose reports are used, and
-// how long a report is used.
+// Reported share: a worker's share of the reported requests, which reports are used, and how long a
+// report is used.
 #include <math.h>
 
 #include "policy_lab.h"
@@ -9,7 +9,8 @@
 
 #define BACKENDS 10u
 
-// Backends with flows of this instance and of others, which begin and end independently.
+// Backends with flows of this instance and flows of other instances, which begin and end
+// independently.
 struct fleet {
 	struct weir_reported_share share;
 	struct weir_reported_count count[BACKENDS];
@@ -28,8 +29,8 @@ static struct fleet fleet_of(uint32_t own, uint32_t others) {
 	return fleet;
 }
 
-// End a flow at a random backend, and begin a flow at another. of: flows of this instance, or of
-// others.
+// Ends a flow at a random backend, and begins a flow at a random backend. of: the flows of this
+// instance, or of the other instances.
 static void turn_over(struct fleet *fleet, uint32_t of[BACKENDS], bool own) {
 	uint32_t from = (uint32_t)(fixture_random(&fleet->seed) % BACKENDS);
 	uint32_t to = (uint32_t)(fixture_random(&fleet->seed) % BACKENDS);
@@ -49,8 +50,8 @@ static void report(struct fleet *fleet, uint32_t i, double all) {
 		&fleet->share, &fleet->count[i], BACKENDS, all, &own, fleet->now_ns);
 }
 
-// Let all backends report every 100 ms. late: they report the numbers of the previous round; apart:
-// they report numbers that do not depend on their flows.
+// All backends report every 100 ms. late: backends report the numbers of the previous round. apart:
+// backends report numbers that do not depend on their flows.
 static void run(struct fleet *fleet, uint32_t rounds, uint32_t turns, bool late, bool apart) {
 	for (uint32_t round = 0; round < rounds; round++) {
 		uint32_t before[BACKENDS];
@@ -92,7 +93,8 @@ TEST(share_is_that_of_a_worker) {
 	}
 }
 
-// Only ratios count: half-open flows, or requests that use several connections, have no effect.
+// Only ratios are used. Therefore half-open flows, or requests that use several connections, have
+// no effect.
 TEST(part_is_measured_and_at_most_one) {
 	struct fleet fleet = fleet_of(30, 0);
 	uint64_t word;
@@ -163,8 +165,8 @@ TEST(reports_of_something_else_are_not_used) {
 	assert_non_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
 }
 
-// Seven backends only have flows of other instances. Only the shares of the other three backends
-// count.
+// Seven backends have only flows of other instances. They are not in the averages, which include
+// only the other three backends.
 TEST(backends_outside_of_the_subset_are_not_in_the_averages) {
 	struct fleet fleet = fleet_of(10, 30);
 
@@ -205,8 +207,8 @@ TEST(backend_that_reports_too_few_counts_as_without_reports) {
 	}
 }
 
-// A report of 0 may be true if this instance has no flows at the backend. It is not used if the
-// backend's last report was false.
+// If this instance has no flows at a backend, a report of 0 may be true. But the report is not used
+// if the last report of the backend was false.
 TEST(backend_that_reports_too_few_is_not_believed_without_own_flows) {
 	struct fleet fleet = fleet_of(10, 150);
 	uint32_t own;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ringsteady: positions, the order around the circle compared with a sort, and growth.
+// Ringsteady: positions, the order around the circle (compared with a sort), and added items.
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,8 @@ TEST(ringsteady_order_of_six) {
 	assert_memory_equal(order, from_1, sizeof(order));
 }
 
-// The slow method: repeatedly find the item with the next smallest distance from the start.
+// Computes the order with a slow, simple method: repeatedly finds the item with the next larger
+// distance from the start.
 static void plain_order(uint32_t start, uint32_t count, uint32_t *order) {
 	uint8_t used[ITEMS_MAX] = {0};
 
@@ -69,7 +70,7 @@ TEST(ringsteady_order_is_that_of_a_sort) {
 	}
 }
 
-// The gap after item number `i` of an order that starts at item 0.
+// Returns the gap after item number `i` of an order that starts at item 0.
 static uint64_t gap_after(const uint32_t *order, uint32_t count, uint32_t i) {
 	uint64_t here = weir_ringsteady_position(order[i]);
 	uint64_t next = i + 1 < count ? weir_ringsteady_position(order[i + 1]) : 1ull << 32;

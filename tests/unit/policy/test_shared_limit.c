@@ -67,7 +67,7 @@ static void worker_at(struct world *w, uint64_t now_ns) {
 	}
 }
 
-// Run an iteration of all workers after `ticks` ticks.
+// Advances the clock by `ticks` ticks, and runs an iteration of all workers.
 static void fleet_after(struct fleet *f, uint32_t ticks) {
 	f->now_ns += ticks * TICK_NS;
 	for (uint32_t w = 0; w < f->workers; w++) {
@@ -89,7 +89,7 @@ static void end_half_open(struct world *w, uint16_t id) {
 	world_end(w, id, WEIR_OUTCOME_UNANSWERED);
 }
 
-// Choose a backend and start an established flow. Returns false if the flow was rejected.
+// Chooses a backend, and starts an established flow. Returns false if the flow was rejected.
 static bool flow(struct world *w, uint64_t hash, uint16_t *ret_id) {
 	struct weir_chosen chosen = world_choose_hash(w, hash);
 
@@ -140,7 +140,8 @@ TEST(one_worker_can_use_the_whole_limit) {
 	}
 }
 
-// Idle slots of other workers are available after a tick (L3); before, their number is bounded.
+// Idle slots of other workers become available after a tick (L3). Before that, their number is
+// limited.
 TEST(idle_slots_of_others_come_back) {
 	struct fleet *f = fleet_create(16, 1, 640, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
 	uint32_t flows = 0;
@@ -167,7 +168,7 @@ TEST(idle_slots_of_others_come_back) {
 	fleet_free(f);
 }
 
-// The end of a flow at one worker makes room for a flow of another one, after at most two ticks.
+// When a flow ends at one worker, another worker can start a flow after at most two ticks.
 TEST(room_is_found_by_another_worker) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct fleet *f =
@@ -200,7 +201,7 @@ TEST(spilled_flows_do_not_raise_the_limit) {
 		world_start(f->world[i % 2], chosen.id);
 	}
 	assert_int_equal(held(f, 0), 15);
-	// after each end the backend is still at its limit or above
+	// After the end of each flow, the backend is still at or above its limit.
 	for (uint32_t i = 0; i < 5; i++) {
 		world_end(f->world[0], 0, WEIR_OUTCOME_COMPLETED);
 		assert_int_equal(world_choose_hash(f->world[0], i).how, WEIR_CHOSEN_SPILLED);
@@ -219,7 +220,7 @@ TEST(changed_limit_applies_at_once) {
 		flows += flow(f->world[i % 4], i, &id);
 	}
 	assert_int_equal(flows, 80);
-	fleet_limit(f, 50); // also with idle slots: 80 flows drain
+	fleet_limit(f, 50); // no new flows before 31 of the 80 flows have ended
 	for (uint32_t w = 0; w < 4; w++) {
 		assert_false(flow(f->world[w], w, &id));
 	}
@@ -240,7 +241,7 @@ TEST(changed_limit_applies_at_once) {
 	fleet_free(f);
 }
 
-// A new limit counts the existing flows, at any worker.
+// A new limit includes the existing flows of all workers.
 TEST(limit_that_begins_counts_existing_flows) {
 	struct fleet *f =
 		fleet_create(3, 1, UINT32_MAX, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
@@ -301,13 +302,13 @@ TEST(lost_handshakes_free_their_slots) {
 	fleet_after(f, WEIR_LIMIT_HANDSHAKE_TICKS);
 	assert_int_equal(held(f, 0), 0);
 	assert_int_equal(f->parts[0][0].mistrust, 0); // less than a quarter of the limit
-	confirm(f->world[0], 0); // a late confirmation: the flow takes its slot now
+	confirm(f->world[0], 0); // a late confirmation: the flow gets its slot now
 	assert_int_equal(held(f, 0), 1);
 	fleet_free(f);
 }
 
-// Clients whose handshakes complete are served during a SYN flood, although flows are rejected at
-// the limit. They retransmit a rejected SYN after a second.
+// During a SYN flood, clients that complete their handshakes are served, although some of their
+// SYNs are rejected at the limit. A client retransmits a rejected SYN after a second.
 TEST(syn_flood_does_not_fill_the_limit) {
 	struct fleet *f = fleet_create(4, 2, 20, WEIR_POLICY_LEAST_LOADED, WEIR_EXHAUSTED_REJECT);
 	uint32_t served = 0, rejected = 0;
@@ -346,7 +347,7 @@ TEST(syn_flood_does_not_fill_the_limit) {
 	fleet_free(f);
 }
 
-// After the flood handshakes reserve slots again.
+// After the flood, half-open flows reserve slots again.
 TEST(mistrust_ends_after_a_flood) {
 	struct fleet *f = fleet_create(1, 1, 20, WEIR_POLICY_LEAST_LOADED, WEIR_EXHAUSTED_REJECT);
 	struct world *w = f->world[0];
@@ -364,7 +365,7 @@ TEST(mistrust_ends_after_a_flood) {
 	fleet_after(f, WEIR_LIMIT_MISTRUST_TICKS + 2);
 	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN);
 	syn(w, 0);
-	assert_int_equal(f->parts[0][0].reserved, 0); // 21 are half-open
+	assert_int_equal(f->parts[0][0].reserved, 0); // although 21 flows are half-open
 	while (w->backends[0].half_open > 0) {
 		end_half_open(w, 0);
 	}
@@ -381,7 +382,7 @@ static uint32_t established(const struct world *w, uint16_t id) {
 	return w->backends[id].active - w->backends[id].half_open;
 }
 
-// Check guarantee L2.
+// Checks guarantee L2.
 static void check_sums(const struct fleet *f) {
 	for (uint16_t id = 0; id < f->backends; id++) {
 		uint32_t sum = 0;
@@ -438,7 +439,8 @@ static void random_end(struct world *w, uint16_t id, uint64_t *seed) {
 	}
 }
 
-// Move a part of the flows between workers: one worker takes them before the other gives them.
+// Moves some of the flows between workers. The new worker counts the flows before the old worker
+// stops counting them.
 static void random_move(struct fleet *f, uint16_t id, uint64_t *seed) {
 	struct world *from = f->world[fixture_random(seed) % f->workers];
 	struct world *to = f->world[fixture_random(seed) % f->workers];
@@ -495,7 +497,7 @@ static void run_model(uint32_t workers, int policy, uint64_t *seed) {
 		check_sums(f);
 	}
 	fleet_limit(f, 7);
-	for (uint32_t i = 0; i < 3; i++) { // after this, all reservations lapse
+	for (uint32_t i = 0; i < 3; i++) { // until all reservations have expired
 		fleet_after(f, WEIR_LIMIT_HANDSHAKE_TICKS);
 	}
 	for (uint16_t id = 0; id < backends; id++) {
@@ -530,7 +532,7 @@ TEST(random_events_keep_the_sum) {
 struct racer {
 	struct fleet *fleet;
 	uint32_t number;
-	uint32_t *active; // [THREAD_BACKENDS] flows of all threads
+	uint32_t *active; // [THREAD_BACKENDS] number of flows of all threads
 	uint32_t most;
 	uint32_t flows[THREAD_BACKENDS];
 	pthread_t thread;
@@ -545,7 +547,7 @@ static void *race(void *context) {
 		uint16_t id = (uint16_t)(fixture_random(&seed) % THREAD_BACKENDS);
 
 		if (i % 64 == 0) {
-			// without this, all of a thread's work fits into a time slice
+			// Otherwise a thread could do all its work in one time slice.
 			sched_yield();
 		}
 		if (fixture_random(&seed) % 3 != 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: the factor, and its effect in each policy.
+// Slow start: the factor, and its effect with each policy.
 #include "backend_signal.h"
 #include "policy_lab.h"
 #include "slow_start.h"
@@ -26,7 +26,7 @@ TEST(factor_grows_within_the_window) {
 	settings.window_ms = 0;
 	assert_true(weir_slow_start_factor(&settings, 0) == 1);
 	settings = (struct weir_slow_start_settings){.window_ms = 500, .aggression = 1};
-	assert_true(weir_slow_start_factor(&settings, 0) == 1); // less than a second: no slow start
+	assert_true(weir_slow_start_factor(&settings, 0) == 1); // no slow start below 1 s
 }
 
 TEST(if_all_are_new_none_is_slowed_down) {
@@ -65,7 +65,7 @@ struct ending {
 	uint16_t id;
 };
 
-// All backends report the values that prequal needs, ten times a second.
+// For prequal: all backends report ten times a second.
 static void report(struct world *w, const struct load *load, uint64_t *reported_ns) {
 	if (load->policy != WEIR_POLICY_PREQUAL || w->now_ns < *reported_ns + 100 * MS) {
 		return;
@@ -77,7 +77,7 @@ static void report(struct world *w, const struct load *load, uint64_t *reported_
 	}
 }
 
-// Returns the share of the new backend, divided by the mean share of the others.
+// Returns the share of the new backend, divided by the mean share of the other backends.
 static double run(const struct load *load) {
 	uint32_t capacity = (uint32_t)(load->service_ns / load->interval_ns) + 2;
 	struct ending *endings = calloc(capacity, sizeof(endings[0]));
@@ -166,7 +166,7 @@ TEST(limit_is_reduced_by_the_factor) {
 		assert_int_equal(w->backends[0].active, 20);
 		assert_int_equal(w->backends[1].active, 1);
 		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
-		// After the next step the backend takes more flows, although no flow has ended.
+		// After the next step the backend gets more flows, although no flow has ended.
 		share.part = WEIR_POLICY_PART_ONE / 5 + 1;
 		weir_policy_set_share(&w->worker, w->client, 1, share);
 		for (uint32_t i = 0; i < 3; i++) {
@@ -177,7 +177,7 @@ TEST(limit_is_reduced_by_the_factor) {
 	}
 }
 
-// A subset may have no other backend.
+// A subset may have only one backend.
 TEST(alone_or_among_equals_all_flows_are_taken) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		for (uint32_t n = 1; n <= 3; n++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalling: backends that accept no connections, among healthy ones, in floods, and with little
-// traffic.
+// Stalling: some backends accept no connections, while other backends are healthy. Also tests
+// floods, and little traffic.
 #include <string.h>
 
 #include "prng.h"
@@ -16,8 +16,8 @@
 struct of_backend { // simulated behaviour of a backend
 	double per_second; // rate of flows from clients
 	double forged; // number of forged SYNs for each client's flow
-	uint32_t takes; // readings until a client is accepted; TIMEOUT = never
-	uint32_t began[TIMEOUT], left[TIMEOUT]; // flows of clients and forged flows, by reading
+	uint32_t takes; // readings until a client's flow is accepted; TIMEOUT = never
+	uint32_t began[TIMEOUT], left[TIMEOUT]; // by reading: clients' flows, forged flows
 };
 
 struct world {
@@ -41,7 +41,7 @@ static struct world begin(uint32_t count, double per_second) {
 	return w;
 }
 
-// The number of flows of a rate that start in this interval: random, with the exact mean.
+// Returns the number of flows that start in this interval: random, with the mean of the rate.
 static uint32_t arrivals(struct world *w, double per_second) {
 	double mean = per_second / SECOND;
 	uint32_t n = 0;
@@ -56,7 +56,7 @@ static uint32_t arrivals(struct world *w, double per_second) {
 	return n;
 }
 
-// Simulate and evaluate one reading. Returns the number of stalling backends.
+// Simulates and evaluates one reading. Returns the number of stalling backends.
 static uint32_t look(struct world *w) {
 	uint32_t at = w->look++ % TIMEOUT;
 
@@ -77,7 +77,7 @@ static uint32_t look(struct world *w) {
 	return weir_stalling_look(&w->settings, w->backends, w->count, w->order, LOOK_MS);
 }
 
-// Run this many readings. Returns the sum of the numbers of stalling backends.
+// Runs `count` readings. Returns the sum of the numbers of stalling backends.
 static uint64_t looks(struct world *w, uint32_t count) {
 	uint64_t sum = 0;
 
@@ -87,7 +87,8 @@ static uint64_t looks(struct world *w, uint32_t count) {
 	return sum;
 }
 
-// The number of readings until exactly `stalling` backends stall, or UINT32_MAX.
+// Returns the number of readings until exactly `stalling` backends stall, or UINT32_MAX if this
+// does not happen in `most` readings.
 static uint32_t until(struct world *w, uint32_t stalling, uint32_t most) {
 	for (uint32_t i = 1; i <= most; i++) {
 		if (look(w) == stalling) {
@@ -116,7 +117,7 @@ TEST(a_backend_that_accepts_nothing_stalls) {
 	}
 }
 
-// Existing flows were accepted: the number of half-open flows grows from 0.
+// All existing flows are established, so the number of half-open flows grows from 0.
 TEST(a_growing_backlog_is_detected_in_time) {
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		struct world w = begin(4, 100);
@@ -130,7 +131,7 @@ TEST(a_growing_backlog_is_detected_in_time) {
 	}
 }
 
-// Start the first flows, all at once; backend 1 accepts no connections, and is detected.
+// Starts the first flows, all at once. Backend 1 accepts no connections, which is detected.
 static void burst(struct world *w) {
 	assert_int_equal(looks(w, SECOND), 0);
 	for (uint32_t i = 0; i < w->count; i++) {
@@ -152,7 +153,7 @@ TEST(a_burst_is_sufficient) {
 	burst(&w);
 }
 
-// When most of the waiting flows have moved to other backends, the rest must also move.
+// When most of the waiting flows have moved to other backends, the remaining flows must also move.
 TEST(the_last_few_flows_are_moved_too) {
 	struct world w = begin(4, 0);
 
@@ -166,8 +167,8 @@ TEST(the_last_few_flows_are_moved_too) {
 	assert_int_equal(weir_stalling_look(&w.settings, w.backends, w.count, w.order, LOOK_MS), 0);
 }
 
-// A backend has longer round trips than the others, but accepts its clients again: a few half-open
-// flows at any time do not keep it stalling.
+// A backend accepts its clients again, but has longer round trips than other backends. Therefore it
+// always has a few half-open flows, but it must not stay stalling.
 TEST(a_distant_backend_recovers_as_fast) {
 	for (uint32_t rate = 5; rate <= 60; rate += 5) {
 		for (uint32_t takes = 1; takes <= 2; takes++) {
@@ -186,8 +187,8 @@ TEST(a_distant_backend_recovers_as_fast) {
 	}
 }
 
-// All flows leave a stalling backend as soon as permitted, and none is accepted: a few flows always
-// wait at it, and must also be moved.
+// A backend accepts no flows, and all its flows are moved as soon as they may be moved. A few flows
+// always wait at the backend. They must also be moved, so the backend must keep stalling.
 TEST(a_relieved_backend_keeps_stalling) {
 	for (uint32_t rate = 25; rate <= 400; rate *= 2) {
 		struct world w = begin(4, rate);
@@ -200,7 +201,8 @@ TEST(a_relieved_backend_keeps_stalling) {
 	}
 }
 
-// New flows go to other backends, as with a policy by load; the existing flows still wait.
+// New flows go to other backends, as with a policy that measures load, but the existing flows still
+// wait.
 TEST(a_backend_without_new_flows_stalls) {
 	struct world w = begin(4, 200);
 
@@ -228,7 +230,7 @@ TEST(if_most_stall_the_others_are_the_reference) {
 	assert_false(w.backends[6].stalls || w.backends[7].stalls); // no backend is better
 }
 
-// The next two backends take the flows that wait at the first backend.
+// Moves the flows that wait at the first backend to the next two backends.
 static void relieve_first(struct world *w) {
 	w->of[0].takes = 7;
 	for (uint32_t i = 1; i < 3; i++) {
@@ -237,9 +239,9 @@ static void relieve_first(struct world *w) {
 	}
 }
 
-// A few SYNs are forged, as always. Two backends take the flows of a stalling one: these flows are
-// accepted soon, but may still be half-open. The other backends must not look worse because of
-// them.
+// A few SYNs are forged. Two backends get the flows of a stalling backend. These flows are soon
+// accepted, but may still be half-open. The other backends must not be detected as stalling because
+// of this.
 TEST(backends_that_take_flows_make_no_other_stall) {
 	static const double forged[] = {0.05, 0.1, 0.3};
 
@@ -262,8 +264,7 @@ TEST(backends_that_take_flows_make_no_other_stall) {
 	}
 }
 
-// A backend that takes flows of a stalling backend also stalls, or a backend that takes no flows
-// does not stall.
+// A second backend stalls as well: one that gets flows of the first, or one that gets none.
 TEST(a_second_backend_stalls_beside_the_first) {
 	for (uint32_t second = 1; second < 4; second += 2) {
 		struct world w = begin(4, 100);
@@ -272,7 +273,7 @@ TEST(a_second_backend_stalls_beside_the_first) {
 		w.of[0].takes = TIMEOUT;
 		assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
 		relieve_first(&w);
-		w.of[1].takes = w.of[2].takes = 3; // many flows wait for their clients
+		w.of[1].takes = w.of[2].takes = 3; // many flows are half-open
 		looks(&w, 5 * SECOND);
 		w.of[second].takes = TIMEOUT;
 		assert_in_range(until(&w, 2, 10 * SECOND), 3, 3 * SECOND);
@@ -317,7 +318,7 @@ TEST(a_stalling_backend_is_detected_in_a_flood) {
 	assert_true(w.backends[7].stalls);
 }
 
-// Run readings in which each backend gets `count` further flows, which end immediately.
+// Runs `count` readings. In each reading, each backend gets `ended` more flows that end at once.
 static uint64_t looks_with_ended(struct world *w, uint32_t count, uint32_t ended) {
 	uint64_t sum = 0;
 
@@ -330,8 +331,8 @@ static uint64_t looks_with_ended(struct world *w, uint32_t count, uint32_t ended
 	return sum;
 }
 
-// Further flows end at once (SYN and RST), `times` as many as the flows of clients: the average
-// wait becomes shorter.
+// For each flow of a client there are `times` flows that end at once (SYN and RST). They make the
+// average wait shorter.
 TEST(flows_that_end_at_once_hide_a_backlog) {
 	static const struct {
 		uint32_t times;
@@ -363,8 +364,8 @@ TEST(an_idle_backend_does_not_stall) {
 	assert_int_equal(looks(&w, 60 * SECOND), 0);
 }
 
-// The round trips of a backend take longer than those of other backends, but less than the time
-// before a flow may be moved.
+// A backend has longer round trips than other backends, but they are shorter than the time after
+// which a flow may be moved.
 TEST(a_distant_backend_does_not_stall) {
 	struct world w = begin(10, 1000);
 
@@ -390,7 +391,7 @@ TEST(restarted_counters_restart_the_detection) {
 	assert_int_equal(looks(&w, 20 * SECOND), 0);
 }
 
-// The id of a backend was reused: counts and flows start from 0.
+// The id of a backend is reused, so counts and flows start from 0.
 static void begin_anew(struct world *w, uint32_t backend) {
 	memset(w->of[backend].began, 0, sizeof(w->of[backend].began));
 	memset(w->of[backend].left, 0, sizeof(w->of[backend].left));
@@ -408,7 +409,7 @@ TEST(a_decreased_count_restarts_the_detection) {
 	assert_true(w.backends[1].stalls);
 	begin_anew(&w, 1);
 	assert_int_equal(look(&w), 0);
-	// still no client is accepted
+	// The backend with the reused id accepts no client either.
 	assert_in_range(until(&w, 1, 5 * SECOND), WEIR_STALLING_LOOKS, 15);
 	assert_true(w.backends[1].stalls);
 }

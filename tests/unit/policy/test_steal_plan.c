@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plan of steals: cases that the recorded traces of dask do not cover: restrictions, limits,
-// requests without an answer, and long runs compared with a simple model.
+// The steal planner, in cases that the recorded traces of dask do not have: restrictions, limits,
+// requests without an answer, and long runs, which are compared with a simple model.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ TEST(stopped_worker_is_not_included_in_the_mean) {
 
 		put(plan, 0, 10, 0, &one_second);
 		put(plan, 10, 5, 1, &one_second);
-		for (uint32_t i = 2; i < 12; i++) { // a plan tries this many victims
+		for (uint32_t i = 2; i < 12; i++) { // ten workers: a plan tries ten victims
 			put(plan, 15 + (i - 2) * left, left, i, &one_second);
 			weir_steal_plan_worker(plan, i, 1, false, 0);
 		}
@@ -116,9 +116,9 @@ TEST(levels_of_invalid_numbers) {
 	assert_int_equal(weir_steal_level(1e-300, 1e300, 0.1), WEIR_STEAL_NO_LEVEL);
 }
 
-// dask's documentation of work stealing, where dask's code agrees with it: bins by the ratio of
-// computation to communication, each with half the ratio of the previous bin. The first bin of the
-// documentation, 8, is the third bin of the code.
+// The tests below follow dask's documentation of work stealing, as far as dask's code agrees with
+// it. Tasks are in bins by their ratio of computation to communication. Each bin has half the ratio
+// of the previous bin. The first bin of the documentation, 8, is the third bin of the code.
 #define FIRST_OF_PAGE 3u
 
 static uint8_t bin_of(double ratio) {
@@ -142,7 +142,7 @@ TEST(bins_are_those_of_the_documentation) {
 	}
 }
 
-// Tasks of the best bins are moved first, whatever the order of arrival, until no worker is idle.
+// Tasks of the best bins move first, in whatever order they arrived, until no worker is idle.
 TEST(tasks_of_the_first_documented_bin_go_first) {
 	static const double ratios[] = {1, 2, 4, 8, 16, 40};
 	const struct weir_steal_params params = weir_steal_params_dask();
@@ -168,8 +168,8 @@ TEST(tasks_of_the_first_documented_bin_go_first) {
 	weir_steal_plan_free(plan);
 }
 
-// The code of dask, and Weir, differ from the documentation in this case: the last bin is not
-// omitted. A task of this bin moves when the backlog is longer than the task's communication.
+// In this case, dask's code and Weir differ from the documentation: they also move tasks of the
+// last bin. Such a task moves if the backlog is longer than the task's communication.
 TEST(last_bin_moves_if_the_backlog_is_long_enough) {
 	const struct weir_steal_task last = {.duration = 1, .transfer = 255.9};
 	const struct weir_steal_task backlog = {.duration = 100, .transfer = -1, .fixed = true};
@@ -187,8 +187,8 @@ TEST(last_bin_moves_if_the_backlog_is_long_enough) {
 	}
 }
 
-// Three of ten workers may steal at once: a fourth worker starts when one of the three has its
-// answer.
+// Three of ten workers may steal at the same time. A fourth worker may start when one of the three
+// has its answer.
 TEST(share_of_workers_steals_at_once) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS];
@@ -264,7 +264,7 @@ TEST(missing_answer_is_a_refusal) {
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_true(weir_steal_plan_correction(plan, i) == 0);
 	}
-	// A late answer, which belongs to an earlier request than the last.
+	// An answer to an earlier request is late.
 	assert_int_equal(weir_steal_plan_answer(plan, requests[0].task, requests[0].id,
 				 WEIR_STEAL_GIVEN_UP, true, 10),
 		WEIR_STEAL_LATE);
@@ -432,7 +432,7 @@ static void check_sums(const struct model *model) {
 	}
 }
 
-// Two plans get the same input: one plan finds thieves by its heap, the other plan by a scan of all
+// Two plans get the same input. One plan finds thieves with its heap, and the other plan scans all
 // workers.
 TEST(long_run_equals_a_model) {
 	const struct weir_steal_params params = weir_steal_params_dask();
@@ -483,8 +483,8 @@ static double seconds(void) {
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-// Bins are O(1): a task among a hundred thousand costs as much as a task among a thousand, except
-// for cache effects; searching a list would cost a hundred times as much.
+// Insertion and removal are O(1). With 100,000 tasks they cost as much as with 1,000 tasks, except
+// for cache effects. A search in a list would cost a hundred times as much.
 TEST(insert_and_remove_do_not_depend_on_the_number) {
 	const uint32_t counts[] = {1000, 100000};
 	const struct weir_steal_params params = weir_steal_params_dask();
@@ -514,8 +514,8 @@ TEST(insert_and_remove_do_not_depend_on_the_number) {
 	assert_true(each[1] < each[0] * 30);
 }
 
-// The time of a plan of this many requests, each for a restricted task for which half of the
-// thieves are allowed.
+// Returns the time that a plan with `requests` requests takes. Each task is restricted to half of
+// the thieves.
 static double time_of_plan(uint32_t requests) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request planned[TASKS];
@@ -540,8 +540,8 @@ static double time_of_plan(uint32_t requests) {
 	return since;
 }
 
-// A plan evaluates all workers once, not for each request: control processes no reports while it
-// plans.
+// A plan evaluates all workers only once, and not for each request, because control processes no
+// reports while it plans.
 TEST(plan_evaluates_all_workers_once) {
 	double one, many;
 

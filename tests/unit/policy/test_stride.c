@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Strides: compared with grpc-core's static stride scheduler for the same weights.
+// Strides. Compares them with the strides of grpc-core's static stride scheduler for the same
+// weights.
 #include "stride.h"
 #include "test.h"
 

@@ -99,7 +99,7 @@ TEST(subset_u1_is_pure) {
 	}
 }
 
-// U2, with any number of unusable backends, from none to all.
+// U2, with zero to all backends unusable.
 TEST(subset_u2_is_filled_while_there_are_more) {
 	struct weir_prng prng = {1};
 	uint32_t subset[60];
@@ -126,8 +126,8 @@ TEST(subset_u2_is_filled_while_there_are_more) {
 	}
 }
 
-// U3: one backend after another becomes unusable and usable again, while some others are unusable
-// all the time.
+// U3: one backend after the other becomes unusable and usable again, while some other backends are
+// always unusable.
 TEST(subset_u3_restarts_replace_only_the_minimum) {
 	static struct fleet before;
 	static struct fleet during;
@@ -217,7 +217,8 @@ TEST(subset_client_index_has_no_gaps) {
 	}
 }
 
-// Members of a group that must agree on flows have the same subset, in the same order.
+// All instances of a group have the same subset in the same order, because they must choose the
+// same backends for flows.
 TEST(subset_group_members_agree) {
 	struct weir_subset_place one = {5, 0, 4, 1, 2};
 	struct weir_subset_place other = {5, 3, 4, 0, 2};

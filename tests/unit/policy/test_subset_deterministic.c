@@ -52,7 +52,8 @@ TEST(deterministic_u4_any_two_backends_differ_by_one) {
 				size, spread.min, spread.max);
 		}
 	}
-	assert_in_range(uneven, 500, 1000); // most sizes do not divide the number of backends
+	// For most sizes, the number of backends is not a multiple of the size.
+	assert_in_range(uneven, 500, 1000);
 }
 
 TEST(deterministic_exact_differs_by_two_at_most) {
@@ -69,8 +70,8 @@ TEST(deterministic_exact_differs_by_two_at_most) {
 	}
 }
 
-// The clients of a round divide its shuffle into slices; no backend is left out, or the left-out
-// backends rotate.
+// The clients of a round divide the shuffle of the round into slices. Either no backend is left
+// out, or the backends that are left out change from round to round.
 TEST(deterministic_slices_are_adjacent) {
 	for (uint32_t n = 2; n <= 64; n++) {
 		for (uint32_t size = 1; size < n; size++) {
@@ -131,8 +132,8 @@ TEST(deterministic_exact_uses_left_out_backends_last) {
 }
 
 // All backends of one subset fail. Each round has its own shuffle, so the clients of these backends
-// are spread over many other backends; with one shuffle for all, each of the ten following backends
-// would get ten more clients.
+// are spread over many other backends. If all rounds had the same shuffle, each of the next ten
+// backends would get ten more clients.
 TEST(deterministic_loss_of_a_whole_subset_is_spread) {
 	static struct fleet before;
 	static struct fleet after;

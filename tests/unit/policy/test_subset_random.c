@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: the figures of the literature, and the distribution over 100 salts.
+// Random subsetting: numbers from the literature, and the distribution over 100 salts.
 #include "subset_lab.h"
 
 #define FLEET 300u // number of clients, and of backends

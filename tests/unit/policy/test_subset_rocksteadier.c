@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rocksteadier subsetting: the order of an example, evenness, and minimal changes on growth.
+// Rocksteadier subsetting: the order in an example, evenness, and minimal changes when backends are
+// added.
 #include "subset_lab.h"
 
 static struct weir_subset_params rocksteadier(uint32_t size, uint32_t client) {
@@ -38,7 +39,7 @@ TEST(rocksteadier_is_exact_if_lots_divide) {
 	assert_int_equal(spread.max, 10);
 }
 
-// The bound of the literature is +-2.
+// According to the literature, the difference from the mean is at most 2.
 TEST(rocksteadier_is_almost_even_otherwise) {
 	struct spread spread = spread_with(203, 305, 20); // 13.3 on average
 
@@ -49,7 +50,7 @@ TEST(rocksteadier_is_almost_even_otherwise) {
 	assert_int_equal(spread.max, 8);
 }
 
-// Backends are added one by one, from 90 to 131: through full lots and new lots.
+// Backends are added one by one, from 90 to 131, so that lots become full and new lots begin.
 TEST(rocksteadier_growth_moves_only_members_of_the_new_one) {
 	static struct fleet before;
 	static struct fleet after;
@@ -69,7 +70,7 @@ TEST(rocksteadier_growth_moves_only_members_of_the_new_one) {
 	}
 }
 
-// Removing the last backend has the same effect as keeping it in the list as unusable.
+// An unusable last backend gives the same subsets as a list without this backend.
 TEST(rocksteadier_unusable_equals_absent) {
 	uint8_t usable[57];
 	uint32_t without[57];

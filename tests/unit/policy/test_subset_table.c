@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Comparison of the subsetting algorithms: the number of clients of each backend, and the number of
-// subset members that a change replaces, compared with the minimum for any algorithm. Prints the
-// tables of docs/design/policy-measurements.md; figures of the literature are in brackets.
+// Comparison of the subsetting algorithms. Measures the number of clients of each backend, and the
+// number of subset members that a change replaces, next to the minimum for any algorithm. Prints
+// the tables of docs/design/policy-measurements.md, with numbers from the literature in brackets.
 #include <stdio.h>
 
 #include "prng.h"
@@ -11,7 +11,7 @@
 
 #define SALTS 100u
 
-// The service of the churn table.
+// Sizes of the service in the churn table.
 #define BACKENDS 100u
 #define CLIENTS 50u
 #define SIZE 20u
@@ -42,7 +42,8 @@ static uint32_t choose_rendezvous(const struct weir_subset_params *params, uint3
 	return chosen;
 }
 
-// An aperture has no order of preference: only the usable backends are on the circle.
+// The circle of an aperture has only the usable backends, because an aperture has no list of
+// replacements for unusable backends.
 static uint32_t choose_aperture(const struct weir_subset_params *params, uint32_t clients,
 	const uint8_t *usable, uint32_t n, uint32_t *ret_subset) {
 	static uint64_t cover[FLEET_BACKENDS_MAX];
@@ -103,7 +104,8 @@ static void print_row(const char *event, double bound, const struct row *row, co
 	printf("  %s\n", known);
 }
 
-// Members replaced when the list or the fleet changes its size, in percent of all previous members.
+// Returns how many members are replaced when the number of backends or clients changes, in percent
+// of all previous members.
 static struct row resize(uint32_t backends, uint32_t new_backends, uint32_t new_clients) {
 	static struct fleet before;
 	static struct fleet after;
@@ -118,8 +120,8 @@ static struct row resize(uint32_t backends, uint32_t new_backends, uint32_t new_
 	return row;
 }
 
-// Members replaced when a backend is inserted into the middle of the list: backends after it get
-// new indexes.
+// Returns how many members are replaced when a backend is inserted in the middle of the list. The
+// backends after it get new indexes.
 static struct row insert_in_the_middle(void) {
 	static struct fleet before;
 	static struct fleet after;
@@ -151,8 +153,9 @@ static void assert_near(double value, double expected, double tolerance) {
 	}
 }
 
-// Check a row of the table. According to literature and guarantees, rocksteadier and rendezvous
-// replace nearly the minimum of members, deterministic subsetting far more.
+// Checks a row of the table. According to the literature and the guarantees, rocksteadier and
+// rendezvous replace nearly the minimum number of members, and deterministic subsetting replaces
+// far more.
 static void resize_row(
 	const char *event, double bound, uint32_t from, uint32_t to, const char *known) {
 	struct row row = resize(from, to, CLIENTS);
@@ -179,7 +182,7 @@ TEST(table_growing_and_shrinking) {
 	row = insert_in_the_middle();
 	print_row("a backend more in the middle of the list", 100.0 / 101, &row, "");
 	for (int c = 0; c <= RENDEZVOUS; c++) {
-		assert_true(row.percent[c] > 5); // shows why the canonical order is needed
+		assert_true(row.percent[c] > 5); // therefore the list needs a canonical order
 	}
 	row = resize(100, 100, CLIENTS + 1);
 	print_row("a client more (the others' members)", 0, &row, "");
@@ -200,11 +203,11 @@ TEST(table_growing_and_shrinking) {
 	assert_near(row.percent[DETERMINISTIC], 76.3, 0.05);
 }
 
-// Every backend becomes unusable and usable again, one after the other.
+// A rolling restart: one backend after the other becomes unusable, and then usable again.
 struct roll {
 	// Members replaced by the loss of one backend, in percent of all members, on average
 	struct row lost;
-	struct row rolled; // members replaced by the whole rolling restart
+	struct row rolled; // members replaced by the complete rolling restart
 	uint32_t most[CONTENDERS]; // maximum number of clients of a backend at any time
 	uint32_t fewest[CONTENDERS]; // minimum number of usable members of a client at any time
 };
@@ -311,7 +314,7 @@ TEST(table_clients_per_backend) {
 	print_spread(APERTURE, 203, 305, 20, 0, "(members; the sum of parts is even)");
 }
 
-// 1,000 random fleets: the largest difference between two backends.
+// The largest difference between the numbers of clients of two backends, in 1,000 random fleets.
 TEST(table_largest_difference) {
 	static const enum contender tried[] = {DETERMINISTIC, EXACT, ROCKSTEADIER, RANDOM};
 	static const uint32_t allowed[] = {1, 2, UINT32_MAX, UINT32_MAX};
@@ -342,7 +345,8 @@ TEST(table_largest_difference) {
 	}
 }
 
-// The differences of rocksteadier in realistic fleets: subset sizes up to a third.
+// Measures the differences of rocksteadier in realistic fleets, with subsets of up to a third of
+// the backends.
 static void practical_row(const char *name, uint32_t client_step, uint32_t backend_step,
 	uint32_t allowed, double few_percent) {
 	struct weir_subset_params params = contenders[ROCKSTEADIER].params;
@@ -374,14 +378,16 @@ TEST(table_rocksteadier_in_practice) {
 	practical_row("any numbers", 17, 13, 10, 50);
 }
 
-// Minimum and maximum of clients with random subsetting by size, means over the salts. One shuffle
-// serves every size, because a larger subset is a longer part of the same list.
+// Minimum and maximum number of clients of a backend with random subsetting, for each subset size,
+// as means over the salts. All sizes use the same shuffle, because a larger subset is a longer part
+// of the same list.
 struct by_size {
 	double least[301];
 	double most[301];
 };
 
-// Bands of minimum and maximum for 99 of 100 salts, from a separate run of 60,000 salts.
+// Bands that contain the minimum and the maximum for 99 % of the salts. They are from a separate
+// run with 60,000 salts.
 static const struct {
 	uint32_t size, least_from, least_to, most_from, most_to;
 } bands[] = {{30, 11, 19, 42, 54}, {90, 59, 73, 107, 124}, {225, 193, 208, 241, 256}};
@@ -389,7 +395,8 @@ static const struct {
 #define BANDS (sizeof(bands) / sizeof(bands[0]))
 
 struct in_band {
-	uint32_t least[BANDS], most[BANDS]; // number of salts by minimum, and by maximum
+	// Number of salts whose minimum, or whose maximum, is in the band
+	uint32_t least[BANDS], most[BANDS];
 };
 
 static void count_in_band(struct in_band *in_band, uint32_t size, struct spread spread) {

@@ -34,7 +34,7 @@ TEST(recorded_schedules) {
 	world_free(w);
 }
 
-// With a guessed cost, one backend would get the first hundred flows in succession.
+// If unknown costs were guessed, one backend could get the first hundred flows in succession.
 TEST(cold_start_gives_all_a_turn) {
 	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3);
 
@@ -46,8 +46,8 @@ TEST(cold_start_gives_all_a_turn) {
 	world_free(w);
 }
 
-// A turn is used up when flows are chosen, whether the flows end later than the turn, or are
-// dropped before they start.
+// The choice of a flow uses a part of the turn at once. It does not matter whether the flow ends
+// after the turn, or is dropped before it starts.
 TEST(a_burst_is_charged_when_it_is_chosen) {
 	struct world *w = create((const uint32_t[]){100, 100}, (const uint64_t[]){40, 40}, 2);
 
@@ -79,8 +79,7 @@ TEST(turn_continues_in_the_next_table) {
 	WORLD_EXPECT(w, 1, 1, 2);
 	world_publish(w, TW, (const uint16_t[]){0, 1, 2, 3}, NULL, 4);
 	WORLD_EXPECT(w, 2, 3);
-	// Half of a backend's turn is used up when the backend is removed: the next backend gets a
-	// full turn.
+	// A backend is removed after half of its turn. The next backend gets a full turn.
 	world_publish(w, TW, (const uint16_t[]){0, 1, 2, 4}, NULL, 4);
 	WORLD_EXPECT(w, 4, 4, 0, 0);
 	world_free(w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weighted round robin: recorded static stride schedules, exactness, workers, and tables for which
-// the schedule is not possible.
+// Weighted round robin: recorded static stride schedules, exact shares, several workers, and tables
+// that have no such schedule.
 #include "policy_lab.h"
 
 #define WRR WEIR_POLICY_WEIGHTED_ROUND_ROBIN
@@ -80,7 +80,7 @@ TEST(exact_over_a_period) {
 	world_free(w);
 }
 
-// Returns the largest difference between a backend's number of flows and the ideal number, if
+// Returns the largest difference between the number of flows of a backend and the ideal number. The
 // workers get flows in turn. spread: the workers start at different positions of the schedule.
 static double distance(uint32_t n, uint32_t ranks, uint32_t flows, bool spread) {
 	uint32_t *weights = calloc(n, sizeof(weights[0]));
@@ -121,7 +121,7 @@ TEST(sum_over_workers_is_as_even_as_one) {
 		double these_four = distance(20, 4, flows, true);
 
 		assert_true(this_one <= 1.5);
-		assert_true(these_four <= this_one + 1.25); // within about one flow
+		assert_true(these_four <= this_one + 1.25); // at most about one flow more
 		one += this_one;
 		four += these_four;
 		in_step += distance(20, 4, flows, false);
@@ -163,8 +163,8 @@ TEST(schedule_continues_in_the_next_table) {
 		world_publish(w, WRR, NULL, weights, 3);
 		assert_int_equal(world_choose(w), expected[i]);
 	}
-	// New weights do not restart the schedule at the first candidate, which would get more
-	// flows with every change.
+	// New weights do not restart the schedule at the first candidate. Otherwise this candidate
+	// would get more flows with every change.
 	world_publish(w, WRR, NULL, (const uint32_t[]){1, 1, 1}, 3);
 	assert_int_not_equal(w->client->generation, 0);
 	world_free(w);
@@ -184,7 +184,8 @@ TEST(full_backend_is_skipped) {
 	world_free(w);
 }
 
-// A generation has far more candidates than a choice may visit, and almost no candidate has a turn.
+// There are far more candidates than a choice may visit, and in most generations almost no
+// candidate has a turn.
 TEST(one_heavy_among_many_light) {
 	uint32_t n = 1000;
 	uint32_t *weights = calloc(n, sizeof(weights[0]));

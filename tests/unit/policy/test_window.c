@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The window: the scan compared with a simple implementation, and sliding. Built a second time with
-// the portable scan.
+// The window. Compares the scan with a simple implementation, and tests that the window moves. A
+// second program has the same tests with the portable scan.
 #include "window.h"
 
 #include "policy_lab.h"
@@ -59,7 +59,7 @@ static void load(struct world *w, uint32_t count, uint32_t cursor) {
 	weir_window_load(&w->worker, w->client, &w->table, &ops);
 }
 
-// Keys with few different values have many ties; keys with many values have none.
+// Tests keys with few different values, which have many ties, and keys with many values.
 static void scan_of_up_to(uint32_t most, uint32_t rounds) {
 	struct world *w = world_create(most);
 	uint64_t seed = most;
@@ -157,7 +157,7 @@ TEST(refresh_changes_only_its_place) {
 	for (uint32_t i = 0; i < 300; i++) {
 		assert_int_equal(key_at(w, i), i == 0 ? 7 : i == 257 ? 9 : 0);
 	}
-	// The backend is no longer a candidate: its slot belongs to another backend.
+	// The backend is no longer a candidate, and its slot belongs to another backend.
 	load(w, 200, 0);
 	w->backends[299].active = 8;
 	weir_window_refresh(&w->worker, w->client, &ops, 299);
@@ -219,7 +219,7 @@ TEST(the_better_of_two_windows_is_taken) {
 		of_cursor += place < WEIR_POLICY_WINDOW;
 	}
 	assert_in_range(of_cursor, 2850, 3100); // 15 of 16 choices draw another window
-	w->client->cursor = 130; // its own window is at the cursor
+	w->client->cursor = 130; // the window at the cursor contains the backend
 	for (uint32_t i = 0; i < 100; i++) {
 		assert_int_equal(least_of(w, 0, &least), 200);
 	}
@@ -246,7 +246,8 @@ TEST(full_windows_are_passed) {
 	world_free(w);
 }
 
-// Slots of the ring that other services have taken meanwhile are loaded again, and not written.
+// If other services have used slots of the ring since then, the slots are loaded again, and a
+// refresh does not write to them.
 TEST(services_share_the_ring) {
 	enum { N = 1024, SERVICES = 16 }; // twice as many candidates as the ring has room for
 	struct world *w = world_create(N);
@@ -264,8 +265,8 @@ TEST(services_share_the_ring) {
 		uint32_t n = 300 + i * 40;
 		uint16_t id = (uint16_t)(fixture_random(&seed) % n);
 
-		// All services have the same backends as candidates, so that the backends show
-		// whether slot and key are correct.
+		// All services have the same backends as candidates, so that slots and keys can be
+		// compared with the backends.
 		w->client = &clients[i];
 		w->table.count = n;
 		for (uint32_t k = 0; k < n; k++) {
@@ -279,7 +280,7 @@ TEST(services_share_the_ring) {
 		}
 		assert_int_not_equal(least_of(w, 0, &least), WEIR_POLICY_NONE);
 		if (fixture_random(&seed) % 64 == 0) {
-			// as if all slots were taken
+			// Advance the ring, as if other services had used all slots.
 			w->worker.windows.head += w->worker.windows.size + 1;
 			w->backends[id].active += 50;
 			weir_window_refresh(&w->worker, w->client, &ops, id);

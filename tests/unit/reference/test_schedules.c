@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reference schedules: shares over a whole period, their differences, and edge cases.
+// Reference schedules: shares over a complete period, differences between the schedules, edge
+// cases.
 #include <stdlib.h>
 
 #include "schedules.h"
@@ -53,7 +54,8 @@ TEST(turns_of_a_period_follow_the_weights) {
 	}
 }
 
-// Every backend is at most one turn behind or ahead, which is the purpose of smooth and edf.
+// With smooth and edf, each backend is at most one turn behind or ahead of its ideal number of
+// turns.
 TEST(smooth_and_edf_stay_close_to_the_ideal) {
 	const uint32_t weights[] = {50, 30, 13, 7};
 	const enum weir_schedule_kind kinds[] = {WEIR_SCHEDULE_SMOOTH, WEIR_SCHEDULE_EDF};

@@ -41,7 +41,8 @@ TEST(rendezvous_salt_changes_the_subsets) {
 	weir_subset_rendezvous(3, 1, 40, 0, other, scratch);
 }
 
-// 3 clients, 4 backends, size 2: arcs of 2/3 from 0, 1/3 and 2/3.
+// 3 clients, 4 backends, size 2: each arc is 2/3 of the circle, and the arcs start at 0, 1/3 and
+// 2/3.
 TEST(aperture_of_the_documented_example) {
 	static const uint64_t expected[3][4] = {{3, 3, 2, 0}, {0, 2, 3, 3}, {3, 1, 1, 3}};
 	static const uint32_t covered[] = {3, 3, 4};

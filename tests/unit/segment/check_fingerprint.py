@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare the list of facts in segment/fingerprint.c with the declarations of the layout, and check
-that every changed layout has another fingerprint.
+that every change of the layout changes the fingerprint.
 
 usage: check_fingerprint.py SOURCE_ROOT COMPILER...
 """
@@ -19,7 +19,7 @@ LAYOUT = ("layout.h", "capture_layout.h", "mailbox.h")
 ENUMERATIONS = ("layout.h", "capture_layout.h", "mailbox.h", "drop_reasons.h", "flow_state.h",
                 "packet_facts.h")
 POLICY_ENUMERATIONS = ("weir_policy", "weir_when_exhausted")
-# These names are compared before the fingerprint.
+# Attach compares these values separately, before the fingerprint.
 NOT_FACTS = {"WEIR_SEGMENT_MAGIC", "WEIR_SEGMENT_ABI", "WEIR_ABI_PORT_COUNTERS",
              "WEIR_ABI_BUCKETS", "WEIR_ABI_FLOW_LIST", "WEIR_ABI_CAPTURE",
              "WEIR_ABI_PASSES_OVER", "WEIR_ABI_DRAINS", "WEIR_ABI_REMOVALS",
@@ -45,7 +45,7 @@ CHANGES = [
 
 
 class Layout:
-    """Structures and enumerations, as output by the preprocessor."""
+    """Structures and enumerations, read from the output of the preprocessor."""
 
     def __init__(self, root, compiler):
         self.root, self.compiler = Path(root), compiler
@@ -64,7 +64,7 @@ class Layout:
                               check=True).stdout
 
     def _texts(self, program):
-        """The declarations of each of the project's headers."""
+        """Return the text of each of the project's headers after preprocessing."""
         texts, name = {}, ""
         for line in self.preprocess(program).splitlines():
             marker = re.match(r'# \d+ "(.*?)"', line)
@@ -108,7 +108,7 @@ def closing(text, start):
 
 
 def fields(body, prefix=""):
-    """(name, structure of its type or None) of each field; fields of unnamed structures are listed directly."""
+    """Return (name, structure of the type or None) for each field. Fields of unnamed structures are listed directly."""
     result, at = [], 0
     while True:
         match = re.compile(r"\s*([^;{}]*?)([;{])").match(body, at)
@@ -131,7 +131,7 @@ def fields(body, prefix=""):
         for i, one in enumerate(names):
             name = re.findall(r"\w+", one)
             if i == 0 and len(name) < 2:
-                continue  # no declaration of a field
+                continue  # not a declaration of a field
             result.append((prefix + name[-1], kind.group(1) if kind else None))
 
 
@@ -194,8 +194,8 @@ def compile_layout(folder, compiler, main, *sources):
 
 
 def fingerprint(root, compiler, change=None):
-    """The fingerprint of the layout with a change (file, function of its text), or None if it does
-    not compile."""
+    """Return the fingerprint of the layout after a change, or None if the changed layout does not
+    compile. change: a file, and a function that changes its text."""
     with tempfile.TemporaryDirectory(prefix="weir-fingerprint-") as folder:
         folder = Path(folder)
         copy_layout(root, folder)
@@ -214,7 +214,7 @@ def fingerprint(root, compiler, change=None):
 
 
 def struct_changes(layout):
-    """Changes: an additional field in each structure, and two adjacent fields swapped."""
+    """Yield changes: a new field in each structure, and two swapped adjacent fields."""
     for struct in layout.in_segment():
         if not layout.structs[struct]:
             continue

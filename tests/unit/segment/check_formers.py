@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare the previous layouts that control may serve (segment/fingerprint.c) with the present
-layout: each of their facts must still hold, except for reserved space. Also check that a next version
-of the layout, which adds a field, would serve the present layout, and no other layout.
+"""Compare the previous layouts that control supports (segment/fingerprint.c) with the present
+layout: each of their facts must still be true, except for reserved space. Also check a next version of
+the layout, which adds a field: it must support the present layout, and no other layout.
 
 usage: check_formers.py [--record] SOURCE_ROOT COMPILER...
 
---record writes the facts of the present layout to tests/unit/segment/layouts/ABI.txt. Run it before
-the layout changes, and add the ABI and fingerprint that it prints to `formers`.
+--record writes the facts of the present layout to tests/unit/segment/layouts/ABI.txt. Use it before
+you change the layout, and add the ABI and fingerprint that it prints to `formers`.
 """
 
 import re
@@ -47,7 +47,7 @@ NEXT = [
 
 
 class Program:
-    """A layout, compiled."""
+    """The compiled program of a layout."""
 
     def __init__(self, folder, compiler):
         self.path = compile_layout(folder, compiler, MAIN)
@@ -83,7 +83,7 @@ def may_differ(name):
 
 
 def lost(former, today):
-    """The facts that differ between a program with the present layout and a program with the previous layout."""
+    """Return the facts of a previous layout that are different or missing in the present layout."""
     return [f"{name} was {value:x}, is {today.get(name, 0):x}" if name in today else f"{name} is gone"
             for name, value in former.items()
             if not may_differ(name) and today.get(name) != value]
@@ -122,7 +122,7 @@ def change(folder, edits):
 
 
 def check_next(root, compiler, today):
-    """Check that a next version serves the present layout if it is listed, and refuses other layouts."""
+    """Check that a next version supports the present layout if it is listed, and no other layout."""
     entry = (f"formers[] = {{{{{today.abi}, sizeof(struct weir_segment_header), "
              f"UINT64_C(0x{today.fingerprint:x})}}, {{0, 0, 0}}}}")
     edits = NEXT + [("segment/layout.h", r"WEIR_SEGMENT_ABI \d+", f"WEIR_SEGMENT_ABI {today.abi + 1}"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Handover lab: a server on a real socket in a separate directory, and forked control processes.
+// Fixture of the handover tests: a server with a real socket in its own directory, and forked
+// control processes.
 #pragma once
 
 #include "segment_lab.h"
@@ -98,7 +99,7 @@ static inline uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// Serve until this process is attached (0 = none).
+// Serves connections until this process is attached (0 = until no process is attached).
 static inline void serve_until(struct lab *f, pid_t wanted) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 	int attached;
@@ -133,7 +134,7 @@ static inline int wait_exit(pid_t pid) {
 	return WEXITSTATUS(status);
 }
 
-// Serve while a child runs; returns the child's exit code.
+// Serves connections while a child runs. Returns the child's exit code.
 static inline int serve_while(struct lab *f, pid_t pid) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 	int status;
@@ -147,7 +148,8 @@ static inline int serve_while(struct lab *f, pid_t pid) {
 	return WEXITSTATUS(status);
 }
 
-// A control process: attach, publish a selection, set control_pid, and stay until killed.
+// Starts a control process. It attaches, publishes a selection, sets control_pid, and runs until it
+// is killed.
 static inline pid_t start_control(struct lab *f) {
 	pid_t pid = fork();
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves the mappings of a segment: tests and fuzz targets place them between unmapped memory, so
-// that an access before or after them crashes.
+// Moves the mappings of a segment. Tests and fuzz targets place the mappings between unmapped
+// memory, so that an access before or after a mapping crashes.
 #pragma once
 
 #include "segment.h"
 
-// Adjust all pointers of a segment after its mappings were moved to these addresses.
+// Adjusts all pointers of a segment whose mappings were moved to these addresses.
 static inline void segment_moved(
 	struct weir_segment *segment, uint8_t *statistics, uint8_t *tables) {
 #define MOVE(memory, pointer) \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fixture: a segment, a writer with control's mapping of it, and one worker's reader. For the tests
-// of publishing and reading.
+// Fixture for the tests of publishing and reading: a segment, a writer that uses control's mapping
+// of the segment, and the reader of one worker.
 #pragma once
 
 #include "segment_lab.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fixture: a small segment with the dataplane's and control's mappings, and tables to publish. For
-// the tests of this folder.
+// Fixture for the tests of this folder: a small segment with the mappings of the dataplane and of
+// control, and tables to publish.
 #pragma once
 
 #include <string.h>
@@ -46,7 +46,7 @@ static inline struct weir_segment *fixture_segment(uint64_t heap_bytes) {
 	return segment;
 }
 
-// Control's mapping of the same memory: statistics read-only, tables writable.
+// Returns control's mapping of the same memory. Statistics are read-only, and tables are writable.
 static inline struct weir_segment *fixture_control(const struct weir_segment *segment) {
 	struct weir_segment *control = NULL;
 
@@ -76,7 +76,7 @@ static inline int fixture_build(struct weir_writer *writer, uint16_t service,
 	return weir_selection_build(writer, &params, members, n, ret);
 }
 
-// A selection of backends 0..n-1 of equal weight.
+// Returns a selection of backends 0..n-1 with equal weights.
 static inline struct weir_selection *fixture_selection(
 	struct weir_writer *writer, uint16_t service, uint32_t n, uint32_t slots) {
 	struct weir_selection_member members[FIXTURE_BACKENDS];
@@ -90,8 +90,8 @@ static inline struct weir_selection *fixture_selection(
 	return selection;
 }
 
-// A selection of backends 0..n-1 of equal weight in `subsets` subsets: backend i is in number i
-// modulo subsets, and the last backend in all of them.
+// Returns a selection of backends 0..n-1 with equal weights and with `subsets` subsets. Backend i
+// is in the subset i % subsets; the last backend is in all subsets.
 static inline struct weir_selection *fixture_subsets(struct weir_writer *writer, uint16_t service,
 	uint32_t n, uint32_t subsets, uint32_t slots) {
 	struct weir_selection_params params =

@@ -105,7 +105,8 @@ TEST(flags_follow_the_path) {
 	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
 }
 
-// With the worker's fields added to checksum_base the header's sum is 0xffff (RFC 791).
+// If the fields that the worker sets are added to checksum_base, the sum of the header is 0xffff
+// (RFC 791).
 TEST(checksum_base_completes_to_a_correct_checksum) {
 	struct weir_backend_path path = path4;
 

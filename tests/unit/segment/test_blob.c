@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Blobs: each field of each header, one wrong value at a time. Each line is a table that must be
-// refused; the unchanged table must be accepted.
+// Blobs: sets each field of each header to wrong values, one at a time. Each line of the tests is a
+// table that must be refused. The unchanged table must be accepted.
 #include "segment_lab.h"
 
 #include <netinet/in.h>
@@ -62,7 +62,7 @@ static bool selection_passes(const struct lab *f) {
 		f->segment, 2, f->segment->roots->selection[2], 0, &extent, &view);
 }
 
-// Write a wrong value into a field, check that the table is refused, and restore the value.
+// Writes a wrong value to a field, checks that the table is refused, and restores the value.
 #define REFUSED(passes, field, wrong) \
 	do { \
 		__typeof__(field) right = (field); \
@@ -124,7 +124,7 @@ TEST(references_outside_the_heap_are_refused) {
 	REFUSED(services_pass, roots->services, roots->selection[2]);
 }
 
-// A blob may end exactly at the heap's end, but not 64 bytes later.
+// A blob may end exactly at the end of the heap, but not 64 bytes after it.
 TEST(blob_at_the_end_of_the_heap) {
 	struct lab *f = *state;
 	struct weir_writer_usage usage;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capture: orders read by a worker, and rings that wrap several times; both also with a hostile
-// other process.
+// Capture: a worker reads orders, and rings wrap several times. Some tests simulate a hostile peer
+// process.
 #include <errno.h>
 #include <pthread.h>
 
@@ -73,7 +73,7 @@ TEST(an_order_is_read_completely_and_ends) {
 	unmake(&own);
 }
 
-// A control process dies between two stores, and another process continues.
+// A control process ends between two stores, and the next process writes the next order.
 TEST(a_half_written_order_is_ignored) {
 	struct own own = make();
 	struct weir_capture_terms terms = any(), got;
@@ -163,7 +163,7 @@ TEST(records_are_complete_after_many_wraps) {
 	uint64_t number = weir_capture_order(own.control, &terms, NOW);
 	struct weir_capture_packet packet;
 
-	for (uint32_t i = 0; i < 5000; i += 3) { // the ring wraps a dozen times
+	for (uint32_t i = 0; i < 5000; i += 3) { // the ring wraps several times
 		for (uint32_t k = 0; k < 3; k++) {
 			assert_true(put(&own, number, i + k));
 		}
@@ -222,7 +222,7 @@ TEST(a_new_order_skips_former_records) {
 	unmake(&own);
 }
 
-// For any read position from control, the worker stays inside the ring.
+// Whatever read position control writes, the worker accesses no memory outside of the ring.
 TEST(a_position_out_of_range_is_a_full_ring) {
 	static const uint64_t heads[] = {1, 64, WEIR_CAPTURE_RING_BYTES, 1ull << 63};
 	struct own own = make();
@@ -280,7 +280,7 @@ static void *give_orders(void *context) {
 	for (uint32_t i = 0; i < ORDERS; i++) {
 		struct weir_capture_terms terms = any();
 
-		// client and destination
+		// Set `client` and the next field, the destination.
 		memset(terms.client, (int)(i % 251), 2 * sizeof(terms.client));
 		terms.reasons = i % 251;
 		(void)weir_capture_order(own->control, &terms, NOW);

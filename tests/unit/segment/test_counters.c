@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counters: names, units and help texts of the list are valid for metrics, and the list is
-// complete.
+// Counters: the names, units and help texts in the list are valid for metrics, and the list has all
+// counters.
 #include "counters.h"
 
 #include <ctype.h>
@@ -48,8 +48,8 @@ static bool ends_with(const char *text, const char *end) {
 	return n >= end_n && strcmp(text + n - end_n, end) == 0;
 }
 
-// The conventions of Prometheus: snake case, the base unit at the end; _total is added for
-// counters.
+// Checks the conventions of Prometheus: names are in snake case and end in the base unit. _total is
+// later added to the names of counters.
 static void check_name(const struct row *row) {
 	const char *unit = base_unit[row->unit];
 	size_t n = strlen(row->metric), unit_n = strlen(unit);
@@ -69,7 +69,7 @@ static void check_name(const struct row *row) {
 	}
 }
 
-// A sentence in one line that needs no escapes.
+// Checks that a help text is one line, begins with a capital letter, and needs no escapes.
 static void check_help(const struct row *row) {
 	size_t n = strlen(row->help);
 
@@ -97,7 +97,7 @@ TEST(counters_are_valid_for_metrics) {
 	check_rows(steal_rows, COUNT(steal_rows));
 }
 
-// A name is a counter in all lists or a gauge in all lists, because weirctl uses the name alone.
+// No name is a counter in one list and a gauge in another list, because weirctl uses only the name.
 TEST(counters_and_gauges_have_different_names) {
 	assert_int_equal(COUNT(counter_rows) + COUNT(gauge_rows),
 		COUNT(worker_rows) + COUNT(share_rows) + COUNT(steal_rows));
@@ -109,12 +109,12 @@ TEST(counters_and_gauges_have_different_names) {
 }
 
 TEST(counters_in_the_segment_are_those_of_the_list) {
-	// In the structure, heartbeat and drops follow the counters of ABI 5, and precede counters
-	// added later.
+	// In the structure, the counters of ABI 5 come first, then heartbeat and drops, then
+	// counters that were added later.
 	assert_int_equal(offsetof(struct weir_worker_counters, reserved),
 		(COUNT(worker_rows) + 1 + WEIR_DROP_REASON_SLOTS) * 8);
 	assert_int_equal(offsetof(struct weir_steal_counters, answers), COUNT(steal_rows) * 8);
-	// The counters that only control uses.
+	// These counters are not in the list, because only control uses them.
 	assert_int_equal(offsetof(struct weir_share_counters, established), COUNT(share_rows) * 8);
 	assert_int_equal(
 		offsetof(struct weir_share_counters, half_open), COUNT(share_rows) * 8 + 8);

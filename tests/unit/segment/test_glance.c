@@ -23,7 +23,7 @@ TEST(glance_finds_the_process_of_a_run_directory) {
 	assert_int_equal(weir_glance_find("/nonexistent"), -ENOENT);
 }
 
-// After SIGKILL the lock file remains, but no process holds its lock.
+// After a SIGKILL the lock file still exists, but no process holds its lock.
 TEST(glance_ignores_a_lock_file_that_is_left) {
 	char dir[] = "/tmp/weir-glance-XXXXXX", path[64];
 	int fd;
@@ -39,7 +39,8 @@ TEST(glance_ignores_a_lock_file_that_is_left) {
 	rmdir(dir);
 }
 
-// Every user can lock a file with the same inode number in another file system.
+// A lock on a file with the same inode number in another file system must be ignored, because every
+// user can hold one.
 TEST(glance_compares_the_file_system_of_a_lock) {
 	const struct stat lock = {.st_dev = makedev(0, 0x19), .st_ino = 1234};
 	static const struct {
@@ -51,7 +52,7 @@ TEST(glance_compares_the_file_system_of_a_lock) {
 		{"1: FLOCK  ADVISORY  WRITE 4711 00:19:1235 0 EOF\n", 0, 0},
 		{"1: POSIX  ADVISORY  WRITE 4711 00:19:1234 0 EOF\n", 0, 0},
 		{"1: FLOCK  ADVISORY  WRITE -1 00:19:1234 0 EOF\n", 0, 0},
-		// this process waits for the lock
+		// A process that waits for the lock.
 		{"1: -> FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF\n", 0, 0},
 	};
 

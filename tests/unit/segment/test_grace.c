@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Grace periods, rule by rule, on one thread: for which workers they wait, and which token values
-// are reports. tests/litmus/grace.py checks the memory order.
+// Tests each rule of grace periods on one thread: for which workers a grace period waits, and which
+// token values count as reports. tests/litmus/grace.py checks the memory order.
 #include "segment_lab.h"
 
 #include <stdlib.h>
@@ -86,13 +86,13 @@ TEST(report_covers_tokens_up_to_its_own) {
 	assert_true(weir_grace_passed(&f->grace, first));
 	assert_true(weir_grace_passed(&f->grace, second));
 	assert_false(weir_grace_passed(&f->grace, third));
-	// A slow worker stores an old report.
+	// A slow worker reports an old token.
 	weir_grace_report(f->segment, 0, first);
 	assert_true(weir_grace_passed(&f->grace, first));
 	assert_false(weir_grace_passed(&f->grace, second));
 }
 
-// The worker read tables before the token existed, and control may have unlinked them since.
+// The worker went online before the token existed, so it may use tables that control has unlinked.
 TEST(worker_online_before_the_token_is_waited_for) {
 	struct lab *f = *state;
 	uint64_t token;
@@ -106,7 +106,8 @@ TEST(worker_online_before_the_token_is_waited_for) {
 	assert_true(weir_grace_passed(&f->grace, token));
 }
 
-// The worker went online after the token: it cannot find objects unlinked before.
+// The worker went online after the token existed, so it cannot find tables that were unlinked
+// before.
 TEST(worker_online_after_the_token_is_not_waited_for) {
 	struct lab *f = *state;
 	uint64_t token = weir_grace_start(&f->grace);
@@ -116,7 +117,7 @@ TEST(worker_online_after_the_token_is_not_waited_for) {
 	assert_false(weir_grace_passed(&f->grace, weir_grace_start(&f->grace)));
 }
 
-// Even before the first token, the word of an online worker is odd.
+// The quiescence word of an online worker is odd, even before the first token.
 TEST(word_of_an_online_worker_is_never_0) {
 	const uint64_t tokens[] = {0, 1, 2, UINT64_MAX, UINT64_MAX - 1, 1ull << 63};
 	struct lab *f = *state;
@@ -152,9 +153,9 @@ TEST(tokens_wrap) {
 	assert_true(marks[7] < marks[0]);
 }
 
-// A misbehaving control process may leave any token, and workers may have stored any of its values.
-// The next control process must not take such a value for a report. A real report counts, and an
-// offline worker counts as having reported.
+// A misbehaving control process may have used any tokens, and workers may have stored any of these
+// values. The next control process must not treat such a value as a report. Only a real report
+// counts, or that a worker is offline.
 TEST(words_of_a_predecessor_are_no_report) {
 	static const uint64_t near[] = {0, 1, 2, 3, UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2,
 		1ull << 48, (1ull << 48) + 1, 3ull << 48, 1ull << 63};
@@ -191,7 +192,8 @@ TEST(words_of_a_predecessor_are_no_report) {
 	}
 }
 
-// The maximum number of workers, with their words at successive candidates for new tokens.
+// The words of the maximum number of workers are equal to the values that weir_grace_open tries as
+// new tokens.
 TEST(opening_ends_with_any_words) {
 	const uint64_t apart = 1ull << 48;
 	static struct weir_quiescence words[WEIR_WORKERS_MAX];
@@ -215,8 +217,8 @@ TEST(opening_ends_with_any_words) {
 	}
 }
 
-// A worker that stores arbitrary values may delay a grace period, or may harm only itself, but
-// causes no endless loop.
+// A worker that stores arbitrary values may delay a grace period, or may read freed memory itself.
+// But it causes no endless loop.
 TEST(garbage_in_words_counts_only_between_the_tokens) {
 	struct lab *f = *state;
 	uint64_t token, newest;

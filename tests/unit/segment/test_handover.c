@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Handover between the two processes: descriptors, takeover, and invalid or missing answers.
+// Handover between the two processes: file descriptors, takeover, and invalid or missing answers.
 #include "handover_lab.h"
 
 #include <arpa/inet.h>
@@ -82,7 +82,8 @@ static int listen_to_connections(void) {
 	return fd;
 }
 
-// The child sends the last reference to a connection whose close() waits for 60 s, and ends.
+// The child sends the last reference to a connection and exits. A close() of this connection would
+// wait for 60 s.
 static void send_lingering(int connection, int listener) {
 	const struct linger linger = {.l_onoff = 1, .l_linger = 60};
 	struct sockaddr_in address;
@@ -151,7 +152,7 @@ struct caller {
 	char why[200];
 };
 
-// The client is in this process; a child that shares the socket is the server.
+// Connects as the client. A child process, which shares the listening socket, is the server.
 static void call(struct lab *f, struct caller *caller) {
 	pid_t pid = fork();
 
@@ -165,7 +166,7 @@ static void call(struct lab *f, struct caller *caller) {
 	caller->error = weir_handover_connect(
 		f->dir, &caller->handover, &caller->connection, caller->why, sizeof(caller->why));
 	if (caller->error == 0) {
-		// The server closes its end: the client must detect it.
+		// The client must detect that the server closes the connection.
 		struct pollfd poll_fd = {.fd = caller->connection, .events = POLLIN};
 		char byte;
 
@@ -230,8 +231,8 @@ TEST(many_connections_do_not_block_the_server) {
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
 	for (unsigned int i = 0; i < CROWD; i++) {
 		fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		// More connections than one call serves; the accept queue may be shorter
-		// (net.core.somaxconn).
+		// There are more connections than one call serves. Some may be refused, because
+		// the accept queue may be shorter (net.core.somaxconn).
 		if (connect(fds[i], (struct sockaddr *)&address, sizeof(address)) != 0) {
 			assert_int_equal(errno, EAGAIN);
 		}
@@ -294,7 +295,7 @@ TEST(missing_dataplane_is_reported) {
 	assert_int_equal(unlink(f->path), 0);
 }
 
-// With any smaller number of free descriptors, not all received descriptors fit.
+// If there are too few free descriptors for all received descriptors, the client reports it.
 TEST(lack_of_descriptors_is_reported) {
 	struct lab *f = *state;
 	struct rlimit before, limit;
@@ -325,7 +326,8 @@ TEST(silent_dataplane_times_out) {
 	assert_non_null(strstr(why, "does not reply"));
 }
 
-// A foreign server: sends `bytes` of an answer with n descriptors, or just closes the connection.
+// Acts as a foreign server: sends `bytes` bytes of an answer with n descriptors, or only closes the
+// connection.
 static void answer_like(
 	struct lab *f, const void *answer, size_t bytes, unsigned int n, int expected) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -390,7 +392,7 @@ TEST(invalid_answers_are_refused_and_leak_nothing) {
 	answer_like(f, &good, sizeof(good), 1, -EPROTO);
 	answer_like(f, &good, sizeof(good), 2, -EPROTO);
 	answer_like(f, &good, sizeof(good), 4, -EPROTO);
-	// more descriptors than the message has room for
+	// more descriptors than the client can receive
 	answer_like(f, &good, sizeof(good), 40, -EPROTO);
 	bad = good;
 	bad.magic++;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Access to the handover: the socket's owner and mode, peers of other users, and files left by
-// others.
+// Access to the handover: the owner and mode of the socket, peers of other users, and files that
+// other processes have left.
 #include "handover_lab.h"
 
 #include <fcntl.h>
@@ -33,18 +33,18 @@ TEST(socket_is_for_the_user_of_control_and_root) {
 	}
 	expect_socket(f, 0, 0, 0660);
 	stop_server(f);
-	// With any group, its members have no access.
+	// Even with a group, the members of the group have no access.
 	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
 	expect_socket(f, CONTROL, 0, 0660);
 }
 
-// Change to this user, with an additional group.
+// Changes the process to this user, with `group` as supplementary group.
 static bool become(uid_t uid, gid_t group) {
 	return setgroups(1, &group) == 0 && setgid(uid) == 0 && setuid(uid) == 0;
 }
 
-// Start a child as this user. The child checks the result of weir_handover_connect, and that the
-// reason contains `word`. Exit code 0: as expected.
+// Starts a child as this user. The child calls weir_handover_connect. It exits with 0 if the result
+// is the expected one, and the reason contains `word`.
 static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *word) {
 	pid_t pid = fork();
 
@@ -59,7 +59,7 @@ static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *w
 			_exit(2);
 		}
 		open_before = count_fds();
-		do { // again while the server gets too little CPU to reply in time
+		do { // repeat if the server got too little CPU time to reply in time
 			r = weir_handover_connect(f->dir, &handover, &connection, why, sizeof(why));
 		} while (r == -ETIMEDOUT && expected == 0);
 		if (r != expected || (word != NULL && strstr(why, word) == NULL)) {
@@ -74,14 +74,14 @@ static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *w
 	return pid;
 }
 
-// Listen again, for this control user; other users may enter the directory.
+// Listens again, with this user as control's user. Other users may search the directory.
 static void listen_anew(struct lab *f, uid_t control_user) {
 	assert_int_equal(chmod(f->dir, 0755), 0);
 	stop_server(f);
 	assert_int_equal(listen_for(f, control_user, MEMBER), 0);
 }
 
-// Listen again, for this control user; every user may connect.
+// Listens again, with this user as control's user. Every user may connect to the socket.
 static void listen_anew_to_all(struct lab *f, uid_t control_user) {
 	listen_anew(f, control_user);
 	assert_int_equal(chmod(f->path, 0666), 0);
@@ -100,7 +100,7 @@ TEST(member_of_the_group_cannot_even_connect) {
 	assert_int_equal(serve_while(f, start_attempt(f, 0, 0, NULL)), 0);
 }
 
-// The mode may have been changed by hand, or by a hostile process of control's user.
+// An operator, or a hostile process of control's user, may have changed the mode of the socket.
 TEST(peer_of_another_user_gets_no_descriptor) {
 	struct weir_handover_refusals refusals;
 	struct lab *f = *state;
@@ -122,7 +122,7 @@ TEST(peer_of_another_user_gets_no_descriptor) {
 	weir_handover_take_refusals(f->server, &refusals);
 	assert_int_equal(refusals.count, 0);
 	assert_int_equal(refusals.total, 1);
-	// Only root may attach, if no user is given.
+	// If no user is configured, only root may attach.
 	listen_anew_to_all(f, (uid_t)-1);
 	assert_int_equal(serve_while(f, start_attempt(f, CONTROL, -EPERM, "4243")), 0);
 	assert_int_equal(serve_while(f, start_attempt(f, 0, 0, NULL)), 0);
@@ -134,7 +134,7 @@ TEST(peer_of_another_user_gets_no_descriptor) {
 	stop(pid);
 }
 
-// Connect as fast as possible, until killed.
+// Starts a process that connects as fast as possible until it is killed.
 static pid_t start_flood(struct lab *f, uid_t uid) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	pid_t pid = fork();
@@ -187,7 +187,7 @@ TEST(flood_of_refused_peers_does_not_exclude_others) {
 	stop(flood);
 }
 
-// Other users can enter the directory. If they could also open the lock file, they could lock it.
+// Other users can search the directory. If they could open the lock file, they could also lock it.
 TEST(lock_cannot_be_taken_by_others) {
 	struct lab *f = *state;
 	char path[128];
@@ -205,7 +205,8 @@ TEST(lock_cannot_be_taken_by_others) {
 	close(fd);
 }
 
-// Control connects as soon as the socket appears: the socket must already belong to its user.
+// Control connects as soon as the socket exists, so the socket must already belong to control's
+// user.
 TEST(socket_never_refuses_its_user) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -240,7 +241,7 @@ TEST(socket_never_refuses_its_user) {
 	stop(pid);
 }
 
-// A dataplane died before its socket had its final name, and left files.
+// A dataplane has died before it renamed its socket to the final name, and has left files.
 TEST(unnamed_socket_is_replaced) {
 	struct lab *f = *state;
 	char early[128];
@@ -269,7 +270,7 @@ TEST(foreign_socket_is_replaced) {
 	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), 0);
 	expect_socket(f, 0, 0, 0660);
 	close(fd);
-	// A socket of the same user that listens belongs to another dataplane.
+	// If a socket of the same user is listening, it belongs to another dataplane.
 	stop_server(f);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -292,7 +293,7 @@ TEST(live_socket_is_kept_and_a_stale_one_replaced) {
 	serve_until(f, 0); // the probe has connected and closed
 	weir_handover_server_free(f->server);
 	f->server = NULL;
-	// The socket that a killed dataplane leaves.
+	// Leave a socket, as a killed dataplane does.
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);

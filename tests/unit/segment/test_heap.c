@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heap: low addresses are used first, and no memory is left poisoned.
+// Heap: low addresses are used first, and no memory stays poisoned (AddressSanitizer) at the end.
 #include "heap.h"
 
 #include "poison.h"
@@ -36,7 +36,7 @@ TEST(low_addresses_are_reused) {
 	weir_segment_free(segment);
 }
 
-// Memory mapped later at the same address does not belong to the heap.
+// Other memory may later be mapped at the same address, so it must not stay poisoned.
 TEST(freed_memory_is_unpoisoned_at_the_end) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	struct weir_heap heap = heap_of(segment);

@@ -104,7 +104,7 @@ TEST(indexes_may_wrap) {
 	assert_false(receive(f, &message));
 }
 
-// The other process may write any value into its half.
+// The other process may write any value to its part of the mailbox.
 TEST(impossible_distance_counts_as_empty_and_resets) {
 	struct lab *f = *state;
 	struct weir_message message;
@@ -154,8 +154,8 @@ TEST(two_threads_pass_every_message_completely) {
 	pthread_join(producer, NULL);
 }
 
-// With a full ring, a position ahead of the tail or a tail that has jumped, the producer stores
-// nothing.
+// The producer stores nothing if the ring is full, if the position is ahead of the tail, or if the
+// tail has an invalid value.
 TEST(refused_message_is_stored_nowhere) {
 	const uint64_t distances[] = {WEIR_MAILBOX_MESSAGES, WEIR_MAILBOX_MESSAGES + 1, UINT64_MAX,
 		UINT64_MAX - WEIR_MAILBOX_MESSAGES, 1ull << 63};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// On a machine without free memory, memory is allocated before its use, or is not used. Otherwise
-// the next access would kill the process, at least with huge pages.
+// Memory is allocated before it is used. If the machine has no free memory, an allocation fails and
+// the memory is not used. Otherwise the next access could kill the process, at least with huge
+// pages.
 #include "writer_lab.h"
 
 #include <errno.h>
@@ -52,8 +53,8 @@ static int setup_many(void **state) {
 
 TEST_EACH(setup_many, teardown);
 
-// The memory of counters exists, which control reads and which the dataplane later allocates for
-// its workers.
+// The counters of ids in use have memory, before control reads them and before the dataplane
+// allocates them for its workers.
 TEST(ids_in_use_have_memory_for_their_counters) {
 	struct lab *f = *state;
 	uint64_t before;
@@ -70,7 +71,7 @@ TEST(ids_in_use_have_memory_for_their_counters) {
 		assert_int_equal(
 			weir_segment_backend_counters(f->control, worker, 4999)->new_flows, 0);
 	}
-	// No memory has to be allocated
+	// These ids already have memory.
 	assert_int_equal(weir_writer_reserve(f->writer, 4, 5000), 0);
 	full = false;
 	before = taken(f->control->statistics_fd);
@@ -79,7 +80,7 @@ TEST(ids_in_use_have_memory_for_their_counters) {
 	assert_int_equal(taken(f->control->statistics_fd), before);
 }
 
-// Whichever allocation fails, no id is used; all ids are used once memory is free.
+// If any allocation fails, no new id is used. All ids are used when enough memory is free.
 TEST(without_memory_no_id_is_used) {
 	struct lab *f = *state;
 	int r = -ENOMEM;

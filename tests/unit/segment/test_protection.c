@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Write access: only the dataplane can write statistics, only control can write tables. Each
-// attempt is made by a child with the descriptors and mappings of the other process after the
+// Write access: only the dataplane can write statistics, and only control can write tables. A child
+// makes each attempt, with the file descriptors and mappings that the process has after the
 // handover.
 #include "segment_lab.h"
 
@@ -41,11 +41,11 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Result of an attempt: 0 if it succeeded, otherwise its errno.
+// Makes an attempt. Returns 0 if it succeeds, otherwise an errno value.
 typedef int try_function(const struct lab *f);
 
-// Run an attempt in a child. Returns the signal that killed the child, negative; otherwise the
-// result of the attempt.
+// Runs an attempt in a child. Returns the negative number of the signal that killed the child, or
+// the result of the attempt.
 static int outcome(const struct lab *f, try_function *try_it) {
 	const struct rlimit no_core = {0, 0};
 	int status = 0;
@@ -87,7 +87,7 @@ static int map_to_write(const struct lab *f) {
 	return map_to(f->control->statistics_fd, PROT_READ | PROT_WRITE, MAP_SHARED);
 }
 
-// A read-only mapping, made writable later.
+// Maps memory read-only, then tries to make the mapping writable.
 static int map_to_read_then_write(const struct lab *f) {
 	void *map = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, f->control->statistics_fd, 0);
 
@@ -134,7 +134,7 @@ static int add_a_seal(const struct lab *f) {
 	return fcntl(f->control->statistics_fd, F_ADD_SEALS, F_SEAL_WRITE) == 0 ? 0 : errno;
 }
 
-// As root, through the name of the descriptor in /proc.
+// Tries, as root, to open the descriptor for writing with its name in /proc.
 static int open_again(const struct lab *f) {
 	char path[64];
 	int fd, r;
@@ -233,7 +233,7 @@ static int shrink_tables(const struct lab *f) {
 	return ftruncate(f->control->tables_fd, PAGE_BYTES) == 0 ? 0 : errno;
 }
 
-// A removed page would kill a process that only reads.
+// Tries to remove a page. A read of the removed page would kill the other process.
 static int punch_and_read(const struct lab *f) {
 	volatile const uint8_t *tables = f->segment->tables;
 	uint64_t bytes = f->control->tables_bytes;

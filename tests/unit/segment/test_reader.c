@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reader: loading of published tables, and refusal of invalid ones: the last good table stays in
-// use. The log itself: test_updates.c.
+// Reader: loads published tables, and refuses invalid tables, so that the last good table stays in
+// use. test_updates.c tests the update log.
 #include "reader_lab.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static void publish(struct lab *f, uint16_t service, struct weir_selection *sele
 		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
 }
 
-// A selection of n backends that refers out of bounds.
+// Returns a selection of n backends with too many slots for its size.
 static struct weir_selection *broken_selection(struct lab *f, uint16_t service, uint32_t n) {
 	struct weir_selection *selection = fixture_selection(f->writer, service, n, 251);
 
@@ -56,12 +56,12 @@ static struct weir_service_table *service_table(struct lab *f) {
 	return table;
 }
 
-// The refusals, in control's mapping.
+// Returns the refusals of the worker, from control's mapping.
 static const struct weir_refusals *refusals(const struct lab *f) {
 	return &f->control->refusals[WORKER];
 }
 
-// Whether the worker ends a grace period that starts now.
+// Returns whether the worker reports a grace period that starts now.
 static bool reports(struct lab *f) {
 	uint64_t mark = weir_writer_mark(f->writer);
 
@@ -72,7 +72,7 @@ static bool reports(struct lab *f) {
 	return weir_writer_passed(f->writer, mark);
 }
 
-// Whether all replaced blobs are freed when the worker reports.
+// Returns whether all replaced blobs are freed when the worker reports.
 static bool frees(struct lab *f) {
 	return weir_writer_reclaim(f->writer) > 0 && reports(f) &&
 	       weir_writer_reclaim(f->writer) == 0;
@@ -135,7 +135,8 @@ TEST(published_tables_are_adopted_and_withdrawn) {
 		0);
 }
 
-// The view keeps the checked values: later changes of the blob's header have no effect.
+// The view contains copies of the checked values, so later changes of the blob's header have no
+// effect.
 TEST(header_is_read_once) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 10, 251);
@@ -183,7 +184,7 @@ TEST(worker_adopts_its_own_subset) {
 
 // --- refusals -------------------------------------------------------------------------------
 
-// An error in one worker's subset does not affect the others.
+// An error in the subset of one worker does not affect other workers.
 TEST(invalid_subset_is_refused_by_its_worker_only) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_subsets(f->writer, 0, 9, 3, 251);
@@ -260,7 +261,7 @@ TEST(refused_service_table_leaves_the_last_good_one_in_use) {
 	assert_true(reports(f));
 }
 
-// The previous table is published again, unchanged.
+// Control publishes the previous table again, without changes.
 TEST(previous_table_is_restored) {
 	const struct weir_root root = fixture_selection_root(3);
 	struct lab *f = *state;
@@ -276,8 +277,8 @@ TEST(previous_table_is_restored) {
 	publish(f, 3, broken_selection(f, 3, 4));
 	bad = f->control->roots->selection[3];
 	weir_reader_update(&f->reader);
-	// Grace periods that start meanwhile do not free the table. Worker 2 has reported this
-	// grace period, and uses the table that worker 1 refuses.
+	// Grace periods that start while worker 1 refuses the new table do not free the old table.
+	// Worker 2 has reported this grace period, and uses the new table.
 	weir_grace_online(f->segment, 2);
 	assert_int_equal(weir_writer_reclaim(f->writer), 1);
 	weir_grace_report(f->segment, 2, weir_grace_token(f->segment));
@@ -298,7 +299,7 @@ TEST(previous_table_is_restored) {
 	assert_true(reports(f));
 	assert_int_equal(weir_writer_reclaim(f->writer), 0);
 	assert_int_equal(weir_writer_restore(f->writer, root, good), -ENOENT);
-	// The table is freed later like any other table.
+	// The restored table is later freed like any other table.
 	publish(f, 3, NULL);
 	assert_true(frees(f));
 	weir_writer_usage(f->writer, &usage);
@@ -306,7 +307,7 @@ TEST(previous_table_is_restored) {
 	assert_int_equal(usage.retired_bytes, 0);
 }
 
-// No table was published before, so none can be restored.
+// There is no previous table that could be restored.
 TEST(refused_first_table_cannot_be_restored) {
 	struct lab *f = *state;
 
@@ -323,8 +324,8 @@ TEST(refused_first_table_cannot_be_restored) {
 	assert_true(reports(f));
 }
 
-// With several refused tables, a remaining refused table is shown when another refused table is
-// replaced.
+// If several tables are refused, and the one that is shown is replaced, another refused table is
+// shown.
 TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	struct lab *f = *state;
 
@@ -355,7 +356,8 @@ TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	assert_int_equal(refusals(f)->refused, 0);
 }
 
-// A row is a copy: refusing a row needs no memory to be kept, and delays no report.
+// The reader has a copy of each row. Therefore a refused row needs no old memory, and delays no
+// report.
 TEST(refused_row_keeps_the_previous_copy) {
 	const struct weir_backend_row good = fixture_row(7), bad = fixture_row(REFUSED_MTU);
 	struct lab *f = *state;
@@ -372,7 +374,7 @@ TEST(refused_row_keeps_the_previous_copy) {
 	assert_true(reports(f));
 }
 
-// No memory was kept for an offline worker: the worker has no last good table.
+// The memory of old tables is not kept for an offline worker, so it has no previous table.
 TEST(reader_that_returns_starts_without_tables) {
 	struct lab *f = *state;
 

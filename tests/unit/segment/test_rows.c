@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rows of backends: two copies, and a version that selects the copy in use. tests/stress covers
-// concurrent copies, and kills at any store.
+// Rows of backends. A row has two copies, and a version that selects the copy in use. tests/stress
+// tests concurrent copies, and a process that is killed at any store.
 #include "segment_lab.h"
 
 #include <pthread.h>
@@ -45,7 +45,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Every byte after the flags is derived from n.
+// Returns a row in which all bytes except the flags depend on n.
 static struct weir_backend_row filled(uint32_t n) {
 	struct weir_backend_row row;
 
@@ -108,12 +108,13 @@ TEST(same_row_is_not_published_again) {
 		((uint8_t *)&row)[i] ^= 0x80;
 		assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
 	}
-	// The copy that is not in use contains the previous row, and is ignored.
+	// The comparison ignores the copy that is not in use, which contains the previous row.
 	((uint8_t *)&row)[sizeof(row) - 1] ^= 0x80;
 	assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
 }
 
-// A control process ended while it wrote: the unused copy is written up to any byte.
+// A control process may end while it writes a row. The unused copy then has any number of new
+// bytes.
 TEST(partial_row_has_no_effect) {
 	struct lab *f = *state;
 	struct weir_row_pair *pair = &f->control->rows[BACKEND];
@@ -148,12 +149,13 @@ static void *copy(void *arg) {
 	return NULL;
 }
 
-// --- a copy that is interrupted ---
+// --- an interrupted copy ---
 
 static struct lab *interrupted;
 static uint32_t interruptions;
 
-// A copy has reached its second page, which is protected: publish two rows, and let it continue.
+// Handles SIGSEGV: the reader's copy has reached its second page, which is protected. Publishes two
+// rows, and removes the protection, so that the copy continues.
 static void publish_two(int signal, siginfo_t *info, void *context) {
 	struct lab *f = interrupted;
 	uint8_t *page = (uint8_t *)&f->segment->rows[STRADDLER + 1];
@@ -173,7 +175,8 @@ static void publish_two(int signal, siginfo_t *info, void *context) {
 	}
 }
 
-// One half of the copy is old, the other half is new: this is detected, however long copying took.
+// One half of the copy is old, and the other half is new. The reader detects this, however long the
+// copy has taken.
 TEST(copy_overtaken_twice_is_detected) {
 	struct lab *f = *state;
 	const struct weir_row_pair *pair = &f->segment->rows[STRADDLER];
@@ -200,7 +203,7 @@ TEST(copy_overtaken_twice_is_detected) {
 	assert_true(is_whole(&copied));
 }
 
-// With versions switched as fast as possible, no copy mixes two rows.
+// Even if versions change as fast as possible, no copy contains parts of two rows.
 TEST(copies_are_never_torn) {
 	struct lab *f = *state;
 	struct weir_backend_row row = filled(0);

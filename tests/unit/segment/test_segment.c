@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Segment: created, sealed, attached by another mapping. For invalid segments see
-// test_segment_broken.c.
+// Segment: creation, seals, and attaching with another mapping. test_segment_broken.c tests invalid
+// segments.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ TEST(attached_segment_equals_the_created_one) {
 	assert_int_equal(segment->rows[299].version, 13);
 	assert_int_equal(segment->identity_backends[299].reported_weight, 17);
 	weir_segment_free(segment);
-	// The memory remains as long as a mapping exists.
+	// The memory exists as long as there is a mapping.
 	assert_int_equal(weir_segment_backend_counters(other, 2, 299)->packets, 5);
 	weir_segment_free(other);
 	weir_segment_free(NULL);
@@ -125,14 +125,14 @@ TEST(workers_steal_if_control_enables_it_and_flows_are_in_buckets) {
 	}
 }
 
-// A dataplane of ABI 5, which is still served, has neither ports' counters nor buckets.
+// ABI 5 is still supported. A dataplane with ABI 5 has no port counters and no buckets.
 TEST(former_layout_is_attached_without_later_additions) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES), *control;
 
 	segment->header->abi = 5;
 	segment->header->header_bytes = weir_layout_header_bytes(5);
 	segment->header->fingerprint = UINT64_C(0xf4dd74c464735def);
-	segment->header->bucketing = WEIR_BUCKETING_YES; // after the former header: any value
+	segment->header->bucketing = WEIR_BUCKETING_YES; // not in the former header
 	control = attach(segment);
 	assert_int_equal(control->bucketing, WEIR_BUCKETING_UNKNOWN);
 	assert_null(control->port_counters);
@@ -162,7 +162,7 @@ TEST(new_segment_is_empty_with_workers_offline) {
 	weir_segment_free(segment);
 }
 
-// Each structure written by one process has separate cache lines.
+// Structures that are written by different threads or processes are in separate cache lines.
 TEST(regions_start_on_separate_lines) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	const void *const starts[] = {segment->quiescence, segment->refusals,
@@ -176,8 +176,8 @@ TEST(regions_start_on_separate_lines) {
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		assert_int_equal((uintptr_t)starts[i] % 64, 0);
 	}
-	// Workers read `news` in every iteration, and control writes `notes` with every
-	// publication, so that they must not share a cache line.
+	// `news` and `notes` must not share a cache line, because workers read `news` in every
+	// iteration, and control writes `notes` in every publication.
 	assert_true((uint8_t *)segment->notes - (uint8_t *)segment->news >= 64);
 	assert_true((uint8_t *)segment->updates - (uint8_t *)segment->notes >= 64);
 	weir_segment_free(segment);
@@ -212,8 +212,8 @@ TEST(memory_is_sealed_private_and_sparse) {
 		assert_int_equal(ftruncate(fds[i], (off_t)bytes[i] + 4096), -1);
 		assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
 	}
-	// The whole statistics memory is allocated, so that no store of a worker can fail; of the
-	// tables memory, the part that workers read before any publication.
+	// All of the statistics memory is allocated, so that no store of a worker can fail. Of the
+	// tables memory, only the part that workers read before the first publication is allocated.
 	assert_true(backed_bytes(fds[0]) >= segment->statistics_bytes);
 	assert_in_range(backed_bytes(fds[1]), segment->header->identity_services_off, 1u << 20);
 	weir_segment_free(segment);
@@ -301,8 +301,7 @@ static uint64_t taken_bytes(int fd) {
 	return (uint64_t)st.st_blocks * 512;
 }
 
-// Either huge pages exist and everything works with them, or they do not exist and this is
-// reported.
+// If there are huge pages, the segment works with them. Otherwise creation fails with -ENOMEM.
 TEST(huge_pages_work_or_are_refused) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL;
@@ -321,7 +320,7 @@ TEST(huge_pages_work_or_are_refused) {
 	assert_int_equal(segment->heap_off % (2u << 20), 0);
 	assert_int_equal(segment->statistics_bytes % (2u << 20), 0);
 	assert_int_equal(segment->tables_bytes % (2u << 20), 0);
-	// All pages are allocated: a missing page would later kill control.
+	// All pages are allocated, because an access to a missing page would later kill control.
 	assert_int_equal(taken_bytes(segment->statistics_fd), segment->statistics_bytes);
 	assert_int_equal(taken_bytes(segment->tables_fd), segment->heap_off);
 	weir_segment_free(attach(segment));
@@ -355,7 +354,7 @@ TEST(refused_descriptor_still_belongs_to_the_caller) {
 	assert_int_equal(
 		weir_segment_attach(good->statistics_fd, fd, &segment, why, sizeof(why)), -EPROTO);
 	assert_non_null(strstr(why, "sealed"));
-	// The two descriptors are exchanged.
+	// The two descriptors are swapped.
 	assert_int_equal(weir_segment_attach(
 				 good->tables_fd, good->statistics_fd, &segment, why, sizeof(why)),
 		-EPROTO);
@@ -377,7 +376,8 @@ static uint64_t memory_of(int fd) {
 	return (uint64_t)st.st_blocks * 512;
 }
 
-// The dataplane maps memory written by control, and allocates none for memory that is only noted.
+// The dataplane maps only heap memory that control has written. If `notes` have a larger heap, the
+// dataplane allocates no memory for the rest.
 TEST(noted_heap_without_memory_is_not_mapped) {
 	const uint64_t written = 3 * 4096 + 64, heap = 64u << 20;
 	struct weir_segment *segment = fixture_segment(heap);

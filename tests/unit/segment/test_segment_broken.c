@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Broken segments: what attach must refuse.
+// Broken segments, which attach must refuse.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -105,8 +105,8 @@ TEST(contradictory_counts_are_refused) {
 	weir_segment_free(segment);
 }
 
-// Check wrong values of each of n offsets, in a memory area of `bytes`. heap: index of the heap's
-// offset.
+// Checks that wrong values of each of n offsets are refused. bytes: size of the memory area. heap:
+// index of the offset of the heap.
 static void offsets_out_of_place(const struct weir_segment *segment, uint64_t *const *offsets,
 	unsigned int n, unsigned int heap, uint64_t bytes) {
 	for (unsigned int i = 0; i < n; i++) {
@@ -221,7 +221,7 @@ TEST(truncated_segments_are_refused) {
 	weir_segment_free(segment);
 }
 
-// Memory that could be removed during use, with any contents.
+// Memory without seals is refused, whatever its contents, because it could be truncated during use.
 TEST(unsealed_memory_is_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment *other = NULL;

@@ -37,7 +37,7 @@ TEST(shares_follow_weights_and_ids_are_correct, setup, teardown) {
 	assert_int_equal(view->table.candidates[0].weight, 100);
 	assert_int_equal(view->table.candidates[1].id, 7);
 	for (uint32_t slot = 0; slot < 4093; slot++) {
-		// The middle of the hashes that select the slot.
+		// The middle of the range of hashes that select the slot.
 		uint64_t hash = (((uint64_t)slot << 32) + (1ull << 31)) / 4093 << 32;
 
 		assert_int_equal(weir_selection_slot(hash, 4093), slot);
@@ -60,7 +60,8 @@ TEST(slot_is_in_range_for_any_hash) {
 	}
 }
 
-// Instances number their backends differently; a flow must get the same backend from both.
+// Instances give the same backends different ids, but a flow must get the same backend on all
+// instances.
 TEST(order_and_ids_of_members_do_not_change_the_table, setup, teardown) {
 	struct weir_selection_member a[50], b[50];
 	struct weir_selection *first = NULL, *second = NULL;
@@ -117,7 +118,7 @@ TEST(wrong_sizes_are_refused, setup, teardown) {
 	assert_int_equal(before.used_bytes, after.used_bytes);
 }
 
-// An index beyond the backends is what a malicious control process would write.
+// A malicious control process may write an index beyond the backends.
 TEST(index_beyond_the_backends_chooses_none, setup, teardown) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 4, 251);
@@ -131,8 +132,8 @@ TEST(index_beyond_the_backends_chooses_none, setup, teardown) {
 	assert_int_equal(weir_selection_choose(view, (1ull << 63) / 251 * 3), WEIR_BACKEND_NONE);
 }
 
-// Other policies have a small table for packets without a flow, equal on all instances for any
-// weights, and further data.
+// Other policies have a small table for packets without a flow, and other data. For the same
+// weights, the small table is equal on all instances.
 TEST(other_policies_have_their_data, setup, teardown) {
 	struct weir_selection_member members[50];
 	uint16_t chosen[WEIR_POLICY_COUNT][200];
@@ -157,7 +158,7 @@ TEST(other_policies_have_their_data, setup, teardown) {
 		table = &view->table;
 		assert_int_equal(table->settings.policy, policy);
 		assert_int_equal(table->count, 50);
-		// the smallest prime above 16 x 50
+		// 809 is the smallest prime above 16 * 50.
 		assert_int_equal(table->slot_count, slots ? 4093 : 809);
 		for (uint32_t i = 0; i < 50; i++) {
 			bool strides = policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
@@ -187,7 +188,7 @@ TEST(other_policies_have_their_data, setup, teardown) {
 	}
 }
 
-// All 32 bits of a weight are used, with more members than are compared directly.
+// Candidates are sorted by all 32 bits of their weights, also if there are many candidates.
 TEST(candidates_of_rounds_are_in_the_order_of_weights, setup, teardown) {
 	struct weir_selection_params params =
 		weir_selection_defaults(1, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, 4093);
@@ -215,7 +216,7 @@ TEST(candidates_of_rounds_are_in_the_order_of_weights, setup, teardown) {
 	}
 }
 
-// The table of a subset equals that of a selection with only its members.
+// The table of a subset equals the table of a selection that has only the members of the subset.
 TEST(subset_equals_a_selection_of_its_members, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
@@ -276,7 +277,8 @@ TEST(subset_equals_a_selection_of_its_members, setup, teardown) {
 	}
 }
 
-// A value that a new table would not have shows which subsets were copied.
+// Checks which subsets were copied. The published tables contain a value that a new table would not
+// have.
 static void expect_copied(struct lab *f, struct weir_policy_table *published, uint16_t *slots[],
 	const struct weir_selection_params *params, const struct weir_selection_member *members,
 	uint32_t n, uint32_t rebuilt) {
@@ -312,7 +314,7 @@ static void expect_copied(struct lab *f, struct weir_policy_table *published, ui
 	}
 }
 
-// An unchanged subset is copied, bit by bit; a changed one is built.
+// The table of an unchanged subset is copied bit by bit. The table of a changed subset is built.
 TEST(unchanged_subsets_are_copied, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
@@ -356,8 +358,8 @@ TEST(unchanged_subsets_are_copied, setup, teardown) {
 			memcpy(rounds[worker], table->rounds,
 				table->round_count * sizeof(*rounds[0]));
 			slots[worker] = calloc(table->slot_count, sizeof(*slots[0]));
-			// A built table never has these slots: all slots but the last have one
-			// backend.
+			// A newly built table never has these values: all slots except the last
+			// have the same backend.
 			slots[worker][table->slot_count - 1] = 1;
 			table->candidates = candidates[worker];
 			table->rounds = rounds[worker];
@@ -370,7 +372,7 @@ TEST(unchanged_subsets_are_copied, setup, teardown) {
 		members[2].id = 99; // a member of worker 2's subset becomes another backend
 		expect_copied(f, published, slots, &params, members, 30, always | 1u << 2);
 		members[2].id = 2;
-		members[0].subsets = 0; // a member of no subset any more
+		members[0].subsets = 0; // no longer a member of any subset
 		expect_copied(f, published, slots, &params, members, 30, always | 1u);
 		members[0].subsets = 1;
 		params.settings.max_active_flows++; // a setting of all subsets

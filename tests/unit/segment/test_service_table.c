@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service table: built, published, loaded, looked up; compared with a simple search over binds.
+// Service table: build, publish, load, look up. Results are compared with a simple search over
+// binds.
 #include "reader_lab.h"
 
 #include <errno.h>
@@ -213,7 +214,7 @@ TEST(full_heap_is_reported) {
 	assert_int_equal(weir_service_table_build(f->writer, &bind, 1, 1, &table), 0);
 }
 
-// --- comparison with simple search-----------------------------------------------------------
+// --- comparison with a simple search --------------------------------------------------------
 
 static uint16_t search(const struct weir_service_bind *binds, uint32_t n, const uint8_t *address,
 	uint8_t family, uint8_t protocol, uint16_t port) {
@@ -303,7 +304,7 @@ TEST(lookup_agrees_with_a_simple_search) {
 	}
 }
 
-// A bucket as a malicious control process would write it.
+// A malicious control process may write such a bucket.
 TEST(range_list_out_of_bounds_finds_nothing) {
 	struct weir_service_bind bind = bind4(10, IPPROTO_TCP, 0, 65535, 5);
 	struct weir_service_table *table = NULL;

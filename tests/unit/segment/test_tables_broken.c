@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A broken or malicious control process: any bytes in the memory of tables, before and while
-// readers access it. Random bytes come from fixed seeds. The mappings are moved between two
-// unmapped pages, so that a read before or after a mapping crashes. The header is also random; the
-// next control process refuses or uses it consistently.
+// A broken or malicious control process may write any bytes to the memory of tables, before or
+// while readers access it. The tests write random bytes with fixed seeds. They move the mappings
+// between two unmapped pages, so that a read before or after a mapping crashes. They also write
+// random bytes to the header; the next control process either refuses it, or uses it without
+// errors.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@
 #define GUARD_BYTES (1u << 20)
 #define SEEDS 3000u
 #define HEAP_BYTES (256u << 10)
-// minimum duration; on a busy machine longer, until all required events have happened
+// Minimum duration. On a busy machine the test takes longer, until all required events have
+// happened.
 #define SCRIBBLE_MS 2000
 #define SCRIBBLE_MOST_MS 60000
 
@@ -130,8 +132,8 @@ static void use_selection(struct worker *worker, uint16_t service, uint64_t *see
 	}
 }
 
-// Some iterations of a worker, with everything that it does with its tables. An iteration is
-// bounded for any contents.
+// Runs some iterations of a worker, with all accesses that a worker makes to its tables. Whatever
+// the contents of the tables, an iteration does a limited number of steps.
 static void use(struct worker *worker, uint64_t *seed) {
 	for (unsigned int turn = 0; turn < 4; turn++) {
 		unsigned int rows = worker->rows;
@@ -188,7 +190,7 @@ static void publish_all(struct weir_writer *writer, uint64_t *seed) {
 		writer, fixture_root(WEIR_BLOB_SERVICES), random_services(writer, seed));
 }
 
-// The next control process opens the tables in this state, and continues.
+// The next control process opens the tables in this state, and publishes again.
 static void open_and_publish(struct weir_segment *control, uint64_t *seed) {
 	struct weir_writer *writer = NULL;
 	struct weir_writer_usage usage;
@@ -248,7 +250,7 @@ TEST(random_header_is_refused_or_consistent) {
 	weir_segment_free(segment);
 }
 
-// Overwrite all of the tables memory except the heap.
+// Overwrites words of the tables memory, everywhere except in the heap.
 static void scribble_fixed(struct weir_segment *control, uint64_t *seed) {
 	uint64_t *words = (uint64_t *)(void *)control->tables;
 	uint64_t *roots = (uint64_t *)(void *)control->roots;
@@ -262,7 +264,7 @@ static void scribble_fixed(struct weir_segment *control, uint64_t *seed) {
 			   (control->heap_off / 64 + fixture_random(seed) % (HEAP_BYTES / 64 + 8));
 	}
 	for (unsigned int i = 0; i < WEIR_UPDATES; i++) {
-		// Entries with valid and invalid kinds and ids.
+		// Random entries with valid or invalid kinds and ids.
 		control->updates->update[i] = (uint32_t)(fixture_random(seed) & 0x301ff);
 	}
 	if (*seed & 1) {
@@ -337,7 +339,7 @@ static void spoil(struct weir_segment *control, weir_ref ref, uint64_t *seed) {
 	}
 }
 
-// Tables that are valid except for a few words pass the first checks.
+// Tables in which only a few words are invalid pass the first checks.
 TEST(nearly_valid_tables_are_survived) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment *control = fixture_control(segment);
@@ -385,11 +387,11 @@ TEST(nearly_valid_tables_are_survived) {
 
 struct scribbler {
 	struct weir_segment *control;
-	uint8_t *tables; // tables as a writer left them
+	uint8_t *tables; // copy of the tables that a writer has published
 	bool stop;
 };
 
-// Change a word of a table and restore it; meanwhile, workers read the table.
+// Changes a word of a table and restores it, while workers read the table.
 static void scribble_table(struct weir_segment *control, uint64_t r) {
 	struct weir_roots *roots = control->roots;
 	weir_ref *ref = r % 2 == 0 ? &roots->services : &roots->selection[0];
@@ -408,20 +410,20 @@ static void scribble_table(struct weir_segment *control, uint64_t r) {
 	right = words[at];
 	words[at] = r & 0x8000 ? (uint32_t)(r >> 32) : right ^ 1u << (r >> 32 & 31);
 	for (volatile unsigned int pause = 0; pause < 500; pause++) {
-		// a pause, so that a worker may read the changed word
+		// a worker may read the changed word in this time
 	}
-	// A new reference each time, so that the reader loads repeatedly.
+	// Change the reference each time, so that the reader loads the table again.
 	__atomic_fetch_add((uint32_t *)(void *)blob, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(ref, 1ull << 32, __ATOMIC_RELEASE);
 	__atomic_store_n(
 		&control->updates->update[updates % WEIR_UPDATES], change, __ATOMIC_RELAXED);
 	__atomic_store_n(&control->news->updates, updates + 1, __ATOMIC_RELEASE);
-	if ((r & 0x3f000000) != 0) { // otherwise the change stays
+	if ((r & 0x3f000000) != 0) { // sometimes, keep the changed word
 		words[at] = right;
 	}
 }
 
-// States that no valid writer produces: counts that jump, half-written rows, removed memory.
+// Makes states that no valid writer produces: wrong counts, partly written rows, removed memory.
 static void scribble_rest(struct weir_segment *control, uint64_t r) {
 	uint64_t *pair = (uint64_t *)(void *)&control->rows[(r >> 8) % FIXTURE_BACKENDS];
 	uint64_t page = (r >> 16) % (control->tables_bytes / 4096) * 4096;
@@ -457,7 +459,7 @@ static void *scribble(void *arg) {
 		}
 		scribble_table(s->control, r);
 		for (volatile unsigned int pause = 0; pause < 3000; pause++) {
-			// time to load it
+			// a worker may load the table in this time
 		}
 		if (i % 1024 == 900) {
 			scribble_rest(s->control, fixture_random(&seed));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The update log: processed in order and in bounded steps. When the log is overrun, when an entry
-// is overwritten while it is read, and when a control process ended between a store and its entry,
-// the reader does a full scan. A reader that has loaded a selection has also loaded its rows, and
-// a reader that has loaded a service has also loaded its selection.
+// The update log. The reader processes entries in order, with a limited number of entries per
+// iteration. It does a full scan if the log was overrun, if an entry was overwritten while it was
+// read, or if a control process ended between a store and its entry. A reader that has loaded a
+// selection has also loaded its rows, and a reader that has loaded a service has also loaded its
+// selection.
 #include "reader_lab.h"
 
 #include <netinet/in.h>
@@ -45,7 +46,7 @@ static void withdraw_row(struct lab *f, uint16_t backend) {
 	assert_true(weir_writer_publish_row(f->writer, backend, &none));
 }
 
-// Publish a selection of backends first .. first + n - 1.
+// Publishes a selection with the backends first .. first + n - 1.
 static void publish_selection(struct lab *f, uint16_t service, uint16_t first, uint32_t n) {
 	struct weir_selection_member members[FIXTURE_BACKENDS];
 	struct weir_selection *selection = NULL;
@@ -59,7 +60,7 @@ static void publish_selection(struct lab *f, uint16_t service, uint16_t first, u
 		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
 }
 
-// Publish a service table in which port 1000 + i leads to service i, for the first n services.
+// Publishes a service table for the first n services, in which service i has port 1000 + i.
 static void publish_services(struct lab *f, uint16_t n) {
 	struct weir_service_bind binds[FIXTURE_SERVICES];
 	struct weir_service_table *table = NULL;
@@ -77,8 +78,8 @@ static void publish_services(struct lab *f, uint16_t n) {
 		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
 }
 
-// Check S2 for several tables: no loaded table refers to a table that the reader has not loaded,
-// and no loaded selection has only closed backends.
+// Checks S2: no loaded table refers to a table that the reader has not loaded, and no loaded
+// selection has only closed backends.
 static void check_order(const struct lab *f) {
 	const uint8_t vip[16] = {198, 51, 100, 10};
 
@@ -107,8 +108,8 @@ static void check_order(const struct lab *f) {
 	}
 }
 
-// Run iterations until no changes are left; each iteration is bounded, and none leaves tables out
-// of order.
+// Runs iterations until no changes are left. Checks that each iteration processes a limited number
+// of changes, and leaves the tables in a valid order.
 static unsigned int follow(struct lab *f) {
 	unsigned int turns = 0;
 
@@ -158,7 +159,7 @@ TEST(report_waits_until_earlier_changes_are_adopted) {
 		publish_row(f, i, 7);
 	}
 	mark = weir_writer_mark(f->writer);
-	for (uint16_t i = 200; i < FIXTURE_BACKENDS; i++) { // rows after the mark
+	for (uint16_t i = 200; i < FIXTURE_BACKENDS; i++) { // published after the mark
 		publish_row(f, i, 7);
 	}
 	while (!weir_writer_passed(f->writer, mark)) {
@@ -169,8 +170,8 @@ TEST(report_waits_until_earlier_changes_are_adopted) {
 	assert_true(turns >= 200 / WEIR_READER_STEPS);
 }
 
-// Every iteration has a new token and almost as many changes as an iteration processes, with a
-// backlog: each grace period still ends.
+// There is a backlog, and before each iteration come a new token and almost as many changes as an
+// iteration processes. Each grace period must still end.
 TEST(tokens_faster_than_reports_are_all_reported) {
 	struct lab *f = *state;
 	uint64_t marks[40];
@@ -201,7 +202,7 @@ TEST(log_wraps_many_times) {
 	assert_int_equal(f->adopted, 3 * WEIR_UPDATES + 5); // no full scan has happened
 }
 
-// The number of entries may wrap.
+// The counter of entries may wrap.
 TEST(count_of_entries_wraps) {
 	struct lab *f = *state;
 
@@ -226,7 +227,7 @@ TEST(overrun_log_causes_a_full_scan) {
 	for (size_t k = 0; k < sizeof(entries) / sizeof(entries[0]); k++) {
 		unsigned int turns;
 
-		publish_row(f, 250, (uint16_t)(1 + k)); // the first entry, which is lost
+		publish_row(f, 250, (uint16_t)(1 + k)); // the first entry, which may be overwritten
 		publish_selection(f, 1, 250, 1);
 		publish_services(f, 2);
 		publish_selection(f, 0, 250, 1);
@@ -242,8 +243,8 @@ TEST(overrun_log_causes_a_full_scan) {
 	}
 }
 
-// Control overwrites the oldest entry before it counts the new one: with as many changes as the log
-// has entries, the oldest entry may already be replaced.
+// Control overwrites the oldest entry before it counts the new entry. Therefore the oldest entry of
+// a full log may already contain a new change.
 TEST(entry_that_is_being_overwritten_is_not_used) {
 	struct lab *f = *state;
 	uint64_t first = f->segment->news->updates;
@@ -259,7 +260,7 @@ TEST(entry_that_is_being_overwritten_is_not_used) {
 	check_rows(f);
 }
 
-// A control process ended between a store and its entry in the log.
+// A control process may end between a store and the log entry for this store.
 TEST(next_writer_causes_a_full_scan) {
 	const struct weir_backend_row row = fixture_row(55);
 	struct lab *f = *state;
@@ -285,8 +286,8 @@ TEST(next_writer_causes_a_full_scan) {
 	check_rows(f);
 }
 
-// Workers count per backend: a row waits for the memory of its counters, and all later publications
-// also wait.
+// Workers have counters for each backend. A row is not loaded before its counters have memory, and
+// later publications also wait.
 TEST(row_waits_for_the_memory_of_its_counters) {
 	struct lab *f = *state;
 
@@ -297,7 +298,7 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 	publish_selection(f, 0, 100, 1);
 	for (unsigned int i = 0; i < 10; i++) {
 		weir_reader_update(&f->reader);
-		weir_reader_settle(&f->reader); // does not wait for this row either
+		weir_reader_settle(&f->reader); // returns although the row waits
 		check_order(f);
 	}
 	assert_int_equal(f->rows[99].mtu, 1);
@@ -308,7 +309,7 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 	follow(f);
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 1);
 	check_rows(f);
-	// A full scan waits for the memory in the same way.
+	// A full scan also waits for the memory of the counters.
 	weir_reader_offline(&f->reader);
 	memset(f->rows, 0, sizeof(f->rows));
 	f->segment->counted_backends = 100;
@@ -324,8 +325,8 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 
 // --- order of tables ------------------------------------------------------------------------
 
-// A selection is published twice. The reader processes the log entry of the first selection, but
-// the reference already names the second one, whose rows have later entries.
+// A selection is published twice. When the reader processes the log entry of the first selection,
+// the reference already refers to the second selection, whose rows have later log entries.
 TEST(selection_waits_for_the_rows_of_a_newer_one) {
 	struct lab *f = *state;
 
@@ -354,7 +355,7 @@ TEST(service_waits_for_its_selection) {
 	assert_int_equal(weir_reader_selection(&f->reader, 1)->table.count, 100);
 }
 
-// A hundred backends replace other backends; in later rounds also during a full scan.
+// A hundred backends replace other backends. In later rounds this happens during a full scan.
 TEST(backends_close_after_the_selection_that_replaces_them) {
 	struct lab *f = *state;
 	uint64_t mark;
@@ -405,8 +406,8 @@ TEST(full_scan_keeps_the_order) {
 	}
 }
 
-// Random publications and withdrawals in the order of layout.h, with iterations at random in
-// between.
+// Random publications and withdrawals, in the order that layout.h requires. Iterations of the
+// reader happen at random times in between.
 TEST(random_publications_are_adopted_in_order) {
 	struct lab *f = *state;
 	uint64_t seed = 3;
@@ -415,10 +416,11 @@ TEST(random_publications_are_adopted_in_order) {
 		uint16_t first = (uint16_t)(fixture_random(&seed) % 200);
 		uint32_t n = 1 + (uint32_t)(fixture_random(&seed) % 60);
 		uint16_t service = (uint16_t)(fixture_random(&seed) % FIXTURE_SERVICES);
-		bool lazy = round % 16 != 0; // otherwise all due changes are loaded first
+		bool lazy = round % 16 != 0; // false: the reader first loads all changes
 
 		if (!lazy) {
-			// Before rows of ids are removed, no selection has them for a grace period.
+			// Before rows are removed, withdraw all tables that use them, and wait for
+			// a grace period.
 			weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), NULL);
 			for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
 				weir_writer_publish(f->writer, fixture_selection_root(i), NULL);

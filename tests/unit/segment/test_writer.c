@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writer: allocation, publication, reclamation. Opening after another writer: test_writer_open.c.
+// Writer: allocation, publication, reclamation. test_writer_open.c tests a writer that is opened
+// after another writer.
 #include "writer_lab.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ TEST(wrong_publication_is_refused_and_the_blob_discarded) {
 		-EINVAL);
 	assert_int_equal(usage(f).used_bytes, used);
 	assert_int_equal(f->segment->roots->selection[0], ref);
-	// A published blob no longer belongs to the caller, so the caller cannot publish it again.
+	// A published blob is not owned by the caller, so the caller cannot publish it again.
 	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(0),
 				 (void *)weir_writer_current(f->writer, fixture_selection_root(0))),
 		-EINVAL);
@@ -134,7 +135,7 @@ TEST(replaced_blob_waits_for_every_worker) {
 	assert_int_equal(weir_writer_synchronize(f->writer, 0), 0);
 }
 
-// A blob retired during a grace period is not covered by it.
+// A blob that is retired during a grace period must wait for the next grace period.
 TEST(grace_period_in_progress_does_not_cover_later_blobs) {
 	struct lab *f = *state;
 
@@ -180,8 +181,8 @@ TEST(memory_is_reused_and_neighbours_join) {
 		assert_non_null(blob[i]);
 	}
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64));
-	// Free blobs so that each free extent is alone, after, before, or between other free
-	// extents.
+	// Free blobs in an order in which the freed extent has no free neighbour, or a free
+	// neighbour before it, after it, or on both sides.
 	weir_writer_discard(f->writer, blob[2]);
 	weir_writer_discard(f->writer, blob[3]);
 	weir_writer_discard(f->writer, blob[5]);
@@ -199,7 +200,7 @@ TEST(memory_is_reused_and_neighbours_join) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-// An allocation in a full heap first reclaims retired blobs.
+// If the heap is full, an allocation first reclaims retired blobs.
 TEST(allocation_reclaims_if_needed) {
 	struct lab *f = *state;
 	uint64_t half = f->segment->heap_bytes / 2;
@@ -215,7 +216,8 @@ TEST(allocation_reclaims_if_needed) {
 	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES),
 				 weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half)),
 		0);
-	// EBUSY: room will be available when the worker reports. ENOSPC (below): it never will.
+	// EBUSY: memory will be free when the worker reports. ENOSPC (below): there is not enough
+	// memory even then.
 	errno = 0;
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half));
 	assert_int_equal(errno, EBUSY);
@@ -255,7 +257,7 @@ TEST(retired_memory_is_bounded_while_a_worker_is_stalled) {
 	assert_in_range(u.retired_bytes, 16 * bytes, 17 * bytes);
 	assert_true(u.backed_bytes < 20 * bytes);
 	assert_int_equal(u.waiting_for, 1);
-	// Publishing continues when the worker reports again.
+	// When the worker reports again, allocations succeed again.
 	weir_grace_report(segment, 1, weir_grace_token(segment));
 	blob = weir_writer_alloc(writer, WEIR_BLOB_SERVICES, bytes);
 	assert_non_null(blob);
@@ -311,7 +313,7 @@ static uint64_t pages(uint64_t bytes) {
 	return (bytes + 4095) / 4096 * 4096;
 }
 
-// Ids have memory before they are written, and only ids in use have memory.
+// Reserved ids have memory, and ids that are not reserved have no memory.
 TEST(reserved_ids_have_memory) {
 	struct lab *f = *state;
 	uint64_t before = usage(f).backed_bytes;
@@ -338,14 +340,14 @@ TEST(reserved_ids_have_memory) {
 	assert_int_equal(weir_writer_reserve(f->writer, 0, FIXTURE_BACKENDS + 1), -EINVAL);
 	assert_int_equal(weir_writer_reserve(f->writer, UINT32_MAX, UINT32_MAX), -EINVAL);
 	assert_int_equal(f->segment->notes->service_ids, FIXTURE_SERVICES);
-	// The arrays never shrink, also not with the next writer.
+	// The arrays never shrink, even if another writer is opened.
 	reopen(f);
 	assert_int_equal(weir_writer_reserve(f->writer, 1, 1), 0);
 	assert_int_equal(f->segment->notes->service_ids, FIXTURE_SERVICES);
 	assert_int_equal(f->segment->notes->backend_ids, FIXTURE_BACKENDS);
 }
 
-// Random operations, checked against the sum of all blobs in use.
+// After random operations, the used memory is the sum of all blobs in use.
 TEST(random_operations_leak_nothing) {
 	struct lab *f = *state;
 	void *held[40] = {NULL};

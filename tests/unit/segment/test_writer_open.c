@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writer: opening after another writer, as after a SIGKILL.
+// Writer: opening a writer after the previous writer has ended without clean-up, as after a
+// SIGKILL.
 #include "writer_lab.h"
 
 #include <unistd.h>
@@ -43,7 +44,7 @@ TEST(next_writer_keeps_published_tables) {
 	assert_int_equal(f->segment->notes->backend_ids, 20);
 }
 
-// S3 and S5 together: workers may still read blobs that the dead writer had just replaced.
+// S3 and S5: workers may still read blobs that the previous writer replaced just before it ended.
 TEST(next_writer_waits_before_it_reuses_retired_memory) {
 	struct lab *f = *state;
 	const struct weir_selection *old;
@@ -67,8 +68,8 @@ TEST(next_writer_waits_before_it_reuses_retired_memory) {
 	offline(f, 0);
 }
 
-// A withdrawn blob leaves no trace in the roots; a reader that kept its reference must not confuse
-// it with the next blob at the same offset.
+// After a blob is withdrawn, the roots do not show its generation. A reader that still has its
+// reference must not accept the next blob at the same offset.
 TEST(generations_continue_over_writers) {
 	struct lab *f = *state;
 	weir_ref ref;
@@ -84,8 +85,8 @@ TEST(generations_continue_over_writers) {
 	assert_true(f->segment->roots->selection[1] >> 32 > ref >> 32);
 }
 
-// The lower half of a generation is in the reference, the whole generation in the blob; generations
-// do not wrap.
+// A reference contains the lower half of a generation, and the blob contains the complete
+// generation. Generations do not wrap.
 TEST(generations_continue_past_32_bits) {
 	struct lab *f = *state;
 	struct weir_reader reader;
@@ -112,8 +113,8 @@ TEST(generations_continue_past_32_bits) {
 		weir_reader_quiescent(&reader);
 	}
 	assert_int_equal(reader.refusals.selections, 0);
-	// A later generation has the lower half of the first one, and its blob is at the same
-	// offset. The reader must distinguish the two blobs, and no generation is reused.
+	// A later generation has the same lower half as the first generation, and its blob is at
+	// the same offset. The reader must distinguish the two blobs, and no generation is reused.
 	f->control->notes->generation = (1ull << 32) + (first >> 32) - 1;
 	publish_selection(f, 0, 4);
 	reopen(f);
@@ -140,7 +141,8 @@ TEST(generations_continue_from_the_published_ones) {
 	assert_true(selection->blob.generation > last);
 }
 
-// Broken references stay unchanged: workers refuse them, and keep the previous table.
+// The writer does not change broken references, because workers refuse them and keep the previous
+// table.
 TEST(broken_roots_are_counted_and_kept) {
 	struct lab *f = *state;
 	struct weir_roots *roots = f->control->roots;
@@ -150,7 +152,7 @@ TEST(broken_roots_are_counted_and_kept) {
 	publish_selection(f, 0, 4);
 	publish_selection(f, 3, 4);
 	good = roots->selection[0];
-	broken[0] = roots->selection[1] = good; // a blob used twice, and of another service
+	broken[0] = roots->selection[1] = good; // a blob of another service, used twice
 	broken[1] = roots->selection[2] = (1ull << 32) | 0xffffffff; // outside of the heap
 	broken[2] = roots->services = good; // a blob of another kind
 	roots->selection[4] = roots->selection[3] + (1ull << 32); // another generation
@@ -199,7 +201,8 @@ TEST(overlapping_blobs_are_not_both_kept) {
 	assert_null(weir_writer_current(f->writer, fixture_selection_root(1)));
 }
 
-// Any values that an earlier process has written into the notes must not lead outside the heap.
+// Whatever values an earlier process has written to the notes, the writer must not access memory
+// outside the heap.
 TEST(invalid_notes_do_no_harm) {
 	struct lab *f = *state;
 	const uint64_t nonsense[] = {
@@ -229,8 +232,8 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	void *spacer[FIXTURE_SERVICES];
 
 	// Allocate a spacer after each selection. The next writer retires each gap between
-	// published selections. With the selections, which are withdrawn below, its queue of
-	// retired blobs then has the maximum length.
+	// published selections. The selections are withdrawn below and retired as well, so the
+	// queue of retired blobs then has its maximum length.
 	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
 		publish_selection(f, i, 4);
 		spacer[i] = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64);
@@ -248,7 +251,7 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-// Each writer skips positions of the update log; the number of publications continues.
+// Each new writer skips positions of the update log, but the number of publications continues.
 TEST(positions_of_every_writer_have_a_number_of_publications) {
 	struct lab *f = *state;
 

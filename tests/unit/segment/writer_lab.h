@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fixture: a segment, a writer with control's mapping of it, and workers without readers. For the
-// tests of the writer.
+// Fixture for the tests of the writer: a segment, a writer that uses control's mapping of the
+// segment, and workers without readers.
 #pragma once
 
 #include "segment_lab.h"
@@ -51,7 +51,7 @@ static inline void reopen(struct lab *f) {
 	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
 }
 
-// A worker without a reader: it reports any token.
+// Sets a worker online. It has no reader, so the tests report for it.
 static inline void online(struct lab *f, uint32_t worker) {
 	weir_grace_online(f->segment, worker);
 }

@@ -52,7 +52,7 @@ def agent_removes_a_silent_balancer(lab):
     balancer, other = lab.balancer(), lab.balancer()
     balancer.interval_ms = 100
     balancer.ask(), other.ask()
-    balancer.ask(), other.ask()  # the second probe contains the number of the agent's process
+    balancer.ask(), other.ask()  # the second probe contains the ID of the agent process
     wait_for("one left", lambda: len(lab.status()["balancers"]) == 1)
     lab.command("lame-duck", "--interval", "0")
     assert balancer.receive(0.3) is None and other.receive(0.3) is not None
@@ -120,7 +120,7 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     done = os.path.join(lab.dir, "unnotified")
     warning = "warning: no balancer was notified: new connections may still arrive"
     text = lab.backend.run("sh", "-c", f"{lab.agent_binary} lame-duck --run-dir {lab.run_dir} 2>&1")
-    assert warning in text, text  # the agent has no balancer for which to wait
+    assert warning in text, text  # the agent has no balancer to wait for
     begun = time.monotonic()
     command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "2s",
                         "--run-dir", lab.run_dir, "--then", f"touch {done}")
@@ -134,7 +134,8 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
                         "--run-dir", lab.run_dir, "--then", f"touch {done}")
     wait_for("a warning", lambda: "none can be notified: the command waits" in command.tail())
     late = lab.balancer()
-    assert late.ask()["word"] == "lame-duck"  # a balancer probes during the drain: the answer notifies it
+    # The answer to a probe during the drain notifies the balancer
+    assert late.ask()["word"] == "lame-duck"
     late.ask(), late.ask()
     wait_for("it is notified", lambda: "acknowledged by 1 of 1 balancer," in command.tail())
     assert command.process.wait(10) == 0 and os.path.exists(done), command.tail()
@@ -228,7 +229,8 @@ def agent_stays_a_lame_duck_when_it_dies(lab):
     assert lab.balancer().ask()["word"] == "ready"
     lab.command("lame-duck", "--interval", "0")
     agent.signal(signal.SIGTERM)
-    assert agent.process.wait(5) == 0  # the agent has drained, so the next agent starts ready
+    # The drain was complete, so the next agent starts with state ready
+    assert agent.process.wait(5) == 0
     agent = lab.start_agent()
     assert lab.status()["word"] == "ready"
     agent.kill()
@@ -273,8 +275,8 @@ def fill(folder):
 
 @scenario
 def stopped_agent_starts_without_its_state(lab):
-    """A killed agent had no time to finish its drain, as when docker stop kills it after ten
-    seconds. The next agent nevertheless starts ready."""
+    """An agent is killed before its drain has ended, for example by docker stop after ten seconds.
+    The next agent still starts with state ready."""
     agent = lab.start_agent("--port", str(PORT))
     with lab.listen() as listener, lab.connect(), listener.accept()[0]:
         agent.signal(signal.SIGTERM)
@@ -312,7 +314,7 @@ def agent_stays_starting_when_the_warm_up_fails(lab):
 
 @scenario
 def uncountable_connections_do_not_end_a_drain(lab):
-    """Without inet_diag in the kernel, the drain lasts until its deadline."""
+    """If the kernel lacks inet_diag, the drain lasts until its deadline."""
     os.makedirs(lab.run_dir, exist_ok=True)
     path = os.path.join(lab.run_dir, "agent.sock")
     with contextlib.suppress(FileNotFoundError):
@@ -375,7 +377,7 @@ def agent_reports_errors(lab):
     assert "UDP port 4777 is in use" in second.tail(), second.tail()
     third = lab.start("third", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
                       "--run-dir", lab.run_dir, "--udp-port", "4778")
-    # until the third agent has ended, commands might not reach the first agent
+    # before the third agent has ended, commands may not reach the first agent
     wait_for("the end", lambda: not third.alive())
     assert third.process.returncode == 1, third.tail()
     assert f"another weir-agent uses {lab.run_dir}" in third.tail(), third.tail()
@@ -389,7 +391,8 @@ def hanging_agent_does_not_block_commands(lab):
     agent.signal(signal.SIGSTOP)
     path = os.path.join(lab.run_dir, "agent.sock")
     with contextlib.ExitStack() as waiting:
-        with contextlib.suppress(BlockingIOError):  # until the socket's backlog is full
+        # Connect until the backlog of the socket is full
+        with contextlib.suppress(BlockingIOError):
             while True:
                 sock = waiting.enter_context(socket.socket(socket.AF_UNIX))
                 sock.setblocking(False)

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent run: the probes that it answers, and its measurements of servers and
-clients."""
+"""Tests weir-agent run: which probes it answers, and its measurements of servers and clients."""
 import contextlib
 import glob
 import http.server
@@ -54,10 +53,10 @@ def agent_answers_authentic_probes_and_counts_others(lab):
 
 @scenario
 def agent_answers_no_probe_to_another_one(lab):
-    """The agent refuses a probe whose recipient is another address or port. An answer to such a
-    probe could be replayed as an answer of another process. And the sequence number of such a
-    probe could be higher than the next numbers of the balancer, which would then count as
-    old."""
+    """The agent refuses a probe whose recipient is another address or port. Otherwise an answer to
+    such a probe could be replayed as the answer of another process. Also, its sequence number could
+    be higher than the next numbers that the balancer sends to this agent, and probes with these
+    numbers would then be refused as old."""
     lab.start_agent()
     balancer, other = lab.balancer(), lab.balancer(to=BACKEND6)
     for each, elsewhere in ((balancer, (VIP, UDP_PORT)), (balancer, (BACKEND, UDP_PORT + 1)),
@@ -75,8 +74,8 @@ def agent_answers_no_probe_to_another_one(lab):
 
 @scenario
 def agent_keeps_no_state_of_recorded_probes(lab):
-    """Some probes are replays: their weir-control has ended, or they are for an agent process
-    that has ended. Such probes leave no state in the agent."""
+    """A probe may be a replay from a weir-control process that has ended, or for an agent process
+    that has ended. The agent keeps no state of such probes."""
     agent = lab.start_agent()
     dead = [lab.balancer() for _ in range(70)]
     for each in dead:
@@ -86,8 +85,8 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     assert lab.status()["balancers"] == []
     balancer = lab.balancer()
     balancer.ask(), balancer.ask()
-    # A probe recorded before a restart has a high sequence number. The agent still accepts the lower numbers that the
-    # balancer uses now.
+    # A probe that was recorded before a restart has a high sequence number. The agent must still
+    # accept the lower numbers that the balancer uses now.
     balancer.sequence, process, balancer.agent = 1000, balancer.agent, 77
     balancer.send(balancer.probe())
     assert balancer.receive() is not None
@@ -103,7 +102,8 @@ def agent_keeps_no_state_of_recorded_probes(lab):
 
 @scenario
 def agent_with_other_keys_leads_to_the_key_files(lab):
-    """status and doctor report in one finding why no balancer probes the agent."""
+    """status and doctor report in one finding that the keys differ, which is why no balancer probes
+    the agent."""
     def balancers():
         output = lab.backend.run(lab.agent_binary, "doctor", "eth0", "--json", "--run-dir", lab.run_dir,
                                  "--key-file", lab.keys, check=False)
@@ -166,7 +166,7 @@ def agent_reads_new_keys_on_sighup(lab):
 
 @scenario
 def agent_reads_a_generated_key_beside_the_others(lab):
-    """Replaces a key as the documents describe: the new key gets another id."""
+    """Replace a key as the documents describe. The new key gets an id that is not in use."""
     agent = lab.start_agent()
     for expected in (2, 3):  # the key file already contains the ids 1 and 7
         line = lab.backend.run(lab.agent_binary, "key", "generate", "--key-file", lab.keys)
@@ -307,7 +307,8 @@ def agent_reports_rates(lab):
     lab.start_agent("--port", str(PORT))
     with lab.listen() as listener:
         balancer = lab.metered_balancer()
-        for _ in range(5):  # again if this process got too little CPU for 50 connections a second
+        # Try again if this process got too little CPU time for 50 connections per second
+        for _ in range(5):
             start, rates = time.monotonic(), []
             for i in range(150):
                 time.sleep(max(0, start + i / 50 - time.monotonic()))

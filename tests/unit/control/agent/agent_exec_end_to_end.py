@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests weir-agent exec: it drains its server, and sends SIGTERM when no balancer and no client
-uses the server any more."""
+"""Tests weir-agent exec: it drains its server, and sends SIGTERM to the server after all balancers
+and clients have stopped using it."""
 import contextlib
 import os
 import pty
@@ -18,7 +18,8 @@ USER = 1234
 DUCK, STARTING = {f"{PORT}/tcp": ("lame-duck", 3)}, {f"{PORT}/tcp": ("starting", 3)}
 SERVICES = ("--service", f"web={PORT}", "--allow-user", f"{USER}=web", "--port", str(OTHER))
 # A server that prints each signal, and exits with 7 on SIGTERM. Commands on standard input: "notify TEXT" sends TEXT
-# to NOTIFY_SOCKET, "orphan" makes an orphan that ends, and "zombies" prints the number of zombies.
+# to NOTIFY_SOCKET, "orphan" creates an orphan process that exits, and "zombies" prints the number
+# of zombies.
 SERVER = f"""
 import os, signal, socket, sys, threading
 server = socket.create_server(("", {PORT}))
@@ -26,7 +27,7 @@ def accept():
     while True:
         client, _ = server.accept()
         with client:
-            client.recv(1)  # to its end
+            client.recv(1)  # wait until the client closes
 threading.Thread(target=accept, daemon=True).start()
 def on_signal(number, _):
     print("got", signal.Signals(number).name, flush=True)
@@ -60,7 +61,7 @@ for line in sys.stdin:
 
 
 class Server:
-    """A server under weir-agent exec, with its own user."""
+    """A server that weir-agent exec runs, with a user of its own."""
 
     def __init__(self, lab, *options, before=(), env=None, program=("/usr/bin/python3", "-c", SERVER)):
         self.log = os.path.join(lab.dir, "exec.log")
@@ -124,7 +125,8 @@ def exec_drains_before_the_server_gets_sigterm(lab):
         server.send(signal.SIGTERM)
         answer = balancer.receive(5)
         assert (answer["word"], answer["ports"]) == ("ready", DUCK), answer
-        # no balancer acknowledges the announcement, so the agent repeats it: six times take more than a second
+        # no balancer acknowledges the announcement, so the agent repeats it; six repetitions take
+        # over a second
         for _ in range(6):
             assert balancer.receive(5)["serial"] == answer["serial"]
         assert "got SIGTERM" not in server.output(), "before a balancer acknowledged it"
@@ -139,7 +141,7 @@ def exec_drains_before_the_server_gets_sigterm(lab):
         server.expect("got SIGTERM").ends_with(7)
         assert "drained, acknowledged by 1 of 1 balancer, 0 connections left" in server.output()
         assert lab.status()["word"] == "ready"
-    with Server(lab) as server:  # the next process is ready
+    with Server(lab) as server:  # the next server process starts with state ready
         server.expect("serving")
         wait_for("no announced state", lambda: balancer.ask()["ports"] == {} and word(lab) == "ready")
 
@@ -164,7 +166,7 @@ def exec_waits_no_longer_than_it_is_to(lab):
             wait_for("lame-duck", lambda: word(lab) == "lame-duck")
             server.send(signal.SIGTERM)
             server.expect("a second signal ends the drain").ends_with(7)
-    lab.programs[0].kill()  # the agent ends during the drain
+    lab.programs[0].kill()  # the agent is killed during the drain
     agent = lab.start_agent(*SERVICES)
     with Server(lab) as server:
         server.expect("serving")
@@ -218,7 +220,8 @@ def exec_passes_signals_and_the_exit_status_on(lab):
             server.ends_with(code)
     assert "a b c d e f g h i j k l m n o p q r s t u v w x y z\n" in server.output()
     with Server(lab, before=("env", "--ignore-signal=CHLD"), program=("/bin/sh", "-c", "exit 3")) as server:
-        server.ends_with(3)  # the kernel keeps no status for a process that ignores SIGCHLD
+        # If a process ignores SIGCHLD, the kernel keeps no exit status of its children
+        server.ends_with(3)
 
 
 @scenario

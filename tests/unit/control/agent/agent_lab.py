@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lab for weir-agent run: balancers that probe it, servers and clients that it measures.
+"""A lab for weir-agent run, with balancers that probe it, and servers and clients that it measures.
 
     client, balancers  c0 ===== veth ===== eth0  backend: weir-agent run, servers
                  10.9.0.1                  10.9.0.2, 2001:db8:9::2; 198.51.100.10 on lo
@@ -49,7 +49,7 @@ def seal(data, secret):
 
 
 class Balancer:
-    """Probes the agent like weir-control."""
+    """A simulated balancer, which probes the agent like weir-control."""
 
     def __init__(self, namespace, to=BACKEND, wants=0, key=1):
         family = socket.AF_INET6 if ":" in to else socket.AF_INET
@@ -62,7 +62,8 @@ class Balancer:
         self.challenge = self.challenge_before = b""
 
     def probe(self, recipient=None):
-        """Returns a probe. recipient: the (address, port) in the probe, if they differ from its destination."""
+        """Returns a probe. recipient: the (address, port) in the probe, if different from its
+        destination."""
         self.sequence += 1
         self.challenge_before, self.challenge = self.challenge, os.urandom(16)
         to = (recipient or self.to)[0]
@@ -210,7 +211,7 @@ class Lab:
 
 
 def finish(client, server):
-    """End a connection: the server closes first."""
+    """Close both sockets of a connection. The server closes first."""
     server.close()
     assert client.recv(1) == b""
     client.close()
@@ -236,7 +237,7 @@ def listen(lab, address=BACKEND, port=PORT, kind=socket.SOCK_STREAM, namespace=N
 
 
 def reader(lab, **options):
-    """Returns a balancer that the agent has registered, and that requests the states of ports."""
+    """Returns a balancer that requests the states of ports, after the agent has registered it."""
     balancer = lab.balancer(wants=BITS["port_words"], **options)
     balancer.ask(), balancer.ask()
     return balancer

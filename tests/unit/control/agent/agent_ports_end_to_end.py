@@ -48,7 +48,8 @@ def agent_announces_ports_without_a_listening_socket(lab):
     assert (answer["word"], answer["serial"], answer["ports"]) == \
         ("ready", 2, {f"{PORT}/tcp": DOWN}), answer
     assert answer["given"] == {"port_words"}, answer
-    # the old balancer gets no states of ports; the host is ready, because not all ports are down
+    # the old balancer cannot read states of ports; the host is ready, because not all ports are
+    # down
     answer = notice(old)
     assert (answer["word"], answer["serial"], answer["port_word_count"]) == ("ready", 2, 0), answer
     port = port_of(lab)
@@ -87,7 +88,8 @@ def agent_announces_ports_without_a_listening_socket(lab):
 
 
 def timed_notice(balancer, change, ports):
-    """Seconds from the change until the balancer has the notice of the change."""
+    """Make a change. Returns the time in seconds until the balancer has received the notice of
+    it."""
     balancer.ask(), balancer.ask()
     start = time.monotonic()
     change()
@@ -100,8 +102,8 @@ def timed_notice(balancer, change, ports):
 
 @scenario
 def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
-    """The agent detects the change by events of the kernel. It does not wait until it reads the
-    sockets, once a second."""
+    """The agent detects the change by kernel events. It does not wait until the next reading of the
+    sockets, which it does once per second."""
     deaths, births = [], []
     for i in range(6):
         agent, server = lab.start_agent("--port", str(PORT)), start_server(lab, PORT)
@@ -136,7 +138,8 @@ def agent_treats_a_stopped_server_as_alive(lab):
 
 @scenario
 def agent_does_not_guess_about_ports_that_it_cannot_see(lab):
-    """The server listens in another network namespace, or does not listen yet."""
+    """The agent announces no port as down if the server may listen in another network namespace, or
+    does not listen yet."""
     with listen(lab, "10.9.0.1", namespace=lab.client):
         agent = lab.start_agent("--port", str(PORT), "--port", f"{DNS}/udp")
         balancer = reader(lab)
@@ -257,7 +260,8 @@ def agent_without_privileges_looks_by_itself(lab):
 
 @scenario
 def agent_is_not_kept_busy_by_sockets_that_come_and_go(lab):
-    """Reading the sockets takes long if thousands of sockets listen."""
+    """The agent limits the CPU time for reading the sockets, which takes long if there are
+    thousands of listening sockets."""
     agent = lab.start_agent("--port", str(PORT))
     balancer = reader(lab)
     resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

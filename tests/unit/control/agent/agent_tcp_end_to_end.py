@@ -58,7 +58,8 @@ def wait_figures(balancer, what, holds):
 
 
 def sent(family, size):
-    """Returns whether this many bytes were sent. On a busy machine, bytes that the kernel retransmits are added."""
+    """Returns whether `size` bytes were sent. On a busy machine, the kernel may retransmit
+    segments, and also counts their bytes."""
     again = family["sent_bytes"] - size
     return again == 0 or 0 < again <= 65536 * family["retransmitted"]
 
@@ -92,8 +93,9 @@ def nothing_is_looked_at_or_sent_without_a_request(lab):
         assert figures(other, 0.2) is None
     status = lab.status()
     assert "tcp" not in status and status["datagrams"]["tcp"] == 0, status
-    # As long as a balancer has not proved by a second probe that it got an answer, its probe may be a replay with a
-    # forged sender. Such a probe gets one datagram without statistics, even if another balancer gets them.
+    # A probe may be a replay with a forged sender, until a second probe proves that the balancer
+    # has received an answer. A probe without this proof gets one datagram without statistics, even
+    # if another balancer gets statistics.
     stranger.ask(hear=False), stranger.ask(hear=False)
     assert figures(stranger, 0.2) is None and "tcp" not in lab.status()
     measured(lab.balancer(wants=TCP_BIT))
@@ -122,10 +124,12 @@ def connections_of_both_families_are_measured(lab):
     assert first["age_ms"] < 5000 and not first["partial"], first
     move(pairs[0][1], pairs[0][0], 1 << 20)
     move(pairs[3][1], pairs[3][0], 1000)
-    move(pairs[1][0], pairs[1][1], 1 << 20)  # data from the client, which the server has not sent
+    # Data from the client does not count as sent by the server
+    move(pairs[1][0], pairs[1][1], 1 << 20)
     now = wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], 1 << 20) and sent(now["ipv6"], 1000))
     assert now["ipv4"]["segments"] > 10 and now["ipv6"]["segments"] == 1 + now["ipv6"]["retransmitted"], now
-    # A connection that opens and closes between two requests counts, too, if the agent saw it.
+    # A connection that opens and closes between two requests is also counted, if a reading of the
+    # agent found it.
     pairs.append(connect(lab, BACKEND, server))
     move(pairs[4][1], pairs[4][0], 2000)
     wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], (1 << 20) + 2000))
@@ -167,7 +171,8 @@ def lost_packets_show_as_retransmitted(lab):
     move(accepted, client, 1 << 20)
     before = wait_figures(balancer, "bytes", lambda now: now["ipv4"]["sent_bytes"] >= 1 << 20)
     lose(client, 20)
-    # A packet on a veth has up to 64 KiB, so that 1 MiB can get through without a loss.
+    # A packet on a veth has up to 64 KiB, so 1 MiB is only a few packets and may arrive without a
+    # loss.
     for n in range(2, 22):
         move(accepted, client, 1 << 20)
         now = wait_figures(balancer, "bytes", lambda now, sent=n << 20: now["ipv4"]["sent_bytes"] >= sent)

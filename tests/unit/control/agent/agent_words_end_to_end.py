@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests weir-agent run: applications without root announce states for their own services."""
+"""Tests weir-agent run: applications that do not run as root announce states of their own
+services."""
 import contextlib
 import os
 import re
@@ -29,7 +30,7 @@ def sock(lab, service="web"):
 
 
 def announce(lab, user, *words):
-    """weir-agent announce as a user. Returns (exit status, output)."""
+    """Run weir-agent announce as a user. Returns (exit status, output)."""
     done = subprocess.run([lab.agent_binary, "announce", *words, "--run-dir", lab.run_dir],
                           user=user, group=user, extra_groups=[], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=20)
@@ -37,7 +38,7 @@ def announce(lab, user, *words):
 
 
 def ask(path, text, timeout=10):
-    """Send a request as this process's user, root; returns the reply."""
+    """Send a request as root, the user of this process. Returns the reply."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(timeout)
         client.connect(path)
@@ -111,7 +112,8 @@ def agent_refuses_other_users(lab):
         assert status == 3 and "no socket of a service that this user may announce for" in text, text
         status, text = announce(lab, 0, "lame-duck")
         assert status == 1 and "several services; use --service NAME" in text, text
-        os.chmod(sock(lab, "dns"), 0o666)  # the agent itself also checks the user of each client
+        # The agent also checks the user of each client, whatever the mode of the socket
+        os.chmod(sock(lab, "dns"), 0o666)
         status, text = announce(lab, WEB, "down", "--service", "dns")
         assert (status, text) == (1, f"weir-agent: user {WEB} may not announce for service dns\n"), text
         for request in (b"lame-duck dns\n", b"\xff\n", b"x" * 600, b"lame-duck\nx\n", b"LAME-DUCK\n"):
@@ -183,7 +185,8 @@ def agent_ends_a_word_with_the_process_that_announced_it(lab):
 
 
 def listen_anew(lab, before):
-    """Returns a socket that listens at OTHER. Another socket listened at OTHER while before() ran, and is closed."""
+    """Listen on OTHER, run before(), and close the socket. Returns a new socket that listens on
+    OTHER."""
     with listen(lab, port=OTHER):
         wait_for("open", lambda: port_of(lab, OTHER)["state"] == "open")
         before()
@@ -193,7 +196,8 @@ def listen_anew(lab, before):
 
 @scenario
 def agent_ends_the_words_of_all_ports_of_a_service(lab):
-    """The announced states of all ports of a service end, even if only one of the ports has a new socket."""
+    """If one port of a service has a new socket, the announced states of all ports of the service
+    are discarded."""
     lab.start_agent(*SERVICES)
     balancer = reader(lab)
     with listen(lab):
@@ -241,7 +245,7 @@ def agent_keeps_a_postponed_ready(lab):
             wait_for("ready", lambda: balancer.ask()["ports"] == {}, 20)
 
 
-# --- programs of other languages, as the guide shows them ---
+# --- programs in several languages from the guide ---
 
 def snippets(lab):
     """Returns {language: text} for the programs in a section of the guide, with the paths of the lab."""
@@ -278,7 +282,8 @@ def ended(process, code=0):
 
 @scenario
 def agent_takes_the_words_of_the_guide(lab):
-    """Run the programs of the guide. The C program runs in a SIGTERM handler, the Java program only if there is a compiler."""
+    """Run the programs of the guide: the C code in a SIGTERM handler, and the Java program only if
+    a compiler is installed."""
     lab.start_agent(*SERVICES)
     texts = snippets(lab)
     assert {"c", "python", "go", "java", "sh"} <= set(texts), set(texts)
@@ -400,7 +405,8 @@ def agent_answers_one_user_while_another_floods(lab):
               f"user took {max(turns) * 1e3:.0f} ms at most")
         assert share < 0.2, share
         assert requests <= 8 * (seconds / 0.05 + 2), requests
-        assert changes <= 2 + seconds / 2, changes  # both ports change together, at most once every 2 s
+        # The states of both ports change together, at most once every 2 s
+        assert changes <= 2 + seconds / 2, changes
         assert service_of(lab)["postponed"] > 0 and service_of(lab, "dns")["postponed"] == 0
         wait_for("an empty queue", lambda: announce(lab, WEB, "lame-duck")[0] == 0)
         wait_for("the last announced state", lambda: service_of(lab)["word"] == "lame-duck", 20)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The real weir-agent decap: TCP transfers through a tunnel that ends in the agent.
+"""Tests weir-agent decap with TCP transfers through a tunnel that the agent decapsulates.
 
     client  tun0 --- this script wraps each packet --- c0 ===== veth ===== eth0  backend
             packets to the VIPs                        10.9.0.1        10.9.0.2  weir-agent decap
@@ -38,7 +38,8 @@ MIXES = [(outer, inner) for outer in (4, 6) for inner in (4, 6)]
 
 
 def serve():
-    """A server: reads to the end of the stream, answers with its SHA-256 and the same bytes."""
+    """A server that reads to the end of the stream, and answers with the SHA-256 of the data and
+    the same data."""
     listeners = [socket.create_server((VIP[family], PORT), family=AF[family]) for family in VIP]
     while True:
         for listener in select.select(listeners, [], [])[0]:
@@ -184,7 +185,7 @@ def decap_skb_carries_tcp_in_all_four_mixes(lab):
 
 
 def decap_ends_with_the_agent(lab):
-    """After SIGTERM and SIGKILL no program stays on the interface."""
+    """After SIGTERM or SIGKILL to the agent, no program remains on the interface."""
     lab.tunnel.outer = 4
     for number in (15, 9):
         agent = lab.start_agent()
@@ -255,8 +256,8 @@ def decap_follows_the_addresses_of_the_interface(lab):
 
 
 def decap_keeps_its_addresses_after_a_failed_lookup(lab):
-    """Without free descriptors the agent cannot list the addresses of the interface. The
-    addresses in its map stay."""
+    """If the agent has no free descriptors, it cannot list the addresses of the interface. It then
+    keeps the addresses in its map."""
     agent = lab.start_agent()
     lab.tunnel.outer = 4
     lab.transfer(4, 1000)
@@ -286,7 +287,7 @@ def decap_of_one_interface_runs_once(lab):
 
 
 def agent_reports_errors(lab):
-    """Each possible error gives an exit status and one line."""
+    """Each error gives a nonzero exit status and a message of one line."""
     for status, expected, *words in (
             (3, "no decap program on eth0", "stats", "eth0"),
             (3, "no decap program on eth0", "decap", "eth0", "--detach"),
@@ -325,7 +326,8 @@ def hints_of(lab, interface):
 
 
 def expect_hints(lab, *expected, cure=True, interface="eth0"):
-    """Check the text of each hint. Run the commands of the hints, after which no hint is left."""
+    """Check the text of each hint. Then run the commands of the hints; after that there must be no
+    hints."""
     hints = hints_of(lab, interface)
     assert len(hints) == len(expected), hints
     for (hint, command), text in zip(hints, expected):

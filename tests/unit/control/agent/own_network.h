@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A network namespace of this process, with its loopback interface up, for TEST_GROUP. Needs root.
+// For TEST_GROUP: moves this process to a new network namespace with the loopback interface up.
+// Needs root.
 #pragma once
 
 #include <errno.h>

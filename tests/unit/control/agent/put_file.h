@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Files that a test writes, in the form that kernels and agents use.
+// Writes files that simulate files of the kernel or of agents.
 #pragma once
 
 #include <stdio.h>

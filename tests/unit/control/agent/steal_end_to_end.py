@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-agent run --allow-steal: its answers to steal requests, with real sockets of this kernel and
-clients whose packets the test writes, so that they can leave a handshake half-open. All packets sent
-to such a client are captured.
+"""Tests the answers of weir-agent run --allow-steal to steal requests. The servers have real
+sockets. The test creates the packets of the clients, so that they can leave a handshake half-open,
+and captures all packets that are sent to such a client.
 
     balancer, clients  c0 ===== veth ===== eth0  backend: weir-agent run, servers
 """
@@ -85,7 +85,7 @@ class Wire:
         return self.seen
 
     def answers(self, port, flags):
-        """Segments to that client port that have these flags."""
+        """Returns the segments to this client port that have these flags."""
         return [seen for seen in self.read() if seen[0] == port and seen[1] & flags == flags]
 
     def handshake(self, port, **options):
@@ -100,7 +100,7 @@ class Wire:
 
 
 class Thief(base.Balancer):
-    """Sends steal requests like weir-control."""
+    """A simulated balancer that sends steal requests like weir-control."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -124,7 +124,7 @@ class Thief(base.Balancer):
         return seal((head + body).ljust(224, b"\0"), KEYS[self.key])
 
     def take(self, timeout=3.0):
-        """Returns the result of the next answer, its id and its client port; None without an answer."""
+        """Returns (result, id, client port) of the next answer, or None after the timeout."""
         if not select.select([self.socket], [], [], timeout)[0]:
             return None
         data, sender = self.socket.recvfrom(2048)
@@ -145,7 +145,8 @@ class Thief(base.Balancer):
         return answer[0]
 
     def steal_settled(self, port, over=None):
-        """Repeat the request while its result is "unsettled": the client's ACK may still arrive."""
+        """Repeat the request while its result is "unsettled", because the client's ACK may still
+        arrive."""
         return wait_for("settled", lambda: self.last_but_unsettled(port, over), interval=0.05)
 
     def last_but_unsettled(self, port, over):
@@ -265,10 +266,10 @@ def steal_removes_a_handshake_without_a_reset(lab):
 
 @scenario
 def either_the_steal_or_the_ack_succeeds(lab):
-    """The steal request and the client's ACK arrive at the same time. If the agent has removed
-    the handshake, this host does not serve the connection. An ACK between the agent's lookup
-    and the removal completes the connection. The removal then ends the connection, and its
-    client gets an RST."""
+    """The steal request and the client's ACK arrive at the same time. If the agent has removed the
+    handshake, this host does not serve the connection. If the ACK arrives between the agent's
+    lookup and the removal, it completes the connection; the removal then closes the connection, and
+    the client gets an RST."""
     thief = lab.start_thief()
     removed, running, served = set(), set(), set()
     with lab.listen() as listener, lab.wire() as wire:
@@ -312,7 +313,7 @@ def steal_removes_a_handshake_of_ipv6(lab):
         wire.handshake(2000, to=BACKEND6)
         assert thief.steal_settled(2000, flow) == "removed"
         assert lab.half_open(2000) == 0
-        # A listener for both families also has IPv4 connections.
+        # A listener for both address families also accepts IPv4 connections.
         wire.handshake(2001)
         assert thief.steal_settled(2001) == "removed"
         assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
@@ -320,8 +321,9 @@ def steal_removes_a_handshake_of_ipv6(lab):
 
 @scenario
 def steal_of_a_connection_is_refused(lab):
-    """The server has accepted, not accepted, or closed a connection. The application has such a
-    connection, or may have it, so it cannot be stolen."""
+    """A complete connection cannot be stolen, because the application has it or may get it. It
+    makes no difference whether the server has not accepted, has accepted or has closed the
+    connection."""
     thief = lab.start_thief()
     flow = {"client": base.BALANCER}
     with lab.listen() as listener, lab.connect_from(3000) as client:
@@ -339,8 +341,10 @@ def steal_of_a_connection_is_refused(lab):
 
 @scenario
 def steal_of_a_fast_open_connection_is_refused(lab):
-    """TCP fast open: the application may get the connection with the SYN, although the state is SYN_RECV."""
-    lab.backend.sysctl(net__ipv4__tcp_fastopen=0x602)  # for any client, at any listener
+    """With TCP Fast Open, the application may get the connection when the SYN arrives, although its
+    state is SYN_RECV."""
+    # Enable TCP Fast Open for any client and listener, without cookies
+    lab.backend.sysctl(net__ipv4__tcp_fastopen=0x602)
     thief = lab.start_thief()
     with lab.listen() as listener, lab.wire() as wire:
         wire.send(2100, SYN, data=b"question", options=struct.pack("!BBBB", 34, 2, 1, 1))
@@ -370,13 +374,15 @@ def steal_from_a_full_accept_queue_is_granted(lab):
         wait_for("the drop", lambda: lab.overflows() > dropped)
         assert thief.steal(2000) == "nothing-here"
         assert thief.steal(3001, {"client": base.BALANCER}) == "running"
-        # Only packets of this client: connections of earlier clients may still be ending.
+        # Check only packets to this client, because connections of earlier clients may still be
+        # closing.
         assert not [seen for seen in wire.read() if seen[0] == 2000], wire.seen
 
 
 @scenario
 def steal_without_a_listener_is_refused(lab):
-    """The server may be in another network namespace, whose sockets this agent cannot read."""
+    """The agent refuses, because the server may be in another network namespace, whose sockets the
+    agent cannot read."""
     thief = lab.start_thief()
     assert thief.steal(2000) == "no-listener"
     with lab.listen(address=BACKEND):
@@ -471,7 +477,8 @@ def steal_helpers_have_one_capability(lab):
 
 @scenario
 def steal_continues_without_its_helper(lab):
-    """Without its helper the agent can still report a missing handshake, and refuses all other requests."""
+    """Without its helper, the agent can still report that a handshake does not exist; it refuses
+    all other requests."""
     thief = lab.start_thief()
     with lab.listen(), lab.wire() as wire:
         wire.handshake(2000)
@@ -488,7 +495,7 @@ def steal_continues_without_its_helper(lab):
 
 @scenario
 def steal_by_a_stopped_helper_is_late(lab):
-    """The helper was stopped, and continues after the deadline of the request. Then it must not
+    """The helper is stopped, and continues after the deadline of the request. It must then not
     remove the handshake."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
@@ -513,7 +520,8 @@ def steal_by_a_stopped_helper_is_late(lab):
 
 @scenario
 def steal_by_a_helper_that_hangs_is_logged(lab):
-    """The helper hangs. Requests wait for it until their queue is full. Then the log contains the reason."""
+    """The helper hangs, and requests wait for it until their queue is full. The log then contains
+    the reason."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
               if 1 << 12 in capabilities(pid)[0]][0]
@@ -550,9 +558,9 @@ def steal_needs_ports_and_the_capability(lab):
 
 @scenario
 def steal_is_refused_while_cookies_may_be_valid(lab):
-    """The listener's queue has room for one half-open connection. The kernel answers further
-    SYNs with cookies. This scenario is the last one, because cookies may be valid in this
-    network namespace for two minutes."""
+    """The queue of the listener has room for one half-open connection; the kernel answers further
+    SYNs with SYN cookies. This scenario is the last one, because cookies are valid in this network
+    namespace for up to two minutes."""
     thief = lab.start_thief()
     with lab.listen(backlog=1), lab.wire() as wire:
         assert thief.steal(2200) == "nothing-here"

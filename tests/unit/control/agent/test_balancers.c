@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancers and the drain: which balancers the agent has registered, what they have acknowledged,
-// and when a lame duck may stop.
+// Tests of balancers and the drain: which balancers the agent has registered, what they have
+// acknowledged, and when a drain has ended.
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ TEST(balancers_accept_a_number_once, setup, teardown) {
 
 	assert_non_null(take(balancers, 1, 5, 0, 1000));
 	assert_null(take(balancers, 1, 5, 0, 1001));
-	// a probe that was overtaken by a newer probe does not count
+	// a probe that arrives after a newer probe is refused
 	assert_null(take(balancers, 1, 4, 0, 1002));
 	assert_non_null(take(balancers, 1, 6, 0, 1003));
 	// the balancer has expired, but its old sequence numbers are still refused
@@ -90,8 +90,8 @@ TEST(balancers_acknowledge_only_this_process, setup, teardown) {
 	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 0);
 }
 
-// A probe to an earlier process of the agent may be a replay, and its balancer may have ended. The
-// test sends probes of more balancers than the table has room for, with high sequence numbers.
+// A probe to an earlier process of the agent may be a replay, and the balancer may have ended. The
+// test sends such probes from more balancers than fit in the table, with high sequence numbers.
 TEST(probes_to_an_earlier_process_are_answered_without_state, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
@@ -174,8 +174,8 @@ TEST(drain_is_not_idle_when_a_connection_arrives) {
 	assert_int_equal(weir_drain_step(&drain, 1700, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// A half-open connection delays the end of the drain, but not longer than a handshake usually
-// takes. Otherwise a flood of SYNs would delay it forever.
+// A half-open connection delays the end of the drain, but only for the usual time of a handshake.
+// Otherwise a SYN flood would delay the end forever.
 TEST(half_open_connections_delay_a_drain_briefly) {
 	struct weir_drain drain = {0};
 
@@ -196,8 +196,7 @@ TEST(half_open_connections_delay_a_drain_briefly) {
 	assert_int_equal(weir_drain_step(&drain, 1500, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// The drain lasts for the whole interval, even if one balancer was notified: further balancers may
-// probe the agent.
+// The drain lasts for the whole interval, because balancers may still start to probe the agent.
 TEST(patient_drain_without_balancers_lasts_for_the_whole_interval) {
 	struct weir_drain drain = {0};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity: the model of the CPU, the arithmetic of time slices, and the cache, which may have
-// hostile contents.
+// Tests of the CPU capacity: the CPU model, the calculation from time slices, and the cache, whose
+// contents cannot be trusted.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ TEST(capacity_reads_the_model_of_the_first_cpu) {
 TEST(capacity_numbers_models) {
 	uint32_t number = weir_cpu_model_number("AMD EPYC 7763 64-Core Processor");
 
-	// the number is part of the protocol, so it must not change
+	// the protocol contains this number, so it must not change
 	assert_int_equal(number, 0x825fc5);
 	assert_int_equal(weir_cpu_model_number("  AMD  EPYC 7763\t64-Core Processor "), number);
 	assert_int_not_equal(weir_cpu_model_number("AMD EPYC 7713 64-Core Processor"), number);
@@ -92,7 +92,8 @@ TEST(capacity_numbers_models) {
 TEST(capacity_is_that_of_the_fastest_tenth) {
 	uint64_t slices[100];
 
-	// a fifth of the slices is fast, the others are disturbed; one slice is impossibly short
+	// a fifth of the slices is fast, and the others are disturbed; one slice is too short to be
+	// true
 	for (uint32_t i = 0; i < 100; i++) {
 		slices[i] = i == 50      ? 1
 			    : i % 5 == 0 ? 2 * WEIR_CAPACITY_REFERENCE_NS
@@ -103,8 +104,8 @@ TEST(capacity_is_that_of_the_fastest_tenth) {
 	assert_true(weir_capacity_of_slices((uint64_t[]){0}, 1, 1) == 0);
 }
 
-// The loop must have this result on every machine. If the loop is changed, it needs a new version
-// and a new reference.
+// The loop must have this result on every machine. If the loop is changed, its version and its
+// reference must also change.
 TEST(capacity_loop_does_the_same_work_everywhere) {
 	struct weir_capacity_loop loop;
 	uint64_t number = 0;
@@ -237,7 +238,8 @@ TEST(capacity_cache_ignores_other_contents) {
 	}
 }
 
-// The cache is cut after any byte, or any byte is changed. Reading it gives a valid value, or none.
+// If the cache is truncated at any byte, or any byte is changed, reading it gives a valid value or
+// none.
 TEST(capacity_cache_survives_damage) {
 	struct lab *lab = *state;
 	char text[] = GOOD;

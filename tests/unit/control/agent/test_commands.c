@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Commands of weir-agent on its host: what they change, and what is refused.
+// Commands from the host to weir-agent: what they change, and which are refused.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// CPU usage, read from files in the form of several kernels, and from the files of this machine.
+// Tests of CPU usage with files in the formats of several kernels, and with the files of this
+// machine.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +88,7 @@ TEST(cpu_usage_of_a_cgroup, setup, teardown) {
 	expect(lab, 1, 5000123, 8);
 	put(lab, "v2/web.slice/nginx/cpu.max", "150000 100000\n");
 	expect(lab, 1, 5000123, 1.5);
-	// the slice above the group has a smaller quota, which counts
+	// the smaller quota of the parent slice applies
 	put(lab, "v2/web.slice/cpu.max", "50000 100000\n");
 	expect(lab, 1, 5000123, 0.5);
 	put(lab, "v2/web.slice/cpu.max", "700000 100000\n");
@@ -133,7 +134,7 @@ TEST(cpu_mhz_from_either_file, setup, teardown) {
 	assert_int_equal(weir_cpu_mhz(&lab->source), 0);
 }
 
-// The files of this machine contain the CPU time that this process uses.
+// The CPU usage of this machine grows while this process uses CPU time.
 TEST(cpu_usage_of_this_machine_grows) {
 	const struct weir_cpu_source source = {.proc_root = "/proc", .sys_root = "/sys"};
 	struct weir_cpu_usage before, after;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The decap loader on a veth in a network namespace of this process. Needs root.
+// Tests of the decap loader on a veth, in a separate network namespace. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
@@ -65,7 +65,7 @@ TEST(decap_attach_prefers_native, setup, teardown) {
 	weir_decap_free(decap);
 }
 
-// With this MTU of the peer, veth does not support native XDP.
+// The MTU of the peer is too large for native XDP on a veth.
 TEST(decap_attach_falls_back_to_skb, setup, teardown) {
 	struct weir_decap_params params = {.interface = "d2", .mode = WEIR_AGENT_MODE_NATIVE};
 	struct weir_decap *decap = NULL;
@@ -121,7 +121,7 @@ TEST(decap_addresses_are_replaced_as_a_whole, setup, teardown) {
 		many[i] = (struct weir_address){.family = 4};
 		memcpy(many[i].bytes, &ipv4, 4);
 	}
-	// A map with this many entries would be full if an earlier entry had stayed.
+	// If the previous entries were not removed, the map would be full.
 	assert_int_equal(weir_decap_set_addresses(decap, many, WEIR_DECAP_ADDRESSES_MAX), 0);
 	assert_int_equal(weir_decap_set_addresses(decap, many + 1, WEIR_DECAP_ADDRESSES_MAX), 0);
 	assert_int_equal(weir_decap_set_addresses(decap, many, WEIR_DECAP_ADDRESSES_MAX), 0);
@@ -137,7 +137,7 @@ TEST(decap_interface_addresses_are_usable_ones, setup, teardown) {
 
 	SHELL("ip addr add 10.5.0.1/24 dev d0; ip addr add 2001:db8:5::1/64 dev d0 nodad;"
 	      "ip addr add 10.6.0.1/24 dev d1");
-	count = weir_decap_interface_addresses("d0", found, 8); // fe80:: is not among the addresses
+	count = weir_decap_interface_addresses("d0", found, 8); // omits fe80:: addresses
 	assert_int_equal(count, 2);
 	for (int i = 0; i < count; i++) {
 		matches += memcmp(&found[i], &four, sizeof(four)) == 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The events of listening sockets and the kernel's list of them, with real sockets in a network
-// namespace of this process. Needs root.
+// Tests of the events of listening sockets, and of the kernel's list of these sockets, with real
+// sockets in a separate network namespace. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -144,8 +144,8 @@ TEST(listen_events_of_tcp) {
 	expect_none(lab);
 }
 
-// A kernel may lack the module of a protocol. Then the listeners are unknown, so the result is an
-// error and not 0 sockets.
+// If the kernel lacks the module of a protocol, the number of listeners is not known. The result
+// must be an error, not 0 sockets.
 TEST(listeners_of_a_protocol_that_the_kernel_lacks_are_an_error) {
 	int fd = weir_listeners_open();
 	uint32_t counts[2];
@@ -169,8 +169,8 @@ TEST(listen_events_of_other_namespaces_are_left_out) {
 	expect_none(lab);
 }
 
-// As soon as the death of a socket is reported, the kernel's list does not contain the socket any
-// more, even if its process was killed.
+// When the event for a closed socket arrives, the kernel's list no longer contains the socket, even
+// if its process was killed.
 TEST(listen_events_of_deaths_come_after_the_socket_has_gone) {
 	struct lab *lab = *state;
 
@@ -190,8 +190,8 @@ TEST(listen_events_of_deaths_come_after_the_socket_has_gone) {
 	}
 }
 
-// More events arrive than the ring has room for. The reader gets the oldest events. After it has
-// read them, new events arrive again.
+// If there are more events than the ring has room for, the reader gets the oldest events. After it
+// has read them, it gets new events again.
 TEST(listen_events_continue_after_a_full_ring) {
 	struct lab *lab = *state;
 	struct weir_listen_event event;
@@ -211,7 +211,7 @@ TEST(listen_events_continue_after_a_full_ring) {
 	}
 }
 
-// The helper process loads the program and ends. The agent, which has no privileges, still gets
+// The helper process loads the program and exits. The agent, which has no privileges, still gets
 // events.
 TEST(listen_events_outlive_their_loader) {
 	struct lab *lab = *state;
@@ -260,7 +260,7 @@ TEST(listeners_are_counted_for_each_port) {
 	close(udp6);
 }
 
-// Replaces libc's recv, to count the bytes of listings.
+// Replaces libc's recv(), to count the bytes of the listings.
 static size_t received;
 
 ssize_t recv(int fd, void *data, size_t bytes, int flags) {
@@ -285,8 +285,7 @@ TEST(listeners_at_other_ports_are_not_listed) {
 	close(tcp);
 }
 
-// The list of ports may have any length from 1 to 64. Sockets at these ports are counted, sockets
-// at other ports are not.
+// Only sockets at listed ports are counted, for any list of 1 to 64 ports.
 TEST(listeners_are_counted_at_many_ports) {
 	uint16_t many[64];
 	uint32_t counts[64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Load, with a meter and kernel files written by this test.
+// Tests of the load report, with a meter and kernel files that the test writes.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Connections that took 2 ms each, on some CPU.
+// Simulates connections that took 2 ms each, on this CPU.
 static void serve(struct lab *lab, uint32_t cpu, uint32_t count) {
 	struct weir_meter_shard *shard = &lab->shards[cpu];
 
@@ -133,7 +133,7 @@ TEST(load_has_the_speed_once_it_is_measured) {
 TEST(load_sums_events) {
 	struct lab *lab = *state;
 
-	// these requests come before the first request for measurements, so they do not count
+	// not counted, because no measurements were requested before
 	serve(lab, 0, 100);
 	weir_load_set_wants(&lab->load, ALL);
 	weir_load_tick(&lab->load, 1000);
@@ -197,7 +197,7 @@ TEST(load_continues_with_another_meter) {
 	weir_load_tick(&lab->load, 1250);
 	weir_load_set_meter(&lab->load, NULL);
 	assert_false(fill(lab, ALL, 1300) & WEIR_REPORT(ACTIVE));
-	// the meter counts from 0 again
+	// simulate a new meter, which counts from 0
 	memset(lab->shards, 0, sizeof(*lab->shards) * WEIR_METER_SHARDS);
 	weir_load_set_meter(&lab->load, lab->meter);
 	weir_load_tick(&lab->load, 1500);
@@ -264,8 +264,8 @@ TEST(load_sums_values_of_the_application) {
 	weir_load_set_wants(&lab->load, ALL);
 	weir_load_tick(&lab->load, 1000);
 	weir_load_take_application(&lab->load, &report, 1000);
-	// a connection may have many requests, so connections do not count if the application
-	// reports
+	// a connection may have many requests, so connections are not counted if the application
+	// reports requests
 	serve(lab, 0, 10);
 	weir_load_tick(&lab->load, 1250);
 	weir_load_take_application(&lab->load, &report, 1300);
@@ -274,7 +274,7 @@ TEST(load_sums_values_of_the_application) {
 	assert_int_equal(lab->answer.service_sum_us, 120000);
 }
 
-// Each number is valid, but the product of time and count does not fit into the counter.
+// Each value is valid, but the product of time and count does not fit into the counter.
 TEST(load_survives_huge_values_of_an_application) {
 	struct lab *lab = *state;
 	struct weir_report report = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The meter, its helper and the statistics of listening sockets, with real connections over the
-// loopback interface of this process's network namespace. Needs root.
+// Tests of the meter, its helper and the statistics of listening sockets, with real connections
+// over the loopback interface of a separate network namespace. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -81,7 +81,7 @@ static void wait_for_end(int fd) {
 	}
 }
 
-// Ends a connection. The server closes first, and the client closes when it has received the FIN.
+// Closes a connection. The server closes first; the client closes after it has received the FIN.
 static void finish(struct pair pair) {
 	close(pair.server);
 	wait_for_end(pair.client);
@@ -222,7 +222,8 @@ TEST(meter_ignores_other_connections, setup, teardown) {
 	measure(lab, 0);
 	finish(connect_to(lab->strange));
 	child = fork();
-	// the child opens a socket at the same port in another namespace, which must not count
+	// a socket at the same port in another namespace, which the child opens, must not be
+	// counted
 	if (child == 0) {
 		int fd;
 
@@ -258,7 +259,7 @@ TEST(meter_finds_open_connections, setup, teardown) {
 	assert_int_equal(counts.service_ns, 0);
 }
 
-// Times of a connection in ns, measured by the test: the meter's time must be between the two.
+// Lower and upper bound in ns of the time that the meter must have measured.
 struct bounds {
 	uint64_t least, most;
 };
@@ -270,7 +271,8 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// A connection that waits 10 ms for accept, and is then open for open_ms.
+// Makes a connection that waits 10 ms for accept() and is then open for open_ms. Returns the bounds
+// of the time.
 static struct bounds serve(struct lab *lab, unsigned open_ms) {
 	uint64_t dialled = now_ns();
 	int client = dial(lab->listener);
@@ -364,7 +366,7 @@ static struct weir_meter_answer answer_of(int helper) {
 	return answer;
 }
 
-// The helper loads the meter, and a process without any capability reads it, as in weir-agent.
+// As in weir-agent, the helper loads the meter, and a process without capabilities reads it.
 static void read_as_nobody(const struct weir_meter_params *params) {
 	struct weir_run_as nobody = {.uid = 65534, .gid = 65534, .change = true};
 	struct lab lab = {.listener = listen_at(AF_INET, PORT, 10)};
@@ -388,9 +390,9 @@ static void read_as_nobody(const struct weir_meter_params *params) {
 	assert_int_equal(answer.fd, -1);
 	assert_false(answer.loaded);
 	finish(connect_to(lab.listener));
-	expect(&lab, WEIR_METER_FINISHED, 1); // the meter is unloaded: it no longer counts
+	expect(&lab, WEIR_METER_FINISHED, 1); // must not change, because the meter is unloaded
 	close(helper);
-	assert_true(wait(NULL) > 0); // the helper ends when its connection is closed
+	assert_true(wait(NULL) > 0); // the helper exits when its connection is closed
 }
 
 TEST(meter_helper_loads_for_a_process_without_privileges) {
@@ -416,7 +418,8 @@ TEST(listeners_show_the_fullest_queue, setup, teardown) {
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
 	assert_int_equal(queue.sockets, 2);
 	assert_int_equal(queue.length, 0);
-	for (int i = 0; i < 4; i++) { // the fullest queue counts: 3 of 7 connections, not 1 of 100
+	// The result is the fullest queue: 3 of 7 connections, not 1 of 100
+	for (int i = 0; i < 4; i++) {
 		waiting[i] = dial(i < 3 ? lab->listener6 : lab->listener);
 	}
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
@@ -453,7 +456,7 @@ TEST(listeners_count_open_connections, setup, teardown) {
 	assert_int_equal(connections(fd), 2);
 	shutdown(pair.client, SHUT_WR);
 	wait_for_end(pair.server);
-	// the client has closed only its direction, so the connection still counts
+	// the client has closed only its direction, so the connection is still counted
 	assert_int_equal(connections(fd), 2);
 	finish(pair);
 	assert_int_equal(connections(fd), 1);
@@ -463,7 +466,7 @@ TEST(listeners_count_open_connections, setup, teardown) {
 	close(fd);
 }
 
-// Until data arrives, a listener with deferred accept keeps a connection half-open.
+// With TCP_DEFER_ACCEPT, a connection stays half-open until data arrives.
 TEST(listeners_distinguish_half_open_connections, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_listeners_connections connections;

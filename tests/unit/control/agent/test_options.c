@@ -156,7 +156,7 @@ TEST(options_name_ports_of_both_protocols) {
 			       "--grace 500ms",
 				 &options, why, sizeof(why)),
 		0);
-	assert_int_equal(options.port_count, 2); // each port counts once
+	assert_int_equal(options.port_count, 2); // duplicate ports are removed
 	assert_int_equal(options.ports[0], 80);
 	assert_int_equal(options.ports[1], 53);
 	assert_int_equal(options.port_udp_count, 1);
@@ -304,7 +304,8 @@ TEST(options_of_services) {
 	assert_int_equal(options.services.count, 2);
 	assert_string_equal(options.services.service[0].user, "nginx");
 	assert_string_equal(options.services.service[1].user, "77");
-	assert_int_equal(options.port_count, 3); // each named port counts as a --port, once
+	// Each port of a service is added to the ports of --port, without duplicates
+	assert_int_equal(options.port_count, 3);
 	assert_int_equal(options.ports[2], 53);
 	assert_int_equal(options.port_udp_count, 1);
 	assert_int_equal(parse("run --allow-user nginx=web", &options, why, sizeof(why)), -EINVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The port watch when the process has no free descriptors, in a network namespace.
+// Tests of the port watch if the process has no free descriptors, in a separate network namespace.
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -22,7 +22,8 @@ static const uint16_t ports[] = {PORT};
 
 TEST_GROUP(own_network_enter);
 
-// Permit this many descriptors in addition to those in use. Returns the previous limit.
+// Limit the process to `more` descriptors in addition to those that are open. Returns the previous
+// limit.
 static rlim_t permit(rlim_t more) {
 	struct rlimit limit;
 	rlim_t before;
@@ -90,8 +91,8 @@ TEST(port_watch_that_cannot_list_sockets_tries_again) {
 	close(server);
 }
 
-// The watch needs two descriptors: the ring, and the attachment of the program. If only the ring
-// fits, the kernel passes only the ring, and no events would arrive.
+// The watch needs two descriptors: the ring, and the link of the attached program. If the process
+// can receive only one, the kernel passes only the ring, and no events would arrive.
 TEST(port_watch_needs_both_descriptors_of_its_helper) {
 	const struct weir_meter_params params = {.ports = ports, .port_count = 1};
 	struct weir_listen_program program;
@@ -167,7 +168,7 @@ TEST(port_watch_saves_the_words_of_applications) {
 		params.saved, (const char[WEIR_SAVED_PORTS_BYTES]){
 				      "8080/tcp=9 8081/tcp=11 -99999/udp=4 -53/udp= "});
 	assert_int_equal(weir_port_watch_start(&loop, &params, &watch), 0);
-	// The state of 8081 is "11", of which only the first digit is read.
+	// The state of 8081 is "11"; only the first digit is read.
 	expect_words(
 		&watch, WEIR_HEALTH_WORD_NONE, WEIR_HEALTH_WORD_STARTING, WEIR_HEALTH_WORD_NONE);
 	end_watch(&watch, &loop);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Messages of a dump of sockets: valid, broken, truncated, or with wrong lengths. Each message is
-// in memory of exactly its length, in which ASan detects a read beyond the end.
+// Tests messages of a socket dump: valid, invalid, truncated, or with wrong lengths. Each message
+// is in memory of exactly its size, so that ASan detects a read beyond the end.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netlink.h>
@@ -36,7 +36,7 @@ static void take(void *context, const struct weir_socket *socket) {
 	taken->bytes = socket->attribute != NULL ? socket->attribute_bytes : SIZE_MAX;
 	taken->first = 0;
 	for (size_t i = 0; socket->attribute != NULL && i < socket->attribute_bytes; i++) {
-		// reads the whole attribute
+		// read all bytes, so that ASan checks them
 		taken->first |= ((const uint8_t *)socket->attribute)[i];
 	}
 	assert_int_equal(socket->message->idiag_state, 1);
@@ -60,8 +60,8 @@ static void add(struct dump *dump, uint16_t type, uint32_t sequence, const void 
 	dump->count += NLMSG_ALIGN(header.nlmsg_len);
 }
 
-// Add a socket with two attributes: INET_DIAG_SHUTDOWN, and INET_DIAG_INFO with 6 bytes, which the
-// query requests.
+// Add a socket with two attributes: INET_DIAG_SHUTDOWN, and INET_DIAG_INFO with 6 bytes. The query
+// requests the second.
 static void add_socket(struct dump *dump, uint16_t port, uint32_t sequence) {
 	struct {
 		struct inet_diag_msg message;

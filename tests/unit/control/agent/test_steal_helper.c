@@ -12,7 +12,7 @@
 
 #define NOBODY 65534
 
-// Check the first answer of the helper, and that no other answer follows.
+// Receive the first answer of the helper. Check that no other answer follows.
 static int take(int fd, struct weir_steal_helper_answer *ret) {
 	struct weir_steal_helper_answer more;
 	struct pollfd ready = {.fd = fd, .events = POLLIN};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which steal requests the agent processes: each request once, none after its deadline, and only as
-// many as it has memory for.
+// Tests which steal requests the agent processes: each request once, no request after its deadline,
+// and only as many as fit in its table.
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void expect_refused(
 	assert_int_equal(lab->refusal, refusal);
 }
 
-// Take a new request, and store a result in it.
+// Process a new request, and store its result.
 static void settle(struct lab *lab, const struct weir_agent_steal *steal, uint8_t result) {
 	assert_int_equal(take(lab, steal), WEIR_STEALS_NEW);
 	lab->entry->pending = false;
@@ -166,7 +166,7 @@ TEST(burst_is_limited_and_then_the_rate) {
 	}
 }
 
-// The first request is kept until its deadline, although the maximum number of other requests
+// The first request is stored until its deadline, even if the maximum number of other requests
 // arrives.
 TEST(no_request_is_dropped_before_its_deadline) {
 	struct lab *lab = *state;
@@ -187,9 +187,10 @@ TEST(no_request_is_dropped_before_its_deadline) {
 		}
 		assert_int_equal(take(lab, &first), WEIR_STEALS_KNOWN);
 	}
-	// together with the first request, all entries are in use
+	// all entries are in use, including the entry of the first request
 	assert_int_equal(taken, WEIR_STEALS_MOST - 1);
-	// Now the oldest entries may be replaced. A repetition of their requests would be too late.
+	// Now the oldest entries may be replaced, because the deadlines of their requests have
+	// passed.
 	for (int i = 0; i < 4; i++, lab->clock_ms += WEIR_STEALS_EVERY_MS) {
 		struct weir_agent_steal steal = request(lab, 7, ++id);
 

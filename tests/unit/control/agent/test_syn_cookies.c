@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether a client may have a SYN cookie. The test writes files like those in /proc.
+// Tests whether clients may have valid SYN cookies. The test writes files like those in /proc.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ TEST(new_cookies_are_valid_for_two_minutes) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 50000 + GOOD_MS));
 }
 
-// The kernel counted cookies before the agent started. The last cookie may have been sent just
+// If the kernel sent cookies before the agent started, the last cookie may have been sent just
 // before the start.
 TEST(cookies_from_before_the_start_are_valid_from_the_start) {
 	struct lab *lab = *state;
@@ -147,7 +147,7 @@ TEST(unreadable_files_may_mean_cookies) {
 		write_file(lab->netstat, broken[i]);
 		assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
 	}
-	// The counter can be read again. But it is unknown whether cookies were sent meanwhile.
+	// The counter can be read again, but cookies may have been sent while it could not be read.
 	set_sent(lab, "1");
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000 + 11 * GOOD_MS));
@@ -155,7 +155,7 @@ TEST(unreadable_files_may_mean_cookies) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 11 * GOOD_MS));
 }
 
-// On this kernel both files exist, and are parsed.
+// Both files exist on this kernel and can be parsed.
 TEST(files_of_this_kernel_are_parsed) {
 	struct weir_syn_cookies cookies;
 

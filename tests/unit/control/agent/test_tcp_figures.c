@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP statistics of sockets made by this test.
+// Tests of TCP statistics, with socket data that the test creates.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/tcp.h>
@@ -32,8 +32,8 @@ struct connection {
 	size_t info_bytes; // bytes of tcp_info; 0 = all
 };
 
-// Adds a connection to the statistics. IPv4 addresses are "192.0.2.7", or "::ffff:192.0.2.7" at a
-// socket of both families.
+// Adds a connection to the statistics. An IPv4 address is written as "192.0.2.7", or as
+// "::ffff:192.0.2.7" for a socket of both families.
 static void take(struct weir_tcp_figures *figures, const struct connection *connection) {
 	const char *client = connection->client != NULL ? connection->client : "192.0.2.7";
 	const char *server = connection->server != NULL ? connection->server : "198.51.100.10";
@@ -188,13 +188,13 @@ TEST(delivery_rate_is_of_connections_that_the_application_does_not_limit) {
 	assert_in_range(figures->ipv4.delivery_rate, 969000, 1031000);
 }
 
-// An earlier kernel's tcp_info is shorter.
+// tcp_info is shorter in earlier kernels.
 TEST(info_of_any_length_is_taken) {
 	struct weir_tcp_figures *figures = *state;
 	const size_t rtt_end = offsetof(struct tcp_info, tcpi_rtt) + 4;
 
 	for (size_t bytes = 1; bytes <= sizeof(struct tcp_info); bytes++) {
-		// memory of exactly this size, in which ASan detects a read beyond the end
+		// memory of exactly this size, so that ASan detects a read beyond the end
 		struct tcp_info *exact = malloc(bytes);
 		struct inet_diag_msg message = {.idiag_family = AF_INET,
 			.id = {.idiag_dst = {1}, .idiag_cookie = {(uint32_t)bytes}}};
@@ -257,7 +257,7 @@ TEST(kernel_numbers_of_32_bits_wrap_around) {
 	end(figures);
 	connection.info.tcpi_data_segs_out = 4;
 	connection.info.tcpi_total_retrans = 1;
-	// the counter has decreased: the socket was restored from a checkpoint
+	// the counter decreases, as if the socket was restored from a checkpoint
 	connection.info.tcpi_bytes_sent = 1000;
 	weir_tcp_figures_begin(figures);
 	take(figures, &connection);
@@ -280,7 +280,7 @@ TEST(connection_that_a_look_missed_is_not_counted_from_its_start) {
 	take_sent(figures, 1, 1010, 0);
 	end(figures);
 	expect_sums(figures, 10, 0);
-	for (int i = 0; i < 2; i++) { // the connection has ended: its state is discarded
+	for (int i = 0; i < 2; i++) { // after the connection has ended, its state is discarded
 		weir_tcp_figures_begin(figures);
 		end(figures);
 	}
@@ -295,7 +295,8 @@ TEST(unknown_connections_after_a_partial_look_are_not_counted_from_their_start) 
 	assert_int_equal(weir_tcp_figures_end(figures, true), 0);
 	weir_tcp_figures_begin(figures);
 	take_sent(figures, 1, 15, 0);
-	// the last reading was partial, so this connection is not counted from its start
+	// the previous reading was partial, so data that this connection has already sent is not
+	// counted
 	take_sent(figures, 2, 90000, 0);
 	end(figures);
 	expect_sums(figures, 5, 0);
@@ -345,8 +346,8 @@ TEST(many_connections_are_remembered_up_to_the_limit) {
 		assert_int_equal(figures->ipv4.connections, WEIR_TCP_FIGURES_MOST);
 	}
 	expect_sums(figures, WEIR_TCP_FIGURES_MOST, 0);
-	// All connections have ended, and as many new connections were opened. The table has room
-	// for the new connections, but not for the ended connections.
+	// All connections have ended, and the same number of new connections was opened. The table
+	// has no room for both, and must replace the ended connections.
 	weir_tcp_figures_begin(figures);
 	for (uint64_t i = 1; i <= WEIR_TCP_FIGURES_MOST; i++) {
 		take_sent(figures, i << 40, 1, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Readings of TCP statistics from real sockets, between two addresses in a network namespace of
-// this process. Needs root.
+// Tests of reading TCP statistics from real sockets, between two addresses in a separate network
+// namespace. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -192,7 +192,8 @@ TEST(looks_go_on_after_an_error_that_is_logged_once) {
 	close((int)none.rlim_cur);
 	setrlimit(RLIMIT_NOFILE, &none);
 	uv_timer_start(&lab->patience, on_patience, WAIT_MS, 0);
-	for (uint64_t began_ms = 0, tries = 0; tries < 2;) { // at most one reading a second
+	// There is at most one reading per second
+	for (uint64_t began_ms = 0, tries = 0; tries < 2;) {
 		uv_run(&lab->loop, UV_RUN_ONCE);
 		tries += lab->looks.began_ms != began_ms;
 		began_ms = lab->looks.began_ms;

@@ -25,7 +25,7 @@ static void expect(enum weir_port_state state, uint32_t deaths) {
 	assert_int_equal(ports.port[0].deaths, deaths);
 }
 
-// The listener of port 80 ends, and another one starts at once. Returns for how many ms the port is
+// Close the listener of port 80, and open another one at once. Returns for how many ms the port is
 // then held down.
 static uint64_t restart(uint64_t now_ms) {
 	assert_int_equal(ports.port[0].state, WEIR_PORT_OPEN);
@@ -78,7 +78,7 @@ TEST(watched_port_that_had_a_listener_before_is_down) {
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
 	weir_watched_ports_had_listener(&ports, 53, IPPROTO_TCP); // port 53 is watched for UDP only
 	weir_watched_ports_had_listener(&ports, 81, IPPROTO_TCP);
-	// Until the sockets were read, the state of ports is unknown.
+	// Before the first reading of the sockets, the state of ports is not known.
 	assert_int_equal(weir_watched_ports_down(&ports), 0);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), WEIR_WATCHED_NEVER);
 	assert_true(look(0, 1000));
@@ -181,7 +181,7 @@ TEST(watched_port_that_is_held_down_has_the_grace) {
 	expect(WEIR_PORT_HELD, 3);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 5600);
 	assert_false(look(0, 5500));
-	// the port is no longer held down, but it does not open without a socket
+	// the hold time is over, but the port does not open without a listening socket
 	assert_false(look(0, 5600));
 	expect(WEIR_PORT_HELD, 3);
 	assert_int_equal(weir_watched_ports_next_ms(&ports), 6000);
@@ -285,7 +285,7 @@ TEST(watched_ports_that_are_all_down_take_the_host_of_an_old_balancer_down) {
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
 }
 
-// --- states by applications ---
+// --- states announced by applications ---
 
 static bool set_word(enum weir_health_word word) {
 	return weir_watched_ports_set_word(&ports, 80, IPPROTO_TCP, word);
@@ -335,7 +335,7 @@ TEST(watched_port_is_down_whatever_its_application_announces) {
 TEST(watched_port_word_ends_when_another_process_listens) {
 	const enum weir_health_word words[] = {WEIR_HEALTH_WORD_LAME_DUCK, WEIR_HEALTH_WORD_DOWN};
 
-	// announced before, or after, its socket was closed
+	// the state is announced before or after the socket is closed
 	for (int said_late = 0; said_late < 2; said_late++) {
 		for (size_t i = 0; i < 2; i++) {
 			watch(0);
@@ -377,7 +377,7 @@ TEST(watched_port_is_starting_when_its_socket_comes) {
 	assert_true(set_word(WEIR_HEALTH_WORD_STARTING));
 	assert_false(look(1, 1001));
 	expect_word(WEIR_HEALTH_WORD_STARTING, WEIR_PORT_REASON_APPLICATION);
-	assert_true(look(0, 1002)); // the listener has ended meanwhile
+	assert_true(look(0, 1002)); // the listener was closed
 	assert_true(look(1, 1003));
 	expect_word(WEIR_HEALTH_WORD_NONE, WEIR_PORT_REASON_NONE);
 }
@@ -426,7 +426,7 @@ TEST(watched_ports_that_all_have_words_change_the_host_of_an_old_balancer) {
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
 	weir_watched_ports_set_word(&ports, 53, IPPROTO_UDP, WEIR_HEALTH_WORD_LAME_DUCK);
 	answer = fill(0, WEIR_HEALTH_WORD_READY);
-	// all ports have a state: the host gets the least severe of them
+	// all ports have an announced state, so the host gets the least severe of these states
 	assert_int_equal(answer.word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_string_equal(answer.why, "2 ports: by the application");
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_STARTING).word, WEIR_HEALTH_WORD_STARTING);

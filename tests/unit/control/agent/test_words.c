@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Names of services (named_services.h), and lines that announce states (word_line.h).
+// Tests of names of services (named_services.h), and of lines that announce states (word_line.h).
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>

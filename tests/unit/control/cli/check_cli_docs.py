@@ -25,27 +25,28 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../doctor"))
 import machine  # noqa: E402
 
-# Keys that are only shown for a service requested by name.
+# Keys that are shown only if a service is requested by name.
 SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", "subset", "shares")
 SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 
-# REQUESTS: commands that send a request of another name. FIRST_WORDS: what the completion offers after a command that
-# has no verb.
+# REQUESTS: commands that send a request with another name. FIRST_WORDS: words that the completion
+# offers after a command without a verb.
 REQUESTS = {"trace": "capture.start", "service.drain": "bind.drain", "vip.drain": "bind.drain",
             "service.ready": "bind.ready", "vip.ready": "bind.ready", "vip.show": "bind.show",
             "canary.list": "canary.show", "backend.shed": "shed.start"}
 FIRST_WORDS = {"trace": {"tcp", "udp"}}
 
 
-# Files of other load balancers, which the documents import as examples.
+# Configuration files of other load balancers. Examples in the documents import them.
 SOURCES = {"one-service.rules": "-A -t 198.51.100.10:80 -s wrr\n"
                                 "-a -t 198.51.100.10:80 -r 10.0.0.11:80 -i -w 100\n",
            "unfinished.conf": "virtual_server 198.51.100.10 80 {\n    delay_loop 5 s\n"
                               "    lb_kind BRIDGE\n    real_server web-1 80 {\n    }\n"}
 
 
-# Files that replace those of ../doctor/machine.txt, because the document's example of doctor shows problems.
+# Files that replace files of ../doctor/machine.txt, because the example of doctor in the document
+# shows problems.
 CHANGES = """=== sys/devices/system/cpu/cpu6/cpufreq/scaling_governor
 powersave
 === sys/class/net/ens1f0/mtu
@@ -54,7 +55,7 @@ powersave
 
 
 class ControlServer:
-    """A control socket that answers each command with answers/COMMAND.json."""
+    """A simulated control socket that answers each command with answers/COMMAND.json."""
 
     def __init__(self, root, broken):
         self.root, self.broken = root, broken
@@ -129,20 +130,22 @@ BLOCK = re.compile(r"^```\n(\$ weirctl[^\n]*)\n(.*?)^```$", re.M | re.S)
 
 
 def run(weirctl, line, server):
-    """Returns the output of one command line of the document, with "(exit N)" if N is not 0."""
+    """Returns the output of one command line of the document, followed by "(exit N)" if the exit
+    status N is not 0."""
     environment = dict(os.environ, WEIR_RUN_DIR=server.folder.name)
-    # Outside of this network namespace, daemons of this machine may run, and the output would name their directories.
+    # Use a separate network namespace: otherwise the output would name the directories of daemons
+    # that run on this machine.
     own = ["unshare", "--net"] if "/nonexistent" in line and os.geteuid() == 0 else []
     done = subprocess.run([*own, weirctl] + shlex.split(line)[2:], cwd=server.folder.name,
                           env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=30, check=False)
-    # Replace the interfaces of the host of the test.
+    # The interfaces of the host of the test vary, so replace their names.
     output = re.sub(r"; interfaces: .*", "; interfaces: eth0, eth1", done.stdout)
     return output + (f"(exit {done.returncode})\n" if done.returncode else "")
 
 
 def rewrite(document, weirctl, server):
-    """The document with the present output of weirctl."""
+    """Returns the document with the present output of weirctl."""
     return BLOCK.sub(lambda m: f"```\n{m[1]}\n{run(weirctl, m[1], server)}```", document)
 
 
@@ -168,7 +171,7 @@ def check_without_daemon(weirctl, document, problems):
 
 
 def complete(root, words):
-    """The completions that bash offers after these words."""
+    """Returns the completions that bash offers after these words."""
     script = (f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
               f"COMP_WORDS=({' '.join(map(shlex.quote, words))} '')\n"
               f"COMP_CWORD={len(words)}\n_weirctl\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n")
@@ -229,7 +232,8 @@ def keys_of(value):
 
 
 def check_api_docs(answers, root, problems):
-    """docs/reference/control-api.md has every key of the answers, except the workers' counters."""
+    """Check that docs/reference/control-api.md has every key of the answers, except the counters of
+    the workers."""
     with open(root + "/docs/reference/control-api.md", encoding="utf-8") as file:
         named = set(re.findall(r"[a-z0-9_]+", file.read()))
     named.update(answers["stats.show"]["result"]["workers"])

@@ -13,8 +13,8 @@ with 3, or 0 (import with 0 or 1); a wrong word or option is 2. A code span may 
 without its arguments. The other programs are run with --help after their arguments, which they
 check first. Every option must be in the --help of its program.
 
-Blocks of JSON are passed to config check: configurations unchanged, a port or settings of a service
-inserted into a configuration. Scenarios are passed to weir-sim check.
+Blocks of JSON are passed to config check: a configuration unchanged, and a port or settings of a
+service as part of a valid configuration. Scenarios are passed to weir-sim check.
 """
 import collections
 import glob
@@ -47,10 +47,11 @@ SOURCES = ("bpf", "config", "control", "dataplane", "policy", "scripts", "segmen
 # Programs for developers: only their options are checked.
 SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf/rig/run",
            "tests/packages/run", "tests/portability")
-# Options of other programs that stand alone in a code span.
+# Options of other programs, for code spans that contain only an option.
 FOREIGN = {"--buildtype", "--sysroot"}
 
-# where: "docs/reference/cli.md:12". whole: with all arguments, not just the name of the command.
+# where: for example "docs/reference/cli.md:12". whole: whether the text has all arguments, not only
+# the name of the command.
 Command = collections.namedtuple("Command", "where text whole")
 
 
@@ -61,8 +62,8 @@ def line_of(text, place):
 
 
 def in_blocks(name, text):
-    """Yields the lines of fenced and indented blocks. If any line of a block has a prompt, lines
-    without a prompt are output, and are omitted."""
+    """Yields the lines of fenced and indented blocks. If a line of a block has a prompt, the lines
+    without a prompt are output and are skipped."""
     for block in re.finditer(r"^ *```[^\n]*\n(.*?)^ *```$|((?:^    [^\n]*\n)+)", text, re.M | re.S):
         lines = [line.strip() for line in (block[1] or block[2] or "").splitlines()]
         prompts = any(line.startswith("$ ") for line in lines)
@@ -73,7 +74,8 @@ def in_blocks(name, text):
 
 
 def json_blocks(root, path):
-    """(where, value) of every block of JSON. A block without braces contains the members of an object."""
+    """Yields (where, value) of every block of JSON. A block without braces contains the members of
+    an object."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     for block in re.finditer(r"^```json\n(.*?)^```$", text, re.M | re.S):
@@ -108,7 +110,7 @@ def in_units(root):
 
 
 def in_messages(root):
-    """Commands quoted by a message: "see \\"weirctl %s --help\\""."""
+    """Yields the commands that messages quote, such as "see \\"weirctl %s --help\\""."""
     literal = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
     paths = [path for folder in SOURCES if folder != "tests"
              for path in glob.glob(f"{root}/{folder}/**/*.c", recursive=True)]
@@ -124,7 +126,7 @@ def in_messages(root):
 
 
 def in_helps(programs, objects):
-    """Usage and examples of every --help."""
+    """Yields the usage lines and examples of every --help."""
     topics = [("weirctl", words) for words in [[], *objects]]
     topics += [(name, []) for name in programs if name != "weirctl"]
     topics += [("weir-sim", [word]) for word in ("run", "list", "check", "keys")]
@@ -145,7 +147,7 @@ def help_of(path, words=()):
 # --- expanding ----------------------------------------------------------------------------------
 
 def without_optional(text):
-    """Every form of a text with [optional] parts and A|B alternatives."""
+    """Returns every form of a text with [optional] parts and A|B alternatives."""
     optional = re.search(r"\[([^\[\]:]*)\]", text)
     if optional:
         before, after = text[:optional.start()], text[optional.end():]
@@ -216,7 +218,8 @@ class Checker:
 
     def check_weirctl(self, command, text, words):
         if not command.whole and len(words) <= 2 and all(map(str.isalpha, words)):
-            code, why = self.run("weirctl", words + ["--help"])  # words are only the name of a command
+            # Words contain only the name of a command
+            code, why = self.run("weirctl", words + ["--help"])
             if code != 0:
                 self.problem(command, text, why)
             return
@@ -224,7 +227,7 @@ class Checker:
         if words[0] in ("doctor", "status") or words[:2] == ["config", "init"]:
             words = words + ["--help"]
         code, why = self.run("weirctl", words)
-        # The input file of import does not exist in this test, or is no file of the named program.
+        # import may fail, because its input file does not exist in this test or has another format.
         if code not in ((0, 1) if words[:1] == ["import"] else (0, 3)):
             self.problem(command, text, why)
 
@@ -237,15 +240,16 @@ class Checker:
                 not os.path.exists(f"{self.root}/tools/sim/scenarios/{words[1]}.json"):
             self.problem(command, text, "there is no such scenario")
         if name == "weir-agent" and "--" in words:
-            words = words[:words.index("--")]  # exec: another program's command line follows
+            words = words[:words.index("--")]  # exec: the command line of another program follows
         takes_value = words and re.search(rf"{re.escape(words[-1])} [A-Z']", self.helps[name])
-        if command.whole or not takes_value:  # otherwise the span names an option without its value
+        if command.whole or not takes_value:  # otherwise the span is an option without its value
             code, why = self.run(name, words + ["--help"])
             if code != 0:
                 self.problem(command, text, why)
 
     def check_program(self, command, name, text):
-        """Run a program's command line with --help. text: the text after the program's name."""
+        """Run the command line of a program with --help. text: the text after the name of the
+        program."""
         text = re.split(r" [|>;&#]| *$", text)[0]
         text = re.sub(r" *\[(?:OPTION|options)(?:\.\.\.)?\](?:\.\.\.)?", "", text)
         for form in [] if GENERIC.search(text) else without_optional(text):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl with standard descriptors that are closed, full, or a terminal, and a simulated daemon.
+"""Tests weirctl with a simulated daemon, and standard descriptors that are closed, full, or a
+terminal.
 
 usage: check_standard_files.py WEIRCTL
 """
@@ -31,7 +32,7 @@ RESULTS = {
 
 
 class Daemon:
-    """A daemon that answers each request, and keeps the received lines."""
+    """A simulated daemon that answers each request, and stores the received lines."""
 
     def __init__(self, folder):
         os.mkdir(os.path.join(folder, "control"))
@@ -106,7 +107,7 @@ def terminal(weirctl, daemon):
 
 
 def read_until(end, done):
-    """The output of a terminal until done(output), or until it is closed."""
+    """Returns the output of a terminal, until done(output) is true or the terminal is closed."""
     text, deadline = b"", time.monotonic() + TIMEOUT
     while not done(text) and time.monotonic() < deadline:
         if select.select([end], [], [], 0.1)[0]:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists of weirctl on terminals of several widths, with the answers of check_cli_docs.py.
+"""Checks lists of weirctl on terminals of several widths, with the answers of check_cli_docs.py.
 
 usage: check_widths.py WEIRCTL SOURCE_ROOT BROKEN
 
 At 80 columns no line is longer than the terminal, and the columns named in this file are shown. At
-220 columns, and in a pipe, all columns are shown. The name of a column without room is printed below
-the table.
+220 columns, and in a pipe, all columns are shown. The names of columns that do not fit are printed
+below the table.
 """
 import fcntl
 import os
@@ -45,7 +45,8 @@ def on_terminal(command, columns, environment):
 
 
 def table(text, first):
-    """Returns the words of the header line that begins with this word, and the lines from the header on."""
+    """Returns the words of the header line whose first word is `first`, and the lines from the
+    header on."""
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.split()[:1] == [first]), None)
     return ([], []) if begin is None else (lines[begin].split(), lines[begin:])

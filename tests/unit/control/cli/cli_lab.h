@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs weirctl in the process of the test. The test passes arguments, and gets the exit status and
-// both outputs.
+// Runs weirctl in the process of the test, which passes arguments and gets the exit status,
+// standard output and standard error.
 #pragma once
 
 #include <pty.h>
@@ -21,7 +21,8 @@ struct outcome {
 	char *out, *err;
 };
 
-// Run weirctl. arguments: without the name of the program, ends with NULL. run_dir: NULL = none.
+// Run weirctl. arguments: without the name of the program, terminated by NULL. run_dir: NULL =
+// none.
 static inline struct outcome run_weirctl(const char *run_dir, char *const *arguments) {
 	struct outcome outcome = {0};
 	size_t out_bytes, err_bytes;
@@ -40,8 +41,8 @@ static inline struct outcome run_weirctl(const char *run_dir, char *const *argum
 	return outcome;
 }
 
-// Enter a network namespace in which no daemon of this machine runs. Ordinary users stay in the
-// machine's namespace.
+// Enter a new network namespace, so that daemons of this machine are not found. Users other than
+// root cannot do this and stay in the present namespace.
 static inline void use_own_network(void) {
 	(void)!unshare(CLONE_NEWNET);
 }
@@ -53,8 +54,8 @@ static inline void free_outcome(struct outcome *outcome) {
 
 #define RUN(run_dir, ...) run_weirctl(run_dir, (char *const[]){__VA_ARGS__, NULL})
 
-// Run weirctl on a terminal of this size, in a separate process, which must exit with 0. text: its
-// output.
+// Run weirctl on a terminal of this size, in a separate process, which must exit with status 0.
+// text: the output of weirctl.
 static inline void run_on_terminal(const char *run_dir, unsigned short rows, unsigned short columns,
 	char *const *arguments, char *text, size_t text_bytes) {
 	struct winsize size = {.ws_row = rows, .ws_col = columns};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For tests of weirctl import: the result for a text in the format of another load balancer.
+// For tests of weirctl import: imports a text in the format of another load balancer.
 #pragma once
 
 #include "cli_lab.h"
@@ -14,7 +14,7 @@
 #include "keepalived.h"
 
 #define FILE_NAME "source"
-#define IPVS_NOTES 2 // notes about ports and health checks, which every file gets
+#define IPVS_NOTES 2 // number of notes that every import has, about ports and health checks
 
 struct lab {
 	struct weir_import import;

@@ -31,7 +31,7 @@ static int readable(const struct server *server, int fd) {
 	return poll(ready, 2, -1) > 0 && !(ready[1].revents & POLLIN);
 }
 
-// The n-th line of a text, or its last line.
+// Returns line n of a text (from 0), or its last line if the text has fewer lines.
 static void pick_line(const char *text, unsigned n, const char **ret, size_t *ret_bytes) {
 	while (n-- > 0 && strchr(text, '\n') != NULL && strchr(text, '\n')[1]) {
 		text = strchr(text, '\n') + 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs weirctl top on a pseudo-terminal. The test types keys, and reads what is drawn.
+// Runs weirctl top on a pseudo-terminal. The test sends keys and reads the output.
 #pragma once
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static inline void open_terminal(
 		login_tty(slave);
 		_exit(weir_cli_main(3, argv, folder, stdout, stderr));
 	}
-	t->slave = slave; // the test reads its settings at the end
+	t->slave = slave; // at the end, the test reads the terminal settings from it
 }
 
 // Read until this text appears in the output after `from`.
@@ -69,7 +69,7 @@ static inline size_t type(struct terminal *t, const char *keys) {
 	return from;
 }
 
-// The last complete screen, without the sequences that erase the rest of a line.
+// Returns the last complete screen, without escape sequences.
 static inline char *last_screen(struct terminal *t) {
 	char *begin = t->text, *next, *to;
 	char *end = t->text + t->bytes;
@@ -83,7 +83,7 @@ static inline char *last_screen(struct terminal *t) {
 	}
 	to = begin;
 	for (const char *p = begin; *p != '\0'; p++) {
-		if (strncmp(p, "\033[", 2) == 0) { // including colours
+		if (strncmp(p, "\033[", 2) == 0) { // skip escape sequences, including colours
 			p += 2 + strcspn(p + 2, "Km");
 		} else if (*p != '\r') {
 			*to++ = *p;

@@ -56,7 +56,7 @@ static struct outcome capture(struct lab *lab, const char *option, const char *f
 			      : RUN(server_folder(lab->server), "capture", "start", (char *)file);
 }
 
-// Returns the number of bytes. data gets a NUL after them.
+// Reads a file. Returns the number of bytes, and writes a NUL after them.
 static size_t read_file(const char *name, char *data, size_t bytes) {
 	FILE *file = fopen(name, "r");
 	size_t n;
@@ -103,7 +103,8 @@ TEST(packets_are_written_with_their_verdicts) {
 	start(&lab, answers);
 	outcome = capture(&lab, "--packets=2", lab.file);
 	assert_int_equal(outcome.status, 0);
-	snprintf(expected, sizeof(expected), "%s: 2 packets, 3 lost, 5 over the rate\n", lab.file);
+	snprintf(expected, sizeof(expected), "%s: 2 packets, 3 lost, 5 over the rate limit\n",
+		lab.file);
 	assert_string_equal(outcome.out, expected);
 	assert_string_equal(outcome.err, "");
 	assert_int_equal(stat(lab.file, &status), 0);
@@ -147,7 +148,8 @@ TEST(standard_output_has_only_the_file) {
 	outcome = capture(&lab, NULL, "-");
 	assert_int_equal(outcome.status, 0);
 	assert_memory_equal(outcome.out, "\x0a\x0d\x0d\x0a", 4);
-	assert_string_equal(outcome.err, "standard output: 2 packets, 3 lost, 5 over the rate\n");
+	assert_string_equal(
+		outcome.err, "standard output: 2 packets, 3 lost, 5 over the rate limit\n");
 	free_outcome(&outcome);
 	stop(&lab);
 }
@@ -339,8 +341,7 @@ TEST(invalid_options_are_usage_errors) {
 	}
 }
 
-// --- end of a capture
-// --------------------------------------------------------------------------------
+// --- end of a capture ------------------------------------------------------------------------
 
 TEST(a_duration_ends_it) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", ""), STOPPED(4, 6));
@@ -350,7 +351,7 @@ TEST(a_duration_ends_it) {
 	start(&lab, answers);
 	outcome = capture(&lab, "--duration=0.1", lab.file);
 	assert_int_equal(outcome.status, 0);
-	expect_contains(outcome.out, ": 0 packets, 4 lost, 6 over the rate\n");
+	expect_contains(outcome.out, ": 0 packets, 4 lost, 6 over the rate limit\n");
 	assert_string_equal(
 		server_request(lab.server), JSON({"command":"capture.stop","capture":7}));
 	free_outcome(&outcome);
@@ -369,7 +370,7 @@ TEST(the_end_of_the_dataplane_is_reported) {
 	assert_int_equal(outcome.status, 1);
 	assert_string_equal(outcome.err, "weirctl: weir-control ended the capture: weir-dataplane "
 					 "has exited or was restarted\n");
-	expect_contains(outcome.out, ": 2 packets, 3 lost, 5 over the rate\n");
+	expect_contains(outcome.out, ": 2 packets, 3 lost, 5 over the rate limit\n");
 	assert_int_equal(count_blocks(data, read_file(lab.file, data, sizeof(data)), 6), 2);
 	free_outcome(&outcome);
 	stop(&lab);
@@ -463,7 +464,7 @@ TEST(an_interrupt_stops_it_and_keeps_the_file) {
 		assert_string_equal(
 			server_request(lab.server), JSON({"command":"capture.stop","capture":7}));
 		read_file(err, data, sizeof(data));
-		expect_contains(data, " packets, 0 lost, 1 over the rate\n");
+		expect_contains(data, " packets, 0 lost, 1 over the rate limit\n");
 		unlink(err);
 		stop(&lab);
 	}
@@ -493,8 +494,8 @@ TEST(an_interrupt_ends_the_wait_for_a_reader) {
 	stop(&lab);
 }
 
-// weirctl has read two packets before the interrupt. Both packets are completely in the pipe at the
-// end.
+// weirctl has read two packets before the interrupt. At the end, the pipe must contain both packets
+// completely.
 TEST(an_interrupt_ends_the_wait_for_a_stopped_reader) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -542,14 +543,14 @@ TEST(the_end_of_the_daemon_leaves_a_complete_file) {
 	assert_true(count_blocks(data, read_file(lab.file, data, sizeof(data)), 6) >= 2);
 	read_file(err, data, sizeof(data));
 	expect_contains(data, "weirctl: weir-control closed the connection");
-	expect_contains(data, " packets, 3 lost, 5 over the rate\n");
+	expect_contains(data, " packets, 3 lost, 5 over the rate limit\n");
 	unlink(err);
 	unlink(lab.file);
 	assert_int_equal(rmdir(lab.folder), 0);
 }
 
-// The limit of the file size ends the file at different places: within its headers, or within
-// packets of 200 bytes and more.
+// The limit of the file size is reached at different positions: in the file headers, or in packets
+// of 200 bytes and more.
 TEST(a_full_file_ends_after_a_complete_packet) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 

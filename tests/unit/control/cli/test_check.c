@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The test gets three arguments: a valid configuration, an invalid one, and the folder of both
+// Arguments of the test: a valid configuration, an invalid configuration, and the folder of both
 // files.
 #include <jansson.h>
 #include <sys/stat.h>
@@ -45,13 +45,13 @@ TEST(strict_makes_warnings_errors) {
 		good_file);
 	assert_memory_equal(outcome.out, expected, strlen(expected));
 	snprintf(expected, sizeof(expected), "\n%s:11: warning: ports[0].device: interface lb0",
-		good_file); // the interface of this host
+		good_file); // this host has no such interface
 	assert_memory_equal(strchr(outcome.out, '\n'), expected, strlen(expected));
 	assert_ptr_equal(
 		strchr(strchr(outcome.out, '\n') + 1, '\n'), outcome.out + strlen(outcome.out) - 1);
 	assert_string_equal(outcome.err, "");
 	free_outcome(&outcome);
-	// With --strict an invalid file is still an error.
+	// An invalid file is also an error with --strict.
 	outcome = RUN("/nonexistent", "config", "check", (char *)broken_file, "--strict");
 	assert_int_equal(outcome.status, 1);
 	free_outcome(&outcome);
@@ -98,8 +98,8 @@ TEST(a_file_without_services_is_accepted_with_a_warning) {
 	free_outcome(&outcome);
 }
 
-// The interface of a port does not exist. This is only a warning, even with --strict, because the
-// file may be for another host.
+// An interface that does not exist is only a warning, even with --strict, because the file may be
+// for another host.
 TEST(interface_that_does_not_exist_is_a_warning) {
 	static const char *const words[][2] = {{"--json", NULL}, {"--strict", "--json"}};
 	char path[] = "/tmp/weir-test-XXXXXX";
@@ -139,7 +139,7 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 	free_outcome(&outcome);
 }
 
-// Write a configuration with a key file for agents. agents: whether its service has agents.
+// Write a configuration with a key file for agents. agents: whether the service has agents.
 static void write_with_keys(const char *path, const char *key_file, bool agents) {
 	FILE *file = fopen(path, "w");
 
@@ -213,12 +213,13 @@ TEST(cpu_that_is_not_online_is_a_warning) {
 	unlink(path);
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "warning: workers.cores[1]: CPU 1023 is not online on this "
-				     "host, and weir-dataplane would not start\n");
+				     "host, and weir-dataplane would not start; use "
+				     "CPUs of \"lscpu -e\"\n");
 	expect_contains(outcome.out, "backends: 1, warnings: 1)\n");
 	free_outcome(&outcome);
 }
 
-// Check the lists of a result for a path, and whether the result is valid.
+// Check "ok" and the number of errors and warnings in the result of config check.
 static void expect_json(const char *strict, bool ok, size_t errors, size_t warnings) {
 	struct outcome outcome =
 		RUN(NULL, "config", "check", "--json", (char *)good_file, (char *)strict);
@@ -242,8 +243,7 @@ TEST(json_form_has_warnings) {
 	expect_json("--strict", false, 1, 1);
 }
 
-// weirctl prints one line for each error, and these are the errors that the test of the parser
-// expects.
+// weirctl prints one line for each error. The errors are the same as in the test of the parser.
 TEST(invalid_file_lists_every_error) {
 	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)broken_file);
 	FILE *expected = fopen(expected_file, "r");

@@ -198,7 +198,8 @@ TEST(invalid_usage_exits_2_without_a_request) {
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		// The run directory does not exist: commands that need the daemon exit with 3.
+		// The run directory does not exist, so a command that connects to the daemon would
+		// exit with 3.
 		struct outcome outcome = run_weirctl("/nonexistent", cases[i].words);
 
 		if (outcome.status != 2) {
@@ -210,8 +211,8 @@ TEST(invalid_usage_exits_2_without_a_request) {
 	}
 }
 
-// The exit status is 1 for a missing file and 2 for a wrong command line, as for config check. So a
-// script can distinguish them.
+// As for config check, the exit status is 1 for a missing file and 2 for a wrong command line, so
+// that scripts can distinguish them.
 TEST(missing_file_exits_1) {
 	for (int i = 0; i < 2; i++) {
 		struct outcome outcome = RUN("/nonexistent", "config", i == 0 ? "reload" : "diff",
@@ -304,7 +305,8 @@ TEST(argument_that_weir_control_rejects_exits_2) {
 	server_stop(server);
 }
 
-// The command names no file, but the message names the file that weir-control has read.
+// The command has no file argument, but the message contains the name of the file that weir-control
+// has read.
 TEST(refusal_names_the_file) {
 	static const struct server_answer answers[] = {
 		{"config.reload",
@@ -349,8 +351,8 @@ TEST(refused_reload_lists_every_error) {
 
 #define WHY "\"not_published\": \"the heap is\\u001b full\""
 
-// A change could not be published, so the command has an error status. A command that only shows
-// values succeeds.
+// If a change could not be published, the command exits with an error status. A command that only
+// shows values succeeds.
 TEST(unpublished_changes_are_reported) {
 	static const struct server_answer answers[] = {
 		{"backend.drain", "{\"ok\": true, \"result\": {\"service\": \"web\", \"backend\": "
@@ -388,7 +390,7 @@ TEST(unpublished_changes_are_reported) {
 	server_stop(server);
 }
 
-// The result is incomplete: flows may remain, or exist. The exit status must not be 0, because a
+// If the result is incomplete, there may be more flows. The exit status must not be 0, because a
 // script would continue as if there were no flows.
 TEST(incomplete_result_is_no_success) {
 	static const struct server_answer answers[] = {
@@ -419,7 +421,7 @@ TEST(incomplete_result_is_no_success) {
 	server_stop(server);
 }
 
-// The packets in the queues of a stalled worker are lost. The exit status shows this to scripts.
+// A stalled worker loses the packets in its queues. Scripts can detect this by the exit status.
 TEST(stalled_worker_gives_exit_status_1) {
 	static const struct server_answer answers[] = {
 		{"worker.show", "{\"ok\": true, \"result\": [{\"worker\": 0, \"alive\": true}, "
@@ -500,7 +502,7 @@ TEST(doctor_finds_checks_without_a_result) {
 	server_stop(server);
 }
 
-// doctor of this machine, with the backends of a daemon.
+// doctor on this machine, with the backends from a simulated daemon.
 TEST(doctor_has_the_usual_durations) {
 	static const struct server_answer answers[] = {
 		{"version", "{\"ok\": true, \"result\": {\"config\": \"/nonexistent\"}}"},

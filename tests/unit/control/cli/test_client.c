@@ -22,7 +22,7 @@ static int64_t now_ms(void) {
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// Connect and send one request; *ret_answer only on success.
+// Connect and send one request. *ret_answer is set only on success.
 static int ask(const struct server *server, int timeout_ms, json_t **ret_answer, char why[256]) {
 	json_t *request = json_pack("{s:s}", "command", "version");
 	struct weir_client *client;
@@ -128,7 +128,8 @@ TEST(hanging_daemon_times_out) {
 	server_stop(server);
 }
 
-// The daemon never accepts, so its backlog fills up. The next connection must end with a timeout.
+// If the daemon never accepts connections, its backlog becomes full. The next connection must then
+// time out.
 TEST(full_backlog_times_out) {
 	struct server *server = server_start(SERVER_DEAF, NULL);
 	struct weir_client *client[64];
@@ -192,7 +193,7 @@ TEST(missing_socket_and_dead_socket) {
 	assert_non_null(strstr(why, "weir-control is not running (no /tmp/weirctl-test-"));
 	assert_non_null(
 		strstr(why, "start it with \"weir-control --config FILE --data-path-checks"));
-	// A daemon that was killed leaves its socket behind.
+	// The socket of a daemon that was killed still exists.
 	snprintf(control, sizeof(control), "%s/control", folder);
 	assert_int_equal(mkdir(control, 0700), 0);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", control);

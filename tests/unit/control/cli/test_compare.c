@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl policy compare: its request, and the output for an answer.
+// weirctl policy compare: the request that it sends, and its output.
 #include "compare.h"
 
 #include "show_lab.h"
@@ -25,7 +25,7 @@ TEST(policies_are_lines_and_backends_columns) {
 		"web, policy maglev: 5000 of 6000 flows that began within 1m00s were recorded\n"
 		"Replayed: start and duration of each flow, scaled by the relative speed of the "
 		"other backend.\n"
-		"Not replayed: slower responses under load, errors, changes of the backends.\n"
+		"Not simulated: slower responses under load, errors, changes to the backends.\n"
 		"\n"
 		"POLICY               SHARE-LEAST-%  SHARE-MOST-%  ACTIVE-MEAN  ACTIVE-MOST  "
 		"SPREAD  SPILLED  REJECTED\n"
@@ -43,7 +43,8 @@ TEST(policies_are_lines_and_backends_columns) {
 }
 
 TEST(doubtful_results_are_marked) {
-	const char *const parts[] = {"warning: 3 flows were lost: too many ended at a time\n",
+	const char *const parts[] = {
+		"warning: 3 flows were lost: too many ended at the same time\n",
 		"warning: 4 flows were left out: use a shorter --for\n",
 		"warning: most flows had not ended, or had no response: use a longer --for\n",
 		"warning: few flows: small differences are random\n"};
@@ -64,7 +65,8 @@ TEST(doubtful_results_are_marked) {
 	json_decref(result);
 }
 
-// Of 10,000 backends only those with the largest differences between policies are shown.
+// If there are 10,000 backends, only the backends with the largest differences between policies are
+// shown.
 TEST(many_backends_are_reduced) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(HEAD("5000", "5000", "0", "0") "}", 0, NULL);

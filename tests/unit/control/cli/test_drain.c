@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend drain and host drain: the request, the wait, the output meanwhile, and the end.
+// weirctl backend drain and host drain: the request, the output while they wait, and how the wait
+// ends.
 #include "cli_lab.h"
 
 #include <jansson.h>
@@ -31,16 +32,16 @@ static struct server *start(const char *shown) {
 	static struct server_answer answers[3];
 	static char text[2048];
 
-	// The server counts answers over all commands. The first answer goes to backend.drain, so
-	// backend.show gets the second line and the following lines.
+	// The server counts the answers to all commands. The first answer is for backend.drain, so
+	// backend.show gets the second and the following lines.
 	snprintf(text, sizeof(text), "{}\n%s", shown);
 	answers[0] = (struct server_answer){"backend.drain", BEGUN};
 	answers[1] = (struct server_answer){"backend.show", text};
 	return server_start(SERVER_ANSWER, answers);
 }
 
-// Replace the duration of a drain in a text by T. Returns its seconds, which a busy machine makes
-// longer, or 0 if the text has no duration.
+// Replace the duration of a drain in a text by T, because it varies on a busy machine. Returns the
+// duration in seconds, or 0 if the text has none.
 static double take_duration(char *text) {
 	char *after = strstr(text, " after "), *end;
 	double s;
@@ -76,13 +77,13 @@ TEST(without_wait_it_returns_at_once) {
 	server_stop(server);
 }
 
-// Each case has the answers of weir-control to backend.show in turn, and what weirctl prints.
+// Each case has the successive answers of weir-control to backend.show, and the output of weirctl.
 TEST(wait_ends_with_the_drain) {
 	static const struct {
 		const char *shown;
 		int status;
 		const char *out[3], *err;
-		double least_s; // seconds in which weirctl polls every 500 ms
+		double least_s; // minimum duration; weirctl polls every 500 ms
 	} cases[] = {
 		{ROW("drain", "5", STATE("draining", "59400")) "\n" ROW(
 			 "drain", "0", STATE("drained", "null")),
@@ -92,12 +93,11 @@ TEST(wait_ends_with_the_drain) {
 			"", 0.5},
 		{ROW("drain", "0", END("kept", "0", "0")), 0,
 			{" deadline after T, 0 open flows kept\n"}, "", 0},
-		// One flow was kept at the deadline, but has ended before weirctl reads the
-		// backend.
+		// One flow was kept at the deadline, but ended before weirctl read the backend.
 		{ROW("drain", "0", END("kept", "1", "0")), 4,
 			{" deadline after T, 1 open flow kept\n"}, "", 0},
-		// Without a dataplane the number of flows is unknown. After its restart, flows may
-		// continue.
+		// Without a dataplane, the number of flows is not known. After a restart of the
+		// dataplane, flows may continue.
 		{ROW("drain", "0", END("kept", "null", "0")), 4,
 			{" deadline after T, open flows kept\n"}, "", 0},
 		{ROW("maintenance", "0", END("dropped", "0", "2")), 0,
@@ -141,7 +141,7 @@ TEST(wait_ends_with_the_drain) {
 			      "\"leaving\": false, \"in_selection\": false, \"open_flows\": " open \
 			      ", \"drain\": " drain "}]}"
 
-// A reload has given the backend another address. Connections to the former address may still be
+// A reload has changed the address of the backend. Connections to the former address may still be
 // open.
 TEST(wait_is_for_the_former_address_too) {
 	static const struct {
@@ -168,7 +168,7 @@ TEST(wait_is_for_the_former_address_too) {
 			{" deadline after T, 2 open flows kept, 1 open flow dropped (maintenance); "
 			 "includes 2 open flows of its former address 10.0.0.11\n"},
 			""},
-		// The reload came while weirctl waited.
+		// The reload happens while weirctl waits.
 		{MOVED("ready", "0", "null", "1", STATE("draining", "59400")), 1, {NULL},
 			"weirctl: web/web-1: drain cancelled, state set to ready; 1 open flow of "
 			"its former "
@@ -196,7 +196,7 @@ TEST(wait_is_for_the_former_address_too) {
 	}
 }
 
-// No flow is counted, so the line names what the drain waits for. A new line is printed when this
+// If no flow is counted, weirctl prints what the drain waits for. It prints a new line when this
 // changes.
 TEST(wait_names_the_reason_when_no_flow_is_counted) {
 	struct server *server = start(ROW("drain", "null", WAITS("dataplane", "null")) "\n" ROW(
@@ -227,8 +227,8 @@ TEST(wait_for_the_recount_ends_with_the_deadline) {
 	server_stop(server);
 }
 
-// weirctl reads the state at the deadline. Otherwise the printed time would be that of its next
-// regular poll, up to half a second later.
+// weirctl also polls at the deadline. Otherwise it would print the time of its next regular poll,
+// which is up to half a second later.
 TEST(wait_looks_at_the_deadline) {
 	struct server *server = start(ROW("drain", "5", STATE("draining", "100")) "\n" ROW(
 		"drain", "0", END("kept", "0", "0")));
@@ -339,7 +339,7 @@ TEST(host_drain_reports_the_whole_host) {
 	server_stop(server);
 }
 
-// Without weir-dataplane the number of flows is unknown.
+// Without weir-dataplane the number of flows is not known, and must not be shown as 0.
 TEST(unknown_flows_of_a_host_or_vip_are_not_none) {
 	static const struct server_answer answers[] = {
 		{"host.drain",
@@ -419,7 +419,7 @@ TEST(host_drain_waits_for_all_its_backends) {
 	"\"open\": [\"old/web-1\"], \"dropped_from\": []}}"
 #define GONE "{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}"
 
-// A backend that has connections was removed by a reload, before the drain or during the drain.
+// A reload has removed a backend with connections, before or during the drain.
 TEST(host_drain_waits_for_removed_backends) {
 	static const struct {
 		const char *begun, *shown;
@@ -462,7 +462,7 @@ TEST(host_drain_waits_for_removed_backends) {
 	}
 }
 
-// A host in maintenance has no drain for which weirctl could wait, so a script may continue.
+// If a host is in maintenance, there is no drain to wait for, so a script may continue.
 TEST(host_drain_of_a_host_in_maintenance_is_over) {
 	static const char row[] =
 		"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": 1, "

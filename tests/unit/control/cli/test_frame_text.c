@@ -54,7 +54,7 @@ static const struct {
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\6\0\0\x09\0\0\0\1",
 		"IPv6, later fragment of protocol 6", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\x3c\0\0\x09\0\0\0\1", "IPv6, later fragment",
-		// the next header is an options header: only the first fragment contains the
+		// the Next Header is an options header, so only the first fragment contains the
 		// protocol
 		6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x24", "\x2c") "\x3c\0\0\1\0\0\0\1"
@@ -76,8 +76,8 @@ TEST(frames_are_described) {
 	}
 }
 
-// Frames are truncated after each byte, in memory of exactly their size. Sanitizers detect a read
-// beyond the end.
+// Frames are truncated at each byte. Each frame is in memory of exactly its size, so that
+// sanitizers detect a read beyond the end.
 TEST(truncated_frames_are_not_read_beyond) {
 	char text[128];
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import: the result for single lines, which line an error names, and where each output
-// goes.
+// weirctl import: the result for single lines, the line numbers in errors, and the output files.
 #include "import_lab.h"
 
 #include <sys/stat.h>
@@ -14,7 +13,7 @@
 
 static const struct scheduler {
 	const char *name, *equal, *different; // policies with equal and with different weights
-	bool noted; // whether equal weights give a note
+	bool noted; // whether the import gives a note if the weights are equal
 } schedulers[] = {
 	{"rr", "round-robin", "round-robin", false},
 	{"wrr", "weighted-round-robin", "weighted-round-robin", false},
@@ -140,8 +139,8 @@ TEST(scripts_of_ipvsadm_are_read) {
 	done(&lab);
 }
 
-// A listing of ipvsadm lacks some settings. The import prints a single error, which names the
-// command that prints all settings.
+// If the input is a listing of ipvsadm, which lacks some settings, the import prints a single error
+// with the command that prints all settings.
 TEST(listing_of_ipvsadm_gets_one_error) {
 	static const char *const listings[] = {
 		"IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler "
@@ -160,8 +159,8 @@ TEST(listing_of_ipvsadm_gets_one_error) {
 	}
 }
 
-// Only one server has a limit. With this limit, the other server would refuse connections that it
-// accepted before. So the import omits the limit.
+// If only one of the servers has a limit, the import omits it. With this limit, the other server
+// would refuse connections that it accepted before.
 TEST(limit_missing_at_some_servers_is_omitted) {
 	static const char rules[] = "-A -t 192.0.2.1:80 -s rr\n"
 				    "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -x 9\n"
@@ -251,7 +250,7 @@ static void write_file(const char *path, const char *text) {
 	assert_int_equal(fclose(file), 0);
 }
 
-// A separate folder contains a file, a second file that it includes, and a report.
+// The folder of the test contains a file, a second file that it includes, and the report.
 TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], included[64], report[64],
 	     text[8192] = "";
@@ -329,8 +328,8 @@ TEST(braces_of_an_include_need_no_quotes) {
 	rmdir(dir);
 }
 
-// Every part of the pattern multiplies the number of paths that glob has to examine. The import
-// must end nevertheless.
+// Every part of the pattern multiplies the number of paths that glob() has to examine. The import
+// must still terminate.
 TEST(command_ends_with_any_pattern_of_an_include) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pattern[512] = "";
 	struct outcome outcome;
@@ -370,8 +369,8 @@ static void count_report(const char *rules, bool all, char *ret, size_t bytes) {
 }
 
 // A configuration may contain pipes, for example for notify_fifo. keepalived skips files that are
-// not regular, and so does weirctl. In the report, notes of one kind share a line, and the most
-// serious kind comes first; --all prints each note, in the order of the file.
+// not regular, and so does weirctl. The report has one line for all notes of a kind, and the most
+// serious kind is first. --all prints each note, in the order of the file.
 TEST(command_does_not_wait_for_pipes) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pipe[64];
 	struct outcome outcome;
@@ -413,7 +412,7 @@ TEST(report_groups_notes_by_kind) {
 		summary, "\nsource:1: left out: -p 301, and 19 more: Weir does not keep a client");
 	expect_contains(summary, "; lines 3, 5, 7, 9, 11, ...\n");
 	expect_contains(summary, "\n43 notes of 5 kinds: --all prints each of them\n");
-	for (int i = 0; i < 6; i++) { // five kinds of notes, and their sum
+	for (int i = 0; i < 6; i++) { // five kinds of notes, and their total
 		line = strchr(line, '\n') + 1;
 	}
 	assert_string_equal(line, "");

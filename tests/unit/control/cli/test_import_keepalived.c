@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import keepalived: the result for single statements, and for text that keepalived
+// weirctl import keepalived: the results for single statements, and for text that keepalived
 // ignores.
 #include "import_lab.h"
 
@@ -11,7 +11,7 @@
 static const struct refusal of_keepalived[] = {
 	{"\nincluder nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
 	{"include self\n", 1, "nested more than 8"},
-	{"~SEQ(A, 1, 400) ~SEQ(B, 1, 400) x\n", 1, "line number 100001"},
+	{"~SEQ(A, 1, 400) ~SEQ(B, 1, 400) x\n", 1, "100001 lines use definitions"},
 	{"vrrp_instance X {\n}\n", 0, "no virtual service"},
 };
 
@@ -70,7 +70,7 @@ TEST(a_comment_is_not_of_the_definition_before_it) {
 	done(&lab);
 }
 
-// A sequence gives as many servers, with the same addresses, as in keepalived.
+// A sequence gives the same number of servers, with the same addresses, as in keepalived.
 TEST(sequences_have_the_numbers_of_keepalived) {
 	static const struct {
 		const char *text, *first, *last;
@@ -119,7 +119,7 @@ TEST(random_numbers_are_the_least_ones) {
 	done(&lab);
 }
 
-// The "}" of a service is missing. The services that follow are still imported as separate
+// If the "}" of a service is missing, the services after it are still imported as separate
 // services.
 TEST(services_behind_a_block_that_is_not_closed_are_imported) {
 	struct lab lab = import("virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n"
@@ -229,7 +229,7 @@ TEST(check_at_the_port_of_the_server_is_noted) {
 			true, NULL);
 
 	assert_int_equal(json_array_size(lab.import.errors), 0);
-	expect_note(&lab, 1, "BFD belongs to the routing daemon");
+	expect_note(&lab, 1, "configure BFD in the routing daemon");
 	expect_note(&lab, 4, "the health check connects to port 8080");
 	done(&lab);
 }
@@ -271,8 +271,8 @@ TEST(group_with_too_many_addresses_is_truncated_with_a_note) {
 static const struct {
 	const char *key, *fallback; // keyword and default of keepalived
 	const char *of_virtual, *of_real;
-	const char *path; // key in the service: "health_check/fall"
-	const char *text; // value that the import has at this path; NULL: number
+	const char *path; // path of a key in the service, such as "health_check/fall"
+	const char *text; // imported value at this path; NULL: the value is `number`
 	json_int_t number;
 } defaults[] = {
 	{"protocol", "UDP", "", "", "binds/protocol", "udp", 0},
@@ -385,8 +385,8 @@ TEST(defaults_are_those_of_keepalived) {
 	}
 }
 
-// The protocol is missing. keepalived would use UDP, but usually the operator has only forgotten
-// the line, so a note is given.
+// If the protocol is missing, keepalived uses UDP. Often the line was forgotten, so the import
+// gives a note.
 TEST(missing_protocol_is_noted) {
 	struct lab lab = import("virtual_server 192.0.2.1 80 {\n" REAL "}\n", true, NULL);
 
@@ -394,8 +394,8 @@ TEST(missing_protocol_is_noted) {
 	done(&lab);
 }
 
-// Only NAT translates packets to the port of a server. With other methods servers get packets at
-// the port of the VIP, and IPVS ignores their own port, too.
+// Only NAT changes the destination port to the port of the server. With other methods, servers
+// receive packets at the port of the VIP; IPVS also ignores the port of the server then.
 TEST(port_of_a_server_counts_with_nat_only) {
 	static const char format[] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind %s\n"
 				     " real_server 10.0.0.1 8080 {\n TCP_CHECK {\n }\n }\n}\n";
@@ -419,7 +419,7 @@ TEST(port_of_a_server_counts_with_nat_only) {
 	}
 }
 
-// The report has a single line for all servers.
+// The report has a single line for the ignored ports of all servers.
 TEST(ignored_ports_are_one_note_of_the_report) {
 	struct lab lab =
 		import("virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind DR\n"
@@ -475,7 +475,7 @@ static const struct {
 	{"virtual_sever 192.0.2.1 80 {\n}\n", "missing", "did you mean virtual_server?", 1, 1, 1},
 	{"virtual_server 192.0.2.1 80 {\n}\n", "missing", "no real servers", 1, 1, 1},
 	{"virtual_server fwmark 7 {\n" REAL "}\n", "missing", "fwmark-7", 1, 1, 1},
-	{BAD("delay_loop x"), "adjust", "use seconds", 3, 2, 1},
+	{BAD("delay_loop x"), "adjust", "use a number of seconds", 3, 2, 1},
 	{BAD("delay_loop 7200"), "differs", "the limit of Weir is used: 3600 s", 3, 2, 1},
 	{BAD("connect_timeout 9999"), "differs", "the limit of Weir is used: 3600 s", 3, 2, 1},
 	{BAD("retry 300"), "differs", "the limit of Weir is used: 254", 3, 2, 1},
@@ -526,8 +526,8 @@ TEST(unsupported_statements_are_left_out_and_the_rest_imported) {
 	}
 }
 
-// One line has hundreds of words, like the payload of UDP_CHECK. Another line is longer than
-// permitted.
+// One line has hundreds of words, such as a payload of UDP_CHECK. Another line exceeds the maximum
+// length.
 TEST(long_lines_are_left_out) {
 	char *text;
 	size_t bytes;
@@ -553,7 +553,7 @@ TEST(long_lines_are_left_out) {
 	free(text);
 }
 
-// An omitted service gets a single note. Its address remains available for other services.
+// An omitted service gives only one note, and its address can be used by another service.
 TEST(service_that_is_left_out_has_no_other_notes) {
 	struct lab lab = import("virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind NAT\n"
 				" persistence_timeout 60\n quorum 3\n}\n" GOOD,
@@ -672,8 +672,8 @@ TEST(definition_that_contains_itself_ends) {
 	done(&lab); // the import must end, with or without an error
 }
 
-// A definition has 3,000 lines, each of which uses another definition of 3,000 lines. This gives
-// 9,000,000 lines.
+// A definition has 3,000 lines, and each line uses another definition of 3,000 lines. Together
+// these are 9,000,000 lines.
 TEST(definitions_that_multiply_end) {
 	char *text = malloc(100000);
 	size_t used = 0;
@@ -689,14 +689,14 @@ TEST(definitions_that_multiply_end) {
 	sprintf(text + used, "$B\n");
 	lab = import(text, true, NULL);
 	assert_null(lab.text);
-	assert_true(has_row(lab.import.errors, "reason", 6003, "line number 100001"));
+	assert_true(has_row(lab.import.errors, "reason", 6003, "100001 lines use definitions"));
 	assert_true(json_array_size(lab.import.notes) < 110000);
 	done(&lab);
 	free(text);
 }
 
-// The services have the same 16 million addresses. The import stops the search for an unused
-// address after a while.
+// Several services have the same 16 million addresses. The import limits its search for an unused
+// address.
 TEST(services_that_share_a_wide_range_have_few_notes) {
 	char text[4096];
 	size_t used = (size_t)sprintf(text, "virtual_server_group g {\n 10.0.0.0/8 80\n}\n");
@@ -727,7 +727,7 @@ TEST(built_in_definitions_are_replaced) {
 	done(&lab);
 }
 
-// Checks and servers follow another word in one line, where keepalived does not read them.
+// keepalived ignores checks and servers that follow another word on the same line.
 TEST(checks_and_servers_behind_other_words_are_noted) {
 	struct lab lab =
 		import("virtual_server 192.0.2.1 80 {\n"
@@ -739,8 +739,8 @@ TEST(checks_and_servers_behind_other_words_are_noted) {
 		       " }\n delay_loop 6 real_server 10.0.0.3 80 { weight 2 }\n}\n",
 			true, NULL);
 
-	expect_note(&lab, 2, "not read after \"weight\"");
-	expect_note(&lab, 6, "not read after \"inhibit_on_failure\"");
-	expect_note(&lab, 8, "not read after \"delay_loop\"");
+	expect_note(&lab, 2, "not read, because it follows \"weight\"");
+	expect_note(&lab, 6, "not read, because it follows \"inhibit_on_failure\"");
+	expect_note(&lab, 8, "not read, because it follows \"delay_loop\"");
 	done(&lab);
 }

@@ -69,7 +69,7 @@ TEST(init_passes_the_strict_check) {
 
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "weirctl config check ");
-	// the units of systemd read another file, so the output does not mention systemctl
+	// no hint about systemctl, because the systemd units read another file
 	assert_null(strstr(outcome.out, "systemctl"));
 	free_outcome(&outcome);
 	outcome = RUN("/nonexistent", "config", "check", "--strict", lab->file);
@@ -122,7 +122,7 @@ TEST(init_keeps_a_file_that_exists) {
 	}
 }
 
-// The file as a package installs it.
+// The replaced file is the file that the package installs.
 TEST(init_replaces_a_file_without_a_service_and_a_port) {
 	struct lab *lab = *state;
 	struct outcome outcome;
@@ -167,15 +167,15 @@ TEST(init_takes_the_interface_of_the_default_route) {
 		{HEAD ROUTE("eth0", "00000000", "00000000", "200")
 				ROUTE("eth2", "00000000", "00000000", "50"),
 			ROUTE6("eth3", "00", "00000001", "00000003"), "eth2"},
-		// Route 0.0.0.0/1, as some VPNs add it.
+		// The route 0.0.0.0/1, which some VPNs add, is not a default route.
 		{HEAD ROUTE("tun0", "00000000", "00000080", "0"),
 			ROUTE6("lo", "00", "ffffffff", "00200201")
 				ROUTE6("eth3", "00", "00000400", "00000003"),
 			"eth3"},
 		{HEAD ROUTE("a,b", "00000000", "00000000", "0"), "", NULL},
 		{HEAD, ROUTE6("eth3", "40", "00000400", "00000001"), NULL},
-		// Routes of devices that Weir itself creates: weir-check for checks via the data
-		// path, and exception devices.
+		// Routes of devices that Weir creates do not count: weir-check (for checks via the
+		// data path) and exception devices.
 		{HEAD, ROUTE6("weir-check", "00", "00000001", "00000001"), NULL},
 		{HEAD ROUTE("weir0", "00000000", "00000000", "0")
 				ROUTE("dtap1", "00000000", "00000000", "0"),

@@ -6,7 +6,7 @@
 #include "pcapng.h"
 #include "test.h"
 
-// A stream that writes to memory; flushed data is visible at once.
+// A stream that writes to memory; data is visible after a flush.
 struct file {
 	FILE *stream;
 	char *data;
@@ -63,8 +63,8 @@ TEST(packet_is_exact) {
 	static const char expected[] =
 		"\6\0\0\0\x3c\0\0\0" // type, length
 		"\1\0\0\0" // interface
-		"\x67\x45\x23\x01\xef\xcd\xab\x89" // high and low of the time
-		"\5\0\0\0\xdc\5\0\0" // 5 of 1,500 bytes
+		"\x67\x45\x23\x01\xef\xcd\xab\x89" // upper and lower 32 bits of the time
+		"\5\0\0\0\xdc\5\0\0" // captured 5 of 1,500 bytes
 		"abcde\0\0\0"
 		"\1\0\4\0drop" // comment
 		"\2\0\4\0\1\0\0\0" // inbound
@@ -94,8 +94,8 @@ TEST(empty_texts_are_omitted) {
 	close_file(&file);
 }
 
-// Data and comments have any length. Each block is a multiple of 32 bits long, and has its length
-// at both ends.
+// For data and comments of any length, the length of a block is a multiple of 32 bits, and is at
+// both ends of the block.
 TEST(blocks_of_any_size_are_well_formed) {
 	static const uint8_t data[WEIR_PCAPNG_FRAME_MAX];
 	char comment[1200];

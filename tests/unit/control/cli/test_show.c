@@ -48,7 +48,7 @@ TEST(long_lists_show_the_number_of_omitted_rows) {
 	weir_show_value(list, WEIR_SHOW_TEXT, buffer, sizeof(buffer));
 	assert_string_equal(buffer, "198.51.100.10, 99 more");
 	weir_show_value(list, WEIR_SHOW_TEXT, buffer, 8);
-	// the buffer is too small even for the first element
+	// the buffer is too small for the first element
 	assert_string_equal(buffer, "100 mor");
 	json_array_clear(list);
 	json_array_append_new(list, json_string("198.51.100.1"));
@@ -111,7 +111,7 @@ TEST(empty_lists_are_reported) {
 	expect_shown(weir_show_audit, NULL, "[]", "no changes since the start of weir-control\n");
 }
 
-// The object that was requested is shown, whatever its kind.
+// The audit shows the requested object of any command.
 TEST(audit_shows_the_user_and_escapes_values) {
 	setenv("TZ", "UTC0", 1);
 	expect_shown(weir_show_audit, NULL,
@@ -164,7 +164,7 @@ TEST(audit_fits_the_terminal) {
 	}
 }
 
-// Operators read the history to find causes, so no cause may be omitted.
+// No cause is omitted, because operators read the history to find causes.
 TEST(history_shows_causes_on_a_narrow_terminal) {
 	static const char list[] = JSON(
 		[{"time_ms": 0, "service": "web", "backend": "web-4", "from": "healthy",
@@ -203,7 +203,7 @@ TEST(history_shows_causes_on_a_narrow_terminal) {
 	}
 }
 
-// All numbers are complete, because a truncated number looks like another number.
+// Numbers are never truncated, because a truncated number looks like another number.
 TEST(all_reasons_of_refused_steals_are_shown) {
 	static const char *const names[] = {"running", "unsettled", "cookies", "no_listener",
 		"cannot_tell", "off", "changed", "gone", "unusable", "limit", "late", "no_worker",
@@ -343,7 +343,7 @@ TEST(health_without_results_of_checks) {
 			"  -  no result for 45.0s: permission denied; agent-check: up\n");
 }
 
-// If the check fails, the shown reason is that of the check.
+// If the health check fails, the reason of the check is shown, not that of the announced state.
 TEST(health_that_a_backend_announced) {
 	expect_shown(weir_show_health, NULL,
 		JSON([{"service": "web", "backend": "a", "check": "http", "word": "down",
@@ -470,7 +470,7 @@ TEST(backends_fit_the_terminal) {
 	text = within(full, 120);
 	assert_non_null(strstr(text, "too narrow for DROPPED"));
 	free(text);
-	text = within(full, 10); // the values are still complete enough to be distinguished
+	text = within(full, 10); // names and states are still complete
 	assert_non_null(strstr(text, "shop-front-1  maintenance  lame-duck"));
 	assert_non_null(
 		strstr(text, "too narrow for DROPPED,\nCLIENT-RST,\nNEW,\nREPORT,\nADDRESS,\n"
@@ -481,7 +481,7 @@ TEST(backends_fit_the_terminal) {
 	free(text);
 }
 
-// The daemon lists backends by id. A backend that a reload added to the first service has a high
+// The daemon lists backends by id. If a reload adds a backend to the first service, it has a high
 // id, but is shown with its service.
 TEST(backends_of_a_service_stand_together) {
 	static const char rows[] = JSON([{"service": "web", "name": "a"},
@@ -498,8 +498,8 @@ TEST(backends_of_a_service_stand_together) {
 	free(text);
 }
 
-// The address of a backend has changed. Two backends have one name until the flows at the former
-// address have ended.
+// A row of a backend whose address has changed. Until the flows of the former address have ended,
+// there are two backends with the same name.
 #define MOVED(address, rest) \
 	"{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"" address "\", " \
 	"\"active_flows\": 3, \"admin\": \"ready\"" rest "}"
@@ -591,7 +591,7 @@ TEST(costs_of_a_reload) {
 	json_decref(result);
 }
 
-// Warnings are written to stderr, because stdout has only changes.
+// Warnings are written to stderr, because stdout contains only changes.
 TEST(warnings_of_a_reload) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(JSON({"file": "/a.json", "default_file": "/b.json", "changes": [],

@@ -58,8 +58,8 @@ TEST(one_service_in_full) {
 		"b-2      no            0\n");
 }
 
-// Each worker has a subset, so each row has the number of its worker. There are too many clients to
-// count for each backend, so that column is omitted.
+// If each worker has a subset, each row has the number of the worker. If there are too many clients
+// to count the clients of each backend, this column is omitted.
 TEST(workers_and_uncounted_clients) {
 	expect_shown(weir_show_subsets, "web",
 		SERVICE(SUBSET("0", "14", MEMBERS) ", " SUBSET("1", "15", ""),
@@ -81,8 +81,8 @@ TEST(workers_and_uncounted_clients) {
 		"     0  b-9      replacement  ready  healthy   b-2\n");
 }
 
-// No backend is usable, so there is no minimum and no maximum. Backends without clients are listed
-// nevertheless.
+// If no backend is usable, there is no minimum and no maximum. Backends without clients are still
+// listed.
 TEST(no_backend_is_usable) {
 	expect_shown(weir_show_subsets, "web",
 		JSON([{"service": "web", "panic": true, "subsets": [{"client": 4,
@@ -103,7 +103,7 @@ TEST(no_backend_is_usable) {
 			"b-1      no            0\n");
 }
 
-// A part of many members is listed, with the number of omitted members.
+// Only some of many members are listed, followed by the number of omitted members.
 TEST(omitted_members_are_counted) {
 	expect_shown(weir_show_subsets, "web",
 		JSON([{"service": "web", "subsets": [{"worker": 0, "client": 4,
@@ -118,7 +118,7 @@ TEST(omitted_members_are_counted) {
 				"(5 more are not listed)\n");
 }
 
-// Answers of another version, or invalid ones, must not cause a crash.
+// Invalid answers, and answers of other versions, must not cause a crash.
 TEST(strange_answers_are_survived) {
 	expect_shown(weir_show_subsets, "web", "[{}]", "this_instance  -\n\nno members\n");
 	expect_shown(weir_show_subsets, NULL, JSON([{}, {"subsets": 7}]), "no services\n");

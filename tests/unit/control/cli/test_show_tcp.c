@@ -48,7 +48,7 @@ TEST(tcp_without_any_says_what_is_needed) {
 	expect_shown(show, NULL, JSON([{"service": "web", "name": "web-1"}]), none);
 }
 
-// A daemon of another version, or a hostile daemon.
+// Answers as from a daemon of another version, or from a hostile daemon.
 TEST(tcp_of_another_form_is_shown_as_far_as_possible) {
 	static const char *const odd[] = {"null", "{}", "[null]", "[{\"tcp\": 5}]",
 		"[{\"tcp\": {}}]", "[{\"tcp\": {\"ipv4\": {}}}]",

@@ -78,8 +78,8 @@ static json_t *backends_look(json_int_t time_ms, int first, int count) {
 		"services", "backends", rows);
 }
 
-// Returns the CPU time for computing rates. Between both samples the first of n backends was
-// removed, and another backend was added.
+// Returns the CPU time for computing the rates between two samples. Between the samples, the first
+// of n backends was removed, and another backend was added.
 static double rates_after_a_change_s(int n) {
 	json_t *before = backends_look(1000, 0, n), *after = backends_look(3000, 1, n), *rates;
 	const json_t *rows, *last;
@@ -199,7 +199,8 @@ TEST(watch_ends_with_the_daemon) {
 	server_stop(server);
 }
 
-// On a terminal each sample replaces the previous one, and is truncated to the size of the window.
+// On a terminal, each sample replaces the previous sample, and is truncated to the size of the
+// terminal.
 TEST(watch_redraws_on_a_terminal) {
 	struct server *server = server_start(SERVER_ANSWER, growing);
 	char *const words[] = {"stats", "show", "--watch", "--interval=0.1", "--count=2", NULL};

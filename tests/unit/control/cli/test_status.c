@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl status, with an answer of weir-control and without one. Without an answer weirctl reads
-// the segment of the dataplane. This process simulates the dataplane: it makes a segment, and holds
-// the lock of the run directory.
+// weirctl status, with and without an answer from weir-control. Without an answer, weirctl reads
+// the segment of the dataplane. The test process simulates the dataplane: it creates a segment, and
+// holds the lock of the run directory.
 #include <time.h>
 
 #include "cli_lab.h"
@@ -148,7 +148,7 @@ TEST(status_reads_the_dataplane_while_control_hangs) {
 	server_stop(server);
 }
 
-// A list without members is empty, not unknown.
+// Unknown values are null. A list without members is empty, not null.
 TEST(unknown_values_of_status_are_null) {
 	static const char *const unknown[] = {"not_published", "services", "backends", "eligible",
 		"unchecked", "not_eligible", "unreachable", "panic", "drained", "rejecting"};
@@ -208,7 +208,7 @@ TEST(status_reads_a_dataplane_to_which_control_is_not_attached) {
 	server_stop(server);
 }
 
-// A script uses the status to announce routes. It must not wait as long as other commands do.
+// Scripts that announce routes run weirctl status, so it must not wait as long as other commands.
 TEST(status_answers_within_its_limit) {
 	static const struct server_answer none[] = {{0}};
 	static const enum server_mode modes[] = {SERVER_HANG, SERVER_DEAF};

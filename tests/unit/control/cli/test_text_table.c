@@ -42,7 +42,7 @@ TEST(header_alone_and_wide_header) {
 	expect_table(rows, 1, "NAME  FLOWS  NOTES\nb         7  y\n");
 }
 
-// A single long cell does not widen other rows, and hides no later cell.
+// A single long cell does not widen other rows, and does not hide later cells.
 TEST(long_cell_widens_its_row_alone) {
 	char text[101], expected[512];
 	const char *const rows[][3] = {{"a", "1", "x"}, {text, "22", "y"}, {"c", "3", text}};
@@ -55,7 +55,7 @@ TEST(long_cell_widens_its_row_alone) {
 	expect_table(rows, 3, expected);
 }
 
-// A cell is slightly too long. The columns behind it are aligned with those of other rows again.
+// If a cell is slightly too long, the columns after it are aligned with those of other rows again.
 TEST(row_is_aligned_again_behind_a_long_cell) {
 	char text[67], expected[256];
 	const char *const rows[][3] = {{text, "1", "x"}, {"b", "123456789", "y"}};

@@ -136,7 +136,8 @@ static void check_size(const char *screen, unsigned int rows, unsigned int colum
 
 static struct terminal terminal;
 
-// Run weirctl top on a terminal of this size, and end it.
+// Run weirctl top on a terminal of this size until it has drawn a screen, and stop it. Returns the
+// screen.
 static const char *first_screen(
 	struct server *server, unsigned short rows, unsigned short columns) {
 	open_terminal(&terminal, server_folder(server), rows, columns);
@@ -183,8 +184,8 @@ TEST(a_truncated_section_is_marked) {
 	server_stop(server);
 }
 
-// Values that do not fit are omitted as a whole: a part of "no backends" or of a number would be
-// wrong.
+// Values that do not fit are omitted completely, because a part of "no backends" or of a number
+// would be misleading.
 TEST(values_without_room_are_omitted) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	const char *screen;
@@ -196,7 +197,7 @@ TEST(values_without_room_are_omitted) {
 	server_stop(server);
 }
 
-// Faults are coloured, except with NO_COLOR and on a dumb terminal.
+// Faults are in colour, except with NO_COLOR or on a dumb terminal.
 TEST(colours_are_for_terminals_that_have_them) {
 	static const struct {
 		const char *term, *no_color;
@@ -312,8 +313,8 @@ TEST(an_interrupt_restores_the_terminal) {
 
 // --- outages ------------------------------------------------------------------------------------
 
-// A link leads to the folder of the daemon. The daemon is stopped, and started again in another
-// folder.
+// Sets a symbolic link to the folder of a daemon. The tests stop the daemon, and start it again in
+// another folder.
 static void link_to(const char *link, const struct server *server) {
 	unlink(link);
 	assert_int_equal(symlink(server_folder(server), link), 0);
@@ -333,7 +334,7 @@ TEST(it_stays_while_the_daemon_is_down) {
 	server_stop(server);
 	expect_drawn(&terminal, from, "CRITICAL: weir-control is down since ");
 	expect_drawn(&terminal, from, "; weir-dataplane is not running: no packet is forwarded; ");
-	expect_drawn(&terminal, from, "; values of ");
+	expect_drawn(&terminal, from, "; values from ");
 	expect_drawn(&terminal, from, "\033[90m         b-many"); // drawn in grey
 	from = terminal.bytes;
 	server = server_start(SERVER_ANSWER, answers);
@@ -366,7 +367,7 @@ TEST(it_stays_while_the_daemon_hangs) {
 	"{\"ok\": false, \"code\": \"no-dataplane\", \"error\": \"weir-dataplane is not " \
 	"attached\"}"
 
-// weirctl top waits for a dataplane, even if it has not shown any values yet.
+// weirctl top also waits for a dataplane if there is none when it starts.
 TEST(it_waits_for_a_dataplane) {
 	static const struct server_answer list[] = {
 		{"stats.show", NO_DATAPLANE "\n" NO_DATAPLANE "\n" FIRST "\n" SECOND},
@@ -402,7 +403,7 @@ static bool has_word(const char *screen, const char *word) {
 	return false;
 }
 
-// The most important columns stay, and no column is truncated.
+// On a narrow terminal the most important columns remain, and no column is truncated.
 TEST(columns_fit_the_width) {
 	static const struct {
 		unsigned short columns;
@@ -434,7 +435,7 @@ TEST(too_narrow_a_terminal_says_so) {
 	server_stop(server);
 }
 
-// A drained service is no fault, but explains why no new flows arrive.
+// A drained service is not a fault, but is shown, because it explains why there are no new flows.
 TEST(a_drained_service_is_mentioned) {
 	static const struct server_answer drained[] = {{"stats.show", FIRST "\n" SECOND},
 		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
@@ -465,7 +466,7 @@ TEST(a_long_banner_is_broken_between_words) {
 	server_stop(server);
 }
 
-// --- two backends of one name, with different addresses -----------------------------------------
+// --- two backends with the same name and different addresses -----------------------------------
 
 #define MOVED(id, address) \
 	"{\"service\": \"web\", \"name\": \"b\", \"id\": " id ", \"health\": \"healthy\", " \
@@ -493,8 +494,8 @@ TEST(two_of_one_name_are_shown_with_their_addresses) {
 
 // --- drops --------------------------------------------------------------------------------------
 
-// A sample without services and backends. time: of the sample; drops: number of drops; started:
-// start of the dataplane.
+// A sample without services and backends. time: time of the sample; drops: number of drops;
+// started: start time of the dataplane.
 #define SAMPLE(time, drops, started) \
 	"{\"ok\": true, \"result\": {\"time_ms\": " #time ", \"dataplane_started_ms\": " started \
 	", \"workers\": {}, \"drops\": {\"tcp_flags\": " #drops \

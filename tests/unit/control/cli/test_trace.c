@@ -99,7 +99,8 @@ TEST(drops_show_the_reason_and_a_command) {
 		     "    service      none\n"
 		     "    dropped      tcp_flags: invalid TCP flags (none, SYN+FIN, SYN+RST, ...)\n"
 		     "                 see: weirctl stats show\n");
-	// The packet entered no pipeline. Its drop reason is unknown to this version of weirctl.
+	// The packet was dropped before the pipeline, for a reason that this version of weirctl
+	// does not have.
 	expect_shown("{" RECEIVED "\"kind\": null, \"action\": \"drop\", \"reason\": \"moon\"}",
 		true, 0,
 		HEAD "    received     54 bytes on wan by worker 1, tables 812\n"
@@ -126,7 +127,7 @@ TEST(other_outcomes_are_shown) {
 		       "    sent         to the next worker\n");
 }
 
-// Lines of every reason fit, with names of ten letters.
+// With names of ten letters, the lines for each reason fit in 80 columns.
 TEST(eighty_columns_are_enough) {
 	for (uint32_t i = 0; i < weir_captured_reason_count; i++) {
 		json_t *packet = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:s}",
@@ -257,7 +258,8 @@ TEST(the_end_of_the_dataplane_is_reported_by_trace) {
 
 	assert_int_equal(outcome.status, 1);
 	expect_contains(outcome.err, "weir-dataplane has exited or was restarted\n");
-	expect_contains(outcome.err, "weirctl: packets are missing: 2 lost, 0 over the rate\n");
+	expect_contains(
+		outcome.err, "weirctl: packets are missing: 2 lost, 0 over the rate limit\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }

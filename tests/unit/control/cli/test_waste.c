@@ -97,8 +97,8 @@ TEST(missing_reports_are_shown) {
 	char *text = chart(result, 80, false);
 
 	assert_string_equal(text,
-		"web: none of its 1 backend reports its utilization: sources are weir-agent, "
-		"health checks and weirctl backend report\n");
+		"web: none of its 1 backend reports its utilization: reports come from "
+		"weir-agent, health checks or weirctl backend report\n");
 	free(text);
 	text = chart(json_pack("{s:s, s:i, s:[{s:s, s:n}, {s:s, s:n}]}", "service", "web",
 			     "again_ms", 4001, "backends", "backend", "a", "utilization", "backend",
@@ -116,8 +116,8 @@ TEST(missing_reports_are_shown) {
 	"{\"ok\": true, \"result\": {\"service\": \"web\", \"again_ms\": " #again \
 	", \"backends\": [{\"backend\": \"b\", \"utilization\": null}]}}"
 
-// The first answer contains the time until all agents have reported. weirctl waits and sends a
-// second request, whose answer is shown.
+// The first answer contains the time until all agents will have reported. weirctl waits for this
+// time, sends a second request, and shows the second answer.
 TEST(agents_that_need_a_request_are_waited_for) {
 	static const struct server_answer soon[] = {
 		{"service.waste", NONE(100) "\n{\"ok\": true, \"result\": {\"service\": \"web\", "

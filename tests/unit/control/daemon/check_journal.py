@@ -41,7 +41,7 @@ def wait_for(what, condition):
 
 
 def found(*fields):
-    """The records that have these fields, as objects."""
+    """Returns the records that have these fields, as objects."""
     done = subprocess.run(["journalctl", "-D", "/run/log/journal", "-o", "json", "--no-pager",
                            *fields], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           text=True, check=False)

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs have the probes documented in docs/guide/operations.md, "Probes", with the same
-number of arguments, and config/bpftrace/drops.bt has the numbers and names of all drop reasons.
+"""Checks that the programs have the probes documented in docs/guide/operations.md, "Probes", with the
+same number of arguments, and that config/bpftrace/drops.bt has the numbers and names of all drop
+reasons.
 
 check_probes.py SOURCE_ROOT DATAPLANE CONTROL"""
 import re

@@ -5,7 +5,7 @@
 usage: check_replaced.py WEIR_CONTROL CONFIG
 
 The test has no dataplane of another version, so it answers on the socket as such a dataplane does
-(segment/handover.c): with another layout, then with weir-control's own and EBUSY.
+(segment/handover.c): with another layout, and then with weir-control's own layout and EBUSY.
 """
 import os
 import re
@@ -82,7 +82,7 @@ def check_versions(control):
 
 
 def check_replaced(control, program):
-    """weir-control tries again until its program file is replaced, and then ends."""
+    """weir-control tries again until its program file is replaced, and then exits."""
     control.start()
     control.wait_for("run the same version of both")
     shutil.copy(program, control.program + ".new")

@@ -5,7 +5,7 @@
 // to weir-control, reads the tables like workers, reports quiescent states, answers mailboxes from
 // real tables, and stores flows. There are no packets.
 //
-// Polls with deadlines; asserts with cmocka.
+// The functions wait with deadlines, and fail the test with the assertions of cmocka.
 #pragma once
 
 #include <jansson.h>
@@ -56,7 +56,7 @@ void lab_write_config(const struct lab *lab, const char *services);
 // Write a configuration as lab_write_config does, with these further settings of the port.
 void lab_write_config_with(const struct lab *lab, const char *port, const char *services);
 
-// Start weir-control with these further arguments (NULL ends them); does not wait.
+// Start weir-control with these additional arguments; the last one must be NULL. Does not wait.
 void lab_spawn(struct lab *lab, ...) __attribute__((sentinel));
 // Start as the user of the test, wait until it listens.
 void lab_start(struct lab *lab);
@@ -99,7 +99,7 @@ void lab_dataplane_stop(struct lab_dataplane *dataplane); // without a clean-up,
 struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
 // Workers stop answering and reporting, as if stalled, until set to false.
 void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang);
-// Whether every worker has loaded all publications, and does no full scan.
+// Returns whether every worker has loaded all publications, and does no full scan.
 bool lab_dataplane_caught_up(struct lab_dataplane *dataplane);
 
 // --- buckets ---
@@ -128,7 +128,7 @@ double lab_dataplane_unevenness(struct lab_dataplane *dataplane);
 // backends, and stores the flows.
 void lab_dataplane_flows(
 	struct lab_dataplane *dataplane, const char *vip, uint16_t port, uint32_t n);
-// The number of flows of lab_dataplane_flows at this backend.
+// Returns how many flows of lab_dataplane_flows are at this backend.
 uint32_t lab_dataplane_flows_of(struct lab_dataplane *dataplane, uint16_t backend);
 // Returns how many lookups found no backend, since the start or the last call of
 // lab_dataplane_probe.

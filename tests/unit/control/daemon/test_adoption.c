@@ -108,7 +108,7 @@ TEST(s3_restarted_control_adopts_published_tables) {
 	lab_dataplane_stop(dataplane);
 }
 
-// Some backends of a new service are those of a removed service. Their rows are published once,
+// A new service has some backends of a removed service. Their rows are published once,
 // already with their next hops, so that the first packets can be forwarded.
 static void assert_first_rows_are_final(const struct lab *lab, struct lab_dataplane *dataplane) {
 	const struct weir_segment *segment = lab_dataplane_segment(dataplane);
@@ -273,7 +273,7 @@ TEST(s4_dataplane_restart_is_detected_and_everything_republished) {
 			0);
 		lab_dataplane_stop(dataplane);
 		LAB_UNTIL(!lab_attached(lab));
-		// Known state is still shown, and changes are accepted.
+		// The last known state is still shown, and changes are accepted.
 		assert_true(text_is(lab, "b-1", "admin", "drain"));
 		assert_int_equal(number_of(lab, "b-2", "effective_weight"), 7);
 	}
@@ -316,8 +316,8 @@ static bool starts_slowly(const struct lab *lab, const char *backend) {
 	return does;
 }
 
-// After a pause longer than the window, the first event of control is the request that begins the
-// slow start.
+// After a pause longer than the window, the first event that control handles is the request that
+// begins the slow start.
 TEST(slow_start_starts_after_a_pause_not_before) {
 	static const char ready[] = "{\"command\": \"backend.ready\", \"backend\": \"b-1\"}\n";
 	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs weirctl doctor --root on a simulated machine: no finding above "ok" if the machine is set up
-correctly, and for each case of cases.txt the findings listed in that file. Remedies that change files
-are run, and must remove the finding. A case whose name ends with -named-file names the configuration
-file, as before a restart with it. Also checks that weir-control still has the reasons by which doctor
-finds a remedy for checks without a result.
+"""Runs weirctl doctor --root on a simulated machine. If the machine is set up correctly, no finding may
+be worse than "ok". In each case of cases.txt, doctor must report the findings that the file lists.
+Remedies that change files are run, and must remove the finding. If the name of a case ends with
+-named-file, the configuration file is an argument of doctor, as before a restart with this file. Also
+checks that weir-control still has the reasons by which doctor finds a remedy for checks without a
+result.
 
 usage: check_doctor.py WEIRCTL SOURCE_ROOT
 """
@@ -64,7 +65,7 @@ def put(root, path, value):
 
 
 def kernel_follows(root):
-    """Simulate the kernel: when a setting is written, it changes other values, too."""
+    """Simulates the kernel, which changes other values when a setting is written."""
     def get(path):
         with open(root + path, encoding="ascii") as file:
             return file.read().strip()
@@ -163,7 +164,7 @@ OF_LIBUV = {"permission denied", "operation not permitted", "too many open files
 
 
 def check_reasons(root):
-    """Check that weir-control's sources contain the parts of reasons for which doctor searches."""
+    """Check that weir-control's sources contain the texts that doctor searches for in reasons."""
     with open(f"{root}/control/doctor/check_service.c", encoding="ascii") as file:
         parts = set(re.findall(r'strstr\(why, "(.*?)"\)', file.read())) - OF_LIBUV
     with open(f"{root}/control/daemon/data_path/data_path.c", encoding="ascii") as file:

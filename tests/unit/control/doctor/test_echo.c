@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Echo requests. An answer of a kernel is accepted. An answer of a host that has not received the
-// request is refused. In a separate network namespace, the kernel or the test answers.
+// Echo requests. An answer from a kernel is accepted. An answer from a host that has not received
+// the request is refused. The test has its own network namespace, in which the kernel or the test
+// answers.
 #include "echo.h"
 
 #include <stdlib.h>
@@ -102,7 +103,7 @@ static void *run(void *context) {
 	return NULL;
 }
 
-// protocol: protocol of the requests.
+// protocol: IP protocol of the requests that the host receives.
 static void start_host(struct host *host, int protocol) {
 	const struct timeval turn = {.tv_usec = 10000};
 

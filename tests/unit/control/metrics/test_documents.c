@@ -41,8 +41,8 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// Each answer of weir-control would have another number. All requests get the number of the first
-// answer.
+// Each answer from weir-control has a different number. All concurrent requests get the number of
+// the first answer.
 TEST(concurrent_requests_share_one_answer) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();

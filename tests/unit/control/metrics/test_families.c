@@ -6,7 +6,7 @@
 #include "family_list.h"
 #include "test.h"
 
-// A short reply to metrics.show. Families of members that it does not contain are omitted.
+// A short reply to metrics.show. Families whose values are not in the reply are omitted.
 static const char reply[] =
 	"{\"control\": {\"version\": \"9\", \"cpu_us\": 2500000, \"published\": true},"
 	" \"dataplane\": {\"tsc_hz\": 2000},"
@@ -142,7 +142,7 @@ TEST(families_without_a_value_are_omitted) {
 	free(text);
 }
 
-// Two backends have one name: one was removed, or one was added while the list was being sent.
+// Two backends have the same name: one was removed, or one was added while the list was being sent.
 // There must be only one series.
 TEST(series_are_not_duplicated) {
 	const char *name = "\nweir_backend_open_flows{service=\"web\",backend=\"b\"} ";
@@ -188,7 +188,7 @@ TEST(ipvs_names_are_those_of_node_exporter) {
 	free(text);
 }
 
-// The naming rules of Prometheus, for all possible families.
+// All families follow the naming rules of Prometheus.
 TEST(names_follow_the_conventions) {
 	for (size_t i = 0; i < weir_family_count; i++) {
 		const struct weir_family *family = &weir_families[i];

@@ -214,7 +214,7 @@ TEST(history_survives_in_its_file) {
 	again = weir_history_json(&read);
 	assert_true(json_equal(json, again));
 	json_decref(again);
-	// Samples of the future are omitted: the clock was ahead when they were written.
+	// Samples with a future time are omitted: the clock was ahead when they were written.
 	assert_int_equal(weir_history_read(folder->path, 1800000000000 + 10 * DAY_MS, &read,
 				 folder->why, sizeof(folder->why)),
 		0);
@@ -277,8 +277,8 @@ TEST(broken_history_is_refused) {
 	assert_int_equal(history.next_start, 1);
 }
 
-// The file is cut after each of its bytes, or one of its bytes is changed. It is refused or read
-// correctly, without a crash.
+// The file is truncated after each of its bytes, or one of its bytes is changed. It is refused or
+// read correctly, without a crash.
 TEST(damaged_history_is_harmless) {
 	struct weir_history history = {.next_start = 0}, read;
 	struct folder *folder = *state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Lines of agent-check that tests/vectors/load_reports.json does not cover: several lines of one
-// agent, limits, and lines without an end. Comments contain the result of HAProxy 2.6.12.
+// agent, limits, and unterminated lines. Comments contain the result of HAProxy 2.6.12.
 #include <errno.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The key file: accepted contents, and the errors of other contents.
+// The key file: accepted contents, and the errors for other contents.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ TEST(keys_are_read_in_their_order) {
 	assert_memory_equal(key->secret + 29, end, sizeof(end));
 	assert_int_equal(weir_agent_keys_find(&lab->keys, 1)->secret[0], 0xff);
 	assert_null(weir_agent_keys_find(&lab->keys, 2));
-	// not found, although unused entries are 0
+	// Id 0 is not found, although the ids of unused entries are 0.
 	assert_null(weir_agent_keys_find(&lab->keys, 0));
 	assert_int_equal(read_text(lab, "1 " A "#no space\n"), 0);
 	assert_int_equal(lab->keys.count, 1);

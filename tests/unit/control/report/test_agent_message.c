@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent messages: their bytes, the bounds of each field, and that only datagrams from an owner of
-// the key are accepted. The layout is specified in docs/reference/agent-protocol.md.
+// Agent messages: their encoding, the bounds of each field, and that only datagrams from an owner
+// of the key are accepted. The layout is specified in docs/reference/agent-protocol.md.
 #include <netinet/in.h>
 
 #include "health_state.h"
@@ -94,8 +94,8 @@ static int start_crypto(__attribute__((unused)) void **state) {
 
 TEST_GROUP(start_crypto);
 
-// Fields in which all values are valid: test all bits, and only the lowest and only the highest
-// bit.
+// Fields in which all values are valid are tested with all bits set, with only the lowest bit set,
+// and with only the highest bit set.
 TEST(every_field_survives_its_largest_values) {
 	expect_probe(&sample_probe);
 	expect_answer(&sample_answer);
@@ -236,7 +236,7 @@ TEST(recipients_are_addresses_of_both_families) {
 	assert_memory_equal(recipient, ipv6, sizeof(recipient));
 }
 
-// --- what is refused ---
+// --- refused datagrams ---
 
 TEST(numbers_out_of_range_are_refused) {
 	uint8_t bytes[BYTES];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the answer of an agent reports: the units of its values, and times as differences of two
-// answers.
+// The report in an agent's answer: the units of its values, and the times, which are computed from
+// the differences of two answers.
 #include <string.h>
 
 #include "agent_message.h"

@@ -239,7 +239,7 @@ static int take_binary(const char *bytes, size_t count) {
 	return take(line);
 }
 
-// Take a literal, which may contain zeros.
+// Take a string literal, which may contain NUL bytes.
 #define BINARY(literal) take_binary(literal, sizeof(literal) - 1)
 #define ONE "\x00\x00\x00\x00\x00\x00\xf0\x3f"
 #define INF "\x00\x00\x00\x00\x00\x00\xf0\x7f"

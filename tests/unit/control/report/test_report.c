@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports: invalid values are removed, from any source.
+// Reports: invalid values are removed, whichever source reports them.
 #include <math.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -57,7 +57,7 @@ TEST(check_removes_invalid_values) {
 		WEIR_REPORT_ALL & ~(WEIR_REPORT(CPUS) | WEIR_REPORT(SERVICE_TIME) |
 					  WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS)));
 	assert_int_equal(report.word, WEIR_HEALTH_WORD_NONE);
-	// Omitted fields are 0, even if they had a number before.
+	// Omitted fields are 0, even if they had another value before.
 	assert_true(report.service_time_ms == 0);
 	assert_true(report.cpus == 0);
 	assert_true(report.utilization == 0.25);

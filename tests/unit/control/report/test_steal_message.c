@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests and answers: their bytes, the bounds of each field, and that neither is accepted
-// as another kind of datagram. The layout is specified in docs/reference/agent-protocol.md.
+// Steal requests and answers: their encoding, the bounds of each field, and that they are not
+// accepted as another kind of datagram. The layout is specified in
+// docs/reference/agent-protocol.md.
 #include "message_lab.h"
 
 // The two datagrams of the document's examples.
@@ -181,7 +182,7 @@ TEST(any_other_flow_is_detected) {
 #undef OTHER
 }
 
-// --- what is refused ---
+// --- refused datagrams ---
 
 TEST(numbers_out_of_range_are_refused) {
 	uint8_t bytes[BYTES];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP figures: their bytes, the bounds of each field, and that they are not accepted as another
+// TCP figures: their encoding, the bounds of each field, and that they are not accepted as another
 // kind of datagram. The layout is specified in docs/reference/agent-protocol.md.
 #include "message_lab.h"
 
@@ -113,8 +113,8 @@ TEST(tcp_rest_is_zero) {
 	}
 }
 
-// The datagram is cut to each length, in memory of exactly that length. ASan detects a read beyond
-// its end.
+// The datagram is truncated to each length, in memory of exactly that length, so that ASan detects
+// a read beyond its end.
 TEST(tcp_of_other_lengths_and_kinds_are_refused) {
 	uint8_t whole[BYTES];
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Records every store of a piece of code to a range of memory, one instruction at a time, and
-// counts loads from a range. A process killed at any instruction leaves the original range with the
-// first n stores applied.
+// counts loads from a range. If a process is killed at any instruction, the range has its original
+// contents with the first n stores applied.
 //
-// The range is write-protected; each store faults, is permitted by single-stepping its instruction,
-// and is detected by comparing. On x86-64 only: see stores_work().
+// The range is write-protected, so that each store causes a fault. The instruction of the store is
+// then single-stepped, and a comparison of the contents finds the stored bytes. On x86-64 only: see
+// stores_work().
 #pragma once
 
 #include <stdbool.h>
@@ -35,7 +36,7 @@ void stores_begin(struct stores *stores, void *memory, const void *view, size_t 
 // memory has.
 void stores_end(struct stores *stores);
 void stores_fini(struct stores *stores);
-// Copies the contents that the range had after the first n stores to `to`.
+// Copies to `to` the contents that the range had after the first n stores.
 void stores_replay(const struct stores *stores, uint32_t n, uint8_t *to);
 
 // Records loads: counts the instructions of this thread that read from a range.

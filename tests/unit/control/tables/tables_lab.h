@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A segment, a table owner and one worker's reader in one process, for the tests of control/tables.
-// The segment is mapped twice, as in each process. The reader is worker 0; it processes the update
-// log whenever a test reads its state, and reports a quiescent state only on request of the test,
-// so that each step of a withdrawal can be checked.
+// The segment is mapped twice, for the dataplane and for control. The reader is worker 0. It
+// processes the update log whenever a test reads its state. It reports a quiescent state only on
+// request of the test, so that each step of a withdrawal can be checked.
 #pragma once
 
 #include "reader.h"
@@ -37,7 +37,7 @@ void lab_worker_start(struct lab *lab);
 void lab_worker_stop(struct lab *lab);
 void lab_open(struct lab *lab, const struct lab_room *room);
 void lab_close(struct lab *lab);
-// Drop the control process, start another process on the same segment.
+// Simulate a restart of control: discard its state, and open the tables of the segment again.
 void lab_restart(struct lab *lab);
 
 // Worker 0 loads all publications, and finishes a burst.
@@ -50,7 +50,8 @@ struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, u
 // Tick and report alternately until nothing changes.
 void lab_settle(struct lab *lab);
 
-// Services s0.. with one bind each (198.51.X.Y tcp 80) and backends b0.. each, weight 100.
+// Returns a configuration with services s0, s1, and so on. Each has one bind (198.51.X.Y tcp 80),
+// and backends b0, b1, and so on with weight 100.
 struct weir_config *lab_config(uint32_t services, uint32_t backends);
 struct weir_config *lab_config_copy(const struct weir_config *config);
 void lab_config_free(struct weir_config *config);
@@ -64,8 +65,7 @@ struct weir_backend_state lab_state(const struct lab *lab, uint16_t id);
 struct weir_backend_row lab_row(struct lab *lab, uint16_t id);
 // Returns how many slots of a service have this backend, in the worker's tables.
 uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend);
-// What is published, and the number of publications. That number stays equal as long as nothing is
-// published.
+// What is published, and the number of publications so far.
 struct lab_published {
 	weir_ref services;
 	weir_ref selection[WEIR_SERVICES_MAX];

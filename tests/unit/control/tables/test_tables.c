@@ -123,8 +123,8 @@ TEST(weight_change_is_stored_and_publishes_one_selection) {
 	lab_config_free(config);
 }
 
-// In each case another state excludes the backend from new flows. Its row stays for its existing
-// flows.
+// In each case a different state excludes the backend from new flows. Its row stays for its
+// existing flows.
 TEST(s6_backends_without_new_flows_keep_their_row) {
 	static const struct {
 		int admin, health;
@@ -226,7 +226,7 @@ TEST(s4_rebind_publishes_everything_into_a_new_segment) {
 }
 
 // The dataplane is lost, and then the same dataplane returns. It may still have flows, so the ids
-// of their backends are not used for others.
+// of their backends are not used for other backends.
 TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config(1, 3);
 	struct lab lab;

@@ -122,7 +122,7 @@ TEST(broken_identity_is_survived) {
 			random_bytes((uint8_t *)lab.control->notes, sizeof(*lab.control->notes), 4);
 		}
 		lab_restart(&lab);
-		// the random notes may make the whole heap wait for this grace period
+		// With random notes, the whole heap may be unusable before this grace period.
 		lab_quiescent(&lab);
 		lab_apply(&lab, config);
 		lab_settle(&lab);

@@ -311,7 +311,8 @@ TEST(removed_service_is_withdrawn_step_by_step) {
 	lab_config_free(other);
 }
 
-// A service is being removed. It may return at every stage of the removal, and gets its old ids.
+// A service that is being removed can be added again at every stage of the removal. It gets its old
+// ids.
 TEST(removed_service_returns_at_any_stage) {
 	for (int steps = 0; steps < 6; steps++) {
 		struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);

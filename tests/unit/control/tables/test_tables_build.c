@@ -120,8 +120,8 @@ TEST(selection_with_one_other_value_is_rebuilt) {
 	lab_config_free(config);
 }
 
-// Rows are published one by one, each as the state requires. A change that does not affect any row
-// publishes no row.
+// A change of one backend publishes only the row of this backend. A change that does not affect any
+// row publishes no row.
 TEST(rows_are_published_one_by_one) {
 	struct weir_config *config = lab_config(3, 5);
 	struct lab lab;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Guarantees S3 and S6. Control is killed between any two stores of an apply, of a change, or of a
-// step of a withdrawal. After each prefix of the stores, another control process starts from this
-// memory. Workers find valid tables at all times, and the row of a flow does not change. Memory
-// that a worker uses is not overwritten (S5). In the end the same tables are published as without
-// the crash.
+// Guarantees S3 and S6. Control is killed after each store of an apply, of a change, or of a step
+// of a withdrawal. Another control process then starts with the memory as it was after that store.
+// Workers find valid tables at all times, and the row of a flow does not change. Memory that a
+// worker uses is not overwritten (S5). In the end the same tables are published as without the
+// crash.
 #include "tables_lab.h"
 
 #include <netinet/in.h>
@@ -16,14 +16,14 @@
 
 #define SERVICES 4
 #define BACKENDS 16
-// Nothing refers to new memory in the heap yet, so it is enough to test one of HEAP_EVERY stores to
-// it.
+// Only one in HEAP_EVERY stores to the heap is tested. This is enough, because nothing refers to
+// new heap memory yet.
 #define HEAP_EVERY 61
 
 static const struct lab_room room = {
 	.max_services = SERVICES, .max_backends = BACKENDS, .heap_bytes = 256 << 10};
 
-// What is published and stored, for comparisons. It is zeroed before it is filled in.
+// A copy of what is published and stored, for comparisons. It is zeroed before it is filled in.
 struct picture {
 	struct weir_backend_row row[BACKENDS];
 	struct weir_identity_backend backend[BACKENDS];
@@ -83,7 +83,7 @@ struct crash {
 	const struct weir_config *config; // configuration of the next control process
 	bool flows[BACKENDS];
 	struct weir_backend_row row[BACKENDS]; // rows of backends with flows
-	// the tables published in the end if the process had stored nothing, or everything
+	// the final tables if the process is killed before its first or after its last store
 	struct picture *before, *after;
 	// whether `before` and `after` may differ; if so, each outcome must equal one of them
 	bool differ;
@@ -98,7 +98,7 @@ static bool take_row(void *context, uint16_t backend, const struct weir_backend_
 	return true;
 }
 
-// Check that a service with candidates has an open candidate.
+// Check that each service with candidates has at least one open candidate.
 static void assert_some_open(
 	const struct weir_reader *reader, const struct weir_backend_row *rows) {
 	for (uint8_t i = 0; i < SERVICES; i++) {
@@ -301,7 +301,7 @@ TEST(s3_crash_at_any_store_of_an_apply) {
 	weir_tables_set_admin(lab.tables, 5, WEIR_ADMIN_DRAIN);
 	set_hops(&lab);
 	lab_settle(&lab);
-	lab_set_flows(&lab, 1, 0, 1); // this backend leaves
+	lab_set_flows(&lab, 1, 0, 1); // this backend is removed
 	lab_set_flows(&lab, 1, 1, 1); // this backend stays
 	// this backend gets another address, so it becomes another backend
 	lab_set_flows(&lab, 1, 4, 1);
@@ -347,8 +347,8 @@ static void check_reported(struct lab *lab) {
 	assert_int_equal(lab_state(lab, 1).reported_weight, 700);
 }
 
-// The run-time weight of a backend with a reported weight changes. The reported weight stays, after
-// whichever store the process is killed.
+// The run-time weight of a backend with a reported weight changes. The reported weight is kept,
+// whichever store is the last one before the process is killed.
 TEST(s3_reported_weight_survives_a_crash_at_any_store) {
 	struct weir_config *config = lab_config(1, 3);
 	struct crash crash = {.differ = true, .check = check_reported};
@@ -516,7 +516,7 @@ static void check_removal(struct lab *lab) {
 }
 
 // Crashes while a bind or its service is removed, while its flows end, and while it is withdrawn or
-// returns. The tables' clock is at 0.
+// added again. The tables' clock is at 0.
 TEST(s3_crash_at_any_store_of_a_removal) {
 	struct weir_config *config = lab_config(2, 4);
 

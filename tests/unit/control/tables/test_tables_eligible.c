@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// eligible.c: which backends take new flows, also if only few or no backends are usable.
+// eligible.c: which backends take new flows, even if few or no backends are usable.
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,8 @@ struct member {
 #define REFUSING WEIR_HEALTH_REFUSING
 #define UNSET WEIR_WEIGHT_UNSET
 
-// Returns the decision for a service with these n members.
+// Returns the state of a service with these n members after control has determined which of them
+// take new flows.
 static struct weir_state *decided(const struct member *members, uint32_t n, uint32_t threshold,
 	struct weir_config_service *config) {
 	struct weir_state *state;
@@ -58,7 +59,7 @@ static struct weir_state *decided(const struct member *members, uint32_t n, uint
 	return state;
 }
 
-// Decides for a service with these n members. Returns the chosen members as a bitmap.
+// Determines which of these n members of a service take new flows. Returns them as a bitmap.
 static uint32_t decide(const struct member *members, uint32_t n, uint32_t threshold,
 	bool *ret_panic, uint32_t *ret_eligible) {
 	struct weir_config_service config;

@@ -272,7 +272,7 @@ TEST(table_that_two_workers_refuse_is_restored_once) {
 	lab_config_free(config);
 }
 
-// A new control process reports refusals of present tables. It does not report refusals from before
+// A new control process reports refusals of current tables. It does not report refusals from before
 // its start.
 TEST(past_refusal_is_not_reported_again) {
 	struct weir_config *config = lab_config(2, 3);
@@ -433,7 +433,7 @@ TEST(many_leaving_backends_cost_a_bounded_tick) {
 	lab_config_free(none);
 }
 
-// An id that is used again starts with counters of its former backend, which are subtracted. An id
+// A reused id still has the counters of its former backend, which are subtracted. An id
 // that never had a row has no such counts, so its counters are not read. Reading the counters of
 // thousands of new ids for all workers would take seconds.
 TEST(baseline_is_the_previous_count_of_the_id) {

@@ -12,7 +12,7 @@
 
 #include "blob.h"
 
-#define UNKNOWN 60 // a service that no configuration has
+#define UNKNOWN 60 // id of a service that is in no configuration
 
 // Make a valid blob of this size at the offset `at` of the heap.
 static weir_ref claim_heap(
@@ -216,7 +216,7 @@ static void all_backend_ids_are_given(uint32_t state) {
 
 TEST(given_backend_ids_become_free) {
 	all_backend_ids_are_given(WEIR_IDENTITY_USED);
-	all_backend_ids_are_given(WEIR_IDENTITY_USED | 1u << 24); // the ids are leaving
+	all_backend_ids_are_given(WEIR_IDENTITY_USED | 1u << 24); // the ids are being removed
 }
 
 TEST(given_service_ids_become_free) {

@@ -175,8 +175,8 @@ TEST(clone_is_independent) {
 	weir_state_free(found);
 }
 
-// The removal of an id is not published yet, and a clone uses the id again. The list of changes
-// contains the id only once.
+// The removal of an id is not published yet, and a clone of the state reuses the id. The list of
+// changes contains the id only once.
 TEST(clone_keeps_unpublished_removals) {
 	struct weir_state *found = new_state(), *clone;
 	struct weir_address address = ipv4(1);

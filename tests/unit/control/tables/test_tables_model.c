@@ -169,7 +169,7 @@ static void change_state(struct model *model, struct lab *lab) {
 	}
 }
 
-// A flow starts at a backend that exists, or all flows of an id end.
+// Start a flow at an existing backend, or end all flows of an id.
 static void change_flows(struct model *model, struct lab *lab) {
 	char service[16], name[16];
 	struct model_backend *backend = live_backend(model, service, name);
@@ -192,7 +192,8 @@ static uint32_t effective(const struct model_backend *backend) {
 	return backend->runtime != WEIR_WEIGHT_UNSET ? backend->runtime : backend->configured;
 }
 
-// The rule for which backends take new flows. The model implements it independently of the code.
+// Determine which backends take new flows. The model implements this rule independently of the
+// code.
 static void expect_members(
 	const struct model_service *service, const bool resolved[BACKENDS], bool member[BACKENDS]) {
 	bool reachable = false;
@@ -245,7 +246,7 @@ static void check_row(struct lab *lab, uint16_t id, const struct weir_backend_st
 		row.header + at, state->address.bytes, state->address.family == 4 ? 4 : 16);
 }
 
-// Check that the flags of the row give the right handling of the backend's flows.
+// Check that the flags of the row match the expected handling of the backend's flows.
 static void check_flags(uint8_t flags, const struct model_backend *backend, bool member) {
 	bool down =
 		backend->admin == WEIR_ADMIN_MAINTENANCE || backend->health == WEIR_HEALTH_REFUSING;

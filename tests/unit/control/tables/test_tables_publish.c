@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// publish.c: in which order tables are published and withdrawn, and what happens if memory is
-// missing.
+// publish.c: in which order tables are published and withdrawn, and what happens if there is not
+// enough memory.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ TEST(selection_is_removed_a_grace_period_after_the_service_table) {
 	lab_config_free(less);
 }
 
-// The row of a backend determines how its flows are handled, also if the backend gets no new flows.
+// The row of a backend determines how its flows are handled, even if the backend gets no new flows.
 // The row is published before the selection. A change without effect on tables publishes nothing.
 TEST(row_has_the_handling_of_flows) {
 	struct weir_config *config = lab_config(1, 4), *less = lab_config_copy(config);
@@ -170,7 +170,7 @@ TEST(panic_and_removed_services_are_distinguished) {
 	lab_set_flows(&lab, 0, 2, 1);
 	lab_apply(&lab, less);
 	assert_int_equal(lab_row(&lab, 2).flags & down, down);
-	lab_restart(&lab); // another control process publishes equal tables
+	lab_restart(&lab); // a new control process publishes the same tables
 	lab_apply(&lab, less);
 	assert_int_equal(lab_row(&lab, 0).flags & down, 0);
 	assert_int_equal(lab_row(&lab, 2).flags & down, down);
@@ -228,8 +228,8 @@ TEST(row_has_the_handling_of_tcp_flows) {
 	lab_config_free(less);
 }
 
-// A worker is stalled, so the heap fills up and publications fail. Control keeps the changes
-// marked, and publishes them as soon as the worker reports again.
+// A worker is stalled, so the heap fills up and publications fail. The changes stay pending, and
+// control publishes them as soon as the worker reports again.
 TEST(full_heap_keeps_the_marks_until_memory_is_free) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(1, 2);
@@ -275,9 +275,9 @@ static void set_health(struct lab *lab, uint16_t id, enum weir_health_state heal
 	assert_int_equal(weir_tables_set_health(lab->tables, id, health), 0);
 }
 
-// Rows need no memory of the heap. When a stalled worker prevents a new selection, the row of a
-// failing backend is still published, and workers skip the backend. This also works for a backend
-// of another service.
+// The publication of a row needs no heap memory. When a stalled worker prevents a new selection,
+// the row of a failing backend is still published, and workers skip the backend. This also works
+// for a backend of another service.
 TEST(full_heap_does_not_prevent_closing_backends) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 4);

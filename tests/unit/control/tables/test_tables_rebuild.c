@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Backends are added or removed, and selections are built in steps. Tests the cost of a change, and
-// the tables of workers meanwhile. The final table must equal that of an instance that got all
-// changes at once.
+// the tables that workers use until the new selection is published. The final table must equal the
+// table of an instance that got all changes at once.
 #include "tables_lab.h"
 
 #include <stdlib.h>
@@ -184,8 +184,8 @@ TEST(table_equals_the_one_built_at_once) {
 	}
 }
 
-// Guarantee S3: a control process ends when it has published the row, but not the selection. The
-// next process builds the selection.
+// Guarantee S3: a control process exits after it has published the row, and before it has published
+// the selection. The next process builds the selection.
 TEST(s3_next_control_process_builds_the_rest) {
 	struct weir_config *config;
 	struct lab lab;
@@ -337,9 +337,9 @@ TEST(older_dataplane_gets_the_selection_at_once) {
 	close_many(&lab, config);
 }
 
-// A worker is stalled, so the heap fills up and a selection cannot be published. It is tried again
-// with the next change. It is not built in steps meanwhile, because the result could not be
-// published either.
+// A worker is stalled, so the heap fills up and a selection cannot be published. Control tries to
+// publish it again after the next change. Until then, control does not build the selection in
+// steps, because the result could not be published either.
 TEST(selection_that_waits_for_memory_is_not_built_in_steps) {
 	struct lab_room room = {.max_services = 4, .max_backends = 4096, .heap_bytes = 4u << 20};
 	struct weir_config *config = lab_config(1, MANY);

@@ -18,7 +18,7 @@
 
 struct own {
 	struct lab lab;
-	struct weir_config *config; // services s0 and s1, whose TCP flows are reset at the end
+	struct weir_config *config; // services s0 and s1; the end of a drain resets their TCP flows
 	struct weir_config *next; // the configuration without the removed objects
 };
 
@@ -173,7 +173,7 @@ TEST(removed_bind_that_moves_belongs_to_its_new_service) {
 	assert_int_equal(service(own, 1).removal, WEIR_DRAIN_DRAINING); // the former bind of s1
 }
 
-// A removed range keeps draining only at ports that no bind of the configuration has.
+// A removed range of ports drains only at the ports that have no bind in the new configuration.
 TEST(removed_range_gives_way_to_the_configuration) {
 	struct own *own = *state;
 
@@ -325,7 +325,7 @@ TEST(removal_of_a_service_survives_a_restart) {
 	lab_restart(&own->lab);
 	lab_apply(&own->lab, own->next);
 	assert_int_equal(row_flags(own, "b0"), DOWN);
-	assert_true(weir_bind_is_over(bind_at(own, 80), 0)); // the restart begins no second drain
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0)); // the restart starts no second drain
 	end(own, false, WEIR_DRAIN_KEPT);
 	lab_restart(&own->lab);
 	lab_apply(&own->lab, own->next);

@@ -63,7 +63,8 @@ static bool has_removed(const struct model *model, int owner) {
 	return false;
 }
 
-// If a service has no removal, withdraw its removed ports. If a removal has no ports left, end it.
+// Withdraw the removed ports of services without a removal. End the removals of services without
+// removed ports.
 static void settle(struct model *model) {
 	for (int p = 0; p < PORTS; p++) {
 		struct port *port = &model->port[p];
@@ -243,7 +244,8 @@ static void end(struct model *model, struct lab *lab) {
 	assert_true(weir_tables_end_removal(lab->tables, state_of(lab, s).id, drained) >= 0);
 }
 
-// Give all ids a flow, or end these flows. A flow keeps the id of its service.
+// Give each backend id a flow, or end these flows. While a backend has a flow, the id of its
+// service is not freed.
 static void set_flows(struct lab *lab, bool any) {
 	for (uint16_t id = 0; id < 64; id++) {
 		lab_set_flows(lab, 0, id, any);

@@ -58,7 +58,8 @@ static void measure(const char *what, uint32_t services, uint32_t backends, uint
 	change = weight_changes(&lab, 100);
 	health = now_ms();
 	weir_tables_set_health(lab.tables, 7, WEIR_HEALTH_REFUSING);
-	assert_int_equal(lab_publish(&lab), 1); // publishes the row; the selection follows
+	// This publishes only the row. The selection is built later.
+	assert_int_equal(lab_publish(&lab), 1);
 	health = now_ms() - health;
 	weir_writer_usage(weir_tables_writer(lab.tables), &usage);
 	print_message("%s: %u services, %u backends, %u slots: apply %.1f ms, the same again %.1f "
@@ -82,9 +83,9 @@ TEST(ten_thousand_backends_of_one_service) {
 	measure("many backends", 1, 10000, 65537, 2000, 200);
 }
 
-// Many services drain at the same time, and their drains end in one tick. Each event names the
-// binds of its service, and so does a list of the services. Reading the whole table for each
-// service would take a second.
+// Many services drain at the same time, and their drains end in one tick. Each event contains
+// the binds of its service, and so does the list of services. It would take a second to read the
+// whole table for each service.
 TEST(first_removed_binds_of_a_thousand_services_are_at_hand) {
 	static struct weir_config_bind all[1000];
 	struct lab_room room = {.max_services = 1024, .max_backends = 16384};

@@ -152,7 +152,7 @@ TEST(row_has_the_smaller_limit) {
 	lab_config_free(copy);
 }
 
-// A limit is published in the row. The selection does not change.
+// A backend's own limit is published in its row. The selection does not change.
 TEST(own_limit_is_one_row) {
 	struct weir_config *config = lab_config(1, 4);
 	struct lab lab;
@@ -276,7 +276,7 @@ TEST(automatic_weight_is_a_configured_one) {
 	assert_int_equal(effective(&lab, 0), 100);
 	lab_apply(&lab, copy); // the former automatic weight is lost
 	assert_int_equal(lab_state(&lab, 0).auto_weight, 0);
-	assert_int_equal(effective(&lab, 0), 100); // unknown: the mean, here b1's weight
+	assert_int_equal(effective(&lab, 0), 100); // no weight yet: the mean, here b1's weight
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(copy);
@@ -397,7 +397,7 @@ TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	lab_config_free(config);
 }
 
-// Returns the bit of this key in `given` of a policy.
+// Returns the bit of a configuration key in a policy's bit mask `given`.
 static uint32_t given(const char *name) {
 	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
 		if (strcmp(weir_config_policy_keys.key[i].key, name) == 0) {
@@ -472,7 +472,8 @@ TEST(error_window_survives_a_restart) {
 	lab_config_free(config);
 }
 
-// The former process left reported weights. They apply only if the policy uses reports.
+// The segment has reported weights from the previous control process. They apply only if the policy
+// uses reports.
 TEST(adopted_weights_apply_only_with_reports) {
 	struct weir_config *config = lab_config(1, 2), *copy;
 	struct lab lab;
@@ -564,7 +565,7 @@ TEST(parts_by_policy) {
 }
 
 // The setting `sharers` is the number of workers that use a backend: the workers of all instances,
-// or only those that have the backend in their subset.
+// or only the workers that have the backend in their subset.
 TEST(fair_share_gets_the_number_of_sharers) {
 	static const struct {
 		enum weir_policy policy;

@@ -40,8 +40,8 @@ static double part(struct lab *lab, uint16_t id) {
 	return share.part != 0 ? (double)share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Opens a service with four backends that have been in service for long. A fifth backend is not in
-// service yet.
+// Opens a service with four backends that have been in service for a long time. A fifth backend is
+// not in service yet.
 static void open_with(struct lab *lab, struct weir_config *config) {
 	lab_open(lab, NULL);
 	weir_tables_clock(lab->tables, START_MS - 10 * WINDOW_MS);
@@ -99,8 +99,8 @@ TEST(share_grows_within_the_window) {
 	}
 }
 
-// In each step only the rows of backends in slow start are published. Only a table of slots has to
-// be rebuilt.
+// In each step only the rows of backends in slow start are published. The selection is rebuilt only
+// if the policy uses a table of slots.
 TEST(steps_need_rows) {
 	struct weir_config *config = config_of(WEIR_POLICY_LEAST_LOADED, 5);
 	uint32_t published = 0, steps = 0;
@@ -183,8 +183,8 @@ TEST(returning_backends_start_again) {
 	lab_config_free(off);
 }
 
-// After a restart of control, backends that have been in service for long do not start again. Slow
-// starts that had begun continue.
+// After a restart of control, backends that have been in service for a long time do not begin a
+// slow start. Slow starts that had begun continue.
 TEST(restart_of_control_starts_nothing_again) {
 	struct weir_config *config = config_of(WEIR_POLICY_MAGLEV, 5);
 	struct lab_published before;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A backend was removed for good. With weight 0 in the file it keeps its position in the list, and
+// A backend no longer exists, and has weight 0 in the file. It keeps its position in the list, and
 // is not used.
 TEST(weight_0_keeps_the_position) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
@@ -31,8 +31,8 @@ TEST(weight_0_keeps_the_position) {
 	lab_config_free(config);
 }
 
-// Guarantee S6: backends outside of the subset keep their rows. A flow needs only its row, so it
-// stays.
+// Guarantee S6: backends outside of the subset keep their rows. Their existing flows continue,
+// because a flow needs only the row of its backend.
 TEST(s6_rows_of_backends_outside_stay) {
 	struct weir_config *config = lab_config(1, 12),
 			   *with = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
@@ -163,8 +163,8 @@ TEST(reported_weights_apply_only_inside) {
 }
 
 // Guarantee S3: weights of backends outside of the subset are stored in the segment. After a
-// restart of control, a backend that replaces a member has the weight that it would have had
-// before.
+// restart of control, a backend that replaces a member has the same weight as without the
+// restart.
 TEST(s3_replacement_keeps_its_weight_after_a_restart) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint32_t lost, stand_in;

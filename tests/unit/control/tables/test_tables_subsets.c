@@ -113,7 +113,7 @@ TEST(changes_of_other_backends_have_no_effect) {
 		}
 	}
 	assert_int_equal(subset_seen_by(&lab, 0), before);
-	// the selection is not even published again
+	// the selection is not published again
 	assert_int_equal(lab.segment->roots->selection[0], ref);
 	lab_close(&lab);
 	lab_config_free(config);
@@ -183,8 +183,8 @@ TEST(panic_is_determined_for_the_whole_list) {
 	lab_config_free(config);
 }
 
-// In panic mode each subset contains its share of the healthy backends, whichever backends its
-// members are.
+// In panic mode each subset contains a proportional number of the healthy backends, whichever
+// backends the client prefers.
 TEST(panic_gives_no_client_only_dead_backends) {
 	struct weir_subset_member members[12];
 	struct weir_subset_count counts[12];
@@ -250,7 +250,8 @@ TEST(panic_gives_no_client_only_dead_backends) {
 	}
 }
 
-// Without a dataplane, the shown subset still follows the states of backends.
+// Without a dataplane, control still updates the subset that it shows when the state of a backend
+// changes.
 TEST(subset_is_computed_without_a_dataplane) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_subset_member members[12];
@@ -302,7 +303,7 @@ TEST(every_worker_has_its_own) {
 	lab_config_free(config);
 }
 
-// Each worker has a subset. The shares of all backends are the sums over all workers.
+// Each worker has a subset. The share of a backend is the sum of its shares of all workers.
 TEST(parts_are_those_of_all_workers) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN};
@@ -396,8 +397,8 @@ TEST(state_shows_members_and_replacements) {
 	lab_config_free(config);
 }
 
-// Members (usable or not), backends that replace them, and a few spare backends are not far from
-// use. All other backends are.
+// A backend is far from use unless it is a member (usable or not), replaces a member, or is one of
+// a few spare backends.
 TEST(backends_that_are_far_from_use) {
 	struct weir_config *config = subset_config(40, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *off = lab_config(1, 40);
@@ -432,8 +433,8 @@ TEST(backends_that_are_far_from_use) {
 	lab_config_free(off);
 }
 
-// There is only one subset, with all backends: because the algorithm is "none", or because there
-// are not more backends than the size.
+// There is only one subset, which contains all backends, if the algorithm is "none", or if the
+// service has no more backends than the size of a subset.
 TEST(off_is_one_subset_of_all) {
 	for (int how = 0; how < 2; how++) {
 		struct weir_config *config =

@@ -174,7 +174,7 @@ static inline struct buckets buckets_of(const struct lab *f, const struct weir_f
 		weir_flow_second_bucket(secret, family, hash)}};
 }
 
-// The lookup of the fast path for a packet.
+// Do the lookup of the fast path for a packet with this key.
 static inline bool hit(struct lab *f, const struct weir_flow_key *key, enum weir_flow_event event,
 	uint64_t now, uint16_t *ret_backend) {
 	uint8_t ip[44] = {0}; // addresses and ports, in the layout of a packet
@@ -207,7 +207,7 @@ static inline int64_t active_total(const struct lab *f) {
 	return total;
 }
 
-// Sweep in steps of a poll loop for `duration`.
+// Sweep for `duration`, as often as a poll loop does. Returns the time at the end.
 static inline uint64_t sweep_for(struct lab *f, uint64_t now, uint64_t duration) {
 	uint64_t end = now + duration;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts lab: two flow tables that share memory, and hand over parts of it to each other.
+// Parts lab: two flow tables that share memory, and move parts of it between them.
 #pragma once
 
 #include "flow_parts.h"

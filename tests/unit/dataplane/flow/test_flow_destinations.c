@@ -54,7 +54,7 @@ TEST(destinations_run_out_until_a_number_is_released) {
 	assert_int_equal(weir_flow_destinations_take(&d, one), 0);
 	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC);
 	weir_flow_destinations_release(&d, 0);
-	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC); // one flow is left
+	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC); // a flow has the number
 	weir_flow_destinations_release(&d, 0);
 	assert_int_equal(weir_flow_destinations_take(&d, two), 0);
 	assert_memory_equal(d.address[0], two, 16);
@@ -132,7 +132,7 @@ TEST(refused_flow_holds_no_number) {
 	drop(f);
 }
 
-// Flows that start and end in every way, to more addresses than the table has numbers.
+// Start and end flows in all ways. They have more destination addresses than the table has numbers.
 TEST(flow_table_counts_its_destinations) {
 	struct lab *f = make(32, 100); // room for 8 IPv6 flows
 	uint64_t now = START;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flows of UDP whose services change: the sweep ends flows whose backend does not belong to the new
+// UDP flows whose service changes: the sweep ends a flow if its backend does not belong to the new
 // service.
 #include "flow_expire.h"
 #include "parts_lab.h"
@@ -32,7 +32,7 @@ static uint64_t sweep_turns(struct lab *f, uint64_t now, uint64_t ns) {
 	return now;
 }
 
-// Insert n flows of both families, TCP and UDP; UDP flows with one or two datagrams.
+// Insert n TCP and UDP flows of both address families. UDP flows get one or two datagrams.
 static void fill(struct lab *f, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		struct weir_flow_key key = key_of(i, i % 7 < 5 ? 4 : 6, i % 5 == 0 ? 6 : 17);
@@ -129,7 +129,7 @@ TEST(flow_recheck_of_an_empty_table_ends_at_once) {
 	drop(f);
 }
 
-// The buckets that the next call sweeps.
+// Call the sweep once. Returns the number of buckets that the call has visited.
 static uint32_t swept(
 	struct lab *f, struct weir_flow_family *family, uint64_t now, bool *ret_more) {
 	uint64_t count = family->bucket_count, before = family->sweep_next;
@@ -138,7 +138,7 @@ static uint32_t swept(
 	return (uint32_t)((family->sweep_next + count - before) % count);
 }
 
-// A call after a pause takes no longer than other calls: the next calls sweep the rest.
+// A call after a pause visits no more buckets than other calls. The next calls sweep the rest.
 TEST(flow_sweep_of_a_call_is_bounded) {
 	struct lab *f = make(300000, 100);
 	struct weir_flow_family *family = &f->table->family4;
@@ -158,7 +158,8 @@ TEST(flow_sweep_of_a_call_is_bounded) {
 	drop(f);
 }
 
-// The table that hands over a part may still use other services than the table that receives it.
+// The table that releases a part may use other services than the table that adopts the part. The
+// adoption ends the UDP flows whose backends do not belong to the services of the adopting table.
 TEST(flow_adoption_ends_the_udp_flows_of_other_services) {
 	struct pair pair = pair_make(4096);
 
@@ -187,10 +188,11 @@ static bool is_any(void *context, const struct weir_flow_key *key, uint16_t back
 	return backend < BACKENDS;
 }
 
-// While a part moves, the flows that have arrived were checked against the former services, and no
-// sweep visits them before the last flow has arrived.
+// The services change while a part moves. Flows that have already been adopted were checked against
+// the former services, and no sweep visits them before the whole part has been adopted. The recheck
+// must still end the flows of other services.
 TEST(flow_recheck_during_an_adoption_ends_all_flows_of_other_services) {
-	for (uint32_t parts = 0; parts < 2; parts++) { // flows that the receiving table already has
+	for (uint32_t parts = 0; parts < 2; parts++) { // number of parts that taker already has
 		struct pair pair = pair_make(400000);
 		struct lab *taker = pair.lab[1];
 		uint32_t part = 2, before = 0, after = 0, strays = 0;

@@ -3,7 +3,7 @@
 // Flow insertion: a table that fills up, floods, and keys that are reused (F2, F3, F4).
 #include "flow_lab.h"
 
-// F2: the table takes as many flows as configured (except very few), then refuses.
+// F2: the table accepts as many flows as configured (but for very few), and refuses more flows.
 static void check_full_table(uint8_t family) {
 	const uint32_t flows = 100000;
 	struct lab *f = make(family == 4 ? flows : 4 * flows, 100);
@@ -46,7 +46,7 @@ TEST(flow_f2_insert_full_table_returns_enospc) {
 	check_full_table(6);
 }
 
-// F3, F4: a flood of SYNs ten times the table's size evicts no established flow.
+// F3, F4: a flood with ten times as many SYNs as the table has room for evicts no established flow.
 TEST(flow_f3_f4_syn_flood_evicts_only_half_open) {
 	const uint32_t flows = 20000, established = 15000;
 	struct lab *f = make(flows, 25);
@@ -104,8 +104,8 @@ static uint32_t count_found(struct lab *f, uint8_t family, uint32_t flows, uint6
 	return found;
 }
 
-// F3: a flood that starts between a SYN and its ACK does not evict the flow for a second;
-// afterwards it may. Tested in a small table and in a table of default size.
+// F3: if a flood starts between a SYN and its ACK, the flow is not evicted within one second. After
+// that it may be evicted. Tested in a small table and in a table of default size.
 TEST(flow_f3_handshakes_survive_the_start_of_a_flood) {
 	static const uint32_t sizes[] = {1024, 1u << 20};
 	static const uint8_t families[] = {4, 6};
@@ -125,7 +125,8 @@ TEST(flow_f3_handshakes_survive_the_start_of_a_flood) {
 	}
 }
 
-// A table that stays crowded until its timestamps have wrapped around protects no handshake.
+// A table that stays crowded until its timestamps have wrapped around no longer protects
+// handshakes.
 TEST(flow_f3_long_flood_protects_no_handshake) {
 	struct lab *f = make(1024, 25);
 	uint64_t now = START;
@@ -153,8 +154,8 @@ static bool has_free_slot6(const struct lab *f, uint32_t bucket) {
 	return words[0] == 0 || words[1] == 0;
 }
 
-// The half-open flow of two buckets that has been idle longest, or -1. Flows are numbered by
-// arrival.
+// Returns the half-open flow in two buckets that has been idle longest, or -1. Flows are numbered
+// in the order of their arrival.
 static int64_t oldest_in(
 	struct lab *f, uint8_t family, const uint32_t buckets[2], uint32_t came, uint64_t now) {
 	for (uint32_t i = 0; i < came; i++) {
@@ -243,15 +244,16 @@ TEST(flow_f4_most_syns_evict_another_at_the_limit) {
 			refused += insert(f, &key, 1, SYN, now += 1000) < 0;
 		}
 		print_message("IPv%u: %u of %u refused\n", family, refused, 4 * flows);
-		// of four SYNs per flow of the table, at most one (IPv6: two) is refused
+		// The test sends four SYNs per flow of the table, of which at most one (IPv6: two)
+		// is refused.
 		assert_true(refused < (family == 4 ? flows : 2 * flows));
 		assert_int_equal(active_total(f), weir_flow_count(f->table));
 		drop(f);
 	}
 }
 
-// A client reuses its port after the flow has expired and before the sweep has removed it: all
-// packets must find the new flow, on the fast path too.
+// A client reuses its port after the old flow has expired and before the sweep has removed that
+// flow. All packets must find the new flow, on the fast path too.
 TEST(flow_that_expired_does_not_hide_its_successor) {
 	unsigned int hits = 0;
 
@@ -261,7 +263,7 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 		uint64_t now = START;
 		uint16_t backend = 0;
 
-		// so that the flow may be in any slot of its buckets
+		// With these flows, the tested flow can be in any slot of its buckets.
 		for (uint32_t i = 0; i < 700; i++) {
 			struct weir_flow_key other = key_of(1000 + i, n % 2 ? 6 : 4, 6);
 
@@ -269,7 +271,7 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 		}
 		weir_flow_ref flow = insert(f, &key, 2, DATA, now);
 
-		if (flow < 0) { // the IPv6 part has room for fewer flows
+		if (flow < 0) { // the IPv6 table has room for fewer flows
 			drop(f);
 			continue;
 		}
@@ -294,8 +296,8 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 	assert_true(hits > 300);
 }
 
-// A flow ends and starts again in a lower slot: its old entry in the higher slot must not keep its
-// packets off the fast path.
+// A flow ends and starts again in a lower slot. The fast path must find it, although its old entry
+// is still in the higher slot.
 TEST(flow_that_starts_again_is_hit) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(family == 4 ? 2 : 8, 100); // a table of one bucket
@@ -313,8 +315,8 @@ TEST(flow_that_starts_again_is_hit) {
 	}
 }
 
-// F3: a full table evicts flows of one class before flows of the next class, however long the flows
-// have been idle. Flows whose client was challenged about a SYN count as established.
+// F3: a full table evicts the flows of one class before the flows of the next class, however long
+// the flows have been idle. Flows whose client got a challenge ACK count as established.
 TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 	static const struct {
 		const char *name;
@@ -332,7 +334,7 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 
 	for (unsigned int i = 0; i < count * count * 4; i++) {
 		const unsigned int kind[2] = {i / 2 % count, i / 2 / count % count};
-		const unsigned int first = i % 2; // number of the flow that is inserted first
+		const unsigned int first = i % 2; // index of the flow that is inserted first
 		struct lab *f = make(2, 100); // one bucket with two flows
 		struct weir_flow_key keys[3];
 		unsigned int goes = kind[0] < kind[1] ? 0 : kind[0] > kind[1] ? 1 : first;
@@ -373,8 +375,8 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 	}
 }
 
-// F3, F4: SYNs without further packets evict idle flows of a full table up to the half-open share,
-// and no flows in use.
+// F3, F4: a flood of SYNs on a full table evicts idle flows, until half-open flows have reached
+// their maximum share of the table. It evicts no flows in use.
 TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 	const uint32_t flows = 20000;
 
@@ -400,7 +402,7 @@ TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 			lost += find(f, &key, now) < 0;
 		}
 		print_message("%s: %u of %u lost\n", idle ? "idle" : "in use", lost, flows);
-		// some flows never found room
+		// Some flows were never inserted, because their buckets were full.
 		assert_true(lost <= (idle ? flows / 4 : flows / 1000));
 		assert_int_equal(weir_flow_idle_evicted_count(f->table) > 0, idle);
 		assert_int_equal(active_total(f), weir_flow_count(f->table));
@@ -408,7 +410,7 @@ TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 	}
 }
 
-// F3: when the table fills up, flows that a genuine RST has ended leave it before the timeout of
+// F3: when the table fills up, flows that a genuine RST has ended are removed before the timeout of
 // established flows.
 TEST(flow_reset_flows_end_earlier_when_the_table_fills_up) {
 	// around three quarters of the capacity
@@ -435,7 +437,7 @@ TEST(flow_reset_flows_end_earlier_when_the_table_fills_up) {
 	}
 }
 
-// F2, F3: two packets of each of many forged flows fill a table; new flows can still be inserted.
+// F2, F3: a table is full of forged flows with two packets each. New flows can still be inserted.
 TEST(flow_f3_young_flows_are_evicted) {
 	const uint32_t flows = 20000;
 
@@ -460,9 +462,9 @@ TEST(flow_f3_young_flows_are_evicted) {
 	}
 }
 
-// F7: an attacker who knows the hash seed chooses keys whose hashes would select the same two
-// buckets if the table used no secret. The buckets would be selected by the high bits of the hash's
-// low half, and by the high bits of a product.
+// F7: an attacker who knows the hash seed chooses keys that would have the same two buckets if the
+// table used no secret. The index of the first bucket would be the high bits of the lower half of
+// the hash, and the index of the second bucket the high bits of a product.
 TEST(flow_f7_keys_chosen_by_their_hash_share_no_bucket) {
 	struct lab *f = make(192, 100); // a table of 65 buckets
 	const uint32_t count = f->table->family4.bucket_count;
@@ -488,7 +490,7 @@ TEST(flow_f7_keys_with_the_same_hash_share_no_bucket) {
 	struct weir_flow_key key = key_of(1, 6, 6);
 	uint64_t hash = 0;
 
-	memcpy(key.source + 8, &keys.source[1], 8); // makes a factor equal to 0
+	memcpy(key.source + 8, &keys.source[1], 8); // makes one factor of the hash 0
 	for (uint32_t n = 0; n < 500; n++) {
 		uint64_t half = weir_hash_mix(n + 1, 0x9e3779b97f4a7c15ull);
 
@@ -512,9 +514,9 @@ static uint64_t square_root(uint64_t number) {
 	return root;
 }
 
-// F7: for IPv6, an attacker finds keys with the same hash in another way. Both factors of the
-// source are the same number, whose square cancels the product of the destination. The sum of the
-// source's halves is also the same for all keys.
+// F7: another way to find IPv6 keys with the same hash. The two factors of the source address are
+// equal, and their product cancels the product of the destination address. The sum of the two
+// halves of the source address is also the same for all keys.
 TEST(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket) {
 	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 	struct weir_flow_key key = key_of(1, 6, 6);
@@ -544,9 +546,9 @@ TEST(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket) {
 	drop(f);
 }
 
-// F7: an insertion into full buckets tries to displace 16 flows at most. In a table with one free
-// slot it finds that slot in 18 buckets: the new flow's two buckets, the 8 other buckets of the
-// flows in these buckets, and the buckets of 8 more flows.
+// F7: an insertion into full buckets tries to displace at most 16 flows. In a table with one free
+// slot, it finds the slot if the slot is in one of 18 buckets: the two buckets of the new flow, the
+// other buckets of the 8 flows in these two, and the other buckets of 8 more flows.
 TEST(flow_f7_search_for_room_is_bounded) {
 	const uint32_t trials = 20000;
 	struct lab *f = make(4096, 100);
@@ -586,8 +588,8 @@ TEST(flow_f7_search_for_room_is_bounded) {
 	drop(f);
 }
 
-// The table reports that it is crowded before half-open flows are evicted, and for some time
-// afterwards.
+// The table reports that it is crowded before it evicts half-open flows, and for some time after
+// the evictions.
 TEST(flow_crowded_begins_before_the_limit_and_lasts) {
 	struct lab *f = make(4096, 25); // at most 1024 half-open flows
 	uint64_t now = START;
@@ -613,6 +615,6 @@ TEST(flow_crowded_begins_before_the_limit_and_lasts) {
 		assert_false(weir_flow_crowded(f->table, 4));
 		insert(f, &key, 1, DATA, now);
 	}
-	assert_true(weir_flow_crowded(f->table, 4)); // the half-open share is full
+	assert_true(weir_flow_crowded(f->table, 4)); // half-open flows have their maximum share
 	drop(f);
 }

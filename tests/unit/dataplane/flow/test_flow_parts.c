@@ -37,7 +37,7 @@ TEST(flow_buckets_are_in_its_part) {
 	}
 }
 
-// Parts get different numbers of flows, and all flows fit.
+// Although parts get different numbers of flows, all configured flows fit.
 TEST(flow_parts_hold_the_configured_flows) {
 	for (uint64_t flows = 2048; flows <= 200000; flows *= 9) {
 		struct pair pair = pair_make(flows);
@@ -63,7 +63,7 @@ TEST(flow_parts_hold_the_configured_flows) {
 	}
 }
 
-// Returns a hash whose part does not depend on the hash of the key: some parts get many more flows
+// Returns the hash of a key, changed so that n determines the part: some parts get many more flows
 // than others.
 static uint64_t hash_in_part(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint32_t n) {
@@ -72,8 +72,8 @@ static uint64_t hash_in_part(
 	return weir_flow_hash_in_part(&table->secret, key, hash_of(key), part);
 }
 
-// The caller determines the part of each key. Flows are found in this part, also when entries are
-// displaced from one of their buckets to the other.
+// The caller determines the part of each key. Flows are found in this part, even after entries were
+// displaced from one of their two buckets to the other.
 TEST(flow_parts_may_be_given) {
 	const uint32_t flows = 9000;
 	struct pair pair = pair_make(40000);
@@ -189,7 +189,7 @@ TEST(flow_move_keeps_the_service_time) {
 	pair_free(&pair);
 }
 
-// A table without measured flows takes over measured flows, with their start times.
+// A table that has no measured flows receives measured flows. The flows keep their start times.
 TEST(flow_move_measures_in_a_table_without_measured_flows) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 
@@ -268,7 +268,7 @@ TEST(flow_move_is_bounded_per_call) {
 	pair_free(&pair);
 }
 
-// The same address has a different number in each table.
+// The two tables use different destination numbers for the same address.
 TEST(flow_move_renumbers_ipv6_destinations) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint32_t differing = 0, inserted = 0;
@@ -357,7 +357,7 @@ TEST(flow_memory_refuses_bad_parameters) {
 	weir_flow_parcel_free(NULL);
 }
 
-// Dividing the memory of many flows into parts increases it only slightly.
+// If the memory of many flows is divided into parts, it is only slightly larger.
 TEST(flow_memory_in_parts_has_the_announced_size) {
 	uint64_t own = weir_flow_memory_bytes(4u << 20, 25, false);
 	uint64_t shared = weir_flow_memory_bytes(4u << 20, 25, true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Limits, time and searches of tables that share memory.
+// Tables that share memory: their limits, their sweeps and searches.
 #include "flow_waiting.h"
 #include "parts_lab.h"
 
@@ -8,7 +8,7 @@
 
 TEST_GROUP(eal_start);
 
-// The flows move with their space, so that no flow is lost. New flows are refused.
+// The capacity of a part moves with its flows, so that no flow is lost. New flows are refused.
 TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	struct pair pair = pair_make(2048);
 	struct weir_flow_table *full = pair.lab[1]->table;
@@ -78,8 +78,8 @@ TEST(flow_limits_move_with_the_part) {
 	pair_free(&pair);
 }
 
-// A table keeps half-open flows that it takes beyond its limit. Each new half-open flow then
-// replaces another.
+// A table that adopts more half-open flows than its limit keeps them. Each new half-open flow then
+// evicts another half-open flow.
 TEST(flow_move_keeps_half_open_flows) {
 	struct pair pair = pair_make(20480);
 	struct weir_flow_table *to = pair.lab[1]->table;
@@ -109,8 +109,8 @@ TEST(flow_move_keeps_half_open_flows) {
 	pair_free(&pair);
 }
 
-// Between its two thresholds a table stays crowded, or not crowded, whatever parts it takes or
-// gives.
+// While the number of half-open flows is between the two thresholds, a table keeps its state,
+// crowded or not crowded, whichever parts it adopts or releases.
 TEST(flow_crowded_state_is_kept_when_parts_move) {
 	struct pair pair = pair_make(20480);
 	struct weir_flow_table *table = pair.lab[0]->table;
@@ -143,8 +143,8 @@ TEST(flow_crowded_state_is_kept_when_parts_move) {
 
 // --- time -----------------------------------------------------------------------------------
 
-// With the maximum number of IPv6 flows, all 2^31 buckets are swept within a second, as with few
-// buckets.
+// With the maximum number of IPv6 flows, all 2^31 buckets are swept within a second, as in a small
+// table.
 TEST(flow_sweep_of_the_largest_table_is_in_time) {
 	struct weir_flow_table_params params = {.flows = 4096,
 		.ipv6_percent = 100,
@@ -227,8 +227,8 @@ TEST(flow_sweep_skips_parts_of_others) {
 	pair_free(&pair);
 }
 
-// The clock of the worker that takes a part may be behind: a flow must not appear to have been idle
-// for the whole range of its ticks.
+// The clock of the worker that adopts a part may be behind. The timestamps of the flows are then in
+// the future, and must not be taken for a very long idle time.
 TEST(flow_move_from_a_clock_that_is_ahead) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 
@@ -261,7 +261,7 @@ static uint32_t waiting(const struct lab *f, uint64_t now) {
 	return count;
 }
 
-// Both tables can access the whole memory: each table finds only its own flows.
+// Both tables can access the whole memory, but each finds only its own flows.
 TEST(flow_search_skips_parts_of_others) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint64_t later = START + 200 * MS;
@@ -277,7 +277,7 @@ TEST(flow_search_skips_parts_of_others) {
 	}
 	assert_int_equal(waiting(pair.lab[0], later), weir_flow_count(pair.lab[0]->table));
 	assert_int_equal(waiting(pair.lab[1], later), weir_flow_count(pair.lab[1]->table));
-	release(&pair, pair.lab[0], 8); // during the move no table owns it
+	release(&pair, pair.lab[0], 8); // during the move no table owns the part
 	assert_int_equal(waiting(pair.lab[0], later), weir_flow_count(pair.lab[0]->table));
 	adopt(&pair, pair.lab[1], later);
 	settle(&pair, pair.lab[0]);

@@ -29,7 +29,7 @@ TEST(flow_insert_then_lookup_finds_backend_and_state) {
 	drop(f);
 }
 
-// F1: keys that differ in one field only and have the same hash are distinguished.
+// F1: keys that have the same hash and differ in only one field are distinguished.
 TEST(flow_f1_full_keys_are_compared) {
 	struct lab *f = make(1024, 100);
 
@@ -75,7 +75,8 @@ struct transition {
 	bool new_flow; // whether the last step created a new flow
 };
 
-// NTP, for example, uses the same port on both sides: ports do not distinguish such flows.
+// Flows may have the same ports and differ only in their addresses. NTP, for example, uses port 123
+// on both sides.
 TEST(flow_fast_lookup_finds_flows_with_the_same_ports) {
 	const uint32_t flows = 1000;
 	uint32_t first = 0;
@@ -192,7 +193,7 @@ TEST(flow_f4_restart_keeps_the_half_open_limit) {
 		assert_true(weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_SYN, START));
 		restart(f, flow, 3, WEIR_FLOW_EVENT_SYN, START);
 		assert_true(weir_flow_half_open_count(f->table) <= 409);
-		// The end of the handshake makes the flow established, whatever the limit.
+		// A complete handshake makes the flow established, even at the limit.
 		if (i % 2 == 0) {
 			weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_DATA, START);
 			assert_int_equal(weir_flow_state(f->table, flow), WEIR_FLOW_ESTABLISHED);
@@ -250,9 +251,9 @@ TEST(flow_f5_finishes_once_with_its_service_time) {
 			fail_msg("%s: finished %llu times", table[i / 2].name,
 				(unsigned long long)total);
 		}
-		// A start time has a resolution of 2^14 ns, the last packet of a flow that timed
-		// out has the resolution of a tick.
-		if (table[i / 2].service_ms == 0) { // measured when it first finished
+		// Start times have a resolution of 2^14 ns. The time of the last packet of a flow
+		// that timed out has the resolution of a tick.
+		if (table[i / 2].service_ms == 0) { // measured when the flow first finished
 			assert_int_equal(f->service_ns, 0);
 			drop(f);
 			continue;
@@ -266,8 +267,9 @@ TEST(flow_f5_finishes_once_with_its_service_time) {
 	}
 }
 
-// The time of the last packet of a UDP flow has the resolution of a tick of its timeout: here 2^22
-// ns for a half-open flow. A single datagram takes no time, but may be measured as one tick.
+// The time of the last packet of a UDP flow is stored in ticks, which depend on its timeout: here
+// 2^22 ns for a half-open flow. A single datagram has service time 0, but may be measured as one
+// tick.
 TEST(udp_service_time_has_the_resolution_of_a_tick) {
 	const uint64_t tick = UINT64_C(1) << 22;
 	uint64_t most = 0;
@@ -294,7 +296,8 @@ TEST(udp_service_time_has_the_resolution_of_a_tick) {
 	assert_in_range(most, tick / 2, tick);
 }
 
-// A start time has 32 bits: a flow that lasts a day must not be measured as a flow of minutes.
+// Start times wrap, because they have 32 bits: a flow of a day must not be measured as a flow of
+// minutes.
 TEST(flow_of_a_day_is_not_measured) {
 	for (unsigned int i = 0; i < 2; i++) {
 		struct lab *f = make(64, 50);
@@ -316,7 +319,7 @@ TEST(flow_of_a_day_is_not_measured) {
 	}
 }
 
-// A client resets a flow and connects again from the same port.
+// A client resets a flow and connects again from the same port. The old flow counts as reset.
 TEST(flow_restart_reports_a_reset_as_such) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -332,7 +335,7 @@ TEST(flow_restart_reports_a_reset_as_such) {
 	drop(f);
 }
 
-// RST and data alternate, and the RSTs are forged: at most one sample is taken.
+// Forged RSTs and data alternate. The flow is measured at most once.
 TEST(flow_that_resumes_is_measured_once) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -378,7 +381,8 @@ TEST(flow_remove_reports_the_flow_once) {
 	drop(f);
 }
 
-// F6 for tables so large that an iteration cannot keep up: the caller must not sleep.
+// F6: if a table is so large that more buckets are due than a call sweeps, the sweep reports it, so
+// that the caller does not sleep.
 TEST(flow_f6_sweep_reports_when_more_is_due) {
 	struct lab *f = make(3000000, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -398,7 +402,7 @@ TEST(flow_f6_sweep_reports_when_more_is_due) {
 	drop(f);
 }
 
-// F5, F6: each state ends within a second (and one tick) after its own timeout.
+// F5, F6: flows of each state end within a second (and one tick) after the timeout of the state.
 TEST(flow_f6_each_state_expires_in_time) {
 	static const struct {
 		enum weir_flow_event first, then;
@@ -426,7 +430,7 @@ TEST(flow_f6_each_state_expires_in_time) {
 		uint64_t now = START;
 
 		weir_flow_advance(f->table, flow, table[i].then, now);
-		// A skip is allowed: the clock of a worker that slept may jump.
+		// Skip most of the timeout, as if the worker had slept.
 		now += (uint64_t)table[i].timeout_ms * MS - 1500 * MS;
 		now = sweep_for(f, now, 1500 * MS);
 		assert_true(find(f, &key, now) >= 0);
@@ -484,7 +488,7 @@ TEST(flow_refreshed_stays_forever) {
 	drop(f);
 }
 
-// Every operation at random, compared with an array.
+// Random operations on a table, compared with a model in an array.
 TEST(flow_random_walk_agrees_with_a_model) {
 	enum { KEYS = 6000 };
 	struct model {
@@ -534,8 +538,7 @@ TEST(flow_random_walk_agrees_with_a_model) {
 				event = WEIR_FLOW_EVENT_ACK;
 			}
 			if (event != WEIR_FLOW_EVENT_ACK && hit(f, &key, event, now, &backend)) {
-				// Only an entry that affects no other flow may remain, and it must
-				// be of the same flow.
+				// The entry that the fast path has found must be of the same flow.
 				assert_int_equal(backend, m->backend);
 				assert_int_equal(weir_flow_state(f->table, flow),
 					m->st == WEIR_FLOW_YOUNG ? WEIR_FLOW_ESTABLISHED : m->st);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Waiting flows: which flows are listed, and that a search in parts misses no flow that stays.
+// Waiting flows: which flows are listed. A search in several steps must find each flow that exists
+// during the whole search.
 #include "flow_lab.h"
 #include "flow_waiting.h"
 
@@ -81,7 +82,7 @@ TEST(flow_waiting_is_idle_for_the_requested_time) {
 	uint64_t now = START;
 
 	assert_true(insert(f, &key, 3, SYN, START) >= 0);
-	// A flow is not listed in the tick of its packet, because a second packet in that tick
+	// A flow is not listed in the same tick as its packet, because a second packet in this tick
 	// could not be detected.
 	assert_int_equal(list(f, &at_once, START, 0, lines, times, 1), 0);
 	assert_int_equal(list(f, &at_once, START + 10 * MS, 0, lines, times, 1), 1);
@@ -136,8 +137,8 @@ TEST(flow_waiting_stamp_changes_with_every_packet) {
 	}
 }
 
-// Flows start and end between the parts of a search. Flows that exist all the time are found
-// exactly once.
+// Flows start and end between the steps of a search. A flow that exists during the whole search is
+// found exactly once.
 TEST(flow_waiting_search_finds_remaining_flows_once) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(FLOWS * 4, 100);

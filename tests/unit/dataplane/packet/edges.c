@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// A row overrides those fields of the default packet's macro that differ.
+// A row uses the macro of a default packet, and overrides the fields that differ.
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Winitializer-overrides"
 #else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Edges: the table of unusual, malformed and contradictory packets with the expected verdict of
-// each from a pipeline with the default tables of pipeline_lab.h.
+// Edges: a table of unusual, malformed and contradictory packets. Each has the verdict expected
+// from a pipeline with the default tables of pipeline_lab.h.
 #pragma once
 
 #include "frames.h"
@@ -12,7 +12,7 @@
 #define EDGE_IP(n) (0x4000 + (n))
 #define EDGE_L4(n) (0x8000 + (n))
 #define EDGE_SETS 6
-#define EDGE_EMPTY (-1) // length of a frame without a byte
+#define EDGE_EMPTY (-1) // length of an empty frame
 
 struct edge {
 	const char *name;
@@ -21,7 +21,7 @@ struct edge {
 		uint16_t at; // 0 = end of list
 		uint8_t value;
 	} set[EDGE_SETS];
-	const struct frame_spec *quote; // an ICMP error about this packet
+	const struct frame_spec *quote; // packet that an ICMP error quotes; NULL = no ICMP error
 	// number of quoted bytes; 0 = the quoted packet's IP header and 8 bytes more
 	uint16_t quote_bytes;
 	int length; // truncate the frame to this length; 0 = not truncated

@@ -36,7 +36,7 @@ struct frame_spec {
 	const uint8_t *options; // IPv4 options or IPv6 extension headers
 	uint8_t option_bytes;
 	uint8_t first_header; // IPv6 with extension headers: type of the first header
-	uint16_t payload; // bytes of pattern after the L4 header
+	uint16_t payload; // bytes after the L4 header, filled with a pattern
 	const uint8_t *body; // payload that replaces the pattern
 	uint16_t padding; // bytes of padding after the IP packet
 };
@@ -50,7 +50,7 @@ struct frame {
 };
 
 void frame_build(const struct frame_spec *spec, struct frame *ret);
-// Write the correct IPv4 header checksum for the present header.
+// Set the IPv4 header checksum to the correct value.
 void frame_fix_ipv4(struct frame *f);
 
 void frame_put16(uint8_t *at, uint16_t value);
@@ -62,7 +62,7 @@ uint16_t frame_sum(const uint8_t *at, uint32_t bytes, uint32_t sum);
 // Sum of an IPv6 pseudo-header. ip: pointer to the IPv6 header.
 uint16_t frame_pseudo_sum6(const uint8_t *ip, uint32_t bytes, uint8_t protocol);
 
-// The next number below 2^31 of a pseudo-random sequence, which the state determines.
+// Returns a pseudo-random number below 2^31, and advances the state of the generator.
 uint64_t frame_random(uint64_t *state);
 
 // A packet buffer of exactly headroom + n bytes on the heap.

@@ -60,10 +60,10 @@ struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m);
 struct weir_verdict lab_send(struct lab *lab, const struct frame_spec *spec);
 // A TCP packet of a client's flow n (0..65535 - 1024) to service 0 over IPv4.
 struct frame_spec lab_tcp(uint16_t n, uint8_t flags);
-// A request of control about flow n of lab_tcp.
+// Returns a request from control for flow n of lab_tcp.
 struct weir_message lab_question(uint16_t n);
 // Advance the time of the pipeline, in steps short enough for its sweep.
 void lab_wait(struct lab *lab, uint64_t ms);
-// Check the relations of the counters that pipeline.h guarantees.
+// Check the relations between counters that pipeline.h guarantees.
 void lab_check_counters(const struct lab *lab);
 const struct weir_worker_counters *lab_counters(const struct lab *lab);

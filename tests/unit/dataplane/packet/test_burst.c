@@ -52,7 +52,8 @@ TEST(burst_of_one_new_flow_inserts_it_once) {
 	lab_free(lab);
 }
 
-// Copies of a SYN for a port whose old flow is closing: one restart, not one restart per copy.
+// Several copies of a SYN reuse a client port whose old flow is closing. They restart the flow
+// once, not once per copy.
 TEST(burst_restarts_a_flow_once) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[3];
@@ -153,7 +154,8 @@ TEST(empty_burst_changes_nothing) {
 
 // --- kinds ------------------------------------------------------------------------------------
 
-// All kinds of packets of the fast path, of known flows, and one kind of the slow path.
+// All kinds of packets of the fast path, and one kind of the slow path. The flows of the packets
+// exist.
 static const struct kind {
 	struct frame_spec spec;
 	uint32_t cut; // bytes removed from the end
@@ -175,7 +177,7 @@ static struct frame frame_of(const struct kind *kind) {
 	return f;
 }
 
-// A burst of one kind of packets, with a packet of another kind at a position.
+// Send a burst of packets of one kind, except for one packet of another kind at index `place`.
 static void send_burst(struct lab *lab, const struct kind *kind, const struct kind *other,
 	unsigned int place, const struct weir_verdict *expected, const struct weir_verdict *odd) {
 	uint64_t given = lab_counters(lab)->rx_bytes;
@@ -202,7 +204,7 @@ TEST(burst_of_one_kind_except_one_packet) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[KINDS];
 
-	// The second time makes the flow established
+	// The second packet makes each flow established.
 	for (unsigned int times = 0; times < 2; times++) {
 		for (unsigned int i = 0; i < KINDS; i++) {
 			struct frame f = frame_of(&kinds[i]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts of flows that come from RSS hashes: all packets of a flow belong to one part, whatever hash
-// a device provides, and the pipeline finds the flow there.
+// Parts of the flow table that are chosen by RSS hashes. All packets of a flow belong to one part,
+// whatever hash a device provides, and the pipeline finds the flow in this part.
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static struct rss_lab make(void) {
 		weir_pipeline_own_part(rss.lab->pipeline, part);
 	}
 	lab_publish_default(rss.lab);
-	// A flow that the pipeline does not find would go to another backend.
+	// With this policy, a flow that the pipeline does not find goes to another backend.
 	lab_publish_policy(rss.lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
 	weir_pipeline_settle(rss.lab->pipeline);
 	return rss;
@@ -55,7 +55,7 @@ static void unmake(struct rss_lab *rss) {
 	weir_flow_memory_free(rss->memory);
 }
 
-// The part that the distributor determines for a frame with a hash from the device.
+// Returns the part that the distributor determines for a frame with this hash from the device.
 static uint32_t distribute(
 	const struct rss_lab *rss, const struct frame *f, uint64_t hash, struct rte_mbuf **ret) {
 	struct rte_mbuf *m = frame_mbuf(f->bytes, f->n, RTE_PKTMBUF_HEADROOM);
@@ -93,7 +93,7 @@ static struct weir_verdict process(
 	return verdict;
 }
 
-// The hash as a device computes it.
+// Returns the RSS hash that a device computes.
 static uint32_t hash_of(const struct frame_spec *spec) {
 	struct weir_flow_key flow = {.family = spec->family,
 		.protocol = spec->protocol,
@@ -117,7 +117,7 @@ static struct frame_spec packet(uint16_t n, uint8_t family, uint8_t protocol, ui
 	return spec;
 }
 
-// Packets other than plain TCP and UDP may have no hash, or the hash of their addresses.
+// Packets other than plain TCP and UDP may have no hash, or a hash of only their addresses.
 static void check_odd_packets(const struct rss_lab *rss, const struct frame_spec *plain) {
 	const uint64_t hashes[] = {NO_HASH, 0x12345678};
 	const uint8_t options[4] = {1, 1, 1, 1};
@@ -180,8 +180,8 @@ TEST(all_packets_of_a_flow_belong_to_one_part) {
 	unmake(&rss);
 }
 
-// Flows are found by any kind of packet; the flows of a part are in their primary or secondary
-// bucket of that part.
+// Packets of any kind find their flow. Each flow is in its primary or secondary bucket of the part
+// that its packets belong to.
 TEST(flows_are_found_in_the_part_given_by_packets) {
 	struct rss_lab rss = make();
 	uint16_t backend[3000];
@@ -208,8 +208,8 @@ TEST(flows_are_found_in_the_part_given_by_packets) {
 	unmake(&rss);
 }
 
-// A device with secret hashes: flows are still found, even if many flows belong to few parts and
-// are in their secondary buckets.
+// The RSS key of the device is not known. Flows are found even if their hashes fall into few parts,
+// so that many flows are in their secondary bucket.
 TEST(flows_are_found_with_any_hash_of_the_device) {
 	struct rss_lab rss = make();
 	uint16_t backend[800];
@@ -247,7 +247,8 @@ TEST(control_finds_a_flow) {
 	unmake(&rss);
 }
 
-// A flood of packets without a flow, which have no hash, loads all workers equally.
+// Packets without a flow have no hash and stay at the worker of their receive queue, so that a
+// flood of such packets loads all workers equally.
 TEST(packets_without_a_flow_stay_with_their_queue) {
 	const struct frame_spec specs[] = {{.family = 4, .protocol = 1, .icmp_type = 8},
 		{.family = 6, .protocol = 58, .icmp_type = 128}, {.family = 4, .protocol = 50},

@@ -32,7 +32,8 @@ static struct weir_verdict send_udp(struct lab *lab, uint16_t n) {
 	return lab_send(lab, &spec);
 }
 
-// "Port unreachable" from a router to the VIP: quotes a packet of the service to client n.
+// Send a "port unreachable" from a router to the VIP. It quotes a packet from the service to
+// client n.
 static struct weir_verdict send_icmp_error(struct lab *lab, uint16_t n) {
 	const struct frame_spec quoted = {.family = 4,
 		.protocol = 17,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Encap: every mix of families, every DSCP and ECN value, tags, padding and segments. This test
-// parses the result byte by byte, and recomputes its checksums.
+// Encap: every combination of address families, every DSCP and ECN value, tags, padding and mbuf
+// segments. This test parses the result byte by byte, and recomputes its checksums.
 #include "encap.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static uint32_t check_outer(const uint8_t *p, const struct weir_backend_path *pa
 	return (uint32_t)(ip + 40 - p);
 }
 
-// Encapsulate a packet with only the needed headroom, and check all of it.
+// Encapsulate a packet that has exactly the necessary headroom, and check all bytes of the result.
 static void check_encap(const struct frame_spec *spec, const struct weir_backend_path *path) {
 	struct weir_backend_row row;
 	struct weir_row_head head;
@@ -235,7 +235,8 @@ TEST(encap_fits_counts_the_outer_header) {
 
 // --- segments -------------------------------------------------------------------------------
 
-// A frame split over mbufs of a pool, `piece` bytes in each except the first.
+// Returns a frame in a chain of mbufs from a pool: `first` bytes in the first mbuf, at most `piece`
+// bytes in each other mbuf.
 static struct rte_mbuf *segments_of(
 	struct rte_mempool *pool, const struct frame *f, uint32_t first, uint32_t piece) {
 	struct rte_mbuf *m = NULL;

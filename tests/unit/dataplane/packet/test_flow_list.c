@@ -37,7 +37,8 @@ static struct weir_message respond(struct lab *lab, struct weir_message message)
 	return message;
 }
 
-// List all flows that the request describes, the first `most` into ret. Returns their number.
+// List all flows that match the request, and store the first `most` of them in ret. Returns the
+// number of flows that match.
 static uint32_t list(
 	struct lab *lab, struct weir_message message, struct weir_listed_flow *ret, uint32_t most) {
 	const struct weir_flow_pages *pages = &lab->segment->flow_pages[lab->params.worker];
@@ -95,7 +96,7 @@ TEST(flow_list_has_each_flow_once) {
 	lab_free(lab);
 }
 
-// Flows with another client address, family, service or state.
+// Create flows that differ in client address, address family, service or state.
 static void prepare_mix(struct lab *lab) {
 	struct frame_spec other = lab_tcp(1, SYN), six = lab_tcp(2, SYN), udp = lab_tcp(3, 0);
 	const struct frame_spec ack = lab_tcp(4, ACK | 0x08), fin = lab_tcp(5, FIN | ACK);
@@ -158,7 +159,7 @@ TEST(flow_list_compares_prefixes_of_clients) {
 	prepare_mix(lab);
 	message.list.family = 6;
 	assert_int_equal(count(lab, &message), 1);
-	message.list.client_bits = 255; // counts as 128, the whole address
+	message.list.client_bits = 255; // treated as 128: the whole address
 	assert_int_equal(count(lab, &message), 0);
 	memcpy(message.list.client, frame_client6, 16);
 	assert_int_equal(count(lab, &message), 1);

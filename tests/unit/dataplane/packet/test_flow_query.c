@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow query: what a worker responds about flows.
+// Flow query: a worker's responses to requests about flows.
 #include <errno.h>
 #include <string.h>
 

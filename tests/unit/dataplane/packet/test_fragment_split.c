@@ -26,7 +26,7 @@ static struct rte_mempool *make_pool(uint16_t room) {
 	return pool;
 }
 
-// A frame in segments of at most `segment` bytes.
+// Returns a frame in mbuf segments of at most `segment` bytes.
 static struct rte_mbuf *make_packet(
 	struct rte_mempool *pool, const struct frame *f, uint32_t segment) {
 	struct rte_mbuf *head = NULL;
@@ -58,7 +58,8 @@ static void build(struct frame *f, struct weir_descriptor *d, uint16_t payload) 
 		.l4_offset = 20};
 }
 
-// Append the data of a fragment at the offset in its header. Returns the end of its data.
+// Copy the payload of a fragment into data[], at the offset from its IP header. Returns the offset
+// of the end of the payload.
 static uint32_t put_data(struct rte_mbuf *m, uint32_t l3, uint8_t *data) {
 	uint8_t copy[FRAME_MAX];
 	const uint8_t *ip = rte_pktmbuf_read(m, l3, m->pkt_len - l3, copy);
@@ -104,7 +105,7 @@ TEST(split_gathers_segments) {
 	rte_mempool_free(pool);
 }
 
-// A packet that cannot be split is unchanged, and no buffer is lost.
+// A packet that cannot be split is unchanged, and no buffer is leaked.
 TEST(split_without_room_changes_nothing) {
 	struct rte_mempool *pool = make_pool(2048);
 	struct rte_mbuf *pieces[BUFFERS], *taken[BUFFERS];

@@ -164,7 +164,7 @@ TEST(icmp_echo_reply_restores_a_stripped_tag) {
 		assert_int_equal(m->pkt_len, f.n + 4);
 		p = rte_pktmbuf_mtod(m, uint8_t *);
 		assert_int_equal(frame_get32(p + 12), 0x81006123);
-		// Without its tag the reply equals the reply to the untagged request.
+		// If its VLAN tag is removed, the reply equals the reply to the untagged request.
 		memcpy(reply.bytes, p, 12);
 		memcpy(reply.bytes + 12, p + 16, m->pkt_len - 16);
 		frame_mbuf_free(m);
@@ -281,8 +281,8 @@ TEST(icmp_error_flow_is_the_clients) {
 		spec.destination = ipv4 ? frame_client4 : frame_client6;
 		spec.source_port = 443;
 		spec.destination_port = 50123;
-		// Every number of quoted bytes: with too few bytes the error is refused, and no
-		// byte beyond them is read.
+		// Try every number of quoted bytes. An error that quotes too few bytes is refused,
+		// and no byte beyond the quoted bytes is read.
 		for (uint32_t bytes = 0; bytes <= enough + 10; bytes++) {
 			struct weir_flow_key key = {.protocol = 99};
 			struct weir_descriptor d;
@@ -312,7 +312,7 @@ TEST(icmp_error_flow_is_the_clients) {
 	}
 }
 
-// The software distributor must hand an error to the worker that has the flow.
+// The software distributor must pass an ICMP error to the worker that has the flow.
 TEST(icmp_error_hashes_like_its_flow) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct frame_spec from_client = {

@@ -19,7 +19,8 @@ static struct weir_verdict send_query(struct lab *lab, uint8_t family, uint16_t 
 	return lab_send(lab, &spec);
 }
 
-// Set the only bind: UDP 53 of both VIPs. service WEIR_SERVICE_NONE: bind another port instead.
+// Make UDP port 53 of both VIPs the only bind. If service is WEIR_SERVICE_NONE, bind another port
+// instead.
 static void bind_to(struct lab *lab, uint16_t service, enum weir_closed_ports closed) {
 	bool none = service == WEIR_SERVICE_NONE;
 	struct weir_service_bind binds[2] = {{.family = 4,
@@ -91,7 +92,7 @@ TEST(lookup_udp_flow_ends_with_its_bind) {
 	}
 }
 
-// The sweep also ends a flow without packets.
+// The sweep ends a flow whose bind was removed, even if no packet of the flow arrives.
 TEST(lookup_idle_udp_flow_ends_with_its_bind) {
 	struct lab *lab = lab_make();
 
@@ -146,7 +147,7 @@ TEST(lookup_tcp_flow_stays_when_its_bind_is_removed) {
 	lab_free(lab);
 }
 
-// Set the only bind, which matches the flows of lab_tcp.
+// Replace all binds by one bind, which matches the flows of lab_tcp.
 static void bind_tcp(struct lab *lab, uint16_t service) {
 	struct weir_service_bind bind = {
 		.family = 4, .protocol = 6, .port_first = 80, .port_last = 80, .service = service};
@@ -166,7 +167,8 @@ static uint8_t tcp_action(struct lab *lab, uint16_t flow, uint8_t flags) {
 	return lab_send(lab, &spec).action;
 }
 
-// Within two seconds after the end of its drain, the next packet of a flow is answered by an RST.
+// Flows of a removed bind end at most two seconds after the bind's drain has ended. Their next
+// packet is answered with an RST.
 TEST(lookup_tcp_flow_ends_with_the_drain_of_its_removed_bind) {
 	const uint16_t removed = WEIR_BIND_DRAINED | WEIR_BIND_REMOVED;
 	struct lab *lab = lab_make();
@@ -191,7 +193,8 @@ TEST(lookup_tcp_flow_ends_with_the_drain_of_its_removed_bind) {
 	lab_free(lab);
 }
 
-// An ICMP error about a packet of the old backend is no longer sent to it.
+// After the bind has moved to another service, an ICMP error about a packet from the old backend is
+// no longer sent to the old backend.
 TEST(lookup_icmp_error_follows_the_bind_of_its_flow) {
 	struct lab *lab = lab_make();
 	const struct frame_spec reply = {.family = 4,

@@ -102,8 +102,9 @@ TEST(move_flow_burst_of_syns_moves_once) {
 	lab_free(lab);
 }
 
-// SYNs move flows in the order of packets: an RST after the SYN ends the flow at its new backend,
-// and the next SYN starts another one. This is also tested with packets of the slow path.
+// The packets of a burst are processed in order: a SYN moves the flow, an RST after the SYN ends
+// the flow at its new backend, and the next SYN starts another flow. This is also tested with
+// packets of the slow path.
 TEST(move_flow_syns_move_in_order) {
 	for (uint8_t tags = 0; tags < 2; tags++) {
 		struct lab *lab = lab_make();
@@ -130,8 +131,8 @@ TEST(move_flow_syns_move_in_order) {
 	}
 }
 
-// In a flood of SYNs the entry of a moved flow is evicted like any other: its ACK must still go to
-// the backend of its SYN.
+// In a flood of SYNs, the table entry of a moved flow is evicted like any other entry. The flow's
+// ACK must still go to the same backend as its SYN.
 TEST(move_flow_in_a_flood_goes_to_the_backend_of_its_ack) {
 	struct weir_selection_params params =
 		weir_selection_defaults(0, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
@@ -217,8 +218,9 @@ TEST(move_flow_burst_of_datagrams_moves_once) {
 	lab_free(lab);
 }
 
-// If the selection is older than the row of a backend that is down, a flow goes to another backend
-// with its first datagram, and is half-open at that backend like any other flow.
+// The row of a backend already has the flag for down, but an older selection still contains the
+// backend. The first datagram of a flow goes to another backend, where the flow is half-open like
+// any other flow.
 TEST(move_flow_first_datagram_skips_a_backend_that_is_down) {
 	struct weir_selection_params params =
 		weir_selection_defaults(1, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
@@ -243,8 +245,8 @@ TEST(move_flow_first_datagram_skips_a_backend_that_is_down) {
 	lab_free(lab);
 }
 
-// Rows are published before selections: a selection that still names the backend moves no flow to
-// another one.
+// Rows are published before selections. While the selection still contains the backend that is
+// down, no flow moves to another backend.
 TEST(move_flow_older_selection_moves_nothing) {
 	struct lab *lab = lab_make();
 	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};
@@ -302,7 +304,8 @@ TEST(move_flow_syn_moves_later_packets_with_it) {
 	lab_free(lab);
 }
 
-// Half-open flows leave a backend that takes no new flows, established ones do not.
+// If a backend takes no new flows, its half-open flows move to another backend, and its established
+// flows stay.
 TEST(move_flow_closed_backend_keeps_established_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN), ack = lab_tcp(1, ACK);
@@ -342,8 +345,8 @@ static uint16_t make_closed(struct lab *lab, uint16_t n, bool established) {
 	return backend;
 }
 
-// A client answers the challenge with an RST if the SYN was its own: the next SYN starts a flow at
-// another backend.
+// If the client did send the SYN, it answers the challenge with an RST. Its next SYN starts a flow
+// at another backend.
 TEST(move_flow_reused_port_leaves_a_closed_backend) {
 	for (unsigned int i = 0; i < 4; i++) {
 		struct lab *lab = lab_make();
@@ -371,8 +374,8 @@ TEST(move_flow_reused_port_leaves_a_closed_backend) {
 	}
 }
 
-// After a challenge, further SYNs go to the backend until the client sends another packet, because
-// a firewall may have dropped the challenge. After that packet, a SYN is challenged again.
+// A firewall may drop a challenge. Therefore, after a challenge, further SYNs go to the flow's
+// backend until the client sends another packet. After that packet, a SYN is challenged again.
 TEST(move_flow_challenges_once_until_an_answer) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -399,8 +402,8 @@ TEST(move_flow_challenges_once_until_an_answer) {
 	lab_free(lab);
 }
 
-// The challenge refreshes a flow; without an answer the flow lasts as long as an established flow.
-// After a FIN it ends like any closing flow.
+// The challenge restarts the timeout of a flow. Without an answer, the flow times out like an
+// established flow. After a FIN, it times out like any closing flow.
 TEST(move_flow_challenged_flow_ends_as_an_established_one) {
 	for (unsigned int with_fin = 0; with_fin < 2; with_fin++) {
 		struct lab *lab = lab_make();
@@ -427,9 +430,9 @@ TEST(move_flow_challenged_flow_ends_as_an_established_one) {
 	}
 }
 
-// A SYN that must not or cannot be challenged goes to the backend, and a later SYN is challenged
-// when that is possible. Reasons: no other backend takes new flows, a wrong checksum, a multicast
-// source, the rate limit.
+// A SYN that must not or cannot be challenged goes to the flow's backend. A later SYN is challenged
+// as soon as that is possible. A SYN is not challenged if no other backend takes new flows, if its
+// checksum is wrong, if its source MAC address is multicast, or if the rate limit is reached.
 TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 	struct weir_pipeline_params params = lab_params();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -453,7 +456,7 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 		struct rte_mbuf *m;
 
 		frame_build(&syn, &f);
-		// An invalid checksum, or an invalid MAC address of the sender
+		// a wrong checksum, or a multicast source MAC address
 		f.bytes[i == 0 ? f.l3 + 20 + 16 : 6] ^= 1;
 		m = frame_mbuf(f.bytes, f.n, 128);
 		verdict = lab_process(lab, m);
@@ -461,7 +464,7 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 		frame_mbuf_free(m);
 	}
 	assert_int_equal(lab_send(lab, &syn).action, WEIR_ACTION_REPLY);
-	verdict = lab_send(lab, &other); // not challenged: at most one a second
+	verdict = lab_send(lab, &other); // the limit is one challenge per second
 	check(&verdict, old, WEIR_CHOICE_FLOW);
 	lab->now_ns += 1000000000;
 	assert_int_equal(lab_send(lab, &other).action, WEIR_ACTION_REPLY);
@@ -470,7 +473,7 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 	lab_free(lab);
 }
 
-// In a burst only the SYN is challenged; the other packets go to their backend.
+// Only the first SYN of the flow is challenged; the other packets of the burst go to the backend.
 TEST(move_flow_challenge_affects_no_other_packet) {
 	struct lab *lab = lab_make();
 	uint16_t old = make_closed(lab, 1, true);
@@ -495,7 +498,8 @@ TEST(move_flow_challenge_affects_no_other_packet) {
 	lab_free(lab);
 }
 
-// TCP flows of a backend that is down stay at that backend, as do errors about these flows.
+// TCP flows of a backend that is down stay at that backend. ICMP errors about these flows also go
+// to that backend.
 TEST(move_flow_down_backend_keeps_tcp_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -518,7 +522,8 @@ TEST(move_flow_down_backend_keeps_tcp_flows) {
 	lab_free(lab);
 }
 
-// A burst of an established flow moves it once, and an RST from the client goes to the old backend.
+// Several packets of an established flow in a burst move the flow only once. An RST from the client
+// goes to the old backend.
 TEST(move_flow_rehash_moves_once) {
 	struct lab *lab = lab_make();
 	struct frame_spec specs[6] = {lab_tcp(1, RST), lab_tcp(1, ACK), lab_tcp(1, ACK),
@@ -552,8 +557,9 @@ TEST(move_flow_rehash_moves_once) {
 	lab_free(lab);
 }
 
-// A burst of an established flow ends it once; each packet is answered. If the burst contains a
-// SYN, which starts a flow at another backend, its packets belong to that flow.
+// Several packets of an established flow in a burst end the flow once, and each of them is answered
+// with an RST. If the burst contains a SYN, the SYN starts a flow at another backend, and all
+// packets of the burst belong to that flow.
 TEST(move_flow_reset_ends_once) {
 	for (unsigned int with_syn = 0; with_syn < 2; with_syn++) {
 		struct lab *lab = lab_make();
@@ -595,8 +601,9 @@ TEST(move_flow_reset_ends_once) {
 	}
 }
 
-// If the rate limit permits no RST, the flow stays, and gets its RST later. A packet that is
-// answered by an RST counts as dropped. If the RST cannot be sent, the packet is not counted again.
+// If the rate limit permits no RST, the flow stays in the table, and a later packet is answered
+// with the RST. A packet that is answered with an RST counts as dropped. If the RST cannot be sent,
+// the packet is not counted again.
 TEST(move_flow_reset_waits_for_a_token) {
 	struct weir_pipeline_params params = lab_params();
 	const struct frame_spec last = lab_tcp(2, ACK);

@@ -57,7 +57,7 @@ static struct weir_selection_params params_of(enum weir_policy policy) {
 	return weir_selection_defaults(0, policy, LAB_SLOTS);
 }
 
-// A lab with the four backends of service 0 under a policy.
+// Returns a lab in which service 0 has four backends and the policy of params.
 static struct lab *make(const struct weir_selection_params *params) {
 	struct lab *lab = lab_make();
 
@@ -113,7 +113,7 @@ TEST(new_flow_every_policy_forwards_and_counts) {
 	}
 }
 
-// S6: a change of policy moves no flow, and the new policy applies at once.
+// S6: a change of policy moves no flow, and the new policy applies to new flows at once.
 TEST(new_flow_s6_policy_changes_live) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_MAGLEV);
 	struct lab *lab = make(&params);
@@ -260,8 +260,9 @@ TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 	}
 }
 
-// While half-open flows evict each other, a SYN and its ACK go to the same backend although the
-// entry of the SYN may be evicted: by the Maglev fallback, with any policy.
+// While half-open flows evict each other, the entry of a SYN may be evicted before its ACK arrives.
+// Both packets still go to the same backend, because the Maglev fallback chooses it, with any
+// policy.
 TEST(new_flow_syn_and_ack_agree_in_a_flood) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_pipeline_params pipeline = lab_params();
@@ -347,8 +348,8 @@ TEST(new_flow_service_times_are_sampled_only_if_needed) {
 					(10 + n) * MS + 20000);
 			}
 		}
-		// A flow that its client resets while half-open has no service time. Nor has a flow
-		// that started at another instance. Neither counts as an error of the backend.
+		// A half-open flow that the client resets, and a flow that started at another
+		// instance, have no service time and do not count as errors of the backend.
 		send_tcp(lab, 100, SYN);
 		send_tcp(lab, 100, RST);
 		send_tcp(lab, 101, ACK);
@@ -405,7 +406,8 @@ static uint64_t half_open(const struct lab *lab) {
 	return sum;
 }
 
-// Half-open flows are counted only if control needs the count, whatever ends the flows.
+// Half-open flows are counted only if control needs the count. The count is correct, however the
+// flows end.
 TEST(new_flow_shows_half_open_flows) {
 	for (unsigned int shown = 0; shown < 2; shown++) {
 		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -469,8 +471,8 @@ TEST(new_flow_samples_without_a_reader_are_lost_and_counted) {
 	lab_free(lab);
 }
 
-// Policies work for a service that is not the first: the ids of its backends differ from the
-// indexes of its candidates.
+// Policies also work for a service other than the first one. The ids of its backends differ from
+// the backends' indexes in the list of candidates.
 TEST(new_flow_policies_work_for_any_service) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_FAIR_SHARE};
@@ -502,8 +504,8 @@ TEST(new_flow_policies_work_for_any_service) {
 	}
 }
 
-// When an id with a predicted end far ahead is reused by another service, its state is reset with
-// its row.
+// The fair-share policy has predicted that the flows of a backend end far in the future. When
+// another service reuses the backend's id, this prediction is reset together with the row.
 TEST(new_flow_reused_id_inherits_nothing) {
 	struct weir_selection_params first = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_selection_params second =
@@ -538,7 +540,8 @@ TEST(new_flow_reused_id_inherits_nothing) {
 	lab_free(lab);
 }
 
-// With DSR, a refused connection is a SYN without further packets: an error once it has timed out.
+// With DSR, the worker sees only the SYN of a connection that the backend refuses. The flow counts
+// as an error when it has timed out.
 TEST(new_flow_unanswered_counts_as_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab;
@@ -566,8 +569,8 @@ TEST(new_flow_unanswered_counts_as_error) {
 	lab_free(lab);
 }
 
-// A port is reused, and data arrives with the SYN in one burst: all of these packets go to the
-// backend of the SYN.
+// A client reuses a port, and the SYN and later packets arrive in one burst. All of these packets
+// go to the backend of the SYN.
 TEST(new_flow_includes_the_rest_of_its_burst) {
 	static const uint8_t flags[] = {SYN, ACK, ACK};
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -587,8 +590,8 @@ TEST(new_flow_includes_the_rest_of_its_burst) {
 	lab_free(lab);
 }
 
-// Packets after a SYN in its burst do not overtake it: a SYN of a known flow, which may be forged,
-// and the FIN or RST after it, are processed in order.
+// A SYN of an existing flow, which may be forged, and a FIN or RST after it in the same burst are
+// processed in order.
 TEST(new_flow_syn_of_a_known_flow_is_not_overtaken) {
 	static const uint8_t last[] = {FIN_ACK, RST};
 
@@ -607,15 +610,15 @@ TEST(new_flow_syn_of_a_known_flow_is_not_overtaken) {
 		}
 		assert_int_equal(service_of(lab, 0)->new_flows, 1);
 		assert_int_equal(service_of(lab, 0)->open_flows, 0);
-		// after the end of the flow
+		// The flow has ended, so this SYN starts a new flow.
 		assert_int_equal(send_tcp(lab, 7, SYN).choice, WEIR_CHOICE_NEW);
 		lab_check_counters(lab);
 		lab_free(lab);
 	}
 }
 
-// A client reuses a port whose flow has expired and was not swept yet: the old entry ends before
-// the new one is created.
+// A client reuses a port. The port's old flow has expired, but the sweep has not yet removed it:
+// the old flow ends before the entry of the new flow is created.
 TEST(new_flow_replaces_its_expired_entry) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = make(&params);
@@ -646,8 +649,8 @@ TEST(new_flow_replaces_its_expired_entry) {
 	lab_free(lab);
 }
 
-// Connections that another instance accepted, or this instance before a restart. If only one packet
-// of such a connection arrives, or an RST, this is no error of its backend.
+// These connections began at another instance, or at this instance before a restart. If only one
+// packet of such a connection arrives, or an RST, it does not count as an error of the backend.
 TEST(new_flow_in_mid_flow_is_no_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab = make(&params);
@@ -674,7 +677,8 @@ TEST(new_flow_in_mid_flow_is_no_error) {
 	lab_free(lab);
 }
 
-// With a full table all packets of a flow, including the first, go to the Maglev fallback.
+// If the flow table is full, the Maglev fallback chooses the backend for all packets of a flow,
+// including the first packet.
 TEST(new_flow_untracked_packets_agree) {
 	struct weir_pipeline_params pipeline = lab_params();
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -694,7 +698,7 @@ TEST(new_flow_untracked_packets_agree) {
 		third = send_tcp(lab, n, ACK);
 		assert_int_equal(second.backend, first.backend);
 		assert_int_equal(third.backend, first.backend);
-		// the end of the flow is not tracked either
+		// The packets that end the flow go to the same backend.
 		if (first.choice == WEIR_CHOICE_UNTRACKED) {
 			assert_int_equal(send_tcp(lab, n, FIN_ACK).backend, first.backend);
 			assert_int_equal(send_tcp(lab, n, RST).backend, first.backend);

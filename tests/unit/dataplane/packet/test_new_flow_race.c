@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// New flows while control publishes: a selection that is published in the middle of a burst. The
-// hook is called where a worker checks for publications, so that every such moment can be tested.
+// New flows while control publishes a selection in the middle of a burst. The hook is called
+// wherever a worker checks for publications, so that a publication at each check can be tested.
 #include "reader.h"
 
 static void before_each_look(void);
@@ -24,7 +24,7 @@ static inline const struct weir_selection_view *look(struct weir_reader *reader,
 #define LOOKS 6 // more checks than a burst of two packets makes
 
 static struct lab *lab;
-// number of checks so far; check at which to publish, 0 = never
+// number of checks so far; number of the check at which to publish, 0 = never
 static unsigned int looks, publish_at;
 
 static void publish(const uint16_t *ids, uint32_t count) {
@@ -50,8 +50,8 @@ static struct rte_mbuf *packet(uint32_t flow, uint8_t flags) {
 
 TEST_GROUP(lab_eal);
 
-// Service 0 has no backend until the publication; service 1 has the first two backends, with flows.
-// Every backend chosen for service 0 must be its own.
+// Service 0 has no backend until the publication. Service 1 has the first two backends, with flows.
+// Only backends of service 0 may be chosen for flows of service 0.
 TEST(no_policy_chooses_from_a_table_that_it_has_not_adopted) {
 	for (publish_at = 1; publish_at <= LOOKS; publish_at++) {
 		struct weir_verdict verdicts[2];
@@ -71,7 +71,7 @@ TEST(no_policy_chooses_from_a_table_that_it_has_not_adopted) {
 
 			assert_int_equal(lab_send(lab, &spec).service, 1);
 		}
-		packets[0] = packet(1, 0x10); // not the first packet of a flow: the Maglev fallback
+		packets[0] = packet(1, 0x10); // no SYN, so the Maglev fallback chooses
 		packets[1] = packet(2, 0x02);
 		looks = 0;
 		weir_pipeline_process(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two workers behind a port that spreads packets by RSS: ICMP errors and fragments reach the worker
-// that does not have the flow.
+// Two workers behind a port that spreads packets by RSS. ICMP errors and fragments arrive at the
+// worker that does not have the flow, which offers them to the other worker.
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ static void unmake(struct two *two) {
 	lab_free(two->lab);
 }
 
-// Pass a packet to the worker without the flow, and pass the packets that it offers to the worker
-// with the flow.
+// Pass a packet to worker 0, which has no flows. If worker 0 offers the packet, pass it on to
+// worker 1.
 static struct weir_verdict pass(struct two *two, const struct frame *f, bool *ret_offered) {
 	struct rte_mbuf *m = frame_mbuf(f->bytes, f->n, RTE_PKTMBUF_HEADROOM);
 	struct weir_verdict verdict;
@@ -55,7 +55,7 @@ static struct weir_verdict pass(struct two *two, const struct frame *f, bool *re
 	return verdict;
 }
 
-// An ICMP error about the packets of a backend to the client of flow n.
+// Build an ICMP error about a packet from the backend to the client of flow n.
 static void build_error(uint16_t n, struct frame *ret) {
 	const struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
@@ -125,7 +125,8 @@ TEST(offers_end_with_the_last_worker) {
 	}
 }
 
-// A flood of errors about unknown flows costs other workers at most this many offers.
+// In a flood of ICMP errors about unknown flows, a worker makes at most this number of offers per
+// second to the other workers.
 TEST(offers_are_limited) {
 	static const struct {
 		uint32_t workers;

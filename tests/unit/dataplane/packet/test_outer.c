@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: pushing a worker's copy of a row gives the same bytes as weir_encap_push from the row
-// itself, which test_encap.c parses; unusable rows are not used.
+// Outer: encapsulation with a worker's copy of a row gives the same bytes as weir_encap_push with
+// the row itself, whose output test_encap.c checks. Unusable rows are refused.
 #include "outer.h"
 
 #include <stdlib.h>
@@ -86,8 +86,8 @@ TEST(outer_push_gives_the_bytes_of_encap_push) {
 	}
 }
 
-// For any contents of a row, no copy of the row refers out of bounds or to a missing port or
-// service; after a refused row the previous copy is unchanged.
+// Whatever a row contains, its copy has no index out of bounds and refers to no missing port or
+// service. If a row is refused, the previous copy is unchanged.
 TEST(outer_of_an_unusable_row_forwards_nothing) {
 	const struct weir_backend_row gone = {0};
 	struct weir_outer outer, before;

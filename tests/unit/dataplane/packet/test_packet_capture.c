@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet capture where flows are in buckets, whose numbers come from the hash of the key or from
-// RSS: a record has the bucket determined by the distributor, and the state of the flow.
+// Packet capture with buckets, whose numbers come from the hash of the key or from RSS. A record
+// has the bucket that the distributor determined, and the state of the flow.
 #include "packet_capture.h"
 
 #include <stdlib.h>
@@ -61,8 +61,8 @@ static void unmake(struct own *own) {
 	weir_flow_memory_free(own->memory);
 }
 
-// A packet through distributor and pipeline. Returns its record, and the distributor's bucket in
-// ret.
+// Process a packet in the distributor and in the pipeline. Returns its record, and in ret the
+// bucket that the distributor determined.
 static struct weir_capture_record process(
 	struct own *own, const struct frame_spec *spec, uint32_t *ret) {
 	struct weir_capture_packet packet;
@@ -133,7 +133,6 @@ TEST(buckets_of_rss_are_recorded) {
 	unmake(&own);
 }
 
-// An echo request.
 TEST(packets_without_a_flow_have_no_state) {
 	const struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	struct own own = make(NULL);

@@ -47,7 +47,7 @@ TEST(keys_are_those_of_the_packet) {
 	}
 }
 
-// The buffer ends with the bytes, so that ASan detects a read beyond the buffer.
+// The buffer has the size of the truncated frame, so that ASan detects reads beyond the frame.
 TEST(truncated_fields_are_unknown) {
 	for (unsigned int i = 0; i < edge_count; i++) {
 		struct frame f;
@@ -117,11 +117,11 @@ TEST(a_client_may_be_a_prefix) {
 		terms.client_family = 6;
 		terms.client_bits = bits;
 		memcpy(terms.client, key.source, 16);
-		if (bits < 128) { // the first bit that is not compared
+		if (bits < 128) { // change the first bit that is not compared
 			terms.client[bits / 8] ^= (uint8_t)(0x80 >> bits % 8);
 		}
 		assert_true(weir_packet_matches(&terms, &key));
-		if (bits > 0) { // the last compared bit
+		if (bits > 0) { // change the last compared bit
 			terms.client[(bits - 1) / 8] ^= (uint8_t)(0x80 >> (bits - 1) % 8);
 			assert_false(weir_packet_matches(&terms, &key));
 		}
@@ -131,7 +131,7 @@ TEST(a_client_may_be_a_prefix) {
 	}
 }
 
-// The bytes after the header of a later fragment are payload, even if they could be ports.
+// The bytes after the IP header of a later fragment are payload, and are not used as ports.
 TEST(later_fragments_have_no_ports) {
 	const struct frame_spec udp = {.family = 4, .protocol = 17};
 	// Cases: offset and flags; whether the fragment has ports.

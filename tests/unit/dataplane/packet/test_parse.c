@@ -97,7 +97,7 @@ TEST(parse_edges_get_their_verdicts) {
 	for (unsigned int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
 		assert_int_equal(lab_counters(lab)->drops[i], drops[i]);
 	}
-	// Every drop reason of the parser has at least one row.
+	// The table has at least one packet for every drop reason of the parser.
 	for (unsigned int i = WEIR_DROP_FRAME_TOO_SHORT; i <= WEIR_DROP_ICMP_UNMATCHED; i++) {
 		assert_true(drops[i] > 0);
 	}
@@ -106,7 +106,8 @@ TEST(parse_edges_get_their_verdicts) {
 
 // --- truncation -----------------------------------------------------------------------------
 
-// The drop reason of a frame truncated to n bytes, from the definition of the reasons.
+// Returns the drop reason of a frame truncated to n bytes, according to the definition of the
+// reasons.
 static enum weir_drop_reason reason_of_cut(
 	const struct frame_spec *spec, const struct frame *f, uint32_t n) {
 	if (n < 14) {
@@ -161,7 +162,8 @@ static enum weir_drop_reason reason_of_short_packet(
 	}
 }
 
-// Truncate the IP packet and adapt its length field: only its contents are incomplete.
+// Truncate the IP packet and set its length field to match, so that the IP header stays valid and
+// only the payload is truncated.
 static void cut_packet(const struct frame_spec *spec, struct frame *f, uint32_t n) {
 	uint32_t ip_bytes = n - f->l3;
 
@@ -201,7 +203,7 @@ TEST(parse_packet_cut_at_every_length_is_dropped) {
 	lab_free(lab);
 }
 
-// Errors after a valid IP header are ignored if the packet is not for a VIP.
+// A packet that is not for a VIP goes to the kernel, even if it is truncated after the IP header.
 TEST(parse_short_packet_of_others_goes_to_the_kernel) {
 	struct lab *lab = lab_make();
 
@@ -371,8 +373,8 @@ TEST(parse_hash_is_that_of_the_policy) {
 		    weir_hash_ipv6(key.source, key.destination, 0x409c, 0x5000, 6, SEED));
 }
 
-// The event of each of the 256 combinations of flags; -1: TCP sends no such flags. Written from the
-// definition, not copied from the parser's table.
+// Returns the event for a combination of TCP flags, or -1 if TCP never sends this combination.
+// Written from the definition, not copied from the parser's table.
 static int event_of(unsigned int flags) {
 	unsigned int kinds = !!(flags & 1) + !!(flags & 2) + !!(flags & 4);
 	bool ack = (flags & 0x10) != 0;
@@ -440,7 +442,8 @@ TEST(parse_trusts_the_nic_about_ipv4_checksums) {
 
 // --- segments -------------------------------------------------------------------------------
 
-// A packet in three segments, split at a and b; the first segment has room for `room` more bytes.
+// Returns a packet in three mbuf segments, split at offsets a and b. The first segment has `room`
+// bytes of tailroom.
 static struct rte_mbuf *chain_of(
 	const struct frame *f, uint32_t a, uint32_t b, uint32_t room, struct rte_mbuf *parts[3]) {
 	parts[0] = frame_mbuf(f->bytes, a, HEADROOM);
@@ -481,7 +484,8 @@ TEST(parse_segments_split_anywhere_parse_alike) {
 	}
 }
 
-// Without room to make the headers contiguous, they count as truncated: no read beyond the segment.
+// If the first segment has no room for all headers, they count as truncated, and nothing is read
+// beyond the segment.
 TEST(parse_segments_without_room_are_truncated) {
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		struct weir_descriptor d;

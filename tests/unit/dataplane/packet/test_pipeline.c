@@ -142,7 +142,7 @@ TEST(pipeline_s6_flows_stay_when_the_selection_changes) {
 	lab_free(lab);
 }
 
-// A draining backend is in no selection: its flows continue, also when no backend is left.
+// A draining backend is in no selection. Its flows continue, even if the selection is empty.
 TEST(pipeline_empty_selection_keeps_flows) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
@@ -262,7 +262,7 @@ TEST(pipeline_reused_port_is_a_new_flow) {
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_FLOW, old);
 	verdict = send_tcp(lab, 1, SYN);
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_NEW, other);
-	verdict = send_tcp(lab, 1, SYN); // a repetition of the SYN belongs to the same flow
+	verdict = send_tcp(lab, 1, SYN); // a retransmitted SYN
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_FLOW, other);
 	assert_int_equal(backend_of(lab, old)->completed, 1);
 	assert_int_equal(backend_of(lab, old)->active_flows, 0);
@@ -383,8 +383,8 @@ TEST(pipeline_follows_ten_thousand_publications) {
 
 // --- damage ---------------------------------------------------------------------------------
 
-// Random corruption in exactly sized buffers: no read beyond a buffer (ASan), and no packet is
-// lost.
+// Process randomly corrupted packets in buffers of exactly their size. ASan detects reads beyond a
+// buffer. No packet may be lost.
 TEST(pipeline_survives_random_packets) {
 	struct lab *lab = lab_make();
 	uint64_t random = 7;
@@ -447,7 +447,7 @@ TEST(pipeline_undelivered_packets_keep_the_sums_correct) {
 		m = frame_mbuf(f.bytes, f.n, 128);
 		weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 		weir_pipeline_process(lab->pipeline, &m, 1, LAB_IN_PORT, lab->now_ns, &verdict);
-		// Counters of this burst are not published yet, and the published sums are
+		// The counters of this burst are not published yet. The published counters are
 		// consistent.
 		assert_int_equal(lab_counters(lab)->rx_packets, i);
 		assert_int_equal(lab_counters(lab)->forwarded + lab_counters(lab)->replied +
@@ -515,7 +515,8 @@ TEST(pipeline_distribution_hash_is_that_of_the_flow) {
 	lab_free(lab);
 }
 
-// Returns the hash of a packet for the distributor. fragment: flags and offset of its IPv4 header.
+// Returns the hash that the distributor uses for a packet. fragment: the flags and the fragment
+// offset in the IPv4 header.
 static uint64_t distribute_from(
 	struct lab *lab, uint16_t source_port, uint16_t fragment, uint8_t id) {
 	const struct frame_spec spec = {.family = 4,
@@ -558,8 +559,8 @@ TEST(pipeline_fragments_are_distributed_with_their_flow) {
 	lab_free(lab);
 }
 
-// A UDP packet whose fragmentable part starts with destination options. part: offset and flag of
-// its fragment header; next: next header in it.
+// Returns the hash for an IPv6 fragment of a UDP packet whose fragmentable part starts with
+// destination options. part: offset and M flag of the fragment header; next: its next header field.
 static uint64_t distribute6(struct lab *lab, uint16_t part, uint8_t next) {
 	uint8_t chain[] = {next, 0, (uint8_t)(part >> 8), (uint8_t)part, 0, 0, 0, 7, // id
 		17, 0, 1, 4, 0, 0, 0, 0};
@@ -592,12 +593,12 @@ TEST(pipeline_ipv6_fragments_of_options_are_distributed_with_their_flow) {
 	assert_true(distribute6(lab, 0x101, 60) != flow);
 	assert_true(distribute6(lab, 1, 60) == flow);
 	assert_true(distribute6(lab, 0x101, 60) == flow);
-	assert_true(distribute6(lab, 0x201, 6) == flow); // whatever its next header is
+	assert_true(distribute6(lab, 0x201, 6) == flow); // the next header is ignored
 	lab_free(lab);
 }
 
-// Clients, and especially several clients behind one address, reuse an identification as soon as
-// its datagram is complete.
+// A client may reuse an identification as soon as its datagram is complete. This is frequent if
+// several clients share an address (NAT).
 TEST(pipeline_fragments_of_a_reused_identification_go_with_their_own_flow) {
 	struct frame_spec any = lab_tcp(1, SYN);
 	struct lab *lab = lab_make();
@@ -609,7 +610,7 @@ TEST(pipeline_fragments_of_a_reused_identification_go_with_their_own_flow) {
 	assert_true(flow != other);
 	for (unsigned int turn = 0; turn < 2; turn++) {
 		assert_true(distribute_from(lab, 1000, 0x2000, 7) == flow);
-		// distributed by its own ports
+		// a first fragment is distributed by its own ports
 		assert_true(distribute_from(lab, 2000, 0x2000, 7) == other);
 		assert_true(distribute_from(lab, 1000, 4, 7) == flow); // the last fragment
 		assert_true(distribute_from(lab, 2000, 0x2000, 7) == other);
@@ -636,7 +637,8 @@ static struct weir_verdict send_fragment(struct lab *lab, uint16_t fragment, uin
 	return verdict;
 }
 
-// An attacker who has read the epoch in the log cannot aim fragments at the entry of a datagram.
+// The hash of the fragment table uses a secret, so that an attacker who has read the epoch in the
+// log cannot choose fragments that fall into the bucket of a certain datagram.
 TEST(pipeline_fragment_table_has_a_secret) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_flow_key key = {.family = 4, .protocol = 17};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts of the flows move from one pipeline to another, with their gauges and the counts of
-// policies.
+// Parts of the flow table move from one pipeline to another. The gauges and the flow counts of the
+// policies move with the flows.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +20,8 @@
 #define FIN_ACK 0x11
 #define FLOWS 3000
 
-// The lab's pipeline is that of worker 1; the second pipeline is that of worker 0. Each worker has
-// half of the parts.
+// The lab's pipeline belongs to worker 1, the second pipeline to worker 0. Each worker owns half of
+// the parts.
 struct two {
 	struct lab *lab;
 	struct weir_flow_memory *memory;
@@ -150,7 +150,7 @@ static void begin_flows(struct two *two, uint16_t *backends) {
 	}
 }
 
-// Check that sums are at least the previous sums, and at most the previous sums plus the parcel.
+// While a part moves, its flows may be counted twice, but must not be missing from the sums.
 static void check_on_the_way(const struct two *two, const struct sums *before) {
 	struct sums now = sum(two);
 
@@ -224,7 +224,7 @@ TEST(parts_move_gauges_and_policy_counts) {
 		maintain(&two);
 	}
 	after = sum(&two);
-	// The worker that has the flows counts their ends
+	// The worker that now owns the flows has counted that they ended.
 	assert_int_equal(after.service_active, 0);
 	assert_int_equal(after.service_open, 0);
 	assert_int_equal(after.policy_open, 0);
@@ -232,8 +232,8 @@ TEST(parts_move_gauges_and_policy_counts) {
 	two_free(&two);
 }
 
-// A backend at its limit of established flows has room at the worker that gave the flows, and no
-// room at the worker that took the flows.
+// Flows of backends at their limit of established flows move to another worker. Then the backends
+// are below the limit at the old worker, and at the limit at the new worker.
 TEST(parts_move_flows_of_limits) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 100);
 	uint32_t part;
@@ -274,7 +274,7 @@ TEST(parts_move_flows_of_limits) {
 	two_free(&two);
 }
 
-// The worker that takes a part has not yet read the row of a backend of its flows.
+// The new owner of a part waits until it has read the rows of the backends of the part's flows.
 TEST(parts_wait_for_the_rows_of_their_backends) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint16_t backend;
@@ -310,7 +310,7 @@ TEST(parts_wait_for_the_rows_of_their_backends) {
 	two_free(&two);
 }
 
-// Missing rows do not delay a part forever.
+// A part is adopted after WEIR_PIPELINE_PART_WAITS calls, even if rows are still missing.
 TEST(parts_wait_for_a_bounded_time) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t calls = 0;
@@ -339,8 +339,8 @@ static uint8_t found_by(struct two *two, uint32_t worker, uint16_t n) {
 	return message.flow.found;
 }
 
-// If control requests a flow of a part that a worker does not own, the worker must not report the
-// flow. The distributor's part for a packet is the part in which the table keeps the flow.
+// A worker must not report a flow of a part that it does not own. The distributor assigns a packet
+// to the part in which the table keeps the packet's flow.
 TEST(parts_of_others_are_not_reported) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t part;
@@ -364,7 +364,8 @@ static uint32_t part_of_frame(struct two *two, const struct frame *f) {
 	return part;
 }
 
-// An ICMP error of a router about a packet of the flow's backend to its client.
+// Returns the part of an ICMP error: a router sends the error about a packet from the flow's
+// backend to the client.
 static uint32_t part_of_error(struct two *two, const struct frame_spec *flow) {
 	struct frame_spec answer = *flow, error = {.family = flow->family};
 	struct frame quoted, f;
@@ -382,7 +383,7 @@ static uint32_t part_of_error(struct two *two, const struct frame_spec *flow) {
 	return part_of_frame(two, &f);
 }
 
-// offset: in units of 8 bytes, with the flag that more fragments follow, as in IPv6.
+// offset: fragment offset in units of 8 bytes; more: the flag for more fragments.
 static void build_fragment(
 	const struct frame_spec *flow, uint16_t n, uint16_t offset, bool more, struct frame *ret) {
 	uint8_t header[8] = {17, 0, (uint8_t)(offset >> 5), (uint8_t)(offset << 3 | more), 0, 0,
@@ -448,8 +449,8 @@ static struct frame_spec datagram(uint16_t n) {
 	return spec;
 }
 
-// A client reuses an identification while its first datagram is not complete: each first fragment
-// goes to the worker of its own flow, which its ports determine.
+// A client reuses an identification before the first datagram with it is complete. The ports in a
+// first fragment determine its flow, and the fragment goes to the worker of this flow.
 TEST(first_fragments_are_distributed_by_their_own_ports) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t different = 0, ignored;
@@ -457,7 +458,7 @@ TEST(first_fragments_are_distributed_by_their_own_ports) {
 	send(&two, 0, SYN, &ignored); // the pipeline loads the VIPs
 	send(&two, 1, SYN, &ignored);
 	for (uint16_t n = 0; n < 300; n++) {
-		// The flow three numbers later is of the same family.
+		// Flows n and n + 3 have the same address family.
 		struct frame_spec one = datagram(n), other = datagram((uint16_t)(n + 3));
 		struct frame f;
 		uint32_t part;
@@ -474,7 +475,7 @@ TEST(first_fragments_are_distributed_by_their_own_ports) {
 	two_free(&two);
 }
 
-// A first fragment starts no flow at a worker that does not own the fragment's part.
+// A worker drops a first fragment of a part that it does not own, and creates no flow for it.
 TEST(first_fragments_of_others_parts_are_dropped) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint64_t drops[2] = {0}, before;
@@ -511,7 +512,8 @@ TEST(first_fragments_of_others_parts_are_dropped) {
 	two_free(&two);
 }
 
-// Returns the number of lines that a worker's list reads; counts its flows in seen[].
+// List the waiting flows of worker w, and count each of them in seen[]. Returns the number of lines
+// of the flow table that the worker reads for the list.
 static uint32_t list_waiting(struct two *two, unsigned int w, uint8_t seen[FLOWS]) {
 	struct weir_message list = {.kind = WEIR_MESSAGE_FLOW_WAITING,
 		.waiting = {.last = UINT32_MAX, .idle_ms = 500, .backend = {0, 1, 2, 3}}};
@@ -535,7 +537,8 @@ static uint32_t list_waiting(struct two *two, unsigned int w, uint8_t seen[FLOWS
 	return questions * WEIR_WAITING_LINES >= lines ? lines : questions * WEIR_WAITING_LINES;
 }
 
-// A list skips the parts of other workers: all lists together read the table about once.
+// A worker's list skips the parts of other workers. The lists of all workers together read each
+// line of the table about once.
 TEST(a_list_of_all_workers_reads_each_line_once) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t lines = (uint32_t)(two.pipeline[0]->flows->family4.bucket_count +

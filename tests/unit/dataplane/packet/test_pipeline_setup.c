@@ -29,8 +29,8 @@ TEST(pipeline_setup_refuses_bad_parameters) {
 	lab_free(lab);
 }
 
-// A removed backend is no longer closed, for any service and with or without flows: otherwise
-// policies would have to search past it until its id is reused.
+// A removed backend is no longer marked as closed, whether it has flows or not. Otherwise policies
+// would have to skip it until its id is reused.
 TEST(pipeline_setup_removed_backend_is_not_closed) {
 	static const uint16_t backends[] = {0, 4}; // backends of services 0 and 1
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reset: the RST that answers each kind of segment. tests/packets compares whole packets with the
-// RFCs; this test has segments that the pipeline never answers, and buffers.
+// Reset: the RST for each kind of segment. tests/packets compares whole packets with the RFCs. This
+// program also tests segments that the pipeline never answers, and the handling of packet buffers.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct segment {
 	uint32_t seq, ack;
 };
 
-// A frame with the segment, with a descriptor as on the slow path.
+// Returns a frame with the segment. ret: its descriptor, as on the slow path.
 static struct rte_mbuf *make(uint8_t family, const struct segment *segment, uint16_t headroom,
 	struct weir_descriptor *ret) {
 	struct frame_spec spec = {.family = family,
@@ -55,9 +55,9 @@ static struct rte_mbuf *make(uint8_t family, const struct segment *segment, uint
 
 TEST_GROUP(lab_eal);
 
-// RFC 5961, 4.2; RFC 9293, 3.10.7.3: a challenge acknowledges the SYN's own sequence number, not
-// the number after it. A client that has sent the SYN answers such an ACK with an RST of that
-// number.
+// RFC 5961, 4.2; RFC 9293, 3.10.7.3: a challenge ACK acknowledges the sequence number of the SYN,
+// not the number after it. If the client did send the SYN, it answers the ACK with an RST that has
+// this sequence number.
 TEST(reset_challenge_acknowledges_nothing) {
 	for (unsigned int ipv6 = 0; ipv6 < 2; ipv6++) {
 		const struct segment syn = {SYN, 30, 100, 7};
@@ -102,7 +102,7 @@ TEST(reset_numbers_follow_the_segment) {
 		struct rte_mbuf *m = make(ipv4 ? 4 : 6, &cases[i / 2].segment, 0, &d);
 		const uint8_t *tcp;
 
-		// Segments with invalid flags are not parsed further.
+		// The parser stops at invalid flags, so the test sets these fields.
 		d.key.family = ipv4 ? 4 : 6;
 		d.l3_offset = 14;
 		d.l4_offset = (uint16_t)header_bytes;
@@ -119,7 +119,7 @@ TEST(reset_numbers_follow_the_segment) {
 	}
 }
 
-// A packet that every host would discard is not answered.
+// A packet with a wrong checksum gets no RST, because every host would discard the packet.
 TEST(reset_of_a_wrong_checksum_is_refused) {
 	const struct segment segment = {.flags = ACK, .payload = 7};
 
@@ -137,7 +137,7 @@ TEST(reset_of_a_wrong_checksum_is_refused) {
 	}
 }
 
-// The tag that the NIC stripped is restored; without room for it no reply is sent.
+// The reply has the VLAN tag that the NIC stripped. Without headroom for the tag, no reply is sent.
 TEST(reset_restores_a_stripped_tag) {
 	const struct segment segment = {.flags = ACK, .ack = 7};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow path: removed or unreachable backends, invalid rows, packets that
-// do not fit, ICMP, no headroom, packets in segments.
+// Slow path: removed or unreachable backends, invalid rows, packets larger than the MTU, ICMP,
+// missing headroom, packets in several mbuf segments.
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ TEST(slow_path_flow_of_a_removed_backend_moves_once) {
 	new = verdict.backend;
 	assert_int_equal(backend_of(lab, old)->active_flows, 0);
 	assert_int_equal(backend_of(lab, new)->active_flows, 1);
-	// A moved flow stays at the new backend, also when the old backend is usable again.
+	// A moved flow stays at the new backend, even when the old backend is usable again.
 	lab->rows[old].flags |= WEIR_BACKEND_PRESENT;
 	lab_publish_backends(lab);
 	lab_publish_selection(lab, 0, &old, 1);
@@ -65,7 +65,7 @@ TEST(slow_path_flow_of_a_removed_backend_moves_once) {
 	lab_free(lab);
 }
 
-// A burst of packets of a flow whose backend was removed moves it once.
+// The backend of a flow was removed. A burst with several packets of the flow moves it only once.
 TEST(slow_path_flow_of_a_burst_is_moved_once) {
 	struct lab *lab = lab_make();
 	uint16_t old = send_tcp(lab, 1, SYN).backend;
@@ -109,7 +109,7 @@ TEST(slow_path_no_backend_left_is_dropped_with_a_reason) {
 	for (unsigned int i = 0; i < 4; i++) {
 		lab->rows[i].flags = 0;
 	}
-	lab_publish_backends(lab); // removed rows, but the selection still names the backends
+	lab_publish_backends(lab); // no rows, but the selection still contains the backends
 	verdict = send_tcp(lab, 1, ACK);
 	check_drop(&verdict, WEIR_DROP_BACKEND_GONE);
 	assert_int_equal(verdict.service, 0);
@@ -179,9 +179,9 @@ TEST(slow_path_unresolved_next_hop_drops_as_no_neighbour) {
 	lab_free(lab);
 }
 
-// A malicious control process can misdirect packets, but cannot crash a worker. The test sets every
-// byte at the start of a row to every value; ASan checks the packet's buffer. A refused row is
-// counted, and the previous row stays in use.
+// A malicious control process can misdirect packets, but cannot crash a worker. The test sets each
+// of the first bytes of a row to each value, and ASan detects accesses beyond the packet's buffer.
+// An invalid row is counted and not used: the previous row stays in use.
 TEST(slow_path_invalid_rows_do_no_harm) {
 	struct lab *lab = lab_make();
 	const struct weir_refusals *refusals = &lab->segment->refusals[lab->params.worker];
@@ -262,9 +262,9 @@ TEST(slow_path_packet_that_does_not_fit_is_answered) {
 	}
 }
 
-// A forged "fragmentation needed" reports a small path MTU of an IPv4 tunnel. IPv6 packets of at
-// most 1,280 bytes cannot be refused, and are sent unfragmented: routers may fragment them if the
-// path MTU is really small.
+// A forged "fragmentation needed" reports a small path MTU of an IPv4 tunnel. An IPv6 packet of at
+// most 1,280 bytes is never too big, because 1,280 is the minimum MTU of IPv6. It is sent in one
+// piece without DF, so that routers can fragment it if the path MTU is really small.
 TEST(slow_path_ipv6_that_fits_the_port_is_left_to_routers) {
 	struct frame_spec spec = {
 		.family = 6, .protocol = 6, .tcp_flags = ACK, .payload = 1280 - 60};
@@ -284,8 +284,8 @@ TEST(slow_path_ipv6_that_fits_the_port_is_left_to_routers) {
 	ip = rte_pktmbuf_mtod_offset(m, uint8_t *, lab->rows[0].l2_bytes);
 	assert_int_equal(m->pkt_len, lab->rows[0].header_bytes + 1280);
 	assert_int_equal(frame_get16(ip + 2), 20 + 1280);
-	assert_true(frame_get16(ip + 4) != 0); // an identification for the fragments ...
-	assert_int_equal(frame_get16(ip + 6), 0); // ... which DF does not forbid
+	assert_true(frame_get16(ip + 4) != 0); // an identification, in case of fragmentation
+	assert_int_equal(frame_get16(ip + 6), 0); // DF is not set
 	assert_int_equal(weir_checksum_ipv4(ip), 0xffff);
 	assert_memory_equal(ip + 20, f.bytes + f.l3, 1280);
 	frame_mbuf_free(m);
@@ -317,7 +317,8 @@ TEST(slow_path_error_that_does_not_fit_is_not_answered) {
 	lab_free(lab);
 }
 
-// A flood of pings must not stop path MTU discovery, and vice versa.
+// A flood of pings must not stop path MTU discovery, and a flood of packets that are too big must
+// not stop echo replies.
 TEST(slow_path_echo_and_too_big_have_separate_limits) {
 	struct weir_pipeline_params params = lab_params();
 	struct frame_spec echo = {.family = 6, .protocol = 58, .icmp_type = 128};
@@ -353,7 +354,7 @@ TEST(slow_path_echo_and_too_big_have_separate_limits) {
 	lab_free(lab);
 }
 
-// No reply to a group of hosts, or to a packet from a group address (RFC 1122, 3.2.2).
+// Packets to or from a group MAC address get no reply (RFC 1122, 3.2.2).
 TEST(slow_path_multicast_frames_get_no_reply) {
 	const struct frame_spec specs[] = {
 		{.family = 4, .protocol = 1, .icmp_type = 8, .tags = 1},
@@ -377,7 +378,7 @@ TEST(slow_path_multicast_frames_get_no_reply) {
 		if (i % 3 < 2) {
 			check_drop(
 				&verdict, i % 3 == 0 ? WEIR_DROP_OTHER_MAC : WEIR_DROP_GROUP_MAC);
-		} else { // the same packet between two hosts
+		} else { // the same packet with unicast MAC addresses
 			assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
 		}
 		frame_mbuf_free(m);
@@ -414,8 +415,8 @@ TEST(slow_path_missing_headroom_is_dropped) {
 
 // --- ICMP errors ----------------------------------------------------------------------------
 
-// "Fragmentation needed" must reach the backend of the flow, whichever backend a new flow would
-// get.
+// "Fragmentation needed" must reach the backend of the flow, even if a new flow would get another
+// backend.
 TEST(slow_path_error_follows_its_flow) {
 	struct frame_spec spec = {.family = 4, .protocol = 1, .icmp_type = 3, .icmp_code = 4};
 	struct frame_spec quoted = {.family = 4,
@@ -453,8 +454,8 @@ TEST(slow_path_error_follows_its_flow) {
 	assert_int_equal(verdict.choice, WEIR_CHOICE_UNTRACKED);
 	assert_int_equal(verdict.backend, other);
 	assert_int_equal(lab_counters(lab)->flows, 1);
-	// If the flow's backend was removed, the error goes to the backend of the flow's next
-	// packet.
+	// If the flow's backend was removed, the error goes to the backend that will get the
+	// flow's next packet.
 	quoted.destination_port = 1025;
 	frame_build(&quoted, &inner);
 	lab->rows[backend].flags = 0;
@@ -462,7 +463,7 @@ TEST(slow_path_error_follows_its_flow) {
 	verdict = lab_send(lab, &spec);
 	assert_int_equal(verdict.choice, WEIR_CHOICE_REPLACED);
 	assert_int_equal(verdict.backend, other);
-	assert_int_equal(backend_of(lab, backend)->active_flows, 1); // an error moves no flow
+	assert_int_equal(backend_of(lab, backend)->active_flows, 1); // no flow was moved
 	lab_publish_selection(lab, 0, NULL, 0);
 	verdict = lab_send(lab, &spec);
 	check_drop(&verdict, WEIR_DROP_NO_BACKEND);
@@ -492,7 +493,7 @@ static struct rte_mbuf *segments_of(
 	return m;
 }
 
-// For any split of a packet into segments, the same worker gets it and the same bytes are sent.
+// However a packet is split into mbuf segments, the same worker gets it and sends the same bytes.
 TEST(slow_path_segments_give_the_same_result_as_one) {
 	struct rte_mempool *pool =
 		rte_pktmbuf_pool_create("slow_path", 511, 0, 0, 2176, SOCKET_ID_ANY);
@@ -521,7 +522,7 @@ TEST(slow_path_segments_give_the_same_result_as_one) {
 		frame_build(spec, &f);
 		expected = frame_mbuf(f.bytes, f.n, 128);
 		lab->now_ns += 1000000;
-		lab_process(lab, expected); // the flow is known from this packet on
+		lab_process(lab, expected); // creates the packet's flow
 		frame_mbuf_free(expected);
 		expected = frame_mbuf(f.bytes, f.n, 128);
 		hash = weir_pipeline_distribution_hash(expected, LAB_SEED);
@@ -533,7 +534,8 @@ TEST(slow_path_segments_give_the_same_result_as_one) {
 		assert_int_equal(rte_mbuf_check(m, 1, &(const char *){NULL}), 0);
 		p = rte_pktmbuf_read(m, 0, m->pkt_len, copy);
 		assert_non_null(p);
-		if (whole.reason != WEIR_DROP_MTU_EXCEEDED) { // that reply quotes the first segment
+		// A "too big" reply quotes only the first segment.
+		if (whole.reason != WEIR_DROP_MTU_EXCEEDED) {
 			assert_int_equal(m->pkt_len, expected->pkt_len);
 			assert_memory_equal(p, rte_pktmbuf_mtod(expected, uint8_t *), m->pkt_len);
 		}

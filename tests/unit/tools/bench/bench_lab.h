@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A small bench for the tests: options as from a command line, tables, memory, and an engine.
+// A small benchmark for the tests: options from a command line, tables, memory, and an engine.
 #pragma once
 
 #include "measure.h"
@@ -14,10 +14,10 @@ struct bench_lab {
 
 // Group set-up: start DPDK, without huge pages, and the heap that all tests share.
 int bench_lab_eal(void **state);
-// Read a command line; words are separated by single spaces. Returns the result of options_read.
+// Parses a command line with single spaces between the arguments. Returns the result of the parser.
 int bench_lab_options(const char *line, struct weir_bench_options *ret, char *why);
-// Tables without DPDK. The options must be valid.
+// Sets up the tables only, without DPDK. The options must be valid.
 void bench_lab_tables(struct bench_lab *lab, const char *line);
-// Set up everything, with a filled pipeline.
+// Sets up everything, and fills the flow table.
 void bench_lab_open(struct bench_lab *lab, const char *line);
 void bench_lab_close(struct bench_lab *lab);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-bench run from the command line: every case with small numbers, its JSON, its exit codes."""
+"""Runs weir-bench: every case with small numbers. Checks the JSON and the exit codes."""
 import json
 import subprocess
 import sys
@@ -24,8 +24,8 @@ def measure(*arguments):
 
 
 def disturb(*arguments):
-    """Measure while the publisher runs. On a busy machine the publisher may get no CPU in a short
-    time: then repeat with a longer time."""
+    """Measure while the publisher runs. On a busy machine the publisher may get no CPU time in a
+    short measurement. Then repeat with a longer measurement."""
     for seconds in ("0.2", "2", "20"):
         result = measure("--slots", "251", "--new-percent", "5", "--seconds", seconds,
                          "--packets", "64", *arguments)
@@ -159,7 +159,7 @@ class Bench(unittest.TestCase):
     def test_failures(self):
         done = run(*SMALL, "--core", "4000")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("--core 4000: no such CPU", done.stderr)
+        self.assertIn("--core 4000: this CPU does not exist", done.stderr)
         done = run(*SMALL, "--slots", "65536")
         self.assertEqual(done.returncode, 1)
         self.assertIn("a prime", done.stderr)

@@ -122,7 +122,7 @@ TEST(invalid_slots_are_refused) {
 	assert_int_equal(bench_lab_options("weir-bench --slots 65536", &options, why), 0);
 	assert_int_equal(
 		weir_bench_balancer_create(&options, &balancer, why, sizeof(why)), -EINVAL);
-	assert_non_null(strstr(why, "--slots: a prime"));
+	assert_non_null(strstr(why, "--slots must be a prime"));
 }
 
 TEST(inconsistent_counters_are_detected) {

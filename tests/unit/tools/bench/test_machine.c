@@ -26,7 +26,8 @@ TEST(timer_has_a_cost_and_advances) {
 	assert_true((double)(end - start) > 0.0009 * (double)rte_get_tsc_hz());
 }
 
-// Software events work wherever perf_event_open does, with the same calls as for events of the CPU.
+// Uses a software event, because it needs the same calls as a CPU event, but is available wherever
+// perf_event_open works.
 TEST(events_count_between_start_and_stop) {
 	struct weir_bench_events events;
 	uint64_t before = 0, after = 0;
@@ -43,7 +44,7 @@ TEST(events_count_between_start_and_stop) {
 	pages = mmap(NULL, 200 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(pages != MAP_FAILED);
 	madvise(pages, 200 * 4096, MADV_NOHUGEPAGE);
-	for (unsigned int i = 0; i < 100; i++) { // events that are not counted
+	for (unsigned int i = 0; i < 100; i++) { // before the start, so not counted
 		((volatile uint8_t *)pages)[i * 4096] = 1;
 	}
 	weir_bench_events_start(&events);

@@ -67,7 +67,7 @@ TEST(every_case_is_forwarded_correctly) {
 	}
 }
 
-// In case `new` the table is full, and stays full.
+// In case `new` the table stays full.
 TEST(new_flows_evict) {
 	const struct weir_worker_counters *counters;
 	struct bench_lab lab;
@@ -75,8 +75,8 @@ TEST(new_flows_evict) {
 	bench_lab_open(&lab, "weir-bench --case new --no-huge --flows 4000");
 	counters = &lab.balancer.segment->worker_counters[WEIR_BENCH_WORKER];
 	assert_in_range(counters->flows, 3800, 4000);
-	// After an interruption of a pass the table may not be crowded: then flows are protected
-	// for a second.
+	// If a pass was interrupted, the table may not be crowded. Then flows are not evicted for a
+	// second.
 	for (int i = 0; i < 200 && counters->flow_half_open_evicted <= 3000; i++) {
 		checked_pass(&lab, 6400, false);
 		assert_in_range(counters->flows, 3800, 4000);
@@ -85,7 +85,7 @@ TEST(new_flows_evict) {
 	bench_lab_close(&lab);
 }
 
-// Publish a row again, with a wrong byte in the prebuilt header.
+// Publishes the row of a backend again, with a wrong byte in the prebuilt header.
 static void publish_wrong_row(struct bench_lab *lab, uint16_t backend, uint32_t at) {
 	struct weir_writer *writer = NULL;
 	struct weir_backend_row row;
@@ -97,7 +97,6 @@ static void publish_wrong_row(struct bench_lab *lab, uint16_t backend, uint32_t 
 	weir_writer_free(writer);
 }
 
-// A backend published with errors: packets to it are sent incorrectly.
 TEST(wrong_forwarding_is_detected) {
 	// offsets of MAC and IP addresses
 	static const uint32_t places[] = {3, 9, 14 + 13, 14 + 19};
@@ -111,12 +110,11 @@ TEST(wrong_forwarding_is_detected) {
 		checked_pass(&lab, 6400, false);
 		publish_wrong_row(&lab, 42, places[i]);
 		assert_int_equal(weir_bench_pass(&lab.engine, &pass, why, sizeof(why)), -EBADMSG);
-		assert_non_null(strstr(why, "wrongly forwarded"));
+		assert_non_null(strstr(why, "incorrectly forwarded"));
 		bench_lab_close(&lab);
 	}
 }
 
-// A flow that was moved to another backend.
 TEST(moved_flow_is_detected) {
 	struct bench_lab lab;
 	char why[512] = "";
@@ -129,7 +127,7 @@ TEST(moved_flow_is_detected) {
 	bench_lab_close(&lab);
 }
 
-// A lost flow: a new pipeline has none.
+// A new pipeline has no flows, so all flows are lost.
 TEST(lost_flow_is_detected) {
 	struct bench_lab lab;
 	char why[512] = "";
@@ -199,8 +197,8 @@ TEST(runs_are_summed_up) {
 	bench_lab_close(&lab);
 }
 
-// The split of cycles is a difference of measured times, which is not positive when the process is
-// interrupted in one of the two runs. In this case the test measures again.
+// The cost of a flood packet is the difference of two measurements. It can be negative if the
+// process is interrupted in one of them. Then the test measures again.
 TEST(flood_has_a_base) {
 	struct weir_bench_result result;
 	struct bench_lab lab;
@@ -225,7 +223,7 @@ TEST(flood_has_a_base) {
 	bench_lab_close(&lab);
 }
 
-// The report of a run, as text.
+// Returns the report of a run as text.
 static char *report_of(struct bench_lab *lab, const struct weir_bench_result *result) {
 	struct weir_bench_report report = {.options = &lab->options,
 		.result = result,
@@ -276,7 +274,7 @@ TEST(json_has_all_required_keys) {
 	assert_int_equal((int)real_of(json, "runs"), 2);
 	assert_int_equal(json_array_size(json_object_get(json, "run_medians")), 2);
 	assert_true(real_of(json, "memory_bytes_per_flow") > 1);
-	// 2 GHz is two cycles per nanosecond.
+	// At 2 GHz there are two cycles per nanosecond.
 	assert_true(real_of(json, "ns_per_packet") * 2 / real_of(cycles, "median") > 0.999 &&
 		    real_of(json, "ns_per_packet") * 2 / real_of(cycles, "median") < 1.001);
 	assert_true(real_of(json, "mpps") * real_of(cycles, "mean") > 1999 &&

@@ -159,12 +159,12 @@ TEST(invalid_usage_is_explained) {
 			"--table-flows 100000000: a flow table holds at most 67108864 IPv6 flows"},
 		{"weir-bench --case new --protocol udp", "--protocol udp: case new measures TCP"},
 		{"weir-bench --case new --new-percent 5",
-			"--new-percent: in case new, all packets start new flows; leave it out"},
+			"--new-percent: in case new, all packets start new flows; omit it"},
 		{"weir-bench --case mixed --new-percent 20",
 			"--new-percent 20 with --packets-per-flow 10"},
 		{"weir-bench --repeats 1", "--repeats: \"1\" is out of range; use 2"},
 		{"weir-bench --repeats 2 --publications 9",
-			"--repeats: leave out --publications, which hit different bursts in each "
+			"--repeats: omit --publications, which delay different bursts in each "
 			"repetition"},
 		{"weir-bench --huge-pages --no-huge",
 			"--huge-pages and --no-huge exclude each other"},

@@ -42,8 +42,8 @@ TEST(a_single_flow_is_always_the_first) {
 	free(count);
 }
 
-// Compared with the exact probabilities, also near exponent 1, where the formulas have a
-// singularity.
+// Compares the frequencies with the exact probabilities. The formulas have a singularity at
+// exponent 1, so exponents near 1 are tested as well.
 TEST(zipf_has_its_frequencies) {
 	const double exponents[] = {0.5, 0.999999999, 1, 1.2, 3};
 	const uint32_t flows = 500;

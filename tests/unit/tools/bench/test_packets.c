@@ -15,8 +15,7 @@ static struct weir_bench_tuple tuple_of(uint8_t family, uint64_t number) {
 	return tuple;
 }
 
-// The ones' complement sum over the pseudo-header and the rest must be all ones: DPDK's functions
-// compute the required checksum.
+// Checks the checksum. DPDK's functions compute the correct checksum.
 static void check_l4(const void *ip, uint8_t family, uint8_t protocol, const uint8_t *l4) {
 	uint8_t *field = (uint8_t *)(uintptr_t)l4 + (protocol == IPPROTO_TCP ? 16 : 6);
 	uint16_t found, right;
@@ -28,7 +27,7 @@ static void check_l4(const void *ip, uint8_t family, uint8_t protocol, const uin
 	assert_int_equal(found, right);
 }
 
-// DPDK checks lengths and checksums.
+// Checks the lengths and checksums of a frame with DPDK's functions.
 static void check_frame(const struct weir_bench_packets *packets, const uint8_t *frame,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags) {
 	const uint8_t *ip = frame + packets->l3_offset;
@@ -96,8 +95,8 @@ TEST(shortest_frames) {
 	assert_int_equal(weir_bench_frame_min(6, IPPROTO_TCP, true), 78);
 }
 
-// A frame was previously used for another packet, whose first bytes a longer header has
-// overwritten.
+// The buffer contained the frame of another packet with a longer header, which has overwritten the
+// first bytes of the payload.
 TEST(rewrite_equals_write) {
 	uint8_t used[WEIR_BENCH_FRAME_MAX], fresh[WEIR_BENCH_FRAME_MAX];
 

@@ -26,7 +26,7 @@ static void open_publisher(
 	assert_true(publisher->pid > 0 && publisher->pid != getpid());
 }
 
-// Act as a worker until `n` publications were loaded.
+// Acts as a worker until it has loaded `n` publications.
 static void follow(
 	struct bench_lab *lab, const struct weir_bench_publisher *publisher, uint64_t n) {
 	uint64_t first = weir_bench_publisher_count(publisher);
@@ -53,7 +53,7 @@ TEST(publishes_only_on_request) {
 	assert_int_equal(weir_bench_publisher_go(&publisher), 0);
 	follow(&lab, &publisher, 20);
 	assert_int_equal(weir_bench_publisher_pause(&publisher), 0);
-	// After its answer the publisher has stopped.
+	// When weir_bench_publisher_pause returns, the publisher has stopped.
 	count = weir_bench_publisher_count(&publisher);
 	after = lab.balancer.segment->roots->selection[0];
 	assert_true(after != before);
@@ -61,7 +61,7 @@ TEST(publishes_only_on_request) {
 	assert_int_equal(weir_bench_publisher_count(&publisher), count);
 	weir_reader_settle(&lab.balancer.reader);
 	assert_int_equal(
-		// the selection is whole and valid
+		// The selection is complete and valid.
 		weir_reader_selection(&lab.balancer.reader, 0)->table.count, 8);
 	assert_int_equal(weir_bench_publisher_go(&publisher), 0);
 	follow(&lab, &publisher, 5);

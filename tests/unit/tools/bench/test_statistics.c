@@ -53,7 +53,7 @@ TEST(summaries) {
 	assert_true(s.median == 3 && s.max == 100 && s.p99 == 100);
 }
 
-// The mean is taken over packets: a short burst has less weight.
+// The mean is the mean of all packets, so a short burst has less weight.
 TEST(bursts_of_different_length) {
 	const struct weir_bench_sample samples[] = {{640, 64, 64}, {20, 1, 1}, {700, 64, 0}};
 	struct weir_bench_summary s;
@@ -81,7 +81,7 @@ TEST(split_finds_both_costs) {
 		}
 	}
 	assert_int_equal(weir_bench_split_bursts(samples, 5000, &split), 0);
-	// A burst's fixed cost of 50 is divided among its 64 packets.
+	// The mean noise of 50 cycles per burst is divided among the 64 packets.
 	assert_true(fabs(split.steady - 70.8) < 0.5);
 	assert_true(fabs(split.other - 180.8) < 0.5);
 }
@@ -96,7 +96,7 @@ TEST(split_of_one_kind_is_the_mean) {
 	assert_int_equal(weir_bench_split_bursts(samples, 100, &split), 0);
 	assert_true(near(split.steady, 15) && split.other == 0);
 	for (unsigned int i = 0; i < 100; i++) {
-		samples[i].steady = 32; // one proportion: the two costs cannot be distinguished
+		samples[i].steady = 32; // all shares are equal, so the costs cannot be separated
 	}
 	assert_int_equal(weir_bench_split_bursts(samples, 100, &split), 0);
 	assert_true(near(split.steady, 15) && split.other == 0);
@@ -106,7 +106,7 @@ TEST(samples_grow) {
 	struct weir_bench_samples samples = {0};
 
 	weir_bench_samples_add(&samples, (struct weir_bench_sample){1, 1, 1});
-	assert_int_equal(samples.count, 0); // samples beyond the room are dropped
+	assert_int_equal(samples.count, 0); // a sample that does not fit is dropped
 	assert_int_equal(weir_bench_samples_reserve(&samples, 2), 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		weir_bench_samples_add(&samples, (struct weir_bench_sample){i, 1, 1});

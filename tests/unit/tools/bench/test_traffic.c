@@ -56,7 +56,8 @@ TEST(new_is_fresh_syns) {
 	weir_bench_traffic_fini(&traffic);
 }
 
-// Half of all packets belong to the flood; in a single burst the share may be anything from 0 to 1.
+// Half of all packets belong to the flood. In a single burst, the share may have any value from 0
+// to 1.
 TEST(flood_differs_from_burst_to_burst) {
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
@@ -84,7 +85,8 @@ TEST(flood_differs_from_burst_to_burst) {
 	weir_bench_traffic_fini(&traffic);
 }
 
-// Each new flow has SYN, data and FIN with one flow number; the shares are as requested.
+// Each new flow sends a SYN, data and a FIN with the same flow number. The shares of packets are as
+// requested.
 TEST(mixed_flows_start_and_end) {
 	static uint32_t sent[BURST * BURSTS];
 	struct weir_bench_options options;
@@ -118,7 +120,7 @@ TEST(mixed_flows_start_and_end) {
 			fins += (item->flags & WEIR_BENCH_FIN) != 0;
 		}
 	}
-	// A fifth of the packets belong to fresh flows; flows in progress have not ended.
+	// A fifth of the packets belong to fresh flows. Flows in progress have sent no FIN yet.
 	assert_in_range(steady, BURSTS * BURST * 79 / 100, BURSTS * BURST * 81 / 100);
 	assert_in_range(datagrams, steady * 18 / 100, steady * 22 / 100);
 	assert_in_range(syns, fins, fins + WEIR_BENCH_YOUNG);

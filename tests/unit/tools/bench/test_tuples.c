@@ -51,7 +51,7 @@ TEST(permute_is_one_to_one) {
 	free(values);
 }
 
-// Steady, replaced and fresh flows never have the same tuple, nor do two flows of one kind.
+// No two flows have the same tuple, whether they are steady, replaced or fresh flows.
 TEST(tuples_are_distinct) {
 	const uint64_t begin[3] = {0, WEIR_BENCH_EXTRA, WEIR_BENCH_FRESH};
 	struct place *places = malloc(MANY * sizeof(*places));
@@ -94,7 +94,7 @@ TEST(sources_are_clients) {
 	}
 }
 
-// Each of 256 values of a byte occurs about as often as each other value.
+// Checks that all values of a byte occur about equally often.
 static void check_even(const uint32_t count[256], uint32_t n, uint32_t values) {
 	double expected = (double)n / values, chi = 0;
 

@@ -9,7 +9,7 @@
 
 #define HEADROOM 128u
 
-// One packet and its result from the pipeline.
+// A packet, and the result of the pipeline for this packet.
 struct outcome {
 	struct bench_lab lab;
 	uint8_t frame[WEIR_BENCH_FRAME_MAX];
@@ -82,7 +82,8 @@ TEST(correct_packets_pass) {
 	}
 }
 
-// Every wrong byte in a sent packet is detected: outer Ethernet, IP and inner packet.
+// Checks that a wrong bit is detected anywhere in a sent packet: in the Ethernet header, the outer
+// IP header and the inner packet.
 static void check_every_byte(const char *line) {
 	static struct outcome o;
 	char why[256];
@@ -142,12 +143,12 @@ TEST(wrong_verdicts_are_detected) {
 	o.verdict.service ^= 1;
 	assert_int_equal(verify(&o, why), -EBADMSG);
 	o.verdict = right;
-	o.verdict.choice = WEIR_CHOICE_NEW; // the flow existed before
+	o.verdict.choice = WEIR_CHOICE_NEW; // wrong, because the flow already existed
 	assert_int_equal(verify(&o, why), -EBADMSG);
 	o.verdict = right;
 	o.verdict.backend = (uint16_t)(right.backend ^ 1);
 	assert_int_equal(verify(&o, why), -EBADMSG);
-	// Any backend of the service is expected, but the frame is for another backend
+	// Any backend of the service is allowed, but the frame was built for another backend.
 	o.expected.backend = WEIR_BACKEND_NONE;
 	o.expected.choices = 0xff;
 	assert_int_equal(verify(&o, why), -EBADMSG);
@@ -155,7 +156,7 @@ TEST(wrong_verdicts_are_detected) {
 	o.verdict.service = right.service == 3 ? 0 : right.service;
 	o.expected.service = o.verdict.service;
 	assert_int_equal(verify(&o, why), -EBADMSG);
-	assert_non_null(strstr(why, "is not of service"));
+	assert_non_null(strstr(why, "does not belong to service"));
 	close_outcome(&o);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A configuration and frames for the tests of weir-pcap's parts.
+// A configuration and frames for the unit tests of weir-pcap.
 #pragma once
 
 #include "offline.h"

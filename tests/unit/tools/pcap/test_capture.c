@@ -177,7 +177,8 @@ TEST(missing_files_and_directories_are_refused) {
 	assert_int_equal(weir_capture_open("/", &reader, why, sizeof(why)), -EISDIR);
 }
 
-// A file that is truncated at any byte gives an error or fewer frames, never an invented frame.
+// A truncated file gives an error or fewer frames, but never a frame that is not in the complete
+// file.
 TEST(truncated_files_are_errors) {
 	struct bytes b = {0};
 

@@ -127,7 +127,8 @@ static struct weir_config *subset_config(void) {
 	return lab_config_of(text);
 }
 
-// The subset is that of an existing worker, on the only member of group 1, with 3 workers.
+// The result is the subset of a real worker. The instance is the only member of group 1 and has 3
+// workers.
 TEST(subset_is_that_of_the_worker) {
 	static const uint8_t usable[6] = {1, 1, 1, 1, 1, 1};
 
@@ -203,8 +204,8 @@ TEST(drops_name_their_reason) {
 	close_lab(&lab);
 }
 
-// Headers are checked as captured; missing bytes after them are replaced by zeros and marked as
-// missing in the output.
+// The captured headers are checked. Zeros replace the missing bytes after the headers, and the
+// output marks them as missing.
 TEST(truncated_frames_get_a_verdict) {
 	struct weir_pcap_options options = {0};
 	struct weir_capture_frame frame = lab_tcp(7, 80, SYN, 1000);
@@ -222,7 +223,7 @@ TEST(truncated_frames_get_a_verdict) {
 	assert_int_equal(result.sent.captured_bytes, 96 + outer);
 	assert_int_equal(result.sent.data[96 + outer - 1], 0x42);
 
-	// Truncated exactly after the headers; inside the TCP header; inside the IP header.
+	// The frame is truncated just after the headers, in the TCP header, then in the IP header.
 	frame.captured_bytes = 54;
 	assert_int_equal(process(&lab, &frame).action, WEIR_ACTION_FORWARD);
 	frame.captured_bytes = 53;
@@ -268,7 +269,7 @@ TEST(long_frames_are_answered_or_dropped) {
 	close_lab(&lab);
 }
 
-// Timestamps determine the flow table's time: half-open flows end after five seconds.
+// Timestamps advance the clock of the flow table: half-open flows expire after five seconds.
 TEST(timestamps_drive_the_clock) {
 	struct weir_pcap_options options = {0};
 	struct weir_capture_frame frame = lab_tcp(11, 80, SYN, 0);
@@ -281,7 +282,7 @@ TEST(timestamps_drive_the_clock) {
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
 	frame.time_ns += 6 * SECOND_NS;
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_NEW);
-	// A timestamp earlier than the previous timestamp counts as equal to it.
+	// If a timestamp is earlier than the previous timestamp, the clock does not change.
 	frame.time_ns -= 3600 * SECOND_NS;
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
 	frame.time_ns = 0;

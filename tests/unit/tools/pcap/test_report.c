@@ -9,7 +9,8 @@
 
 #include "report.h"
 
-// A report on five packets: forwarded twice, replied, kernel, dropped.
+// Makes a report on five packets: two are forwarded, one is replied to, one goes to the kernel, and
+// one is dropped.
 static char *make_report(bool json, const char *error) {
 	static const struct {
 		uint16_t source_port, port;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Complete scenarios compared with the figures of the literature. Subjects: CPU spread and wasted
-// capacity of the policies, the causes of spread, the switch from least-loaded to weighted round
-// robin, the sinkhole, subsets, and the members that changes of subsets replace. Prints the tables,
-// with the figures in brackets.
+// Compares the results of complete scenarios with numbers from the literature: CPU spread and
+// wasted capacity of the policies, the causes of spread, the switch from least-loaded to weighted
+// round robin, the sinkhole, subsets, and the number of replaced members of subsets. Prints the
+// tables, with the numbers from the literature in brackets.
 //
-// Bands: the SRE book, chapter 20, says "up to 2x" for round robin and for least-loaded; other
-// bands are from a reference simulation with the same workload and different code
+// Bands: chapter 20 of the SRE book says "up to 2x" for round robin and for least-loaded. The other
+// bands are from a reference simulation, which has the same workload but different code
 // (docs/design/simulator.md).
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static struct weir_sim_file *open_scenario(const char *name) {
 	return file;
 }
 
-// A scenario with only some of its variants: the variants in `names`, or all other variants.
+// A scenario with only some of its variants.
 struct part {
 	struct weir_sim_file *whole, file;
 	struct weir_sim_scenario variant[WEIR_SIM_VARIANTS_MAX];
@@ -101,8 +101,8 @@ static void check_bands(const struct part *part, const struct band *bands, size_
 	}
 }
 
-// Checks each of the four seeds, not only their mean. Policies without information about CPU are
-// about as uneven as round robin; policies that measure CPU, or have configured speeds, are better.
+// Checks each of the four seeds, not only the mean. Policies that do not use CPU load are about as
+// uneven as round robin. Policies that measure the CPU, or use configured speeds, are better.
 TEST(sre20_spread_and_waste_are_in_their_bands) {
 	static const struct band bands[] = {
 		{"round-robin", 1.8, 2.3},
@@ -137,12 +137,13 @@ TEST(sre20_spread_and_waste_are_in_their_bands) {
 	part_fini(&part);
 }
 
-// One cause of spread at a time, round robin and weighted round robin.
+// Each scenario has only one cause of spread, and is run with round robin and with weighted round
+// robin.
 TEST(causes_of_spread_have_the_known_size) {
 	static const struct {
 		const char *scenario, *suffix;
-		double round_robin, weighted; // figures of the reference simulation
-		uint32_t seeds; // more seeds, because random subsets differ much
+		double round_robin, weighted; // results of the reference simulation
+		uint32_t seeds; // random subsets need more seeds, because they differ widely
 	} causes[] = {
 		{"machine_diversity", "", 1.78, 1.14, 2},
 		{"antagonists", "", 1.38, 1.19, 2},
@@ -183,7 +184,7 @@ TEST(switch_to_weighted_halves_the_spread) {
 	part_fini(&part);
 }
 
-struct share_case { // share of the failing backend, 1 = the mean of other backends
+struct share_case { // share of the failing backend; 1 = the mean share of the other backends
 	const char *variant;
 	double least, most;
 };
@@ -200,9 +201,9 @@ static void expect_shares(struct part *part, const struct share_case *cases, siz
 	}
 }
 
-// By Little's law a backend that fails after 0.5 ms gets L / (T + 0.5 ms) of a fair share, where L
-// is the others' latency (about 0.315 s) and T how long an error counts as active, which is 7/8 to
-// 8/8 of the window, 15/16 on average.
+// By Little's law, a backend that fails after 0.5 ms gets L / (T + 0.5 ms) times its fair share. L
+// is the latency of the other backends (about 0.315 s). T is the time for which an error counts as
+// active: 7/8 to 8/8 of the error window, 15/16 on average.
 TEST(sinkhole_shares_follow_from_littles_law) {
 	static const struct share_case cases[] = {
 		{"round-robin", 0.97, 1.04},
@@ -210,7 +211,7 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 		{"least-loaded-0.3s", 0.95, 1.2},
 		{"least-loaded-1s", 0.34, 0.43},
 		{"least-loaded-10s", 0.03, 0.06},
-		{"least-loaded-auto", 0.1, 0.2}, // a window of ten latencies is 3 s
+		{"least-loaded-auto", 0.1, 0.2}, // the window is 10 times the latency, about 3 s
 		{"weighted-penalty-0-99-percent", 8, 20},
 		{"weighted-penalty-1", 0.1, 0.2},
 		{"weighted-penalty-10", 0.008, 0.02},
@@ -224,9 +225,9 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 	part_fini(&part);
 }
 
-// Figures 20-1 and 20-2 of the SRE book: total load is limited by the most loaded backend.
-// According to the book, perhaps 700 of 1,000 CPUs can be used if load is uneven; this scenario
-// reserves 1,000.
+// Figures 20-1 and 20-2 of the SRE book: the most loaded backend limits the total load. According
+// to the book, perhaps 700 of 1,000 reserved CPUs can be used if the load is uneven. This scenario
+// has 1,000 CPUs.
 TEST(uneven_load_wastes_a_third_of_a_thousand_cpus) {
 	static const struct {
 		const char *variant;
@@ -263,8 +264,8 @@ TEST(uneven_load_wastes_a_third_of_a_thousand_cpus) {
 	weir_sim_file_free(over_time);
 }
 
-// Failed requests take no CPU time of a backend: without a penalty the backend gets more than its
-// share, unless failed requests do not count in the numerator of its weight.
+// Failed requests use no CPU time. Without a penalty, the failing backend therefore gets more than
+// its share, unless the numerator of its weight counts only successful requests.
 TEST(successful_requests_as_numerator_are_a_penalty) {
 	static const struct share_case cases[] = {
 		{"round-robin", 0.97, 1.04},
@@ -307,7 +308,8 @@ TEST(reported_errors_end_the_sinkhole) {
 	part_fini(&part);
 }
 
-// Differences that weights by capability ignore: clients that use other backends, or send more.
+// Balanced weights correct differences that reported weights ignore: clients use different
+// backends, or send more requests than other clients.
 TEST(balanced_weights_correct_uneven_clients) {
 	static const struct {
 		const char *scenario, *reported, *balanced;
@@ -330,8 +332,8 @@ TEST(balanced_weights_correct_uneven_clients) {
 	}
 }
 
-// One request in a hundred costs a thousand times as much: such requests change the average, not
-// the median.
+// One request in a hundred costs a thousand times as much. Such requests change the average, but
+// not the median.
 TEST(average_is_misled_by_rare_requests) {
 	static const char *const names[] = {"round-robin", "fair-share-average",
 		"fair-share-median", "time-weighted-average", "time-weighted-median", NULL};
@@ -375,7 +377,7 @@ TEST(clients_of_backends_agree_with_the_book) {
 	}
 }
 
-// In a running fleet, figures equal those of the subsetting code alone (test_subset_table).
+// The simulated fleet has the same results as the subsetting code alone (test_subset_table).
 TEST(churn_equals_that_of_the_subsetting_code) {
 	static const char *const names[] = {
 		"random", "deterministic", "deterministic-exact", "rocksteadier"};
@@ -383,7 +385,8 @@ TEST(churn_equals_that_of_the_subsetting_code) {
 		const char *window;
 		double least, replaced[4];
 	} cases[] = {
-		{"one-dead", 1, {0.7, 1, 1, 1}}, // 7 clients with random subsets, else 10
+		// With random subsets, 7 clients use the dead backend; otherwise 10 clients.
+		{"one-dead", 1, {0.7, 1, 1, 1}},
 		{"one-more", 100.0 / 101, {68.1, 61.1, 77.4, 1}},
 		{"ten-more", 1000.0 / 110, {80.8, 80, 47, 9}},
 		{"one-fewer", 1, {65.7, 76.3, 80.3, 1}},
@@ -411,7 +414,7 @@ TEST(churn_equals_that_of_the_subsetting_code) {
 TEST(rolling_restart_with_drain_loses_nothing) {
 	static const struct {
 		const char *variant;
-		double peak; // maximum number of clients of a backend meanwhile
+		double peak; // maximum number of clients of a backend during the restarts
 	} cases[] = {{"random", 17}, {"deterministic", 13}, {"deterministic-exact", 13},
 		{"rocksteadier", 11}, {"rocksteadier-killed", 11}};
 	struct part part;

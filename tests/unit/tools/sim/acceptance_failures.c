@@ -3,8 +3,8 @@
 // Complete scenarios of failures, with each policy: backends that restart or are stuck, long
 // requests at a limit, late reports, clients that send in bursts.
 //
-// The bands are around the figures of two seeds, and agree with docs/design/policy-measurements.md
-// and docs/design/simulator.md.
+// The bands contain the results of two seeds, and agree with docs/design/policy-measurements.md and
+// docs/design/simulator.md.
 #include "sim_bands.h"
 #include "sim_lab.h"
 
@@ -20,7 +20,7 @@ TEST_ARGUMENT(scenarios); // directory of scenarios
 #define CHECK(scenario, bands) \
 	lab_check(scenarios, scenario, bands, sizeof(bands) / sizeof((bands)[0]))
 
-// A backend that drains for longer than its requests take loses no request.
+// If a backend drains for longer than its requests take, no request is lost.
 TEST(lame_duck_loses_nothing) {
 	static const struct lab_band bands[] = {
 		{"killed", ERRORS, 0.4, 0.7},
@@ -31,7 +31,8 @@ TEST(lame_duck_loses_nothing) {
 	CHECK("lame_duck", bands);
 }
 
-// With requests of 10 s, more than the limit are in progress in normal operation.
+// If requests take 10 s, the number of requests in progress exceeds the limit even in normal
+// operation.
 TEST(flow_control_rejects_requests_that_are_merely_long) {
 	static const struct lab_band bands[] = {
 		{"no-limit", ERRORS, 0, 0},
@@ -81,7 +82,7 @@ TEST(slow_start_reduces_the_share_with_each_policy) {
 	CHECK("slow_start", bands);
 }
 
-// A backend is down for 10 of 70 s: 0.857 of a share means a full share of the remaining time.
+// A backend is down for 10 of 70 s. A share of 0.857 is therefore a full share in the other 60 s.
 TEST(restart_is_handled_best_by_load) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SHARE, 0.84, 0.9},
@@ -100,7 +101,7 @@ TEST(restart_is_handled_best_by_load) {
 	CHECK("restart", bands);
 }
 
-// Within a burst, the number of requests in progress matters most.
+// During a burst, policies that use the number of requests in progress are best.
 TEST(bursts_are_served_best_by_load) {
 	static const struct lab_band bands[] = {
 		{"least-loaded", P99, 130, 210},
@@ -116,7 +117,8 @@ TEST(bursts_are_served_best_by_load) {
 	CHECK("bursty_clients", bands);
 }
 
-// Rare or lost reports cost little; late reports describe antagonists that have ended.
+// Infrequent or lost reports waste little capacity. Delayed reports waste more, because they
+// describe antagonists that have ended.
 TEST(stale_reports_cost_by_their_age) {
 	static const struct lab_band bands[] = {
 		{"every-1s", WASTED, 7, 12},
@@ -132,9 +134,9 @@ TEST(stale_reports_cost_by_their_age) {
 	CHECK("stale_reports", bands);
 }
 
-// Reports of requests in progress recover most of the loss of 16 clients compared with one client,
-// and cause no loss when reports are rare or late, or when requests are shorter than the reporting
-// interval.
+// With 16 clients the latency is higher than with one client. If backends report their requests in
+// progress, most of this difference disappears. Rare or late reports, and requests that are shorter
+// than the reporting interval, do not make the latency worse.
 TEST(reports_show_the_requests_of_other_clients) {
 	static const struct lab_band bands[] = {
 		{"1", P99, 2400, 2800},

@@ -22,8 +22,8 @@ TEST_ARGUMENT(scenarios); // directory of scenarios
 #define CHECK(scenario, bands) \
 	lab_check(scenarios, scenario, bands, sizeof(bands) / sizeof((bands)[0]))
 
-// With every policy, even those that do not measure the queue, no request waits for seconds or is
-// refused. With TCP a moved connection waits for the client's retransmission, a second.
+// With stealing, no request waits for seconds or is refused, even if the policy does not measure
+// the queue. With TCP, a moved connection waits a second for the client's retransmission.
 TEST(steal_empties_a_stuck_backend) {
 	static const struct lab_band bands[] = {
 		{"round-robin", P999, 4200, 5800},
@@ -71,7 +71,7 @@ TEST(steal_empties_a_stuck_backend) {
 	CHECK("steal_stuck_backend", bands);
 }
 
-// Latency is as low as with least-loaded alone, which stealing cannot improve.
+// With stealing, the latency is as low as with least-loaded, which stealing cannot improve.
 TEST(steal_helps_in_bursts_where_the_policy_does_not) {
 	static const struct lab_band bands[] = {
 		{"round-robin", P99, 340, 470},
@@ -119,8 +119,8 @@ TEST(steal_helps_in_bursts_where_the_policy_does_not) {
 	CHECK("steal_bursty_clients", bands);
 }
 
-// The expensive requests determine the 99th percentile; requests that wait behind them affect the
-// mean.
+// Checks the mean: requests that wait behind expensive requests affect the mean, but the 99th
+// percentile depends only on the expensive requests.
 TEST(steal_moves_requests_behind_expensive_ones) {
 	static const struct lab_band bands[] = {
 		{"round-robin", MEAN, 120, 180},
@@ -148,8 +148,8 @@ TEST(steal_moves_requests_behind_expensive_ones) {
 	CHECK("steal_thousand_x_cost", bands);
 }
 
-// With rare plans, few requests, late or lost answers the benefit is smaller. With all answers
-// lost, stealing costs a tenth.
+// The benefit is smaller if plans are infrequent or have few requests, or if answers are late or
+// lost. If all answers are lost, stealing makes the mean a tenth worse.
 TEST(steal_depends_on_its_messages) {
 	static const struct lab_band bands[] = {
 		{"off", MEAN, 61, 73},
@@ -208,8 +208,8 @@ TEST(steal_depends_on_its_messages) {
 	CHECK("steal_limits", bands);
 }
 
-// tests/vectors/dask_stealing.json: draining takes 12 s; 10 s would be ideal, and without stealing
-// it takes 40 s.
+// In tests/vectors/dask_stealing.json, draining takes 12 s. The optimum is 10 s; without stealing,
+// draining takes 40 s.
 TEST(steal_drains_as_recorded) {
 	static const struct lab_band bands[] = {
 		{"off", P999, 39900, 40100},
@@ -223,8 +223,8 @@ TEST(steal_drains_as_recorded) {
 	CHECK("steal_drain", bands);
 }
 
-// After 2 s no sample of a quarter of a second is above 1.2, unless a hand-over
-// takes ten milliseconds of both workers.
+// After 2 s the unevenness is at most 1.2 in every sample of 250 ms, unless a hand-over takes 10 ms
+// at each of the two workers.
 TEST(workers_even_out_hot_buckets_in_two_seconds) {
 	static const struct lab_band bands[] = {
 		{"two-off", MOST, 1.8, 2},
@@ -304,7 +304,7 @@ TEST(workers_even_out_hot_buckets_in_two_seconds) {
 	CHECK("hot_buckets", bands);
 }
 
-// At most 80 moves per second: 8 per plan, and ten plans.
+// There are at most 80 moves per second: ten plans, with at most 8 moves each.
 TEST(workers_follow_a_moving_hot_spot) {
 	static const struct lab_band bands[] = {
 		{"every-5s-off", BUSIEST, 3.2, 3.7},
@@ -336,8 +336,8 @@ TEST(workers_follow_a_moving_hot_spot) {
 	CHECK("hot_spot_moves", bands);
 }
 
-// The minimum unevenness is 1 with a fifth of all packets in one bucket, and 1.6 with two fifths.
-// With three fifths one worker is at its limit.
+// If one bucket has 20 % of all packets, the minimum unevenness is 1; with 40 % it is 1.6. With 60
+// % one worker is at its limit.
 TEST(workers_leave_an_elephant_and_move_the_rest) {
 	static const struct lab_band bands[] = {
 		{"20-percent-off", BUSIEST, 1.5, 1.7},

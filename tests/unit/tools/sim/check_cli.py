@@ -82,7 +82,7 @@ def out_has_tables_scripts_and_pictures():
         expect(names == ["backends.csv", "series.csv", "small-cpu.gp", "small-cpu.svg",
                          "small-spread.gp", "small-spread.svg", "summary.csv"], names)
         expect("A small one" in done.stdout)
-        # Standard error is no terminal, so no progress bar is printed.
+        # Standard error is not a terminal, so no progress bar is printed.
         expect(done.stderr == "", done.stderr)
     with_small(body)
 

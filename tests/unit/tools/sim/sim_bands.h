@@ -10,12 +10,12 @@
 #include "summary.h"
 
 struct lab_band {
-	const char *variant; // or "variant/window"; without a window, the first window is meant
+	const char *variant; // "variant" for its first window, or "variant/window"
 	enum weir_sim_metric metric;
 	double least, most; // band for each seed
 };
 
-// Run a scenario of the directory with seeds 1 and 2, and print its table. Every variant must have
-// a band, which detects added variants.
+// Runs a scenario of the directory with seeds 1 and 2, prints its table, and checks the bands.
+// Every variant must have a band, so that a new variant fails the test.
 void lab_check(
 	const char *directory, const char *scenario, const struct lab_band *bands, size_t count);

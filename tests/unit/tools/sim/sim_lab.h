@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Helpers of the simulator's tests: scenarios from text with ' for ", runs, comparisons.
+// Helpers of the simulator's tests: parse scenarios in which ' stands for ", run them, and compare
+// results.
 //
 // Threads: one.
 #pragma once
@@ -18,10 +19,10 @@ struct weir_sim_result *lab_run(const struct weir_sim_file *file, uint32_t varia
 // Parse, run the first variant with seed 1, free the file.
 struct weir_sim_result *lab_try(const char *text);
 
-// The number of requests that have ended in any way, or are in progress.
+// Returns the number of requests that have any outcome or are still in progress.
 uint64_t lab_accounted(const struct weir_sim_result *result);
 
-// value is within `part` of wanted.
+// Checks that value differs from wanted by at most `part` * wanted.
 #define lab_near(value, wanted, part) lab_near_at(value, wanted, part, #value, __FILE__, __LINE__)
 void lab_near_at(
 	double value, double wanted, double part, const char *what, const char *file, int line);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Results for the tests of output code: made by hand, so that each number in the output is known.
+// Fixed results for the tests of output code, so that each number in the output is known.
 //
 // Threads: one.
 #pragma once
@@ -16,5 +16,6 @@ struct lab_output {
 void lab_output_make(struct lab_output *output);
 void lab_output_free(struct lab_output *output); // also removes the directory
 
-// Text of a file of the directory; freed by the caller. NULL when the file does not exist.
+// Returns the text of a file in the directory, or NULL if the file does not exist. The caller frees
+// the text.
 char *lab_output_read(const struct lab_output *output, const char *name);

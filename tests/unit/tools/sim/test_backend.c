@@ -29,12 +29,12 @@ TEST(backend_antagonists_take_their_share) {
 			"'antagonists': {'interval_ms': 500, 'probability': 0.25, 'slowdown': 0.5},"
 			"'backends': {'count': 4, 'cores': 1}}");
 
-	// For a quarter of the time the work takes twice as long: 1.25 * 0.2.
+	// For a quarter of the time, requests need twice the CPU time: 1.25 * 0.2.
 	lab_near(result->measure[0].cpu_mean, 0.25, 0.05);
 	weir_sim_result_free(result);
 }
 
-// Weights depend on the reports: the share of a slow backend shows which reports arrived.
+// Weights depend on the reports, so the share of a slow backend shows which reports have arrived.
 static double share_of_slow(const char *policy, const char *reports, const char *events) {
 	char text[1024];
 	struct weir_sim_result *result;
@@ -53,9 +53,9 @@ static double share_of_slow(const char *policy, const char *reports, const char 
 }
 
 TEST(backend_reports_lead_to_shares_by_speed) {
-	// Speed 0.5 of 3.5 in total, divided by the mean share of four backends, 1/4.
+	// The backend has speed 0.5 of 3.5 in total. The mean share of the four backends is 1/4.
 	lab_near(share_of_slow("", "'interval_ms': 1000", ""), 0.5 * 4 / 3.5, 0.05);
-	// Late reports, or the loss of half of them, make no difference if nothing changes.
+	// If the load is constant, late or lost reports have no effect.
 	lab_near(share_of_slow("", "'delay_ms': 7000", ""), 0.5 * 4 / 3.5, 0.05);
 	lab_near(share_of_slow("", "'loss_percent': 50", ""), 0.5 * 4 / 3.5, 0.05);
 }

@@ -39,7 +39,7 @@ TEST(catalogue_reports_broken_scenarios) {
 	assert_int_equal(weir_sim_catalogue_print("/no/such/directory", stream, errors), -ENOENT);
 	fclose(stream);
 	fclose(errors);
-	assert_non_null(strstr(complaints, "missing.json is not a scenario"));
+	assert_non_null(strstr(complaints, "missing.json is not a valid scenario"));
 	assert_non_null(strstr(complaints, "/no/such/directory: No such file"));
 	free(text);
 	free(complaints);

@@ -28,7 +28,8 @@ TEST(client_rates_add_up_for_every_kind_of_arrivals) {
 	check_rate("'arrivals': 'bursty', 'on_ms': 200, 'off_ms': 800", 200000, 0.05);
 }
 
-// Index of dispersion of the arrivals per sample: 0 even, 1 Poisson, more for bursts.
+// Returns the index of dispersion of the arrivals per sample: 0 for even arrivals, 1 for Poisson
+// arrivals, more for bursts.
 static double dispersion(const char *arrivals) {
 	char text[1024];
 	struct weir_sim_result *result;
@@ -64,7 +65,7 @@ TEST(client_rate_sigma_makes_clients_uneven) {
 		"'clients': {'count': 40, 'requests_per_second': 4000, 'rate_sigma': 0.5}}");
 	double sum = 0, squares = 0;
 
-	// One client per backend: the backends' requests show the clients' rates.
+	// Each backend has one client, so its number of requests shows the rate of this client.
 	for (uint32_t i = 0; i < 40; i++) {
 		double rate = log((double)result->measure[0].backend[i].requests);
 
@@ -83,7 +84,7 @@ TEST(client_subsets_equal_those_of_the_policy_code) {
 			"'subset': {'algorithm': 'random', 'size': 90, 'salt': 8985},"
 			"'clients': {'count': 300, 'requests_per_second': 100}}");
 
-	// The figure is from the SRE book.
+	// The numbers are from the SRE book.
 	assert_int_equal(result->measure[0].clients_min, 57);
 	assert_int_equal(result->measure[0].clients_max, 109);
 	weir_sim_result_free(result);
@@ -100,7 +101,7 @@ TEST(client_subsets_equal_those_of_the_policy_code) {
 	"'events': [{'event': 'restart', 'at_ms': 6000, 'count': 30, 'every_ms': 1000," \
 	" 'drain_ms': 1500, 'down_ms': 1500}]}"
 
-// Guarantees U2 and U3 of subset.h, despite renumbered backends, for every policy.
+// Guarantees U2 and U3 of subset.h hold for every policy, although backends get other slots.
 TEST(client_subsets_are_restored_after_a_rolling_restart) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		char text[2048];
@@ -116,7 +117,7 @@ TEST(client_subsets_are_restored_after_a_rolling_restart) {
 			during += result->measure[1].backend[i].clients;
 		}
 		assert_int_equal(during, 12 * 5); // no client had fewer than five members
-		// The backends drained long enough: no request was lost.
+		// No request was lost, because the backends drained long enough.
 		assert_int_equal(result->totals.ended[WEIR_SIM_FAILED], 0);
 		assert_int_equal(result->totals.arrived, lab_accounted(result));
 		weir_sim_result_free(result);

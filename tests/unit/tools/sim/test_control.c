@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Control in a simulation: the list of backends, their usability, and changes of subsets. The
-// number of replaced members is compared with that of the subsetting code itself.
+// Control in a simulation: the list of backends, the usable backends, and changes of subsets. The
+// number of replaced members must be the same as with the subsetting code alone.
 #include <stdio.h>
 
 #include "sim_lab.h"
@@ -13,8 +13,8 @@
 	"'backends': {'count': 10, 'cores': 1}, 'cost': {'mean_ms': 1}," \
 	"'clients': {'count': 1, 'requests_per_second': 1000, 'arrivals': 'even'}"
 
-// 50 clients, subsets of 20 of the initial 100 backends: all except 50 and 101 to 110. The time
-// from 3 s to 7 s is measured.
+// 50 clients with subsets of 20 backends. At first there are 100 backends: all except 50 and 101 to
+// 110. The measured window is from 3 s to 7 s.
 #define FLEET \
 	"{'name': 'x', 'title': '', 'duration_ms': 20000," \
 	"'backends': {'count': 111, 'cores': 1}, 'cost': {'mean_ms': 1}," \
@@ -46,7 +46,7 @@ static struct weir_sim_result *run_fleet(size_t algorithm, const char *events) {
 	return lab_try(text);
 }
 
-// The subsets from the policy code for a list of backends without `missing`.
+// Computes the subsets directly with the policy code, for a list of backends without `missing`.
 static void direct(struct fleet *fleet, size_t algorithm, const uint8_t *missing) {
 	struct weir_subset_params params = {
 		algorithms[algorithm].algorithm, algorithms[algorithm].subset_mode, 20, 0, 5};
@@ -80,7 +80,7 @@ TEST(control_added_backend_gets_requests_from_then_on) {
 	assert_in_range(watched(result, 6), 98, 102);
 	assert_in_range(watched(result, 20), 99, 101);
 	assert_int_equal(result->totals.ended[WEIR_SIM_FAILED], 0);
-	// The backend was added in the middle of the window, in which the nine other backends are
+	// The backend was added in the middle of the window, so only the nine other backends are
 	// measured.
 	assert_true(result->measure[0].backend[9].listed);
 	assert_false(result->measure[0].backend[9].measured);
@@ -88,7 +88,7 @@ TEST(control_added_backend_gets_requests_from_then_on) {
 	weir_sim_result_free(result);
 }
 
-// Earlier requests finish at a removed backend, as in the dataplane.
+// A removed backend finishes the requests that it already has, as in the dataplane.
 TEST(control_removed_backend_finishes_its_requests) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'wait': {'mean_ms': 1500}, 'events': ["
@@ -127,7 +127,7 @@ TEST(control_empty_list_rejects_everything) {
 
 static const struct {
 	const char *events;
-	uint32_t first, count; // backends that are added or removed at that time
+	uint32_t first, count; // the backends that are added or removed
 	bool added;
 	double least; // percent of the members that evenly distributed subsets replace
 } reloads[] = {
@@ -175,8 +175,8 @@ TEST(control_reloads_replace_as_many_as_the_subsetting_code) {
 	}
 }
 
-// Backend 1 is down while backend 101 is added, and later belongs to subsets in which it was not
-// before.
+// Backend 101 is added while backend 1 is down. When backend 1 is up again, it belongs to other
+// subsets than before.
 TEST(control_backend_returns_to_a_list_that_has_changed) {
 	static struct fleet fleet;
 	uint8_t missing[111] = {[50] = 1};
@@ -199,7 +199,8 @@ TEST(control_backend_returns_to_a_list_that_has_changed) {
 	}
 }
 
-// Guarantees U2 and U3 of subset.h: each backend leaves its subsets and comes back.
+// By guarantees U2 and U3 of subset.h, each backend is removed from its subsets and added to the
+// same subsets again.
 TEST(control_rolling_restart_replaces_each_member_twice) {
 	for (size_t i = 0; i < ALGORITHMS; i++) {
 		struct weir_sim_result *result = run_fleet(i,
@@ -212,13 +213,13 @@ TEST(control_rolling_restart_replaces_each_member_twice) {
 		assert_int_equal(m->totals.replaced, 2 * m->members);
 		lab_near(m->totals.least_replaced, 2.0 * (double)m->members, 1e-9);
 		assert_int_equal(m->members_least, 20);
-		// Meanwhile the clients of the restarted backend are spread over other backends.
+		// During a restart, the clients of the backend are spread over other backends.
 		assert_in_range(m->clients_peak, m->clients_max + (i > 0), m->clients_max + 5);
 		weir_sim_result_free(result);
 	}
 }
 
-// Adding them one by one makes ten changes, each with its own cost.
+// Adding ten backends one by one makes ten changes, and each change replaces members.
 TEST(control_backends_added_one_by_one_cost_more) {
 	struct weir_sim_result *one =
 		run_fleet(1, "{'event': 'add-backends', 'at_ms': 5000, 'backend': 101, 'count': 10,"
@@ -232,7 +233,7 @@ TEST(control_backends_added_one_by_one_cost_more) {
 	weir_sim_result_free(all);
 }
 
-// Without subsets a new backend is used by all clients, and replaces no other backend.
+// Without subsets, all clients use a new backend, and it replaces no other backend.
 TEST(control_without_subsets_only_losses_replace) {
 	struct weir_sim_result *grown = lab_try(
 		"{" BASE ", 'events': [{'event': 'add-backends', 'at_ms': 5000, 'backend': 9}]}");

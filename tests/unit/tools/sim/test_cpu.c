@@ -11,7 +11,7 @@
 #define MS 1000000ull
 #define BIG 1000000u
 
-// Run until no jobs are left; records when each job ended.
+// Runs the CPU until no jobs are left. Records when each job has ended.
 static void run_out(struct weir_sim_cpu *cpu, uint64_t *end_ns) {
 	uint64_t next_ns;
 	uint32_t id;
@@ -74,7 +74,7 @@ TEST(cpu_sharing_gives_a_job_one_core_at_most) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-// Compared with small steps of time, with random jobs and changes of speed.
+// Compares the CPU with a simulation in small time steps, with random jobs and changes of speed.
 TEST(cpu_sharing_agrees_with_small_steps) {
 	struct weir_prng prng = {.state = 11};
 	struct weir_sim_cpu cpu = {0};
@@ -111,7 +111,8 @@ TEST(cpu_sharing_agrees_with_small_steps) {
 		}
 	}
 	for (uint32_t i = 0; i < 40; i++) {
-		// In the simulation by steps, the rest of a step in which a job ends is unused.
+		// The two results differ a little: the simulation with steps does not use the
+		// rest of a step in which a job ends.
 		assert_true(end_ns[i] > 0 && step_end_ns[i] > 0);
 		assert_true(llabs((long long)end_ns[i] - (long long)step_end_ns[i]) <= 20);
 	}

@@ -9,7 +9,7 @@
 #include "sim_output.h"
 #include "summary.h"
 
-// Count the lines of a table, each with as many fields as the first line.
+// Counts the lines of a table. Checks that each line has as many fields as the first line.
 static uint32_t count_lines(const char *text) {
 	uint32_t lines = 0, fields = 0, of_first = 0;
 
@@ -42,7 +42,6 @@ TEST(csv_files_have_all_results) {
 	char why[256];
 
 	lab_output_make(&output);
-	// a backend without requests
 	output.results->result[0]->measure[0].backend[0].listed = false;
 	assert_int_equal(
 		weir_sim_csv_write(output.directory, output.file, output.results, why, sizeof(why)),

@@ -14,7 +14,8 @@ TEST(queue_empty_has_no_event) {
 	weir_sim_queue_fini(&queue);
 }
 
-// Q1, times: compared with an array sorted by another algorithm, with pushes and pops mixed.
+// Q1: events are returned in the order of their times, if they are pushed and popped in mixed
+// order.
 TEST(queue_events_are_returned_by_time) {
 	struct weir_sim_queue queue = {0};
 	struct weir_prng prng = {.state = 5};
@@ -24,8 +25,8 @@ TEST(queue_events_are_returned_by_time) {
 
 	for (int i = 0; i < 200000; i++) {
 		if (weir_prng_below(&prng, 3) > 0) {
-			// The time is never before an event that was already returned, as in a
-			// simulation.
+			// As in a simulation, a new event is never earlier than the last returned
+			// event.
 			assert_int_equal(weir_sim_queue_push(
 						 &queue, last + weir_prng_below(&prng, 1000), 1, 2),
 				0);
@@ -46,7 +47,7 @@ TEST(queue_events_are_returned_by_time) {
 	weir_sim_queue_fini(&queue);
 }
 
-// Q1, for events of equal time.
+// Q1, for events with equal times.
 TEST(queue_events_of_one_time_are_returned_in_order_of_insertion) {
 	struct weir_sim_queue queue = {0};
 	struct weir_prng prng = {.state = 6};

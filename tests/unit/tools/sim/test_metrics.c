@@ -5,7 +5,8 @@
 
 #include "sim_lab.h"
 
-// Two backends, of which one has half the speed; even arrivals: CPU 0.1 and 0.2.
+// Two backends, the second at half speed. Arrivals are evenly spaced, so the CPU load is 0.1 and
+// 0.2.
 #define TWO \
 	"'name': 'x', 'title': '', 'duration_ms': 30000, 'warmup_ms': 10000, 'sample_ms': 1000," \
 	"'backends': {'count': 2, 'cores': 2, 'speeds': [1, 0.5]}, 'cost': {'mean_ms': 2}," \

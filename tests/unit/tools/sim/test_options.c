@@ -10,7 +10,7 @@
 
 #define ARGUMENTS_MAX 20
 
-// words are separated by spaces.
+// line: arguments separated by spaces.
 static int read_line(const char *line, struct weir_sim_options *options, char *why) {
 	static char text[256]; // the parsed options refer to this text
 	char *argv[ARGUMENTS_MAX + 1] = {text};
@@ -64,7 +64,7 @@ TEST(options_invalid_ones_are_refused_with_a_reason) {
 		{"run a --seeds 1001", "--seeds: \"1001\" is out of range; use 1 to 1000"},
 		{"run a --jobs 2x", "--jobs: \"2x\" is not a whole number; use 1 to 256"},
 		{"run a --out o --format gif", "--format: \"gif\" is not known; use svg or png"},
-		{"run a --no-plots", "--format and --no-plots are for files; add --out DIR"},
+		{"run a --no-plots", "--format and --no-plots need --out DIR"},
 		{"run a --colour", "unknown option --colour"},
 		{"run a --out", "--out needs a value; use --out DIR"},
 		{"check a --seed 3", "--seed is not an option of check; leave it out"},

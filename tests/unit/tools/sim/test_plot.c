@@ -27,7 +27,7 @@ static void check_pictures(const struct lab_output *output, const char *format, 
 	}
 }
 
-// The real gnuplot draws the plots: it fails on an invalid script.
+// gnuplot draws the plots, and would fail on an invalid script.
 TEST(plot_of_every_kind_is_drawn) {
 	struct lab_output output;
 	char why[512] = "";
@@ -71,7 +71,7 @@ TEST(plot_without_gnuplot_writes_the_scripts) {
 	lab_output_free(&output);
 }
 
-// The CPU of each backend compared with the most loaded backend, in descending order.
+// The plot shows the CPU of each backend and of the most loaded backend, in descending order.
 TEST(plot_of_used_cpu_has_the_wasted_part) {
 	struct lab_output output;
 	char why[512] = "", *script, *data;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests of a simulation: each possible outcome, its time, and the outcome reported to the
-// policy.
+// Requests of a simulation: each possible outcome, the time of the outcome, and the outcome that is
+// reported to the policy.
 #include <stdio.h>
 
 #include "sim_lab.h"
@@ -61,8 +61,9 @@ TEST(request_in_progress_fails_when_its_backend_dies) {
 			"'control': {'detection_ms': 0, 'panic_threshold_percent': 0},"
 			"'events': [{'event': 'restart', 'at_ms': 5000, 'down_ms': 100000}]}");
 
-	// 30 requests wait, and about 1000 * 2 ms of work are queued at twice the capacity; control
-	// detects the failure at once, and no backend can be chosen.
+	// When the backend dies, 30 requests wait, and many more are queued, because the load is
+	// twice the capacity. Control detects the failure at once, and then no backend can be
+	// chosen.
 	assert_true(ended(result, WEIR_SIM_FAILED) > 2000);
 	assert_in_range(ended(result, WEIR_SIM_REJECTED), 4990, 5010);
 	assert_int_equal(result->totals.arrived, lab_accounted(result));
@@ -95,7 +96,8 @@ TEST(request_beyond_the_queue_is_refused) {
 			"'clients': {'count': 1, 'requests_per_second': 20, 'arrivals': 'even'},"
 			"'backends': {'count': 1, 'cores': 1, 'queue': 3}}");
 
-	// At twice the capacity half of the requests are refused, except for the few in the queue.
+	// The load is twice the capacity, so half of the requests are refused, except for the few
+	// requests in the queue.
 	assert_in_range(ended(result, WEIR_SIM_FAILED), 95, 100);
 	assert_in_range(ended(result, WEIR_SIM_COMPLETED), 98, 101);
 	lab_near(result->measure[0].p99_ms, 400, 0.02);

@@ -116,7 +116,7 @@ static void check_shipped(const char *directory, const char *name) {
 	if (weir_sim_file_read(path, &file, &errors) < 0) {
 		fail_msg("%s: %s: %s", path, errors.error[0].path, errors.error[0].reason);
 	}
-	// The file has the name of its scenario; otherwise `run NAME` would use another file.
+	// The file is named after its scenario, because `weir-sim run NAME` reads NAME.json.
 	assert_int_equal(strncmp(name, file->name, strlen(file->name)), 0);
 	assert_int_equal(strlen(name), strlen(file->name) + strlen(".json"));
 	assert_true(file->plot_count > 0 && file->title[0] != '\0');
@@ -128,8 +128,8 @@ TEST(scenario_shipped_ones_are_valid) {
 	assert_true(visit(scenarios, ".json", check_shipped) >= 15);
 }
 
-// NAME.json and NAME.expected, generated from broken.txt: the errors, one per line, "line:column:
-// path: reason".
+// Reads NAME.json, and compares the errors with NAME.expected, which has one error per line as
+// "line:column: path: reason". Both files are generated from broken.txt.
 static void check_broken(const char *directory, const char *name) {
 	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;

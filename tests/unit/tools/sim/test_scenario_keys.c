@@ -21,7 +21,7 @@ static void look_at_row(const struct weir_json_key *key) {
 	size_t bytes = strlen(key->key);
 	bool ms = bytes > 3 && strcmp(key->key + bytes - 3, "_ms") == 0;
 
-	// The unit is in the name, and every row has the meaning of its key.
+	// Keys in milliseconds end in _ms, and every key has a description.
 	assert_int_equal(key->type == &weir_sim_type_ms, ms);
 	assert_non_null(key->meaning);
 	assert_true(key->meaning[strlen(key->meaning) - 1] == '.');
@@ -46,7 +46,6 @@ static const struct weir_json_key *key_of(const struct weir_json_object *keys, c
 	return NULL;
 }
 
-// Settings in a scenario have the effect of the same settings in the configuration.
 TEST(keys_of_reported_weights_are_those_of_the_configuration) {
 	static const char *const names[] = {
 		"requests", "error_penalty", "blackout_ms", "expiration_ms", "smoothing_ms"};
@@ -82,8 +81,8 @@ TEST(keys_defaults_are_in_range) {
 	visit(&weir_sim_file_keys, look_at_default);
 }
 
-// The objects of the scenario and the file share one JSON object: no key may be in both except
-// "name", which a variant has, too.
+// The keys of the scenario and the keys of the file are in the same JSON object, so they must
+// differ. The exception is "name", because a variant has a name as well.
 TEST(keys_of_scenario_and_file_are_disjoint) {
 	for (uint32_t i = 0; i < weir_sim_scenario_keys.count; i++) {
 		for (uint32_t k = 0; k < weir_sim_file_keys.count; k++) {

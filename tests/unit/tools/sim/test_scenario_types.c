@@ -69,7 +69,8 @@ static const struct weir_json_object outer_keys = {.name = "outer",
 	.count = sizeof(outer_rows) / sizeof(outer_rows[0]),
 	.bytes = sizeof(struct outer)};
 
-// Read text with ' for ". Returns the errors as lines of "line: path: reason".
+// Reads text, in which ' stands for ". Writes the errors to found, as lines of "line: path:
+// reason".
 static bool read_text(const char *text, struct outer *outer, char *found, size_t room) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_index positions;

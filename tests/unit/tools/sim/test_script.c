@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The script of a simulation: events, and when control detects them.
+// The script of a simulation: events, and the times at which control detects them.
 #include <stdio.h>
 
 #include "sim_lab.h"
@@ -22,7 +22,7 @@ TEST(script_lame_duck_gets_nothing_once_it_is_detected) {
 			"'events': [{'event': 'lame-duck', 'at_ms': 5000, 'for_ms': 6000}]}");
 
 	assert_in_range(watched(result, 5), 99, 101);
-	// half a second passes until the failure is detected
+	// Control detects the failure after half a second.
 	assert_in_range(watched(result, 6), 49, 52);
 	assert_int_equal(watched(result, 7), 0);
 	assert_int_equal(watched(result, 11), 0);
@@ -39,7 +39,7 @@ TEST(script_death_costs_requests_until_it_is_detected) {
 
 	assert_in_range(result->totals.ended[WEIR_SIM_FAILED], 198, 202);
 	assert_int_equal(watched(result, 8), 0);
-	// the backend is up again, but this is not detected yet
+	// The backend is up again, but control has not detected it yet.
 	assert_int_equal(watched(result, 12), 0);
 	assert_in_range(watched(result, 13), 99, 101);
 	weir_sim_result_free(result);
@@ -80,7 +80,7 @@ TEST(script_slowness_ends_in_time) {
 	weir_sim_result_free(result);
 }
 
-// With six of ten backends down, all backends are used, up or down, except lame ducks.
+// If too many backends are down, all backends get requests, up or down, except lame ducks.
 TEST(script_panic_uses_all_but_lame_ducks) {
 	static const char text[] =
 		"{" BASE ", 'control': {'detection_ms': 0, 'announce_ms': 0,"
@@ -91,8 +91,8 @@ TEST(script_panic_uses_all_but_lame_ducks) {
 		int threshold, dead;
 		uint64_t least, most; // requests that fail in 15 s
 	} cases[] = {
-		{50, 4, 0, 1}, // exactly half of the backends are left
-		{50, 5, 8300, 8350}, // 5 of 9 backends are left
+		{50, 4, 0, 1}, // 5 of 9 backends are healthy: no panic
+		{50, 5, 8300, 8350}, // 4 of 9 backends are healthy: panic
 		{0, 5, 0, 1},
 	};
 
@@ -139,7 +139,7 @@ TEST(script_policy_changes_for_all) {
 
 		squares += off * off;
 	}
-	// 900 on average with random choices; if backends were chosen in turn, it would be below 10
+	// With random choices the sum is 900 on average. With round robin it would be below 10.
 	assert_true(squares > 50);
 	weir_sim_result_free(result);
 }

@@ -99,8 +99,9 @@ TEST(simulation_workload_does_not_depend_on_the_policy) {
 	weir_sim_file_free(file);
 }
 
-// One core, Poisson arrivals: compared with exact results of queueing theory. T = S / (1 - load)
-// for M/M/1, and for processor sharing with any distribution; Pollaczek and Khinchine for M/D/1.
+// Compares the simulation of one core with Poisson arrivals with exact results of queueing theory.
+// For M/M/1, and for processor sharing with any distribution, T = S / (1 - load). For M/D/1, T is
+// given by the formula of Pollaczek and Khinchine.
 TEST(simulation_agrees_with_queueing_theory) {
 	static const struct {
 		const char *scheduling, *cost;

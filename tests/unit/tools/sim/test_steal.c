@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stealing between backends: the requests that move, the cost, and the result when messages are
-// late or lost, or a backend dies.
+// Stealing between backends: which requests move, the cost of moves, and the results if messages
+// are late or lost, or if a backend dies.
 #include <stdio.h>
 
 #include "sim_lab.h"
@@ -14,7 +14,7 @@
 	"'backends': {'count': 4, 'cores': 1, 'weights': [65535, 1, 1, 1]}," \
 	"'cost': {'mean_ms': 1000}, 'policy': {'name': 'maglev'}," \
 	"'steal': {'interval_ms': 1000, 'latency_ms': 0, 'unknown_ms': 1000, " steal "}}"
-// Round robin on six backends, one of them stuck.
+// Round robin on six backends, of which one is stuck.
 #define STUCK(more, steal) \
 	"{'name': 'x', 'title': '', 'duration_ms': 20000," \
 	"'clients': {'count': 3, 'load_percent': 50, 'until_ms': 14000}, 'backends': {'count': " \
@@ -27,7 +27,7 @@ static uint64_t steals(const struct weir_sim_result *result, enum weir_sim_steal
 	return result->totals.steals[what];
 }
 
-// Check the counts, including steal requests that are in flight when the run ends.
+// Checks the counts. Some steal requests may still be in flight when the run ends.
 static void check_counts(const struct weir_sim_result *result) {
 	uint64_t ended = steals(result, WEIR_SIM_STEAL_MOVED) +
 			 steals(result, WEIR_SIM_STEAL_REFUSED) +
@@ -50,8 +50,8 @@ TEST(steal_is_off_by_default) {
 	weir_sim_result_free(result);
 }
 
-// tests/vectors/dask_stealing.json: draining takes 12 s; 10 s would be ideal, and without stealing
-// it takes 40 s.
+// In tests/vectors/dask_stealing.json, draining takes 12 s. The optimum is 10 s; without stealing,
+// draining takes 40 s.
 TEST(steal_drains_like_dask) {
 	struct weir_sim_result *result = lab_try(DRAIN("'on': true, 'knows_begun': false"));
 
@@ -74,8 +74,8 @@ TEST(steal_moves_requests_that_wait_at_a_stuck_backend) {
 	weir_sim_result_free(on);
 }
 
-// A client retransmits its first packet after 1, 3, 7 seconds: a moved connection waits for the
-// retransmission.
+// A client retransmits its first packet after 1, 3 and 7 seconds. A moved connection reaches the
+// other backend with the next retransmission.
 TEST(steal_with_tcp_waits_for_the_retransmission) {
 	struct weir_sim_result *at_once = lab_try(STUCK("", "'on': true"));
 	struct weir_sim_result *tcp =

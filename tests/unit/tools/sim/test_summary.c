@@ -40,7 +40,7 @@ TEST(summary_table_has_a_row_per_variant) {
 	lab_output_free(&output);
 }
 
-// The columns exist only if clients have subsets and events affected backends.
+// The churn columns are shown only if clients have subsets and events affect backends.
 TEST(summary_churn_has_separate_columns) {
 	struct lab_output output;
 	char *text = NULL;

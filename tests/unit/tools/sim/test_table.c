@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The data that control publishes in a simulation: weights, limits, estimates, tested by their
-// effects.
+// The data that control publishes in a simulation: weights, limits and estimates. The tests check
+// their effects.
 #include <stdio.h>
 
 #include "sim_lab.h"
@@ -11,7 +11,7 @@
 	"{'mean_ms': 2}," \
 	"'clients': {'count': 2, 'requests_per_second': 600}"
 
-// The share of requests of each of three backends.
+// Runs a simulation, and returns each backend's share of the requests.
 static void find_shares(const char *more, double share[3]) {
 	char text[1024];
 	struct weir_sim_result *result;
@@ -50,7 +50,7 @@ TEST(table_weights_give_shares) {
 		by_weight, 0.02);
 	check_shares("'name': 'interleaved-weighted-round-robin', 'measurement': 'busy'",
 		"100, 200, 300", by_weight, 0.02);
-	// The rounds as in the literature: 100; then 200, 200; then 300, 300, 300 in addition.
+	// With the documented rounds, the backends get 100, 100 + 200 and 100 + 200 + 300.
 	check_shares("'name': 'interleaved-weighted-round-robin', 'measurement': 'busy',"
 		     "'rounds': 'documented'",
 		"100, 200, 300", documented, 0.05);
@@ -58,7 +58,7 @@ TEST(table_weights_give_shares) {
 	check_shares("'name': 'random'", "100, 200, 300", equal, 0.02);
 }
 
-// A backend of half the speed gets half the turns if CPU time is measured.
+// If CPU time is measured, a backend with half the speed gets half as many requests.
 TEST(table_estimates_reach_the_policy) {
 	const char *form = "'policy': {'name': 'time-weighted-round-robin', 'measurement': '%s',"
 			   "'statistic': '%s'}, 'control': {'statistics': '%s'},"
@@ -97,8 +97,8 @@ static void check_limit(const char *when, uint64_t *spilled, uint64_t *rejected)
 	weir_sim_result_free(result);
 }
 
-// 100 requests per second that take a second, of which 4 * 20 may be in progress: a fifth of the
-// requests exceeds the limit.
+// There are 100 requests per second, and each takes a second. At most 4 * 20 requests may be in
+// progress, so a fifth of the requests exceeds the limit.
 TEST(table_limit_spills_or_rejects) {
 	uint64_t spilled, rejected;
 
@@ -107,7 +107,7 @@ TEST(table_limit_spills_or_rejects) {
 	lab_near((double)rejected, 400, 0.07);
 	check_limit("spill", &spilled, &rejected);
 	assert_int_equal(rejected, 0);
-	// all requests except the first 80: the limit is exceeded permanently
+	// All requests except the first 80 exceed the limit.
 	assert_true(spilled > 1500);
 }
 

@@ -44,8 +44,9 @@ TEST(workers_share_even_packets_evenly) {
 	weir_sim_result_free(result);
 }
 
-// One worker gets 90 % of the packets, and 92.5 % with its part of the rest. That is 3.7 times the
-// mean of four workers, but a worker can be busy at most all of its time, which is twice the mean.
+// One worker gets 92.5 % of the packets: 90 %, and a fourth of the rest. That is 3.7 times the mean
+// of the four workers. But a worker cannot be busy for more than 100 % of the time, which is twice
+// the mean.
 TEST(workers_without_stealing_stay_uneven_and_drop) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", false, "");
 
@@ -67,7 +68,7 @@ TEST(workers_that_steal_are_even_within_two_seconds) {
 	weir_sim_result_free(result);
 }
 
-// After a late confirmation the bucket stays.
+// If the confirmation is too late, the bucket does not move.
 TEST(workers_that_are_always_late_keep_their_buckets) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", true,
 		", 'loss_percent': 100, 'answer_limit_ms': 200");
@@ -78,7 +79,8 @@ TEST(workers_that_are_always_late_keep_their_buckets) {
 	weir_sim_result_free(result);
 }
 
-// A bucket with more load than a worker can handle stays; the other buckets leave its worker.
+// A bucket with more load than a worker can handle does not move. The other buckets of its worker
+// move to other workers.
 TEST(workers_leave_an_elephant_alone) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 1, 'hot_percent': 60", true, "");
 	uint64_t before = result->measure[0].totals.steals[WEIR_SIM_STEAL_MOVED];
@@ -98,8 +100,8 @@ TEST(workers_that_are_idle_are_left_alone) {
 	weir_sim_result_free(result);
 }
 
-// A worker takes part in one hand-over at a time. With one request at a time, the worker never has
-// to refuse.
+// A worker takes part in only one hand-over at a time. If buckets are requested one by one, no
+// worker has to refuse a request.
 TEST(workers_in_a_handover_refuse_others) {
 	const char *hot = ", 'hot_buckets': 12, 'hot_percent': 90";
 	struct weir_sim_result *at_once = run(hot, true, ", 'one_by_one': false");
@@ -112,7 +114,8 @@ TEST(workers_in_a_handover_refuse_others) {
 	weir_sim_result_free(one_by_one);
 }
 
-// A hand-over takes 60 ms of both workers, one after the other: at most two pairs at a time.
+// A hand-over takes 60 ms at each of the two workers, one after the other. At most two hand-overs
+// can be in progress at a time.
 TEST(workers_move_no_faster_than_they_hand_over) {
 	struct weir_sim_result *result =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'handover_ms': 60", true, "");
@@ -127,13 +130,13 @@ TEST(workers_hold_no_more_than_their_limit) {
 					     "'handover_ms': 50, 'hold_packets': 100",
 		true, "");
 
-	// 300 packets per ms would be held for 100 ms and more; 100 packets fit.
+	// 300 packets per ms arrive for 100 ms or longer, but only 100 packets can be held.
 	assert_true(result->totals.ended[WEIR_SIM_FAILED] > moved(result) * 10000);
 	check_packets(result);
 	weir_sim_result_free(result);
 }
 
-// With the decisions and constants of weir-control, loads become equally even, and no request is
+// With the code and constants of weir-control, the loads become even as well, and no request is
 // refused.
 TEST(workers_of_control_are_even_within_two_seconds) {
 	struct weir_sim_result *result =
@@ -147,7 +150,7 @@ TEST(workers_of_control_are_even_within_two_seconds) {
 	weir_sim_result_free(result);
 }
 
-// Control reads the owner of a bucket, not the answer, so late answers change nothing.
+// Late answers have no effect, because control reads the owner of a bucket and not the answer.
 TEST(workers_of_control_move_although_half_are_late) {
 	struct weir_sim_result *late =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", true,

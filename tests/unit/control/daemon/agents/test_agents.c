@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents. The test simulates an agent in the same process. The agent has two addresses, and refuses
-// probes that are replays, as weir-agent does.
+// Tests of weir_agents with an agent that the test simulates in the same process. The agent has two
+// addresses, and refuses replayed probes, as weir-agent does.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct lab {
 	struct weir_agent_probe probe; // the last probe
 	unsigned int probes, probes_at[2];
 	struct weir_replay replay;
-	bool answers; // the agent answers each probe by itself
+	bool answers; // the simulated agent answers each probe automatically
 	bool flaps; // each answer has a new state, and is followed by an unsolicited answer
 	struct weir_agent_answer answer; // the agent's answer, without balancer and challenge
 	uv_poll_t polls[2];
@@ -45,7 +45,7 @@ static void send_bytes(struct lab *lab, const uint8_t *bytes, size_t n) {
 		sendto(lab->fd, bytes, n, 0, (struct sockaddr *)&lab->from, sizeof(lab->from)), n);
 }
 
-// The answer to the last probe, signed with a key.
+// Encodes the answer to the last probe, signed with a key.
 static void encode(struct lab *lab, const struct weir_agent_key *key, uint8_t *bytes) {
 	lab->answer.balancer = lab->probe.balancer;
 	memcpy(lab->answer.challenge, lab->probe.challenge, sizeof(lab->answer.challenge));
@@ -157,7 +157,7 @@ static void configure(struct lab *lab, uint16_t backend) {
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 }
 
-// Open the agent's socket; 127.0.0.1 selects the port.
+// Open a socket of the agent. The socket at 127.0.0.1 is opened first and selects the port.
 static void listen_at(struct lab *lab, int i) {
 	struct sockaddr_in name = {.sin_family = AF_INET,
 		.sin_port = htons(lab->port),
@@ -267,8 +267,8 @@ TEST(agent_is_probed_and_its_answer_is_accepted) {
 	assert_int_equal(weir_agents_status(lab->agents, 4, &status), -ENOENT);
 }
 
-// After its start weir-control has no report of the agent. So it sends the first probe at once, and
-// not after an interval.
+// After its start, weir-control has no report from the agent. It therefore sends the first probe at
+// once, not after an interval.
 TEST(first_probe_is_sent_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -284,8 +284,8 @@ TEST(first_probe_is_sent_at_once) {
 	assert_true(lab->report.max_active_flows == 400);
 }
 
-// weir-control confirms a new state by an extra probe, at once. The next regular probe would be
-// sent after a minute.
+// weir-control immediately confirms a new state with an additional probe. The next regular probe
+// would be sent after a minute.
 TEST(new_word_is_accepted_and_confirmed_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -306,7 +306,7 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(lab->probes, probes + 1);
 	assert_int_equal(lab->probe.acknowledged, 2);
-	// The agent repeats its state, because it may not have got the confirmation.
+	// The agent repeats its state, as if it had not received the confirmation.
 	answer(lab);
 	run_ms(lab, 20);
 	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_SERIAL), 1);
@@ -317,8 +317,8 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	UNTIL(lab, lab->probes > probes + 1);
 }
 
-// weir-control requests additional fields within an interval. It sends another probe when the agent
-// has had time to measure. Then probes become less frequent again.
+// weir-control requests additional fields within an interval, and sends another probe after the
+// agent has had time to measure. Then probes become less frequent again.
 TEST(agent_gets_additional_fields_soon) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -339,7 +339,7 @@ TEST(agent_gets_additional_fields_soon) {
 	UNTIL(lab, weir_agents_status(lab->agents, 5, &status) == 0 && status.interval_ms == 60000);
 	run_ms(lab, 60);
 	probes = lab->probes;
-	// a request for fewer fields need not be sent soon
+	// a request for fewer fields causes no additional probe
 	weir_agents_set_wants(lab->agents, 5, WEIR_REPORT(ACTIVE));
 	weir_agents_set_wants(lab->agents, 6, WEIR_REPORT(CPUS)); // backend 6 has no agent
 	run_ms(lab, 150);
@@ -367,8 +367,8 @@ static void send_tcp(struct lab *lab, const struct weir_agent_tcp *tcp) {
 	send_bytes(lab, bytes, sizeof(bytes));
 }
 
-// Two backends of different services have the same agent. Only one of the backends needs TCP
-// statistics.
+// Two backends of different services have the same agent. Only the backend that needs TCP
+// statistics gets them.
 TEST(tcp_figures_are_for_the_backends_that_want_them) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[] = {target_of(lab, 5), target_of(lab, 9)};
@@ -405,7 +405,7 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	UNTIL(lab, lab->answered >= 1);
 	first = tcp = tcp_figures(lab, 2000);
 	send_tcp(lab, &tcp);
-	send_tcp(lab, &tcp); // two probes in a millisecond
+	send_tcp(lab, &tcp); // as after two probes within a millisecond
 	UNTIL(lab, lab->tcps == 2);
 	tcp.clock_ms = 1999;
 	send_tcp(lab, &tcp); // statistics from an earlier time
@@ -440,8 +440,8 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	UNTIL(lab, lab->tcps == 3);
 }
 
-// The agent answers each probe with a new state. If each new state caused an extra probe, there
-// would be thousands of probes a second.
+// The agent answers each probe with a new state. If each new state caused an additional probe,
+// there would be thousands of probes per second.
 TEST(endless_new_words_are_limited) {
 	struct lab *lab = *state;
 
@@ -464,8 +464,8 @@ TEST(endless_new_words_are_limited) {
 	}
 }
 
-// The loop was busy. Meanwhile more datagrams arrived than it reads at a time, and the agent's
-// answer was the last one.
+// While the loop is busy, more datagrams arrive than it reads in one iteration. The last datagram
+// is the answer of the agent.
 TEST(answer_after_a_flood_is_in_time) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
@@ -475,7 +475,7 @@ TEST(answer_after_a_flood_is_in_time) {
 	target.interval_ms = 400;
 	target.timeout_ms = 100;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
-	do { // repeat the trial if this process got no CPU for a timeout
+	do { // try again if this process got no CPU time for the duration of a timeout
 		lab->answers = true;
 		answered = lab->answered;
 		UNTIL(lab, lab->answered > answered);
@@ -496,7 +496,7 @@ TEST(answer_after_a_flood_is_in_time) {
 	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_LENGTH), 1500);
 }
 
-// A flood does not hide a silent agent.
+// A silent agent must be detected even during a flood of datagrams.
 TEST(silent_agent_is_detected_in_a_flood) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
@@ -515,8 +515,8 @@ TEST(silent_agent_is_detected_in_a_flood) {
 	}
 }
 
-// A probe may be sent a sixteenth of the interval early. The previous probe must have timed out by
-// then.
+// A probe may be sent early, by up to a sixteenth of the interval. The previous probe must have
+// timed out by then.
 TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -528,7 +528,8 @@ TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	assert_in_range(lab->silent, 3, 4);
 }
 
-// Many agents became due while the loop was busy. They are not probed all at once.
+// Many agents become due while the loop is busy. Afterwards they must not all be probed at the same
+// time.
 TEST(agents_are_spread_after_a_busy_loop) {
 	struct weir_agents_target targets[100];
 	struct lab *lab = *state;
@@ -547,7 +548,7 @@ TEST(agents_are_spread_after_a_busy_loop) {
 	UNTIL(lab, weir_agents_counts(lab->agents).probes >= 100);
 }
 
-// None of these answers leads to a report, or changes the state of the agent.
+// None of these answers causes a report or changes the state of the agent.
 TEST(hostile_answers_are_counted_and_ignored) {
 	struct lab *lab = *state;
 	uint8_t good[WEIR_AGENT_MESSAGE_BYTES], bytes[WEIR_AGENT_MESSAGE_BYTES + 1] = {0};
@@ -575,7 +576,7 @@ TEST(hostile_answers_are_counted_and_ignored) {
 	encode(lab, &stranger, bytes);
 	send_bytes(lab, bytes, sizeof(good));
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_KEY) == 1);
-	stranger.id = 7; // the secret is another one
+	stranger.id = 7; // a known id, but a different secret
 	encode(lab, &stranger, bytes);
 	send_bytes(lab, bytes, sizeof(good));
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_MAC) == 2);
@@ -597,8 +598,8 @@ TEST(hostile_answers_are_counted_and_ignored) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 }
 
-// Two replays change nothing: a recorded lame-duck answer after the backend has announced "ready"
-// again, and a second answer to a probe.
+// Two replays have no effect: a recorded lame-duck answer after the backend has announced "ready"
+// again, and a second answer to the same probe.
 TEST(replays_change_nothing) {
 	struct lab *lab = *state;
 	uint8_t duck[WEIR_AGENT_MESSAGE_BYTES], again[WEIR_AGENT_MESSAGE_BYTES];
@@ -626,7 +627,7 @@ TEST(replays_change_nothing) {
 				   refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) >=
 			   2);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
-	// Answers of an earlier process of the agent do not change state either.
+	// Answers of an earlier agent process do not change the state either.
 	lab->answer.agent = 0xb2;
 	lab->answer.serial = 1;
 	lab->answers = true;
@@ -637,8 +638,8 @@ TEST(replays_change_nothing) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 }
 
-// An answer has sums since the start of the agent's process. The report has the mean since the
-// previous answer. Sums of a new process are not compared with those of the old process.
+// An answer has sums since the start of the agent process. The report has the mean since the
+// previous answer. Sums of a new agent process are not compared with sums of the previous process.
 TEST(sums_become_means) {
 	struct lab *lab = *state;
 
@@ -709,9 +710,8 @@ TEST(silent_agent_without_a_link_is_not_lost) {
 	assert_int_equal(lab->silent, WEIR_AGENT_SILENT_PROBES);
 }
 
-// The agent's port changes, and the agent never answers at the new port. It is reported as lost,
-// because otherwise its old reports would stay in use while another source reports about the
-// backend.
+// The port of the agent changes, and the agent never answers at the new port. It must be reported
+// as lost; otherwise its old reports would stay in use while another source reports on the backend.
 TEST(moved_agent_that_never_answers_is_lost) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 3);
@@ -745,8 +745,8 @@ TEST(inactive_agent_is_probed_less_often) {
 	assert_int_equal(lab->probe.interval_ms, 40);
 }
 
-// weir_agents_hasten makes probes frequent again. So a check of type agent gets its `rise` answers
-// soon.
+// weir_agents_hasten makes probes frequent again, so that a check of type agent soon gets its
+// `rise` answers.
 TEST(hastened_agent_is_probed_at_the_interval) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -779,7 +779,7 @@ TEST(words_of_ports_are_reported) {
 		sizeof(lab->answer.port_words[0]));
 }
 
-// Two services have a backend on the same server. Its agent is probed once for both backends.
+// If two services have a backend on the same server, the agent gets one probe for both backends.
 TEST(backends_share_an_agent) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
@@ -793,7 +793,7 @@ TEST(backends_share_an_agent) {
 	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(QUEUE));
 	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
 	probes = status.probes;
-	configure(lab, 9); // one of the backends is removed, the agent stays
+	configure(lab, 9); // one of the backends is removed, but the agent remains
 	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
 	assert_int_equal(status.probes, probes);
 	assert_int_equal(weir_agents_status(lab->agents, 5, &status), -ENOENT);
@@ -804,8 +804,8 @@ TEST(backends_share_an_agent) {
 	assert_int_equal(lab->probes, probes);
 }
 
-// A reload adds a second service at an idle agent. The new service gets a report at once, and not
-// only after the next regular probe.
+// A reload adds a second service whose backend has the same idle agent. The service must get a
+// report at once, not only after the next regular probe.
 TEST(added_service_gets_the_report_of_an_idle_agent_soon) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
@@ -823,7 +823,7 @@ TEST(added_service_gets_the_report_of_an_idle_agent_soon) {
 }
 
 // A server with IPv4 and IPv6 has two addresses, which are probed separately. The agent must not
-// take the probes at one address for replays, which it refuses.
+// refuse the probes to one of the addresses as replays.
 TEST(server_with_two_addresses_is_probed_at_each) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hundreds of agents with separate addresses on one socket, and a weir-control that stalls for a
-// while.
+// Tests of hundreds of agents, which have separate addresses and share one socket, and of a
+// weir-control that stalls for a while.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -159,7 +159,7 @@ TEST(pause_does_not_bunch_the_probes) {
 
 // --- with answers -------------------------------------------------------------------------
 
-static struct lab *answering; // lab whose agents answer as soon as they are probed, or NULL
+static struct lab *answering; // the lab, if its agents answer probes at once, or NULL
 
 // Answer one probe from its destination address. Returns false if no probe has arrived.
 static bool answer_one(const struct lab *lab) {
@@ -206,7 +206,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags)
 	return sent;
 }
 
-// Find the socket of weir-control: the only datagram socket except the agents' own.
+// Find the socket of weir-control: the only datagram socket other than that of the agents.
 static int own_socket(const struct lab *lab) {
 	for (int fd = 3; fd < 64; fd++) {
 		int type = 0;
@@ -221,8 +221,8 @@ static int own_socket(const struct lab *lab) {
 	return -1;
 }
 
-// All agents are due after the pause. Their answers arrive together, and must fit into the socket's
-// buffer.
+// After the pause, probes to all agents are due. The answers arrive together, and must fit into the
+// buffer of the socket.
 TEST(answers_after_a_pause_fit_into_the_buffer) {
 	struct lab *lab = *state;
 	int bytes = BUFFER_BYTES;

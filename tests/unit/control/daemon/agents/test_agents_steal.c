@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests to an agent that the test simulates in the same process. Each request ends once:
-// with the only answer that matches it, or without an answer.
+// Tests of steal requests to an agent that the test simulates in the same process. Each request
+// must end exactly once, with the only matching answer or without an answer.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "test.h"
 
 #define AGENT UINT64_C(0xa1)
-#define CLOCK_MS 1000000 // clock of the agent, when it answers a probe
+#define CLOCK_MS 1000000 // clock of the agent in its answers to probes
 
 struct lab {
 	uv_loop_t loop;
@@ -35,7 +35,7 @@ struct lab {
 	struct weir_agents_steal steal;
 	enum weir_agent_steal_result result;
 	uint32_t duration_ms;
-	bool ask_again; // the callback sends another request
+	bool ask_again; // whether the callback sends another request
 };
 
 static const struct weir_agents_steal sample = {
@@ -156,7 +156,7 @@ static void turn(struct lab *lab) {
 	uv_timer_stop(&lab->pause);
 }
 
-// Wait up to ten seconds: a busy machine makes the test slower, but does not fail it.
+// Wait up to ten seconds, so that the test does not fail on a busy machine.
 #define UNTIL(lab, condition) \
 	do { \
 		uint64_t begin_ns = uv_hrtime(); \
@@ -241,7 +241,7 @@ static void ask(struct lab *lab, const struct weir_agents_steal *steal) {
 	UNTIL(lab, lab->requests > requests);
 }
 
-// The answer to the last request.
+// Returns an answer to the last request.
 static struct weir_agent_steal_answer answer_of(
 	const struct lab *lab, enum weir_agent_steal_result result) {
 	struct weir_agent_steal_answer answer;
@@ -262,8 +262,7 @@ static struct weir_agents_counts counts(const struct lab *lab) {
 	return weir_agents_counts(lab->agents);
 }
 
-// Send this answer. Check that it is refused for this reason, and that the request is still
-// pending.
+// Send an answer. Check that it is refused for this reason, and that the request is still pending.
 static void expect_refused(struct lab *lab, const struct weir_agent_steal_answer *answer,
 	enum weir_agent_refusal refusal) {
 	uint64_t before = counts(lab).refused[refusal];
@@ -430,13 +429,13 @@ TEST(late_answer_is_counted_and_ignored) {
 	UNTIL(lab, lab->ended == 1);
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
-	// The next request for the flow does not accept the late answer either.
+	// The late answer does not match the next request for the flow either.
 	ask(lab, &sample);
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
 }
 
-// The loop was busy until after the timeout. The answer counts as late, because the caller may
-// already have acted.
+// The loop is busy until after the timeout, so the answer is late. It must be refused, because the
+// caller may already have acted on the timeout.
 TEST(answer_that_waited_for_the_loop_is_late) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
@@ -492,7 +491,7 @@ TEST(unrelated_answers_are_ignored) {
 	wrong = right;
 	wrong.result = 0;
 	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_VALUE);
-	// The answer comes from another port than the requested one.
+	// The answer comes from a port other than that of the agent.
 	weir_agent_steal_answer_encode(&right, &lab->keys.key[0], bytes);
 	send_from(lab, lab->elsewhere, bytes);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);

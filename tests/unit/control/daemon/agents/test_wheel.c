@@ -20,8 +20,8 @@ static struct weir_wheel *make(uint64_t now_ms) {
 	return wheel;
 }
 
-// The test waits for the time returned by the wheel, over several revolutions. Each entry is due
-// once, never early, and at most a tick late.
+// The test waits for the times that the wheel returns, over several revolutions. Each entry must
+// become due once, never early, and at most one tick late.
 TEST(every_entry_is_due_in_time) {
 	struct timed *timed = calloc(ENTRIES, sizeof(*timed));
 	struct weir_wheel *wheel = make(1000);
@@ -69,9 +69,9 @@ TEST(entry_is_moved_and_removed) {
 	free(wheel);
 }
 
-// After a pause of minutes, the wheel returns all entries that became due meanwhile. An entry that
-// is added with a past time becomes due only with the next tick. Otherwise a loop could handle this
-// entry forever.
+// After a pause of minutes, the wheel returns all entries that became due in that time. An entry
+// that is added with a time in the past becomes due only at the next tick; otherwise a loop could
+// handle this entry forever.
 TEST(nothing_is_lost_after_a_pause) {
 	struct weir_wheel *wheel = make(0);
 	struct timed timed[3] = {0};

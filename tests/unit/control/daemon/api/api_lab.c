@@ -34,7 +34,7 @@ static void answer_big(struct weir_api_call *call) {
 struct rows {
 	struct server *server;
 	json_int_t at, n, cancel;
-	size_t pad; // bytes of a row; 0 = only its number
+	size_t pad; // size of a row in bytes; 0 = a row contains only its number
 	json_int_t others; // rows of another list that follows; -1 = no other list
 };
 
@@ -266,7 +266,7 @@ json_t *hear(int fd) {
 			fail_msg("no answer: %s", strerror(errno));
 		}
 		if (n <= 0) {
-			assert_int_equal(bytes, 0); // an answer is complete or missing
+			assert_int_equal(bytes, 0); // an answer must be complete, or there is none
 			return NULL;
 		}
 		newline = memchr(line + bytes, '\n', (size_t)n);

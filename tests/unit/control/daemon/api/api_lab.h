@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs the server of the control socket in a thread. Its handler answers the commands below.
+// Runs the server of the control socket in a thread. The handler answers the commands listed below.
 // Clients use real sockets.
 //
-// A system call of a client may return EINTR without a signal: from libuv 1.45 on a loop has an
-// io_uring, and the kernel removes the io_uring some time after the loop of the previous test was
-// closed, and then interrupts the thread that created it.
+// A system call of a client may return EINTR without a signal. From libuv 1.45 on, a loop has an
+// io_uring. Some time after the loop of the previous test was closed, the kernel removes this
+// io_uring and interrupts the thread that created it.
 #pragma once
 
 #include <pthread.h>
@@ -15,17 +15,18 @@
 
 #define BIG_BYTES (8u << 20) // far more bytes than a socket buffers
 #define DEADLINE_MS 10000
-#define USER_BYTES (64u << 20) // limit of the memory of lists to clients of one user
+// Limit for the memory of lists that are being sent to clients of one user
+#define USER_BYTES (64u << 20)
 #define SLOW_NS (2 * WEIR_API_TURN_NS)
 
 // Commands of the handler, and their answers:
 // echo: the request
 // big: a very long answer
-// keep: an answer when the command release arrives
+// keep: an answer after the command "release" has arrived
 // later: an answer a few loop iterations later
-// slow: an answer for which the loop needs SLOW_NS
-// rows: an object with the members `head` and `list`; `list` has `n` numbers, and is cancelled at
-//       the row `cancel`
+// slow: an answer that takes SLOW_NS of the loop's time
+// rows: an object with the members `head` and `list`; `list` has `n` numbers, and the handler
+//       cancels it at row `cancel`
 // fail: an error whose text is invalid UTF-8
 struct server {
 	uv_loop_t loop;
@@ -33,9 +34,9 @@ struct server {
 	uv_timer_t later;
 	uv_check_t turn; // runs once in each iteration of the loop
 	struct weir_api *api;
-	struct weir_api_call *kept; // call of command "keep", which "release" answers
+	struct weir_api_call *kept; // call of the command "keep"; the command "release" answers it
 	unsigned int handled;
-	// Slow requests in this iteration, and the maximum of any iteration
+	// Number of slow requests in this iteration, and the maximum of all iterations
 	unsigned int slow_in_turn, most_in_turn;
 	unsigned int rows, lists, lists_freed; // totals so far
 	bool closed;
@@ -51,7 +52,7 @@ int client(const struct server *server); // returns a connected socket
 // Returns false if the server has closed.
 bool put(int fd, const char *data, size_t bytes);
 void say(int fd, const char *text);
-// Send a text. This may fail, because the server may have its maximum number of clients.
+// Send a text. This may fail, because the server may already have the maximum number of clients.
 void say_if_let(int fd, const char *text);
 // Read one answer; NULL at the end of the connection.
 json_t *hear(int fd);
@@ -59,6 +60,6 @@ json_t *hear(int fd);
 void expect(int fd, const char *code);
 void expect_end(int fd);
 void expect_alive(const struct server *server);
-// Check that the server is alive, after many clients have closed. The server refuses new clients
-// until it has detected that the other clients are closed, so this function tries again.
+// Check that the server is alive after many clients have closed their connections. The server
+// refuses new clients until it has detected this, so the function tries repeatedly.
 void expect_alive_soon(const struct server *server);

@@ -109,7 +109,8 @@ TEST(a1_deep_nesting_is_refused) {
 	close(fd);
 }
 
-// Parsing many values in a request would cost much more time than its bytes.
+// A request with too many values is refused before it is parsed: parsing takes time for each value,
+// much more than for each byte.
 TEST(a7_many_values_are_refused_unparsed) {
 	static const char *const repeated[] = {"0,", "\"x\",", "[],", "{},", "\"\\\"\","};
 	char line[1024];
@@ -129,7 +130,7 @@ TEST(a7_many_values_are_refused_unparsed) {
 			"not a request: too many values");
 		json_decref(answer);
 	}
-	// Inside a string, brackets are text.
+	// Brackets and commas in a string are not counted as values.
 	sprintf(line, "{\"command\": \"peer\", \"n\": \"\\\"[{%0*d\"}\n", 500, 0);
 	for (char *zero = strchr(line, '0'); *zero == '0'; zero++) {
 		*zero = ',';
@@ -139,8 +140,8 @@ TEST(a7_many_values_are_refused_unparsed) {
 	close(fd);
 }
 
-// There are more slow requests than one iteration has time for. The loop does other work between
-// them, and answers all of them.
+// There are more slow requests than one iteration may process. The loop does other work between
+// them, and answers all requests.
 TEST(a7_loop_does_other_work_between_requests) {
 	struct server *server = *state;
 	int fds[32];
@@ -194,7 +195,7 @@ TEST(a2_long_lists_of_one_user_are_bounded) {
 		fds[i] = client(*state);
 		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
 	}
-	// wait before reading, because each read list would make room for another list
+	// do not read before all have answers: each list that is read makes room for another list
 	wait_for_answers(fds, CLIENTS);
 	for (size_t i = 0; i < CLIENTS; i++) {
 		json_t *answer = hear(fds[i]);
@@ -209,7 +210,8 @@ TEST(a2_long_lists_of_one_user_are_bounded) {
 	}
 	assert_int_equal(done + refused, CLIENTS);
 	assert_in_range(done, 1, USER_BYTES / (6u << 20));
-	for (size_t i = 0; i < CLIENTS; i++) { // data that clients have read no longer counts
+	// Lists that clients have read no longer count towards the limit
+	for (size_t i = 0; i < CLIENTS; i++) {
 		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
 		expect(fds[i], "ok");
 		close(fds[i]);
@@ -302,7 +304,7 @@ TEST(a5_long_list_does_not_delay_others) {
 	}
 	expect_alive(server);
 	assert_true(read_count(&server->rows) < 2 * MANY_ROWS);
-	close(fd); // the first client has disconnected, so the second client gets its list
+	close(fd); // after the first client has disconnected, the second client gets its list
 	expect(second, "ok");
 	close(second);
 }
@@ -343,7 +345,7 @@ TEST(api_error_text_is_always_utf8) {
 	close(fd);
 }
 
-// Random bytes mixed with parts of requests. Reproducible.
+// Sends random bytes mixed with parts of requests. The bytes are the same in each run.
 
 TEST(api_survives_garbage) {
 	static const char *const seasoning[] = {"{", "}", "\"command\"", ":", "\"echo\"", "\n", ",",

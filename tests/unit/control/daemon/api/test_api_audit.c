@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// audit.show, and the log lines with the same contents.
+// Tests of audit.show, and of the log lines with the same contents.
 #include "daemon_web.h"
 
 #include <signal.h>
@@ -13,7 +13,7 @@ static const char *text_of(const json_t *object, const char *name) {
 	return text != NULL ? text : "-";
 }
 
-// The newest record. Borrowed from *holder, which must be released.
+// Returns the newest record. It is borrowed from *holder, which the caller must release.
 static const json_t *newest(struct web *web, json_t **holder) {
 	json_decref(*holder);
 	*holder = lab_result(&web->lab, JSON({"command": "audit.show"}));

@@ -36,7 +36,7 @@ TEST(nothing_is_shown_without_reports) {
 		lab_code(&web->lab, JSON({"command": "service.waste", "service": "x"})), "not-found");
 }
 
-// Returns the age of w-1's administrative state, or -1 if it is null.
+// Returns the age in ms of the administrative state of w-1, or -1 if it is null.
 static json_int_t admin_since_ms(struct web *web) {
 	json_t *holder = NULL;
 	json_t *age =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// bind.show, bind.drain, bind.ready: one VIP of a service with two.
+// bind.show, bind.drain and bind.ready for one of the two VIPs of a service.
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ TEST(vip_is_ready_while_another_one_of_its_service_is_drained) {
 	expect(web, V6, 1, 1);
 	expect(web, V4, 0, 0);
 	binds = bind(web, "drain", V4);
-	// the answer counts the other bind, which is drained
+	// the other bind is drained
 	assert_int_equal(number(binds, "other_drained_binds"), 1);
 	json_decref(binds);
 	expect(web, V6, 1, 0);
@@ -119,9 +119,9 @@ static bool has_noted(const struct web *web) {
 	return lab_log_has(&web->lab, "removed service old: drain deadline reached");
 }
 
-// The service at the VIP was renamed. Connections of the former service also break when the VIP
-// moves to another machine. So they count until they end, even after the removal deadline, at which
-// connections are kept.
+// The service of the VIP was renamed. If the VIP moves to another machine, connections of the
+// former service also break. They are therefore counted until they end, even after the removal
+// deadline, at which connections are kept.
 TEST(vip_is_not_drained_while_a_renamed_service_has_flows) {
 	const struct web *web = *state;
 	struct weir_share_counters *of_old;
@@ -195,8 +195,8 @@ static void remove_after(const struct web *web, const char *services) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// A removed service drains until its deadline. After the deadline its flows have ended. Its
-// backends stay for as long as clients may still send packets, which are answered with an RST.
+// A removed service drains until its deadline, and its flows end at the deadline. Its backends
+// remain for some time, in which packets from clients are still answered with an RST.
 TEST(removed_backends_have_the_time_for_which_their_binds_refuse) {
 	const struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -216,7 +216,7 @@ TEST(removed_backends_have_the_time_for_which_their_binds_refuse) {
 	"\"on_backend_down\": \"reset\", \"backends\": [" \
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
 
-// The service has one VIP left. Its flows include those of the removed binds.
+// The service has one VIP left. The number of its flows includes the flows of the removed binds.
 TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	const struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -245,7 +245,7 @@ TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	*open = 0;
 }
 
-// Check that these members of the result are null. keys: their names, ends with NULL.
+// Check that these members of the result are null. keys: their names, terminated by NULL.
 static void expect_unknown(const struct web *web, const char *request, const char *const *keys) {
 	json_t *result = lab_result(&web->lab, "%s", request);
 	const json_t *row = json_is_array(result) ? json_array_get(result, 0) : result;
@@ -258,7 +258,8 @@ static void expect_unknown(const struct web *web, const char *request, const cha
 	json_decref(result);
 }
 
-// Without a dataplane, the numbers of flows are null. A script that waits for 0 must not continue.
+// Without a dataplane, the numbers of flows are null, so that a script that waits for 0 does not
+// continue.
 TEST(without_a_dataplane_flows_are_unknown) {
 	static const char *const of_host[] = {
 		"active_flows", "open_flows", "removed", "open", NULL};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The commands canary.plan, canary.start, canary.show and canary.stop, and what a canary does until
-// its end.
+// The commands canary.plan, canary.start, canary.show and canary.stop, and the steps of a canary
+// until it ends.
 #include "daemon_web.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static json_int_t weight_of(struct web *web, const char *backend) {
 	return weight;
 }
 
-// The state of the canary; "" without a canary.
+// Returns the state of the canary, or "" if there is none.
 static const char *state_of(struct web *web, char text[32]) {
 	json_t *list = lab_result(&web->lab, JSON({"command": "canary.show"}));
 	const char *name = json_string_value(json_object_get(json_array_get(list, 0), "state"));
@@ -80,7 +80,7 @@ static void report(struct web *web, const char *backend, int errors, int latency
 		backend, errors, latency_ms));
 }
 
-// Report until the canary has ended.
+// Send reports until the canary has ended.
 static void report_until_ended(struct web *web, int errors, int latency_ms) {
 	LAB_UNTIL((report(web, "w-1", errors, latency_ms), report(web, "w-2", 4, 10),
 		!is_in(web, "running") && !is_in(web, "paused")));
@@ -91,8 +91,8 @@ static void reload(struct web *web, const char *services) {
 	release(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// Reload with these services. Check that config.diff and config.reload show a single change, and
-// that its cost has this text.
+// Reload with these services. Check that config.diff and config.reload show a single change, with
+// this text as its cost.
 static void reload_with(struct web *web, const char *services, const char *wanted) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 
@@ -109,7 +109,7 @@ static void reload_with(struct web *web, const char *services, const char *wante
 	}
 }
 
-// The last change in the audit.
+// Returns whether the audit has a record of this command for web/w-1 whose reason contains `why`.
 static bool audit_has(struct web *web, const char *command, const char *why) {
 	json_t *list = lab_result(&web->lab, JSON({"command": "audit.show"})), *row;
 	bool found = false;
@@ -220,8 +220,8 @@ TEST(running_canary_owns_its_weight_until_it_is_stopped) {
 		JSON({"command": "service.set", "service": "web", "policy": "random"}));
 	refuse(web, "refused", "weirctl canary stop web",
 		JSON({"command": "canary.start", "service": "web", "backend": "w-2"}));
-	// When another weight changes, the canary's weight changes so that its share stays the
-	// same.
+	// When the weight of another backend changes, the weight of the canary is adapted, so that
+	// the share of the canary stays the same.
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": 900})));
 	LAB_UNTIL(weight_of(web, "w-1") == 9);
@@ -279,7 +279,7 @@ TEST(slow_canary_is_rolled_back) {
 	assert_true(audit_has(web, "canary.rollback", "latency: 14.00 ms"));
 }
 
-// weir-control is killed in every step, and the next process continues the canary.
+// weir-control is killed in every step of the canary, and a new process continues the canary.
 TEST(good_canary_is_promoted_across_restarts) {
 	struct web *web = *state;
 	json_t *result =
@@ -315,7 +315,7 @@ TEST(few_requests_prolong_a_step) {
 	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "why")),
 		"0 of 50 new flows of the canary so far");
 	release(list);
-	// The policy maglev uses no reports, but the canary uses two of the reported fields.
+	// The policy maglev does not use reports, but the canary uses two of the reported fields.
 	list = lab_result(&web->lab,
 		JSON({"command": "backend.report", "service": "web", "backend": "w-1",
 			"requests_per_second": 10, "errors_per_second": 1, "utilization": 0.5}));
@@ -376,7 +376,8 @@ TEST(reload_with_a_policy_without_weights_rolls_back) {
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
 }
 
-// The configured weight of the backend is 0. After the canary it keeps the weight of the last step.
+// If the configured weight of the backend is 0, it keeps the weight of the last step after the
+// canary has ended.
 TEST(canary_without_a_configured_weight) {
 	struct web *web = *state;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // capture.start, capture.read and capture.stop: arguments, answers, and the end of a capture. The
-// test writes the records.
+// test writes the packet records of the workers.
 #include "daemon_web.h"
 
 #include <netinet/in.h>
@@ -92,7 +92,7 @@ static struct weir_segment *segment_of(struct web *web) {
 	return lab_dataplane_segment(web->dataplane);
 }
 
-// The capture order in force.
+// Returns the active capture order.
 static struct weir_capture_terms terms_of(struct web *web) {
 	struct weir_capture_terms terms;
 	uint64_t number = weir_capture_wanted(segment_of(web));
@@ -163,7 +163,7 @@ TEST(a_packet_is_shown_with_names) {
 	assert_true(json_is_null(json_object_get(packet, "bucket")));
 	assert_int_equal(number_of(packet, "worker"), WORKER);
 	assert_int_equal(number_of(packet, "length"), 60);
-	// The packet has the number that stats.show calls "publications". It is not the position in
+	// "tables" is the number that stats.show calls "publications". It is not the position in
 	// the update log.
 	assert_int_equal(
 		number_of(packet, "tables"), (json_int_t)segment_of(web)->notes->publications);
@@ -218,8 +218,8 @@ TEST(a_packet_without_a_pipeline_has_nulls) {
 	close(fd);
 }
 
-// Two workers have more packets than fit into one answer. They are read in the order of their
-// times, without duplicates or gaps.
+// Two workers have more packets than fit into one answer. The packets are returned in the order of
+// their times, without duplicates or gaps.
 TEST(packets_of_workers_are_ordered_by_time) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -294,12 +294,13 @@ TEST(a_number_of_packets_ends_it) {
 	entry = last_entry(web, &audit);
 	assert_string_equal(text_of(entry, "command"), "capture.stop");
 	assert_string_equal(text_of(entry, "object"), JSON({"service":"web"}));
-	assert_string_equal(text_of(entry, "after"), "2 packets read, 0 lost, 0 over the rate");
+	assert_string_equal(
+		text_of(entry, "after"), "2 packets read, 0 lost, 0 over the rate limit");
 	assert_string_equal(text_of(entry, "why"), "packet limit reached");
 	entry = json_array_get(audit, json_array_size(audit) - 2);
 	assert_string_equal(text_of(entry, "command"), "capture.start");
 	assert_string_equal(text_of(entry, "after"),
-		"at most 128 bytes of each packet, 10000 packets a second "
+		"at most 128 bytes of each packet, 10000 packets per second "
 		"and worker, ends after 2 packets");
 	json_decref(audit);
 	close(fd);
@@ -366,7 +367,7 @@ TEST(the_end_of_the_dataplane_ends_it) {
 	close(fd);
 }
 
-// An order left active by a killed control process.
+// A control process was killed while its capture order was active.
 TEST(a_new_control_process_withdraws_the_order) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -408,8 +409,8 @@ static json_int_t id_of(struct web *web, const char *backend) {
 	return id;
 }
 
-// The packet of a backend waits to be read. Meanwhile the backend is removed, and another backend
-// gets its id. The packet must still show the removed backend.
+// Before a captured packet is read, its backend is removed, and another backend gets the same id.
+// The packet must still have the name of the removed backend.
 TEST(names_are_those_at_the_time_of_the_packet) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);

@@ -52,7 +52,7 @@ static const char *drain_state(struct web *web, json_t **holder) {
 	return json_is_null(drain) ? "-" : json_string_value(json_object_get(drain, "state"));
 }
 
-// The drain ends at its deadline, even if another control process runs by then.
+// The drain ends at its deadline, even if control was restarted in the meantime.
 TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_backend_counters(
@@ -88,7 +88,7 @@ TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	json_decref(holder);
 }
 
-// Returns whether w-2 drains, and waits for `what`.
+// Returns whether w-2 is draining and its drain waits for `what`.
 static bool waits_for(struct web *web, const char *what, bool recounted) {
 	json_t *holder = NULL;
 	const json_t *drain =
@@ -103,7 +103,8 @@ static bool waits_for(struct web *web, const char *what, bool recounted) {
 	return is;
 }
 
-// A new dataplane has not counted the flows yet. The drain must not end because its count is 0.
+// After its start, a dataplane has not counted the flows yet. The drain must not end because the
+// count is 0.
 TEST(drain_waits_for_the_dataplane_and_its_recount) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_backend_counters(
@@ -207,7 +208,7 @@ TEST(names_that_do_not_match_give_different_errors) {
 		"not-found");
 }
 
-// Guarantee S6, for control: 400 changes in a burst are all published.
+// Guarantee S6, for control: a burst of 400 changes is published completely.
 TEST(many_changes_at_once_are_all_published) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients that are slow, idle or disconnected, many clients, and a client for which memory is
-// missing (guarantees A3 and A4).
+// Clients that are slow, idle or disconnected, many clients, and a client for which there is no
+// memory (guarantees A3 and A4).
 #include "api_lab.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ void *__wrap_calloc(size_t count, size_t bytes) {
 
 TEST_EACH(api_lab_setup, api_lab_teardown);
 
-// No memory is left for a client, so its connection cannot be accepted at once. Until it is
-// accepted, libuv accepts no other connection.
+// If there is no memory for a client, its connection cannot be accepted at once. libuv accepts no
+// other connection before this one.
 TEST(a_client_without_memory_is_served_later) {
 	int fd;
 
@@ -55,7 +55,7 @@ TEST(a3_slow_reader_does_not_delay_others) {
 	for (int i = 0; i < 50; i++) {
 		expect_alive(*state);
 	}
-	// this client has read nothing so far, but still gets its whole answer
+	// this client has not read anything yet, but gets its complete answer
 	expect(slow[0], "ok");
 	for (int i = 0; i < 8; i++) {
 		close(slow[i]);
@@ -78,7 +78,7 @@ TEST(a3_client_that_never_reads_is_disconnected) {
 		assert_true(i < (WEIR_API_ANSWER_MS + DEADLINE_MS) / 50);
 		nanosleep(&pause, NULL);
 	}
-	// Sent data can be read, then the connection ends
+	// Data that was sent can be read before the connection ends
 	assert_int_equal(recv(fd, &byte, 1, 0), 1);
 	close(fd);
 }
@@ -112,12 +112,12 @@ TEST(a3_idle_client_is_replaced_by_a_new_one) {
 		say(fd[i], "{\"command\": \"echo\"}\n");
 		expect(fd[i], "ok");
 	}
-	nanosleep(&idle, NULL); // the idle time itself is tested
+	nanosleep(&idle, NULL); // lets all clients become idle
 	newcomer = client(*state);
 	say(newcomer, "{\"command\": \"echo\"}\n");
 	expect(newcomer, "ok");
 	close(newcomer);
-	assert_null(hear(fd[0])); // the first client was idle for longest
+	assert_null(hear(fd[0])); // the client that was idle for the longest time is disconnected
 	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
 		close(fd[i]);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of every request before its handler is called.
+// Tests the checks of a request before its handler is called.
 #include "api.h"
 #include "daemon_web.h"
 
@@ -72,7 +72,7 @@ TEST(commands_invalid_requests_get_a_specific_error) {
 	}
 }
 
-// The error quotes the beginning of the name.
+// The error for an unknown command quotes the beginning of its name.
 TEST(commands_longest_name_is_answered) {
 	struct web *web = *state;
 	size_t bytes = WEIR_API_LINE_BYTES - 64;
@@ -82,7 +82,8 @@ TEST(commands_longest_name_is_answered) {
 	json_t *answer;
 
 	for (size_t i = 0; i < bytes; i += 2) {
-		memcpy(line + prefix + i, "\xc3\xa9", 2); // the quote would end inside a character
+		// Two-byte characters: a quote of fixed length may end inside a character
+		memcpy(line + prefix + i, "\xc3\xa9", 2);
 	}
 	memcpy(line + (size_t)prefix + bytes, "\"}\n", 3);
 	lab_send(fd, line, (size_t)prefix + bytes + 3);
@@ -93,7 +94,8 @@ TEST(commands_longest_name_is_answered) {
 	free(line);
 }
 
-// Well-formed requests with wrong contents, for all handlers. Reproducible.
+// Sends well-formed requests with wrong contents to all handlers. The requests are the same in each
+// run.
 TEST(commands_survive_random_requests) {
 	static const char *const names[] = {"version", "service.show", "backend.show",
 		"backend.drain", "backend.ready", "backend.maintenance", "weight.set", "flow.count",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// policy.compare, with a dataplane whose samples the test writes.
+// policy.compare, with a simulated dataplane whose samples the test writes.
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -58,8 +58,8 @@ static void ask(int fd, const char *line) {
 	lab_send(fd, line, strlen(line));
 }
 
-// Write samples of 3,000 flows of 2 ms each. A third of the flows is at w-1. Other samples must be
-// ignored.
+// Write samples of 3,000 flows of 2 ms each; w-1 has a third of them. Also write samples that must
+// be ignored.
 static void write_flows(struct web *web) {
 	uint16_t w1 = id_of(web, "web", "w-1"), w2 = id_of(web, "web", "w-2");
 	uint16_t dns = id_of(web, "dns", "w-1");
@@ -90,7 +90,7 @@ TEST(flows_are_recorded_and_replayed_through_every_policy) {
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 3000}\n");
 	LAB_UNTIL(strcmp(lab_code(
 		&web->lab, JSON({"command": "policy.compare", "service": "dns", "for_ms": 100})),
-				   "refused") == 0); // one comparison at a time
+				   "refused") == 0); // only one comparison at a time is allowed
 	write_flows(web);
 	answer = lab_read_answer(fd);
 	close(fd);
@@ -142,7 +142,7 @@ TEST(invalid_arguments_are_refused) {
 		lab_code(&web->lab, JSON({"command": "policy.compare", "service": "x"})), "not-found");
 }
 
-// A client may disconnect, or the process may end, during a comparison. Nothing leaks.
+// If a client disconnects or the process ends during a comparison, no memory leaks.
 TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -158,7 +158,7 @@ TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") == 0);
-	close(fd); // the test does not wait ten minutes
+	close(fd); // disconnect before the comparison ends
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") != 0);
@@ -178,5 +178,5 @@ TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") == 0);
-	close(fd); // the process ends while a comparison is in progress
+	close(fd); // the test ends while a comparison is in progress
 }

@@ -34,7 +34,8 @@ static int fresh(void **state) {
 	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
 	json_decref(lab_result(
 		&web->lab, JSON({"command": "config.reload", "path": "%s"}), web->lab.config));
-	LAB_UNTIL(backends(web) == 3); // the backends that the previous test has removed have left
+	// The backends that were removed by the previous test no longer exist
+	LAB_UNTIL(backends(web) == 3);
 	return 0;
 }
 
@@ -96,7 +97,7 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	json_decref(result);
 }
 
-// A weight set at run time applies until the configured weight changes.
+// A weight that was set at run time stays in effect until the configured weight changes.
 TEST(reload_says_which_weights_set_by_hand_it_replaces) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
@@ -122,8 +123,8 @@ TEST(reload_says_which_weights_set_by_hand_it_replaces) {
 	json_decref(holder);
 }
 
-// The backend is in maintenance under its old name. Under its new name it would get new flows, so a
-// warning is shown.
+// A backend in maintenance is renamed. Under its new name it would get new flows, so there is a
+// warning.
 TEST(renamed_backend_that_took_no_new_flows_is_warned_of) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
@@ -209,8 +210,8 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	json_decref(result);
 }
 
-// The file has the running value again, so no change is pending any more. config.diff and
-// config.reload show that the pending change was withdrawn.
+// A value is pending, and then the file has the running value again. config.diff and config.reload
+// show that the pending change is withdrawn.
 TEST(change_that_waits_is_taken_back) {
 	static const char *const commands[] = {"config.diff", "config.reload", "config.diff"};
 	struct web *web = *state;
@@ -227,12 +228,14 @@ TEST(change_that_waits_is_taken_back) {
 			assert_string_equal(text_of(change(result, 0), "from"), "9000");
 			assert_string_equal(text_of(change(result, 0), "to"), "1500");
 			assert_string_equal(text_of(change(result, 0), "note"),
-				"takes back a change that waited for a restart of weir-dataplane");
+				"cancels a change that was pending until a restart of "
+				"weir-dataplane");
 		}
 		json_decref(result);
 	}
-	LAB_UNTIL(lab_log_has(&web->lab, "reload: change port wan mtu: 9000 -> 1500 (takes back a "
-					 "change that waited for a restart of weir-dataplane)"));
+	LAB_UNTIL(lab_log_has(&web->lab, "reload: change port wan mtu: 9000 -> 1500 (cancels a "
+					 "change that was pending until a restart of "
+					 "weir-dataplane)"));
 	result = lab_result(&web->lab, JSON({"command": "config.waiting"}));
 	assert_int_equal(changes(result), 0);
 	json_decref(result);
@@ -251,7 +254,7 @@ TEST(warnings_are_in_both_answers) {
 		assert_int_equal(json_array_size(warnings), 2);
 		assert_string_equal(text_of(first, "path"), "instance.hash_seed");
 		assert_string_equal(
-			// the service has no check
+			// the service has no health check
 			text_of(json_array_get(warnings, 1), "path"), "services[0]");
 		assert_true(json_integer_value(json_object_get(first, "line")) > 0);
 		assert_non_null(strstr(text_of(first, "reason"), " (open flows now: "));
@@ -309,7 +312,7 @@ TEST(invalid_file_is_refused_with_every_error) {
 		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");
 }
 
-// The file is valid, but the segment has no room for it. The reload is refused, and nothing
+// If the file is valid, but does not fit into the segment, the reload is refused and nothing
 // changes.
 TEST(configuration_that_does_not_fit_is_refused) {
 	struct web *web = *state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// flow.lookup: the backend and the reason. flow.list and flow.delete: arguments.
+// Tests flow.lookup (the backend and the reason), and the arguments of flow.list and flow.delete.
 #include "daemon_web.h"
 
 #include <signal.h>
@@ -34,7 +34,8 @@ static void set_admin(struct web *web, const char *command, const char *backend)
 		JSON({"command": "backend.%s", "service": "web", "backend": "%s"}), command, backend));
 }
 
-// Create a flow with client port 3 in a worker's flow table. ret: name of its backend.
+// Create a flow with client port 3 in the flow table of a worker. ret: name of the backend of the
+// flow.
 static void begin_known_flow(struct web *web, char ret[32]) {
 	json_t *found;
 
@@ -64,8 +65,8 @@ TEST(lookup_finds_a_known_flow) {
 	json_decref(found);
 }
 
-// Policies other than Maglev select the backend when the flow begins, by the state at that time. So
-// the backend of a future flow is unknown.
+// Policies other than Maglev choose the backend when a flow starts, from the state at that time.
+// The backend of a future flow is therefore not known.
 TEST(lookup_of_a_new_flow_without_slots) {
 	struct web *web = *state;
 	json_t *found;
@@ -110,7 +111,7 @@ TEST(lookup_of_a_drained_backends_flow_reports_the_drain) {
 	begin_known_flow(web, backend);
 	set_admin(web, "drain", backend);
 	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
-	// the flow stays at the drained backend
+	// the flow stays on the drained backend
 	assert_string_equal(text_of(found, "backend"), backend);
 	expect_in(found, "flow table of worker 0; backend drained: only existing flows continue");
 	expect_in(found, "; a new flow would go to ");
@@ -119,7 +120,7 @@ TEST(lookup_of_a_drained_backends_flow_reports_the_drain) {
 	set_admin(web, "ready", backend);
 }
 
-// All backends are drained. They get new flows nevertheless, because of panic mode.
+// All backends are drained, but get new flows because of panic mode.
 TEST(lookup_of_a_flow_in_panic_mode_reports_it) {
 	struct web *web = *state;
 	json_t *found;
@@ -132,7 +133,7 @@ TEST(lookup_of_a_flow_in_panic_mode_reports_it) {
 	expect_in(found, "; backend drained: gets new flows only because of panic mode");
 	json_decref(found);
 	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
-	expect_in(found, "; panic mode: no backend is ready, drained backends are used");
+	expect_in(found, "; panic mode: no backend is ready, so drained backends are used");
 	json_decref(found);
 	set_admin(web, "ready", "w-1");
 	set_admin(web, "ready", "w-2");
@@ -147,13 +148,13 @@ static void set_on_backend_down(struct web *web, const char *value) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// The answer shows what happens to the next packet of the flow. This depends on on_backend_down.
+// The answer shows what happens to the next packet of the flow; this depends on on_backend_down.
 TEST(lookup_of_a_flow_of_a_backend_that_is_down_reports_the_effect) {
 	static const char *const cases[][2] = {
 		{"keep", "; backend in maintenance: only existing TCP flows continue; a new flow "},
 		{"rehash", "; backend in maintenance: the next packet moves the flow; a new flow "},
-		{"reset",
-			"; backend in maintenance: the next packet is answered by an RST; a new "},
+		{"reset", "; backend in maintenance: the next packet is answered with an RST; a "
+			  "new "},
 		{"rehash", NULL}, // no other backend is available
 	};
 	struct web *web = *state;
@@ -202,7 +203,7 @@ static void reload(struct web *web) {
 	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
 }
 
-// The service was removed, and its destination drains.
+// The service was removed, and its binds are draining.
 TEST(lookup_of_a_removed_destination_has_its_service) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
@@ -227,8 +228,7 @@ TEST(lookup_of_a_removed_destination_has_its_service) {
 	reload(web);
 }
 
-// The whole service is drained, or one of its two binds. Both a new and an existing flow are looked
-// up.
+// Look up a new and an existing flow, while the whole service or one of its two binds is drained.
 TEST(lookup_of_a_drained_destination_reports_it) {
 	struct web *web = *state;
 	json_t *found;
@@ -293,8 +293,7 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	json_t *found;
 
 	lab_dataplane_hang(web->dataplane, true);
-	// There are more lookups than the mailbox has room for. When it is full, further lookups
-	// fail at once.
+	// Send more lookups than fit in the mailbox. When it is full, further lookups fail at once.
 	for (int i = 0; i < 5; i++) {
 		assert_string_equal(lab_code(&web->lab,
 			JSON({"command": "flow.lookup", "protocol": "tcp", "source": "192.0.2.1",
@@ -312,8 +311,8 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	json_decref(found);
 }
 
-// Read-only users send many lookups, and workers do not answer. There must be room for a deletion
-// nevertheless.
+// Read-only users send many lookups, and workers do not answer. There must still be room for a
+// deletion.
 TEST(lookups_leave_room_for_a_deletion) {
 	static const char flow[] = "\"protocol\": \"tcp\", \"source\": \"192.0.2.1\", "
 				   "\"source_port\": 9, \"destination\": \"198.51.100.10\", "
@@ -329,7 +328,8 @@ TEST(lookups_leave_room_for_a_deletion) {
 		fd[i] = lab_connect(&web->lab);
 		lab_send(fd[i], line, n);
 	}
-	for (int i = 39; i >= 30; i--) { // refused, so earlier lookups use all slots
+	// These lookups are refused, because earlier lookups use all slots
+	for (int i = 39; i >= 30; i--) {
 		json_t *answer = lab_read_answer(fd[i]);
 
 		refused += strcmp(text_of(answer, "code"), "refused") == 0;
@@ -391,7 +391,8 @@ TEST(lookup_arguments_are_checked) {
 	"\"backends\": [{\"name\": \"w-0\", \"address\": \"10.0.1.10\"}"
 #define SUBSET_WORKERS 3
 
-// Starts a service with 8 backends and 3 workers. Each worker has a subset of 5 backends.
+// Starts a daemon with a service with 8 backends, and a dataplane with 3 workers. Each worker has a
+// subset of 5 backends.
 static void start_with_subsets(struct web *web) {
 	char text[2048];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s", SUBSET_SERVICE);
@@ -438,7 +439,7 @@ static void own_choice(struct web *web, uint32_t worker, uint64_t hash, char nam
 	assert_true(name[0] != '\0');
 }
 
-// Check the choice that is shown for each worker. Returns whether all workers select the same
+// Check the choice that is shown for each worker. Returns whether all workers choose the same
 // backend.
 static bool expect_own_choices(struct web *web, const json_t *found) {
 	const json_t *list = json_object_get(found, "chosen_by_worker");
@@ -463,7 +464,7 @@ static bool expect_own_choices(struct web *web, const json_t *found) {
 	return agree;
 }
 
-// Which worker will get a new flow is unknown. So the choice of each worker is shown.
+// It is not known which worker will get a new flow, so the choice of each worker is shown.
 TEST(lookup_with_a_subset_for_each_worker) {
 	uint32_t agree = 0, differ = 0;
 	struct web web;
@@ -493,7 +494,7 @@ TEST(lookup_with_a_subset_for_each_worker) {
 		json_decref(found);
 	}
 	assert_true(agree > 0 && differ > 0);
-	// For an existing flow the worker is known.
+	// The worker of an existing flow is known.
 	found = lookup(&web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_true(json_is_true(json_object_get(found, "found")));
 	assert_true(json_is_null(json_object_get(found, "chosen_by_worker")));
@@ -556,7 +557,7 @@ TEST(deletions_are_audited) {
 	json_decref(audit);
 }
 
-// Only a service with "steal" has counters. In this configuration no service has them.
+// Only services with "steal" have counters. This configuration has no such service.
 TEST(steals_of_a_service_are_shown) {
 	struct web *web = *state;
 	json_t *result = lab_result(&web->lab, JSON({"command": "flow.steals"}));
@@ -585,7 +586,7 @@ TEST(pending_lookup_ends_with_the_dataplane) {
 	lab_dataplane_stop(web->dataplane);
 	answer = lab_read_answer(fd);
 	code = text_of(answer, "code");
-	// The request times out, or the loss of the dataplane is detected before.
+	// The request times out, unless the loss of the dataplane is detected first.
 	assert_true(strcmp(code, "no-dataplane") == 0 || strcmp(code, "timeout") == 0);
 	json_decref(answer);
 	close(fd);

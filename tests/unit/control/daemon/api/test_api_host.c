@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// host.show, host.drain, host.ready: all backends with one address, in all services.
+// host.show, host.drain, host.ready: all backends with the same address, in all services.
 #include "daemon_lab.h"
 
 #include <stdio.h>
@@ -171,7 +171,8 @@ TEST(drain_can_be_repeated_and_leaves_maintenance_alone) {
 	*open -= 1;
 }
 
-// The counts of dropped flows fall to 0 soon after the deadline, so weir-control reads them first.
+// The counts of dropped flows fall to 0 soon after the deadline, so weir-control reads them
+// before that.
 TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 	struct own *own = *state;
 	uint64_t *kept = open_flows(own, "web", "w-1"), *dropped = open_flows(own, "alone", "a-1");
@@ -219,7 +220,7 @@ static void reload(struct own *own, const char *services) {
 	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
 }
 
-// Stopping the server breaks all its connections, also those of removed backends. A backend may
+// Stopping the server breaks all its connections, even those of removed backends. A backend may
 // have been removed before the drain, together with its service, or during the drain.
 TEST(host_is_not_drained_while_removed_backends_have_flows) {
 	struct own *own = *state;
@@ -292,7 +293,7 @@ static const char *text_of(const json_t *object, const char *name) {
 	return text != NULL ? text : "-";
 }
 
-// One entry for the host, whatever the number of its backends.
+// A command for a host makes one audit entry, whatever the number of backends.
 TEST(one_audit_entry_records_a_whole_host) {
 	struct own *own = *state;
 	json_t *before = lab_result(&own->lab, JSON({"command": "audit.show"})), *after;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rights of users, with the complete process: peers are children that change to other users. Needs
-// root.
+// Rights of users, tested with the real weir-control. The clients are child processes that change
+// to other users. Needs root.
 #include "daemon_lab.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define MEMBER 4242 // uid of a user with read access
 #define ADMINS 4300 // gid of users who may change settings
-#define FLOOD 6 // number of processes that flood one loop with more than it can serve
+#define FLOOD 6 // number of processes; together they send more than the loop can serve
 #define GROUPS_MANY 200 // more groups than the first getsockopt(SO_PEERGROUPS) has room for
 
 enum outcome { DONE, FORBIDDEN, OTHER_ERROR, NO_ANSWER };
@@ -114,8 +114,8 @@ static enum outcome ask_as(
 	return (enum outcome)WEXITSTATUS(status);
 }
 
-// Send a request as a user in the group of the control socket, which has read access. In this lab
-// it is the group of root.
+// Send a request as a user in the group of the control socket. This group has read access. In this
+// lab it is the group of root.
 static enum outcome ask_as_member(struct lab *lab, const char *request) {
 	const gid_t groups[] = {0};
 

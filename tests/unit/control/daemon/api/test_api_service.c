@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// service.show in full, service.set.
+// All members of service.show, and service.set.
 #include "daemon_web.h"
 
 #include "layout.h"

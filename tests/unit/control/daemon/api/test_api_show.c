@@ -88,8 +88,8 @@ TEST(backend_show_shows_shares_and_counters) {
 	assert_int_equal(number_of(one, "effective_weight"), 100);
 	assert_int_equal(number_of(one, "new_flows"), went);
 	assert_int_equal(number_of(one, "active_flows"), went);
-	// w-1 has a quarter of the weights, so it has a quarter of the slots, and about a quarter
-	// of the flows.
+	// w-1 has a quarter of the total weight, so it has a quarter of the slots, and about a
+	// quarter of the flows.
 	assert_true(json_real_value(json_object_get(one, "share_percent")) > 24.5);
 	assert_true(json_real_value(json_object_get(one, "share_percent")) < 25.5);
 	assert_true(json_real_value(json_object_get(one, "achieved_percent")) == went / 10.0);
@@ -196,7 +196,7 @@ static size_t count_backends(const struct web *web) {
 	return count;
 }
 
-// Objects are listed in the order of the file, also those that a reload has added. Removed objects
+// Objects are listed in the order of the file, even if a reload has added them. Removed objects
 // that still drain come last.
 TEST(lists_have_the_order_of_the_file) {
 	static const char expected[] = "new/n-1 web/w-3 web/w-2 web/w-1 dns/w-1 ";

@@ -41,8 +41,8 @@ static bool is_busy_unknown(struct web *web, size_t worker) {
 }
 
 // A worker of the lab counts 30 busy cycles and 70 idle cycles in each iteration. Control reads
-// both counters one after the other, and an iteration may end in between. The error becomes smaller
-// with the number of iterations.
+// both counters one after the other, and an iteration may end in between. This error becomes
+// smaller with more iterations.
 static bool is_busy_as_the_lab(double percent) {
 	return percent > 29 && percent < 31;
 }
@@ -170,7 +170,7 @@ TEST(adoption_is_awaited_for_each_publication) {
 	assert_int_equal(grace_periods(web), measured + 2);
 }
 
-// The value of a row by the name of its column.
+// Returns the value in the column `name` of a row.
 static const json_t *cell(const json_t *figures, const json_t *row, const char *name) {
 	const char *kind = json_string_value(json_array_get(row, 0));
 	const json_t *columns = json_object_get(json_object_get(figures, "columns"), kind);
@@ -323,7 +323,7 @@ TEST(metrics_show_shows_both_processes) {
 	assert_int_equal(json_object_size(json_object_get(json_array_get(workers, 1), "drops")),
 		WEIR_DROP_REASON_COUNT);
 	json_decref(figures);
-	// The durations of grace periods add up.
+	// metrics.show counts the grace periods.
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);

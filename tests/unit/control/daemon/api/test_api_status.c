@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// status: whether the instance should get traffic, in all states that weir-control sees.
+// status: whether the instance should get traffic, in all states that weir-control detects.
 #include "daemon_web.h"
 
 TEST_GROUP(lab_own_network);
@@ -13,7 +13,7 @@ static json_t *status_of(const struct web *web, const char *service) {
 				    service);
 }
 
-// Check the level, and the only reason, or "" for none.
+// Check the level of the status, and its only reason. reason "": the status has no reasons.
 static void expect(
 	const struct web *web, const char *service, const char *level, const char *reason) {
 	json_t *status = status_of(web, service), *reasons = json_object_get(status, "reasons");
@@ -61,7 +61,7 @@ TEST(status_counts_services_without_an_eligible_backend) {
 	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
 }
 
-// DPDK controls the device of the port, so the port is no interface of the kernel. Its link state
+// DPDK controls the device of the port, so the kernel has no interface for it. Its link state
 // is in the segment.
 TEST(a_port_without_a_link_is_critical) {
 	struct web *web = *state;
@@ -105,8 +105,8 @@ static bool has_reason(const struct web *web, const char *reason) {
 	return has;
 }
 
-// A drained service is no fault, whatever the states of its backends. But as long as it has flows,
-// routes to it must stay.
+// A drained service is not a fault, whatever the states of its backends. But as long as it has
+// flows, routes to it must stay.
 TEST(status_of_drained_services) {
 	struct web *web = *state;
 	json_t *status;
@@ -215,7 +215,7 @@ TEST(status_leaves_out_removed_services) {
 		lab_code(&web->lab, JSON({"command": "status", "service": "dns"})), "not-found");
 }
 
-// As after a boot of the machine at which the dataplane failed to start.
+// The state after a boot at which the dataplane failed to start.
 TEST(status_of_a_service_before_the_first_dataplane) {
 	struct web *web = *state;
 
@@ -238,7 +238,7 @@ static void expect_agent(const struct web *web, const char *state) {
 	json_decref(holder);
 }
 
-// A value in metrics.show.
+// Returns a value in metrics.show.
 static const json_t *value_of(
 	const json_t *result, const char *kind, const char *name, const char *column) {
 	const json_t *columns = json_object_get(json_object_get(result, "columns"), kind), *row;
@@ -288,7 +288,7 @@ TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
 
 	web_write_agents(web);
 	expect_warning(web, web->lab.dir, "keys: No such file or directory; no agent is");
-	expect(web, NULL, "warning", "no agent is probed for lack of keys: ");
+	expect(web, NULL, "warning", "no agent is probed, because there are no keys: ");
 	expect(web, "web", "warning", "/keys: No such file or directory");
 	expect(web, "dns", "ok", "");
 	expect_agent(web, "no-keys");

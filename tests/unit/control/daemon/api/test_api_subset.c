@@ -60,7 +60,7 @@ static json_int_t number_of(const json_t *object, const char *name) {
 	return json_integer_value(value);
 }
 
-// The object of one service; borrowed from *holder, which must be released.
+// Returns the object of one service; borrowed from *holder, which must be released.
 static json_t *show(const struct fleet *fleet, json_t **holder, const char *service) {
 	json_decref(*holder);
 	*holder = lab_result(&fleet->lab, JSON({"command": "subset.show", "service": "%s"}), service);
@@ -241,7 +241,7 @@ static void set_admin(const struct fleet *fleet, const char *command, int backen
 		JSON({"command": "backend.%s", "service": "web", "backend": "b-%d"}), command, backend));
 }
 
-// The shown subset follows changes of states even without a dataplane.
+// Even without a dataplane, the shown subset is updated when states of backends change.
 TEST(shown_state_is_current_without_a_dataplane) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *subset = first_subset(show(fleet, &holder, "web"));
@@ -263,7 +263,7 @@ TEST(shown_state_is_current_without_a_dataplane) {
 	LAB_UNTIL(lab_attached(&fleet->lab));
 }
 
-// Panic mode is shown, and which members are used only because of panic mode.
+// The answer shows panic mode, and which members are used only because of panic mode.
 TEST(panic_is_shown) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *service = show(fleet, &holder, "web");
@@ -307,7 +307,7 @@ static bool all_are_in_use(struct lab *lab) {
 	return all;
 }
 
-// Members beyond the limit of an answer are counted, and omitted.
+// An answer contains only a limited number of members. Further members are only counted.
 TEST(answer_of_a_huge_service_is_bounded) {
 	size_t room = 1u << 20, used = 0, listed = 0, i;
 	struct lab_dataplane *dataplane;

@@ -138,12 +138,12 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	assert_int_equal(times_logged(web, "cannot publish: "), 1);
 }
 
-// The row of a drained backend always fits. But if the new selection does not fit, weir-control
-// reports this, too.
+// The row of a drained backend can always be published. If the heap has no room for the new
+// selection, weir-control reports this, too.
 TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
-	int most = fill_the_heap(web) - 200; // number of changes that fit
+	int most = fill_the_heap(web) - 200; // number of changes for which there is memory
 	unsigned int logged = times_logged(web, "cannot publish: ");
 	weir_ref before;
 
@@ -196,7 +196,7 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(all_is_published(web));
 	assert_int_equal(times_logged(web, "the configuration is published"), 1);
-	// the selection with w-3 follows when its next hop is resolved
+	// The selection with w-3 is published when the next hop of w-3 is resolved.
 	LAB_UNTIL(takes_flows(web, 2));
 	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // the backend is drained
 	assert_int_equal(times_logged(web, "the configuration is not published yet: "), 1);

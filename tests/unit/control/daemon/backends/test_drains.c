@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains with real tables: drains end when no open flow is left, or at the deadline, also after a
+// Drains with real tables: drains end when no open flow is left, or at the deadline, even after a
 // restart of either process.
 #include <errno.h>
 #include <netinet/in.h>
@@ -472,7 +472,7 @@ TEST(drain_of_a_removed_backend_goes_on_and_keeps_its_flows) {
 	weir_drains_follow(&own->drains, own->lab.tables);
 	assert_false(tick(own, NOW + SECOND - 1));
 	assert_int_equal(own->drains.count, 1);
-	// at_deadline does not apply to a removed backend: on_backend_down decides about its flows
+	// at_deadline does not apply to a removed backend: on_backend_down applies
 	assert_true(tick(own, NOW + SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
 	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_RESET, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports that a host rejects tunnel packets, with real tables: for which backends a report counts,
-// and that reports eject these backends.
+// Reports that a host rejects tunnel packets. Tests with real tables for which backends a report
+// counts, and that reports eject these backends.
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +193,7 @@ TEST(other_reports_count_for_no_backend) {
 	one.source.bytes[2]++; // the source is not the balancer
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	one = report(own, 1);
-	one.host.bytes[3] = 99; // the host is no backend
+	one.host.bytes[3] = 99; // the host is not a backend
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	one = report(own, 1);
 	one.protocol = IPPROTO_TCP; // for TCP this VIP belongs to no service

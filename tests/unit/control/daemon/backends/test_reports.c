@@ -209,7 +209,7 @@ TEST(word_of_a_port_ends_without_one_of_the_host) {
 
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
-	weir_reports_take(own->reports, 1, &none, "http"); // a report of another source
+	weir_reports_take(own->reports, 1, &none, "http"); // a report from another source
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
 	weir_reports_take(own->reports, 1, &none, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
@@ -250,7 +250,8 @@ TEST(word_of_a_port_stays_with_the_words_of_another_source) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// After the loss of the agent, its lame-duck state stays, even if the server was stopped before.
+// After the agent is lost, the announced state lame-duck stays, even if the server had been stopped
+// before.
 TEST(lame_duck_with_a_port_that_is_down_stays_one) {
 	struct own *own = *state;
 	struct weir_report report = {.word = WEIR_HEALTH_WORD_LAME_DUCK,
@@ -290,7 +291,8 @@ TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// A backend is at its limit from the time its queue is 75 % full until it is below half of that.
+// A backend counts as at its limit when its queue is 75 % full, until the queue is below half of
+// this threshold.
 TEST(full_accept_queue_counts_as_at_limit) {
 	static const struct {
 		double queue;

@@ -126,8 +126,8 @@ TEST(checks_and_words_become_one_state) {
 	assert_int_equal(own->changes, 5);
 }
 
-// When DOWN ends, checks begin again, whatever ended it. The server may have been restarted between
-// two checks.
+// When the state DOWN ends, for whatever reason, checks begin again. The server may have been
+// restarted between two checks.
 TEST(end_of_down_begins_the_checks_again) {
 	struct own *own = *state;
 	uint16_t id = lab_id(&own->lab, "s0", "b1");

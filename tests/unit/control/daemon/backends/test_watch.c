@@ -352,7 +352,7 @@ static bool resolved(const struct own_lab *own, const char *backend) {
 	return is;
 }
 
-// Two backends with one address both get the next hop of that address.
+// Two backends with the same address both get the next hop of that address.
 TEST(next_hops_reach_every_backend_of_an_address) {
 	struct own_lab *own = *state;
 
@@ -441,8 +441,8 @@ TEST(backends_that_are_far_from_use_are_checked_less_often) {
 	close(fd);
 }
 
-// A publication makes a backend a spare. Its checks become frequent with this publication, not only
-// with the next tick.
+// A publication makes a backend a spare. Its checks become frequent at once, and not only at the
+// next tick.
 TEST(pace_follows_each_publication) {
 	struct own_lab *own = *state;
 	int fd = eight_listener();

@@ -93,7 +93,7 @@ TEST(latency_against_the_others) {
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, false, why), UNDECIDED);
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
 	assert_string_equal(
-		why, "latency: 13.10 ms in the mean of 100 requests, other backends 10.00 ms");
+		why, "mean latency: 13.10 ms for 100 requests, other backends 10.00 ms");
 	canary.reported.latency_sum_ms = 1960; // 1.4 times the latency
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, false, why), WORSE);
 	canary.reported.requests = 49;

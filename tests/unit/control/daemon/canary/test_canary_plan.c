@@ -15,7 +15,7 @@ TEST(default_plan_is_valid) {
 	assert_int_equal(plan.steps, 4);
 }
 
-// Check that the plan is refused, and that the reason names the argument.
+// Check that the plan is refused, and that the reason contains the name of the argument.
 static void refuse(struct weir_canary_plan plan, const char *name) {
 	char why[256] = "";
 

@@ -71,7 +71,7 @@ TEST(rates_count_for_the_time_that_passed) {
 	assert_true(counts_of(&report, 0, 1000, 60000).requests == 0);
 }
 
-// The requests in a report count only once, even if no newer report arrives for long.
+// The requests in a report count only once, even if no newer report arrives for a long time.
 TEST(numbers_count_once) {
 	struct weir_report report = {
 		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT),

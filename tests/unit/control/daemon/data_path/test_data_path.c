@@ -121,7 +121,7 @@ static int connect_to(int fd, const char *address) {
 	return r < 0 && errno != EINPROGRESS ? -errno : 0;
 }
 
-// Whether another complete IP in IP packet was sent.
+// Returns whether another complete IP-in-IP packet was sent.
 static bool has_left(void *context) {
 	struct lab *lab = context;
 
@@ -433,7 +433,7 @@ static unsigned int count_lines(const char *command) {
 	return lines;
 }
 
-// Rules that ended processes have left are replaced, even if another user made them. Rules of a
+// Rules of processes that have exited are replaced, even if another user made them. Rules of a
 // running process stay.
 TEST(rules_do_not_accumulate) {
 	struct weir_data_path_tunnel first, second;

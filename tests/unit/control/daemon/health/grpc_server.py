@@ -3,8 +3,8 @@
 """gRPC servers for test_health_grpc. grpc_server.py PLAIN TLS BARE REFUSING KEY CERTIFICATE
 
 PLAIN and TLS have the health service, BARE has none, REFUSING refuses each request. The name of a
-service determines its answer: "serving", "not-serving"; "" serves; "odd" sends bytes that are no
-valid answer; other names are not found.
+service determines its answer: "serving", "not-serving"; "" serves; "odd" sends bytes that are
+not a valid answer; other names are not found.
 """
 import contextlib
 import socket

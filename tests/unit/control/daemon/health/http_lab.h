@@ -12,7 +12,7 @@
 #define TALKER_PORT 8101 // sends data that is not HTTP
 #define SILENT_PORT 8102 // sends nothing
 #define CLOSER_PORT 8103 // closes at once
-// by server name: the certificate of web.example, otherwise an untrusted certificate
+// the certificate of web.example for this server name, an untrusted certificate for other names
 #define TLS_PORT 8104
 #define OLD_PORT 8105 // the certificate of web.example, but expired
 #define ADDRESS_PORT 8106 // a certificate for the address 127.0.0.1

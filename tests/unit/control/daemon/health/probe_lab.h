@@ -14,7 +14,7 @@ struct result {
 	struct weir_report report;
 };
 
-// The `done` of a probe; context: a struct result.
+// The callback `done` of a probe. context: a struct result.
 void probe_done(void *context, enum weir_probe_outcome outcome, const char *detail,
 	const struct weir_report *report);
 bool probe_has_result(void *context);

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Servers for test_health_resets that answer and then reset. reset_server.py FIRST_PORT KEY
-CERTIFICATE
+"""Servers for test_health_resets that answer and then reset the connection.
+
+reset_server.py FIRST_PORT KEY CERTIFICATE
 
 Port FIRST_PORT + n has the properties whose bits are set in n: 1 = does not read the request,
 2 = TLS, 4 = gRPC (HTTP/2) instead of HTTP/1.1, 8 = failing answer, 16 = truncated answer. Each
@@ -71,7 +72,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def field(name, value):
-    """A literal header field without an index."""
+    """Returns a literal header field (HPACK) that is not indexed."""
     return b"\0" + bytes((len(name),)) + name.encode() + bytes((len(value),)) + value.encode()
 
 

@@ -299,7 +299,7 @@ TEST(health_of_failed_checks_is_retried) {
 }
 
 // When a server is restarted, its checks are counted from 0. They begin at once, and not after the
-// interval. Then the former pace continues.
+// interval. Later checks follow at the usual interval.
 TEST(health_of_a_restarted_server_is_checked_at_once) {
 	struct lab *lab = *state;
 	uint64_t begin;
@@ -327,8 +327,8 @@ TEST(health_of_a_restarted_server_is_checked_at_once) {
 	assert_true(status_of(lab, 7).passes <= 5); // one regular check may have followed
 }
 
-// The first check after the restart fails: the server will listen later, or never. So checks are
-// not frequent any more.
+// The first check after the restart fails: the server will listen later, or never. So further
+// checks follow at the usual interval.
 TEST(health_of_a_restarted_server_that_fails_keeps_its_pace) {
 	struct lab *lab = *state;
 
@@ -574,7 +574,7 @@ TEST(health_configure_refuses_invalid_input_as_a_whole) {
 
 	add(lab, 7, "127.0.0.1");
 	add(lab, 7, "127.0.0.1");
-	assert_int_equal(configure(lab), -EINVAL); // one backend twice
+	assert_int_equal(configure(lab), -EINVAL); // the same backend twice
 	lab->targets[1].backend = 8;
 	lab->targets[1].check = &bad;
 	bad.interval_ms = 0;
@@ -640,8 +640,8 @@ static uint64_t all_passes(struct lab *lab) {
 	return passes;
 }
 
-// 3900 backends do not answer. Each of their checks lasts 400 ms, and not all of them can run at a
-// time. Nevertheless each of 100 other backends is checked five times in two seconds.
+// 3900 backends do not answer. Each of their checks lasts 400 ms, and not all of them can run at
+// once. Nevertheless each of 100 other backends is checked five times in two seconds.
 TEST(health_of_refusing_backends_delays_no_others) {
 	struct lab *lab = *state;
 	struct rlimit limit;
@@ -668,8 +668,8 @@ TEST(health_of_refusing_backends_delays_no_others) {
 	assert_true(status_of(lab, 3999).fails > 1);
 }
 
-// 1000 backends are checked each second. About one check is started each millisecond, also in the
-// second round.
+// 1000 backends are checked each second. About one check is started each millisecond, in the first
+// and in the second round.
 TEST(health_checks_of_many_are_spread_over_the_interval) {
 	struct lab *lab = *state;
 	uint64_t start = uv_hrtime(), last = start, before = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes over libcurl to servers that endlessly send data that libcurl skips: no iteration of the
-// loop takes long. In a network namespace of this process. Needs root.
+// Probes with libcurl to servers that endlessly send data that libcurl skips. No iteration of the
+// event loop may take long. In a network namespace of this process. Needs root.
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>

@@ -98,7 +98,7 @@ static int answer(size_t n, const char *bytes) {
 TEST(grpc_answers_of_every_form) {
 	assert_int_equal(answer(7, "\0\0\0\0\2\x08\1"), WEIR_GRPC_SERVING);
 	assert_int_equal(answer(5, "\0\0\0\0\0"), 0); // an answer without fields means UNKNOWN
-	// Unknown fields are skipped; of a duplicate field the last one counts.
+	// Unknown fields are skipped. If a field occurs twice, its last value counts.
 	assert_int_equal(answer(17, "\0\0\0\0\x0c\x12\3abc\x08\2\x18\x80\1\x08\1"), 1);
 	assert_int_equal(answer(15, "\0\0\0\0\x0a\x0d\1\2\3\4\x08\1\x08\2\x10"), -EINVAL);
 	assert_int_equal(answer(7, "\1\0\0\0\2\x08\1"), -EINVAL); // a compressed answer

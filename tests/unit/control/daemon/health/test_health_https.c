@@ -27,7 +27,7 @@ TEST(https_probe_verifies_the_certificate) {
 
 		strcpy(check.server_name, "web.example");
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-		// a certificate of no trusted CA
+		// a certificate that is not signed by a trusted CA
 		strcpy(check.server_name, "other.example");
 		expect(addresses[i], TLS_PORT, &check, WEIR_PROBE_FAILED,
 			"SSL certificate problem: self-signed certificate");

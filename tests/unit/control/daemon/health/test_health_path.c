@@ -145,8 +145,8 @@ TEST(check_without_a_data_path_has_no_result) {
 	expect_no_result(*state, "no result: weir-control was started without --data-path-checks");
 }
 
-// The VIP is an address of this host, and a server of this host answers or refuses. This is no
-// result about the backend.
+// The VIP is an address of this host, and a server of this host answers or refuses. Such a check
+// has no result about the backend.
 TEST(check_of_a_local_vip_has_no_result) {
 	static const enum weir_config_check types[] = {WEIR_CHECK_TCP, WEIR_CHECK_HTTP};
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
@@ -184,8 +184,8 @@ TEST(check_of_a_silent_backend_fails) {
 	}
 }
 
-// Checks are counted for each VIP. If those of one VIP pass or have no result, the failure of
-// another VIP is still detected.
+// Checks are counted separately for each VIP. If the checks of one VIP pass or have no result, the
+// failure of another VIP is still detected.
 TEST(failures_are_counted_for_each_vip) {
 	struct lab *lab = *state;
 
@@ -201,8 +201,8 @@ TEST(failures_are_counted_for_each_vip) {
 	SHELL("ip addr del " VIP "/32 dev lo");
 }
 
-// A route breaks the way back, so answers of a backend would be dropped. A timeout is no result
-// about the backend.
+// A route breaks the return path, so answers from a backend would be dropped. Therefore a timeout
+// is no result about the backend.
 TEST(check_without_a_return_path_has_no_result) {
 	struct lab *lab = *state;
 

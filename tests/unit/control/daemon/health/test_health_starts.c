@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The limit of probes in flight, without probes.
+// The limit on probes in flight, tested without real probes.
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -48,7 +48,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Add starts first to last; returns how many of them run.
+// Add the starts from first to last - 1. Returns how many of them run.
 static uint32_t add(struct lab *lab, uint32_t first, uint32_t last, bool is_failing) {
 	uint32_t running = 0;
 
@@ -95,7 +95,7 @@ TEST(starts_of_failing_backends_have_half) {
 }
 
 // While other starts wait, at most an eighth of the running checks may be checks of failing
-// backends. When more of them run and end, other checks replace them.
+// backends. If more of them are running, other checks replace them when they end.
 TEST(starts_of_failing_backends_have_an_eighth_while_others_wait) {
 	struct lab *lab = *state;
 

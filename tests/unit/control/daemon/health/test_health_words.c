@@ -280,8 +280,7 @@ TEST(state_is_withdrawn_by_an_answer_without_it) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
-// A state that was announced before a reload is withdrawn, also one that was announced to an
-// earlier process.
+// A state that was announced before a reload, or to an earlier control process, is withdrawn.
 TEST(state_is_withdrawn_by_another_check) {
 	struct lab *lab = *state;
 
@@ -436,7 +435,7 @@ TEST(drain_remains_after_a_reload) {
 	assert_int_equal(say(lab, "ready\n").word, WEIR_HEALTH_WORD_READY);
 }
 
-// The drain was reported by a process that has ended, so a failed check discards it.
+// The process that reported the drain has exited, so a failed check discards the drain.
 TEST(drain_is_dropped_when_the_check_fails) {
 	struct lab *lab = *state;
 	struct weir_config_health_check http = lab->check;
@@ -466,8 +465,8 @@ TEST(drain_is_dropped_when_the_check_fails) {
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
 }
 
-// An operator overrules the drain that the agent announced. If the agent announces it again, it
-// counts again.
+// An operator overrules the drain that the agent announced. If the agent announces a drain
+// again, the drain takes effect again.
 TEST(drain_is_dropped_when_it_is_overruled) {
 	struct lab *lab = *state;
 

@@ -85,7 +85,7 @@ static inline uint64_t lab_waiting(const struct estimates_lab *lab, uint32_t wor
 	       lab->lab.segment->control_boxes[worker].samples.head;
 }
 
-// Run as many iterations as needed.
+// Run iterations until all samples have been collected.
 static inline void lab_collect(struct estimates_lab *lab) {
 	while (weir_estimates_collect(lab->estimates, lab->now)) {
 	}

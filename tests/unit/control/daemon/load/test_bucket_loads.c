@@ -99,8 +99,9 @@ TEST(moved_bucket_counts_for_both_workers) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0);
 }
 
-// Worker 0 receives packets and hands some over to worker 1. Handing over is no load of its
-// buckets: a packet of its own buckets costs as much as a packet of other workers.
+// Worker 0 receives packets and hands some over to worker 1. The time for handing over does not
+// count as load of its buckets: a packet of its own buckets costs as much as a packet of other
+// workers.
 TEST(distributing_is_no_load_of_a_bucket) {
 	struct lab *lab = *state;
 

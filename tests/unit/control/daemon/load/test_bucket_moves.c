@@ -19,7 +19,7 @@ enum manner {
 	CONFIRM,
 	REFUSE,
 	SILENT, // the worker neither answers nor moves the bucket
-	SECRET, // the bucket moves, the answer is lost
+	SECRET, // the bucket moves, but the answer is lost
 };
 
 struct sim {
@@ -81,8 +81,9 @@ static void sim_free(struct sim *sim) {
 	free(sim);
 }
 
-// Set the total load. A part `hot` of it is in hot_buckets buckets: the first buckets of the first
-// worker, then those of the second worker, and so on. The rest is spread evenly over all buckets.
+// Set the total load. The fraction `hot` of it is in hot_buckets buckets: the first buckets of the
+// first worker, then those of the second worker, and so on. The rest is spread evenly over all
+// buckets.
 static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets) {
 	uint32_t each = WEIR_BUCKETS / sim->workers;
 
@@ -96,7 +97,7 @@ static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets)
 
 // --- simulation -----------------------------------------------------------------------------
 
-// Create traffic over this many milliseconds: a longer time has less noise.
+// Create the traffic of this number of milliseconds. Longer times have less noise.
 static void traffic(struct sim *sim, uint32_t ms) {
 	double want[WEIR_WORKERS_MAX] = {0}, noise = sim->noise / sqrt(ms);
 
@@ -151,7 +152,7 @@ static void arrive(struct sim *sim) {
 	}
 }
 
-// Whether a bucket of one of the two workers is in transit.
+// Returns whether a bucket of one of the two workers is in transit.
 static bool is_busy(const struct sim *sim, const struct weir_bucket_request *request) {
 	bool busy = false;
 
@@ -296,7 +297,7 @@ TEST(even_load_moves_nothing) {
 	}
 }
 
-// Guarantee B1: an idle machine moves nothing.
+// Guarantee B1: on an idle machine no bucket moves.
 TEST(idle_machine_moves_nothing) {
 	struct sim *sim = sim_new(4);
 
@@ -308,9 +309,9 @@ TEST(idle_machine_moves_nothing) {
 	sim_free(sim);
 }
 
-// Two workers use 0.65 and 0.35 of their time, in buckets of 0.01. A move costs move_s, divided by
-// WEIR_BUCKET_REST_S: 0.001, 0.1 or 0.4 of a worker's time. The more a move costs, the fewer moves
-// pay.
+// Two workers have loads of 0.65 and 0.35, in buckets with a load of 0.01 each. The cost of a move
+// is move_s / WEIR_BUCKET_REST_S: 0.001, 0.1 or 0.4 of a worker's time. The more a move costs, the
+// fewer moves pay.
 TEST(moves_stop_where_they_do_not_pay) {
 	static const struct {
 		double move_s;
@@ -344,8 +345,8 @@ TEST(moves_stop_where_they_do_not_pay) {
 	}
 }
 
-// Worker 1 receives the packets of all workers. No move can take this work away, so worker 1 must
-// end with fewer buckets.
+// Worker 1 receives the packets of all workers. This work cannot be moved, so in the end
+// worker 1 must have fewer buckets.
 TEST(distributing_counts_as_work_of_its_worker) {
 	struct sim *sim = sim_new(4);
 
@@ -404,7 +405,7 @@ TEST(moving_hot_spot_stays_within_the_bound) {
 	}
 }
 
-// Guarantee B5: a bucket that is too large to move is reported, and is not moved to and fro.
+// Guarantee B5: a bucket that is too large to move is reported, and is not moved back and forth.
 TEST(elephant_is_reported_and_does_not_oscillate) {
 	struct sim *sim = sim_new(4);
 	uint32_t bucket, worker, times = 0, moved;
@@ -638,7 +639,7 @@ TEST(new_process_continues_from_the_owners) {
 	sim_free(sim);
 }
 
-// A stalled worker neither gives nor takes buckets.
+// No bucket moves from or to a stalled worker.
 TEST(stalled_worker_takes_no_part) {
 	struct sim *sim = sim_new(4);
 

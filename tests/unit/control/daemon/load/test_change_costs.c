@@ -98,8 +98,8 @@ TEST(cost_of_a_removed_backend_without_flows) {
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
 }
 
-// Only flows of backends that are down or removed are affected by on_backend_down, so only they are
-// the cost of changing it.
+// on_backend_down affects only flows of backends that are down or removed, so a change of it costs
+// only these flows.
 TEST(cost_of_another_on_backend_down) {
 	struct rig *rig = *state;
 
@@ -117,7 +117,7 @@ TEST(cost_of_another_on_backend_down) {
 		"12 open flows of backends that are down or removed: TCP is reset");
 }
 
-// The reload also adds the removed backend again, so its flows stay and cost nothing.
+// The reload also adds the removed backend again, so its flows stay and are not counted.
 TEST(another_on_backend_down_costs_a_returning_backend_nothing) {
 	struct rig *rig = *state;
 	struct weir_config *without = lab_config_copy(rig->from);
@@ -147,7 +147,7 @@ TEST(cost_of_a_backend_of_udp) {
 
 	lab_remove_backend(rig->to, 1, 0);
 	assert_cost(rig, "service s1 backend b0", WEIR_CHANGE_MOVE, 7,
-		"7 open flows: UDP moves with its next datagram");
+		"7 open flows: UDP flows move to another backend at their next datagram");
 }
 
 TEST(cost_of_a_removed_service) {
@@ -233,7 +233,7 @@ TEST(cost_of_weights_is_none) {
 	assert_cost(rig, "service s0 backend b0 weight", WEIR_CHANGE_NONE, 0, NULL);
 }
 
-// A weight set at run time ends when the configured weight changes, or when the address changes.
+// A weight set at run time is dropped when the configured weight or the address changes.
 TEST(weight_set_by_hand_is_replaced) {
 	struct rig *rig = *state;
 	const struct weir_segment *control = rig->lab.control;
@@ -275,7 +275,7 @@ TEST(policy_set_by_hand_is_replaced) {
 	assert_cost(rig, "service s0 policy", WEIR_CHANGE_NONE, 0, NULL);
 }
 
-// The backend gets another name, and loses its run-time settings. The removal of the former name
+// The backend is renamed, and loses its run-time settings. The change that removes the former name
 // shows these settings.
 TEST(removed_backend_says_what_was_set_by_hand) {
 	struct rig *rig = *state;
@@ -379,8 +379,8 @@ TEST(cost_of_a_restart) {
 		"with another hash_seed it breaks up to 20 open flows");
 }
 
-// A removal alone breaks no flows. But a restarted worker has lost its flows, and does not find
-// them again in the tables.
+// A removal alone breaks no flows. But a restarted worker has lost its flow table, and the new
+// tables do not contain what was removed.
 TEST(cost_of_a_restart_with_removals) {
 	struct rig *rig = *state;
 
@@ -454,9 +454,9 @@ static void set_weight(struct rig *rig, uint32_t weight) {
 	lab_publish(&rig->lab);
 }
 
-// Weights have changed. Flows that began before may be at other backends than the new selection has
-// for them, and would be lost. Flows that began afterwards are safe. Until all workers use the new
-// selection, each flow may be an older flow.
+// Weights have changed. Flows that began before may be at other backends than the new selection
+// chooses for them, and would be lost. Flows that began afterwards are safe. Until all workers use
+// the new selection, each flow may be an older flow.
 TEST(cost_of_a_restart_after_a_change_of_weights) {
 	struct rig *rig = *state;
 
@@ -505,7 +505,7 @@ TEST(cost_of_a_restart_after_a_bind_was_moved) {
 	lab_apply(&rig->lab, rig->from);
 }
 
-// A spilled flow is not at the backend that the selection has for it, so a restart loses it.
+// A spilled flow is not at the backend that the selection chooses for it, so a restart breaks it.
 TEST(cost_of_a_restart_counts_spilled_flows) {
 	struct rig *rig = *state;
 	const int id = weir_tables_service_find(rig->lab.tables, "s0");

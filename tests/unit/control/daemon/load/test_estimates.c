@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which services have estimates, and how estimates change with the tables, with the owner of an id
-// and with the control process.
+// Which services have estimates, and what happens to the estimates when the tables, the owner of an
+// id, or the control process change.
 #include "backend_signal.h"
 #include "estimates_lab.h"
 
@@ -295,8 +295,8 @@ TEST(policy_that_needs_less_takes_effect) {
 	estimates_lab_close(&lab);
 }
 
-// Each policy is followed by each other policy, with samples and reports before and after the
-// change.
+// The policy of a service changes from each policy to each other policy, with samples and reports
+// before and after the change.
 TEST(every_change_of_policy) {
 	struct estimates_lab lab;
 	struct weir_report report = {.given = WEIR_REPORT_ALL,

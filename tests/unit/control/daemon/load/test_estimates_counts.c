@@ -84,7 +84,7 @@ TEST(workers_get_their_share) {
 	}
 }
 
-// Count for each backend how many workers use it, by the published subsets.
+// Count for each backend how many workers use it, according to the published subsets.
 static void count_users(const struct estimates_lab *lab, uint32_t users[BACKENDS]) {
 	struct weir_subset_part part[BACKENDS];
 	struct weir_service_state state;
@@ -115,8 +115,8 @@ static void run_users(struct estimates_lab *lab, const uint32_t users[BACKENDS])
 	}
 }
 
-// The service has four backends. Either the instance uses two of them, or each worker uses two
-// others.
+// The service has four backends. Either all workers of the instance use the same two backends, or
+// each worker has its own subset of two backends.
 TEST(in_a_subset_the_share_is_that_of_its_workers) {
 	static const enum weir_subset_client clients[] = {
 		WEIR_SUBSET_CLIENT_INSTANCE, WEIR_SUBSET_CLIENT_WORKER};
@@ -247,8 +247,8 @@ TEST(other_policies_and_other_processes_find_none) {
 	estimates_lab_close(&lab);
 }
 
-// An earlier dataplane gets no shares, because its workers would read a share as a signal without
-// errors.
+// A dataplane of an earlier version gets no shares, because its workers would read a share as a
+// signal without errors.
 TEST(earlier_dataplane_gets_none) {
 	struct estimates_lab lab;
 

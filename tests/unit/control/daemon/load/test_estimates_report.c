@@ -211,8 +211,8 @@ TEST(errors_count_as_active_flows) {
 	}
 }
 
-// A backend fails after half a millisecond. It must not count as the cheapest backend, whether its
-// service time is measured or unknown.
+// Requests to a backend fail after half a millisecond. The backend must not count as the cheapest
+// backend, whether its service time is measured or unknown.
 TEST(errors_cost_as_much_as_the_window) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_FAIR_SHARE,
 		WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN,
@@ -247,8 +247,8 @@ TEST(errors_cost_as_much_as_the_window) {
 	}
 }
 
-// The signal contains requests in progress and latency. Errors are added. It is withdrawn when
-// reports stop.
+// The signal contains requests in progress and latency. Errors are added. The signal is withdrawn
+// when reports stop.
 TEST(probes) {
 	struct weir_report report = {.given = WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_MEDIAN) |
 					      WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(REQUESTS) |

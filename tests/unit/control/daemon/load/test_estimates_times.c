@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// From the samples in workers' rings to costs and error windows.
+// How costs and error windows are computed from the samples in workers' rings.
 #include "estimates_lab.h"
 
 #include <time.h>
@@ -149,7 +149,7 @@ TEST(rings_are_not_trusted) {
 	lab_sample(&lab, 0, 0, 0);
 	lab_collect(&lab);
 	assert_true(lab_cost(&lab, 1) > 7 * LAB_MS);
-	assert_int_equal(lab_cost(&lab, 0), 1); // known; 1 is the minimum
+	assert_int_equal(lab_cost(&lab, 0), 1); // the cost is known, and 1 is the minimum
 	ring->tail += WEIR_SAMPLES + 1;
 	lab_collect(&lab);
 	assert_int_equal(position->head, ring->tail);

@@ -14,7 +14,7 @@ static void open_many(struct estimates_lab *lab) {
 	lab_apply_follow(lab);
 }
 
-// Write one sample of each backend, all of equal duration.
+// Write one sample for each backend, all with the same duration.
 static void sample_all(struct estimates_lab *lab, uint32_t worker) {
 	for (uint32_t id = 0; id < BACKENDS; id++) {
 		assert_true(lab_sample(lab, worker, (uint16_t)id, 3 * LAB_MS));

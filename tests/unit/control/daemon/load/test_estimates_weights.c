@@ -26,8 +26,8 @@ static void report(
 	}
 }
 
-// Each second, backends 0 to n - 1 report these requests and a utilization of 0.5. Returns the
-// number of changes of weights.
+// Each second, backends 0 to n - 1 report these numbers of requests and a utilization of 0.5.
+// Returns how often weights were changed.
 static int report_for(struct estimates_lab *lab, const double *requests, uint16_t n, int seconds) {
 	int changes = 0;
 
@@ -167,8 +167,8 @@ TEST(weights_set_at_run_time) {
 	estimates_lab_close(&lab);
 }
 
-// A backend fails and returns. Reports from before do not count, and the time without reported
-// weights begins again.
+// A backend fails and becomes healthy again. Reports from before the failure do not count, and the
+// blackout begins again.
 TEST(blackout_restarts_when_a_backend_returns) {
 	static const double requests[] = {100, 300, 200};
 	struct estimates_lab lab;

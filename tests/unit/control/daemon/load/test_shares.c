@@ -103,8 +103,8 @@ TEST(unknown_costs_count_as_the_mean) {
 	lab_config_free(config);
 }
 
-// Each worker has a subset of its own and gets half of the flows, whatever the members of its
-// subset cost.
+// Each worker has a subset of its own and gets half of the flows, whatever the costs of its
+// members are.
 TEST(costs_count_within_a_workers_subset) {
 	static const struct {
 		enum weir_policy policy;
@@ -163,7 +163,8 @@ TEST(costs_count_within_a_workers_subset) {
 	}
 }
 
-// Without a dataplane the costs are unknown. The costs that were published last count.
+// Without a dataplane there are no current costs. The shares then follow from the costs that were
+// published last.
 TEST(shares_of_subsets_outlive_the_segment) {
 	struct weir_config *config = lab_config(1, 4);
 	struct weir_recent recent = {0};
@@ -265,8 +266,8 @@ static void assert_reused_ids(
 	assert_int_equal(weir_recent_limited(recent, lab->control, 1), spilled);
 }
 
-// An id gets a new owner, while the workers' counters of the id continue. The new owner starts with
-// 0, also for the next control process.
+// An id gets a new owner, while the workers' counters of the id continue. The counts of the new
+// owner start at 0, even after a restart of control.
 TEST(reused_ids_start_with_zero_counters) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config(1, 1);
 	struct weir_config *next = lab_config(2, 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Next hops with real veths: lb0 and lb1 are ports, their other ends eth0 and eth1 are in a
-// separate network namespace and answer ARP and neighbour solicitations. Needs root.
+// Next hops on real veth pairs. lb0 and lb1 are ports. Their peers eth0 and eth1 are in a separate
+// network namespace, which answers ARP requests and neighbour solicitations. Needs root.
 #include <errno.h>
 #include <grp.h>
 #include <libmnl/libmnl.h>
@@ -655,8 +655,8 @@ TEST(neighbours_port_of_stacked_links) {
 
 #define SILENT 10000u
 
-// The next hops that do not answer are more than one iteration sends datagrams to. Other next hops
-// get probes nevertheless.
+// There are more next hops that do not answer than one iteration sends datagrams to. Other next
+// hops are probed nevertheless.
 TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 	struct entry *entries = calloc(SILENT, sizeof(*entries));

@@ -4,7 +4,7 @@
 #include "path_mtu.h"
 #include "test.h"
 
-// "Fragmentation needed" to 10.0.0.2 about an IPIP packet to 10.0.0.11, next MTU 1400.
+// "Fragmentation needed" to 10.0.0.2 about an IPIP packet to 10.0.0.11, next-hop MTU 1400.
 static const uint8_t message4[56] = {0x45, 0, 0, 56, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0,
 	2, // then ICMP header
 	3, 4, 0, 0, 0, 0, 0x05, 0x78, // then quoted packet

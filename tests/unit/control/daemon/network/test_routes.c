@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests to, and events of, this kernel's rtnetlink, in a network namespace of this process.
+// Requests to rtnetlink of the real kernel, and its events, in a network namespace of this process.
 // Needs root.
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -278,7 +278,7 @@ static bool has_lost(void *context) {
 	return ((struct lab *)context)->lost > 0;
 }
 
-// More events than the socket holds, while the test does not read.
+// The test does not read events, until there are more events than the socket's buffer has room for.
 TEST(routes_lost_events_are_reported) {
 	struct lab *lab = *state;
 

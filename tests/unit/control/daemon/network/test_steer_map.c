@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The VIP map's keys, on maps of the kernel. Needs CAP_BPF.
+// The keys of the VIP maps, tested with BPF maps of the kernel. Needs CAP_BPF.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
@@ -246,7 +246,7 @@ TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 	assert_int_equal(count(fd), 2);
 }
 
-// All binds of the address are removed, so it is no VIP any more. Its ports are leaving.
+// All binds of the address are removed, so it is no longer a VIP. Its ports are leaving.
 TEST(steer_map_keeps_ports_of_a_removed_address) {
 	struct lab *lab = *state;
 
@@ -293,7 +293,7 @@ TEST(steer_map_port_that_returns_is_not_leaving) {
 	assert_int_equal(update(lab).leaving, 0);
 	assert_true(holds(lab->fds[0], VIP, IPPROTO_TCP, 443));
 	assert_false(holds(lab->fds[0], VIP, WEIR_STEER_LEAVING, 443));
-	lab->services[0].bind_count = 1; // the ports are removed again: their time counts from now
+	lab->services[0].bind_count = 1; // the ports are removed again, and their time restarts
 	lab->now_s += 895;
 	update(lab);
 	lab->now_s += 895;
@@ -301,7 +301,7 @@ TEST(steer_map_port_that_returns_is_not_leaving) {
 }
 
 // The steer program may use a port after control has read the clock. Then the time of use is later
-// than that clock.
+// than the time that control has read.
 TEST(steer_map_keeps_a_port_that_is_used_meanwhile) {
 	struct lab *lab = *state;
 
@@ -355,7 +355,7 @@ static void forbid_deletions(void) {
 	}
 }
 
-// Control may end at any moment. A packet of an open connection must always find one of two keys:
+// Control may exit at any moment. A packet of an open connection must always find one of two keys:
 // the key of the bind, or the key of the leaving port.
 TEST(steer_map_port_is_leaving_before_its_key_goes) {
 	struct lab *lab = *state;

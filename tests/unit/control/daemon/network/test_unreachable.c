@@ -70,13 +70,13 @@ TEST(unreachable_reads_ipv4) {
 	assert_int_equal(report.vip_port, 53);
 	assert_int_equal(report.bytes, 53);
 	flow = weir_unreachable_flow(&report);
-	message.data[69]++; // another port of the client
+	message.data[69]++; // a different client port
 	fix_checksum(&message);
 	assert_true(weir_unreachable_parse(&message, &report));
 	assert_int_not_equal(weir_unreachable_flow(&report), flow);
 }
 
-// Messages that a host cannot have sent about such a packet, or that do not name a flow.
+// Messages that a host cannot have sent about such a packet, or that do not identify a flow.
 TEST(unreachable_ignores_other_messages) {
 	static const struct {
 		uint8_t at, value;

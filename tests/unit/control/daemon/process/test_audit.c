@@ -89,7 +89,7 @@ static void add_refusal(struct lab *lab, uid_t uid, const char *command) {
 	refuse(lab, uid, command, "may only read");
 }
 
-// The log is at level error here.
+// The log level of this test is error.
 TEST(audit_is_in_the_log_at_any_level, setup, teardown) {
 	struct lab *lab = *state;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The link to the dataplane, on a loop of the test, with the real handover server.
+// The link to the dataplane, on an event loop of the test, with the real handover server.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ struct lab {
 	struct weir_dataplane_link *link;
 	struct weir_handover_server *server;
 	struct weir_handover offer;
-	struct weir_segment *created; // mapping of the dataplane
+	struct weir_segment *created; // the dataplane's mapping of the segment
 	struct weir_segment *segment; // attached segment; NULL = not attached
 	unsigned int attached, lost, refused;
 	int error; // error of the last refusal
@@ -246,7 +246,8 @@ TEST(link_passes_the_vip_maps_and_closes_them) {
 	close(fd);
 }
 
-// The dataplane first listens. It replies seconds later, when its ports are started.
+// A dataplane that starts first listens on its socket. It replies only seconds later, when it has
+// started its ports.
 TEST(link_logs_no_error_while_the_dataplane_starts) {
 	struct lab *lab = *state;
 	struct weir_handover_server *server;

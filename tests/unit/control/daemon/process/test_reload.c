@@ -187,13 +187,13 @@ static void reload(struct lab *lab, const char *ports, const char *const *expect
 	weir_reload_plan_fini(&plan);
 }
 
-// A change waits for a restart. If a reload finds the running value in the file again, the change
-// is taken back. If it finds another value, a change still waits.
+// A change is pending until a restart. If a reload finds the running value in the file again, no
+// change is pending any more. If it finds another value, a change is still pending.
 TEST(reload_takes_back_what_waits) {
 #define WAN(mtu) "{\"name\": \"wan\", \"device\": \"net_null0\"" mtu "}"
 #define LAN ", {\"name\": \"lan\", \"device\": \"net_null1\"}"
 #define RESTART " (needs a restart of weir-dataplane)"
-#define BACK " (takes back a change that waited for a restart of weir-dataplane)"
+#define BACK " (cancels a change that was pending until a restart of weir-dataplane)"
 	static const struct {
 		const char *ports;
 		const char *changes[4];
@@ -279,7 +279,7 @@ TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
 }
 
 // The last reload read another file. A restarted dataplane still reads its own file, so the change
-// still waits.
+// is still pending.
 TEST(reload_of_another_file_waits_although_the_dataplane_restarts) {
 	struct lab *lab = *state;
 	struct weir_config *runs = parse(CONFIG("", "100"));
@@ -298,8 +298,7 @@ TEST(reload_of_another_file_waits_although_the_dataplane_restarts) {
 	unlink(other);
 }
 
-// An allocation fails, each one in turn. Afterwards either all values are as before, or all are
-// new.
+// Each allocation fails in turn. Afterwards either all values are as before, or all are new.
 TEST(reload_without_memory_keeps_what_runs) {
 	struct lab *lab = *state;
 	struct weir_config *runs = parse(CONFIG(", \"mtu\": 9000", "100"));
@@ -318,8 +317,8 @@ TEST(reload_without_memory_keeps_what_runs) {
 	weir_config_free(runs);
 }
 
-// The position of the instance in its fleet changes at once, even if another change in the file has
-// to wait.
+// The position of the instance in its fleet changes at once, even if another change in the file
+// needs a restart of the dataplane.
 TEST(reload_applies_the_position_of_the_instance) {
 	struct lab *lab = *state;
 	const struct weir_config_instance *instance;
@@ -361,8 +360,8 @@ TEST(reload_create_reports_errors) {
 	weir_config_errors_fini(&errors);
 }
 
-// An allocation of a plan fails, each one in turn. The file also changes the dataplane's part. The
-// error is "out of memory", not an error of the file.
+// Each allocation of a plan fails in turn. The file also changes settings of the dataplane. The
+// error is "out of memory", not an error in the file.
 TEST(reload_without_memory_reports_it) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
@@ -424,8 +423,8 @@ static void put_checks(const char *file, const char *first, const char *second) 
 	fclose(f);
 }
 
-// Control cannot check via the data path, so the file is refused. The default seed in this file
-// would only cause a warning.
+// Control cannot do health checks via the data path, so the file is refused. The default seed in
+// this file would only cause a warning.
 TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;

@@ -16,7 +16,7 @@ struct own {
 	struct weir_stalls stalls;
 	struct weir_log log;
 	int fds[2];
-	char text[2048]; // log lines since the last call
+	char text[2048]; // log lines that logged() has read
 };
 
 static int setup(void **state) {
@@ -57,7 +57,7 @@ static bool check(struct own *own, uint64_t now_ns) {
 	return weir_stalls_check(&own->stalls, &own->log, now_ns);
 }
 
-// The log lines since the last call.
+// Returns the log lines since the last call of this function.
 static const char *logged(struct own *own) {
 	ssize_t n;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: the receiver of each response; nothing is read without a dataplane.
+// Mailboxes: each response reaches its receiver. Without a dataplane, nothing is read.
 #include <string.h>
 
 #include "mailboxes.h"

@@ -56,10 +56,11 @@ struct own {
 // full.
 int setup(void **state);
 int teardown(void **state);
-void configure(struct own *own); // use own->config
+void configure(struct own *own); // apply own->config
 void report(struct own *own, uint16_t backend, double queue, double limit);
 void begin_flows(struct own *own, uint32_t n); // flows at VICTIM
-// The agent got requests for n flows at VICTIM, and holds its answers.
+// Begin n flows at VICTIM, and wait until its agent has got a request for each. The agent does not
+// answer yet.
 void hold_answers(struct own *own, uint32_t n);
 uint32_t flows_at(const struct own *own, uint16_t backend);
 void answer_all(struct own *own); // answer the requests that agents have got

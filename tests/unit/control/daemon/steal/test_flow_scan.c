@@ -13,7 +13,7 @@
 #define LINES 3000u
 #define SOUGHT 7
 #define QUIET 9 // backend with few waiting flows
-// number of the line, in each range of WEIR_WAITING_LINES lines, that has a waiting flow of QUIET
+// In each range of WEIR_WAITING_LINES lines, the line with this number has a waiting flow of QUIET.
 #define QUIET_LINE 100
 #define STEP_MS 1
 
@@ -178,7 +178,7 @@ static void put6(struct weir_message *message, const char *client, uint16_t port
 	assert_int_equal(inet_pton(AF_INET6, "2001:db8::1", flow->destination), 1);
 }
 
-// Flows that clients may create, but for which agents would refuse requests.
+// Answer with flows that clients may create, but for which agents would refuse requests.
 static void answer_unknown_kinds(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	switch (own->answers % 4) {
@@ -251,8 +251,8 @@ TEST(scan_ends_with_the_tables) {
 	assert_false(own->scan.unsupported);
 }
 
-// Several workers share a table, and each skips the lines of the others. So a request covers more
-// lines.
+// Several workers share a table, and each skips the lines of the other workers. So a request covers
+// more lines.
 TEST(scan_of_a_shared_table_needs_no_more_requests_than_of_one) {
 	struct own *own = *state;
 
@@ -312,7 +312,7 @@ TEST(scan_ends_when_it_is_full) {
 		LAB_WORKERS + WEIR_FLOW_SCAN_FLOWS / WEIR_WAITING_FLOWS4 + at_once);
 }
 
-// In a flood a few workers could fill the list. So each scan begins with another worker.
+// In a flood a few workers could fill the list. So each scan begins with a different worker.
 TEST(scans_of_many_workers_leave_none_out) {
 	const struct lab_room room = {.workers = WEIR_WORKERS_MAX};
 	struct own *own = *state;

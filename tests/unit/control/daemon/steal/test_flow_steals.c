@@ -54,7 +54,7 @@ TEST(steals_begin_with_the_report_of_a_full_queue) {
 }
 
 // A round finds connections that have not waited long enough. The next round begins as soon as they
-// have, and not at the next tenth of a second.
+// have waited long enough, and not at the next tenth of a second.
 TEST(steals_begin_when_connections_have_waited) {
 	struct own *own = *state;
 	uint32_t within = 0;
@@ -80,8 +80,8 @@ static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, u
 	of->half_open = half_open;
 }
 
-// The queue that the victim reported is not full. But its clients' handshakes do not end, while all
-// other backends accept their clients.
+// The queue that the victim reported is not full. But the handshakes of its clients do not
+// complete, while all other backends accept connections.
 TEST(steals_relieve_a_backend_that_accepts_nothing) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event;
@@ -181,7 +181,7 @@ TEST(steals_send_no_request_without_need_or_room) {
 	struct own *own = *state;
 
 	begin_flows(own, 20);
-	// below half of the threshold, so the backend is no victim any more
+	// below half of the threshold, so the backend is no longer a victim
 	report(own, VICTIM, 3, 10);
 	run_for(own, 300);
 	assert_int_equal(own->request_count, 0);
@@ -263,7 +263,7 @@ TEST(steals_treat_a_missing_answer_as_refusal) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 6);
 }
 
-// Answer a second time, or without a request. Such an answer must move nothing.
+// Answer a request a second time, or answer without a request. Such an answer must move nothing.
 static void answer(struct own *own, uint64_t token) {
 	const struct weir_agents_steal request = {.token = token};
 
@@ -296,7 +296,7 @@ TEST(steals_count_refusals_of_workers) {
 		[WEIR_MOVE_UNUSABLE] = WEIR_FLOW_STEAL_UNUSABLE,
 		[WEIR_MOVE_LIMIT] = WEIR_FLOW_STEAL_LIMIT,
 		[WEIR_MOVE_LATE] = WEIR_FLOW_STEAL_LATE,
-		[WEIR_MOVE_ANSWER_COUNT] = WEIR_FLOW_STEAL_NO_WORKER, // a result that is no answer
+		[WEIR_MOVE_ANSWER_COUNT] = WEIR_FLOW_STEAL_NO_WORKER, // not a valid answer
 	};
 
 	for (int answer = 0; answer <= WEIR_MOVE_ANSWER_COUNT; answer++) {
@@ -327,8 +327,8 @@ TEST(steals_end_when_workers_do_not_answer) {
 	while (shown(own).incomplete == incomplete) { // a scan without answers also ends
 		run_for(own, 5);
 	}
-	// Now the worker answers, also to a request that has timed out although the agent had
-	// permitted it.
+	// Now the worker answers, also to a request that the agent had permitted but that has timed
+	// out.
 	own->workers = ANSWER;
 	begin_flows(own, 3);
 	run_until_ended(own, 6);
@@ -348,8 +348,8 @@ TEST(steals_detect_an_older_dataplane) {
 	assert_true(weir_flow_steals_unsupported(own->steals));
 }
 
-// A request was abandoned by a reload, or by the loss of the dataplane. Its answer moves nothing,
-// whatever has happened since.
+// A request was abandoned by a reload, or by the loss of the dataplane. An answer that arrives
+// later moves nothing.
 TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	struct own *own = *state;
 

@@ -105,8 +105,8 @@ TEST(steals_keep_moved_connections_through_reloads) {
 	assert_int_equal(flows_at(own, VICTIM), 100 - room);
 }
 
-// Another process may have given an id to another backend. The pause of the former backend must not
-// apply to the new one.
+// Another control process may have assigned an id to a different backend. The pause of the former
+// backend must not apply to the new backend.
 TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 	struct own *own = *state;
 	uint64_t end;
@@ -190,8 +190,8 @@ TEST(steals_name_a_removed_backend) {
 	}
 }
 
-// A reload fails for lack of memory. No connections are stolen until it is retried. Counts and
-// pauses are kept.
+// A reload fails for lack of memory. No connections are stolen until the reload is retried.
+// Counts and pauses are kept.
 TEST(steals_keep_state_through_a_reload_without_memory) {
 	struct own *own = *state;
 	struct weir_config_steal *steal = &own->config->services[0].steal;

@@ -14,7 +14,7 @@ static void check(double a, double b) {
 	}
 }
 
-// RFC 6298: the first SYN is repeated after 1 s, later SYNs after twice as long each time.
+// RFC 6298: the first SYN is retransmitted after 1 s, and the interval doubles each time.
 TEST(move_costs_the_time_until_the_next_syn) {
 	check(weir_steal_move_s(0), 1);
 	check(weir_steal_move_s(300), 0.7);
@@ -93,7 +93,7 @@ static void report_service(struct own *own, double service_ms, double active) {
 TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 	static const struct {
 		double service_ms, active;
-		uint32_t waited_ms, count; // waiting time; number of the five connections that move
+		uint32_t waited_ms, count; // waiting time; how many of the five connections move
 	} cases[] = {
 		{4, 1, 500, 0}, // the queue takes 0.4 s; the next SYN is sent in 0.5 s
 		{4, 0, 500, 0},
@@ -134,7 +134,8 @@ TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 	}
 }
 
-// One backend needs minutes for its queue, another one seconds. Connections leave both of them.
+// One backend needs minutes to serve its queue, and another backend needs seconds. Connections of
+// both backends are moved.
 TEST(a_long_queue_does_not_hide_a_shorter_one, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;

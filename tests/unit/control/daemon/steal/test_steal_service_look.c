@@ -25,8 +25,8 @@ static void begin_services(struct steal_service *services) {
 
 TEST_EACH(setup, teardown);
 
-// However many backends and services exist: a tenth of the services is read at a time, so each
-// service is read once a second.
+// A tenth of the services is read at a time, so each service is read once a second, however many
+// services and backends there are.
 TEST(readings_of_many_services_are_spread) {
 	struct own *own = *state;
 	struct steal_service *services = calloc(LOOKED_AT, sizeof(services[0]));

@@ -134,7 +134,7 @@ static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_stea
 }
 
 // An agent that always refuses gets fewer and fewer requests, down to one round of requests per
-// second. Connections still leave the other full backend.
+// second. Connections of the other full backend are still moved.
 TEST(refusals_of_one_backend_do_not_affect_others, setup, teardown) {
 	struct own *own = *state;
 	uint32_t refused, alone = moved_beside(own, 1, WEIR_FLOW_STEAL_RUNNING, &refused);
@@ -448,7 +448,7 @@ TEST(half_open_flows_make_a_victim, setup, teardown) {
 			assert_int_equal(plan.planned[i].reason, WEIR_FLOW_STEAL_FOR_HALF_OPEN);
 		}
 		end_all(&plan, count, WEIR_FLOW_STEAL_MOVED, at_ms);
-		count_flows(own, 5, 0, 0); // the flows are gone
+		count_flows(own, 5, 0, 0); // the flows have ended
 		weir_steal_services_count(
 			&plan.service, 1, 0, own->lab.segment, at_ms + WEIR_ROUND_MS);
 		assert_int_equal(plan_round(own, &plan, 20, at_ms + WEIR_ROUND_MS), 0);

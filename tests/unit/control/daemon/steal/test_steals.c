@@ -148,7 +148,7 @@ TEST(elephant_is_logged_and_shown) {
 	lab_dataplane_load(f->dataplane, 5, 800); // a bucket of worker 1
 	LAB_UNTIL(json_integer_value(of_worker(f, &holder, 1, "elephants")) == 1);
 	assert_int_equal(json_integer_value(of_worker(f, &holder, 1, "hottest_bucket")), 5);
-	LAB_UNTIL(lab_log_has(&f->lab, "bucket 5 takes"));
+	LAB_UNTIL(lab_log_has(&f->lab, "bucket 5 uses"));
 	assert_int_equal(weir_segment_bucket_owner(lab_dataplane_segment(f->dataplane), 5), 1);
 	json_decref(holder);
 	lab_stop(&f->lab);
@@ -223,7 +223,7 @@ static uint64_t ms_to_third_request(struct steals *f) {
 
 // Workers answer a request that control has not sent. Control ignores the answer, and waits for the
 // answer to its own request until a timeout. So it sends the third request after two timeouts.
-// Several tries are permitted, because on a stalled machine workers may count as stalled.
+// Several tries are permitted, because on a slow machine workers may count as stalled.
 TEST(answer_to_another_request_is_ignored) {
 	struct steals *f = *state;
 	uint64_t took_ms = 0;
@@ -304,11 +304,11 @@ TEST(configuration_switches_stealing_with_a_reload) {
 	start(f);
 	assert_true(is_stealing(f, "off", "workers.steal"));
 	set_to(f, "\"on\"", true);
-	assert_true(is_stealing(f, "on", "against the configuration (workers.steal)"));
+	assert_true(is_stealing(f, "on", "overrides the configuration (workers.steal)"));
 	json_decref(lab_result(&f->lab, JSON({"command": "config.reload"})));
 	LAB_UNTIL(lab_log_has(&f->lab,
 		"workers.steal is false in the configuration, but stealing was switched on"));
-	assert_true(is_stealing(f, "on", "against the configuration (workers.steal)"));
+	assert_true(is_stealing(f, "on", "overrides the configuration (workers.steal)"));
 	set_to(f, "null", false);
 	lab_write(f->lab.config,
 		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"workers\": "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// When control attaches to a dataplane, memory for bucket moves is missing. Workers steal no
-// buckets until there is memory.
+// Control attaches to a dataplane, but cannot allocate memory for bucket moves. Workers steal no
+// buckets until control has allocated the memory.
 #include <string.h>
 #include <unistd.h>
 
@@ -88,7 +88,7 @@ TEST(each_failed_allocation_is_retried_by_a_tick) {
 		expect_stealing(&lab);
 		lab_fini(&lab);
 	}
-	assert_true(failed > 2); // at least the moves and the planner failed
+	assert_true(failed > 2); // at least for the moves and the planner
 }
 
 TEST(setting_made_meanwhile_is_kept) {
