@@ -17,6 +17,7 @@
 #include "doctor.h"
 #include "duration.h"
 #include "plural.h"
+#include "readable.h"
 #include "tree.h"
 
 #define AGENT_KEYS "/etc/weir/agent.keys" // default key file of weir-agent
@@ -248,6 +249,34 @@ static void check_keys(struct weir_doctor *doctor, const struct weir_config_back
 	}
 }
 
+// Check whether the running weir-control may read the configuration file, as a reload does. It
+// reads the file at its start before it gives up root, so only the next reload fails.
+static void check_configuration(struct weir_doctor *doctor) {
+	struct weir_findings *findings = &doctor->findings;
+	char found[WEIR_READABLE_FOUND_BYTES], cure[WEIR_READABLE_CURE_BYTES], user[64];
+	struct weir_reader_ids ids;
+
+	if (doctor->root[0] != '\0' || doctor->control == 0 ||
+		!weir_readable_ids(doctor->control, &ids)) {
+		return;
+	}
+	weir_user_name(ids.uid, user, sizeof(user));
+	switch (weir_readable_by(&ids, doctor->config_path, found, cure)) {
+	case WEIR_READABLE_YES:
+		weir_findings_add(findings, WEIR_FINDING_OK, doctor->config_path,
+			"user %s of weir-control may read it", user);
+		break;
+	case WEIR_READABLE_NO:
+		weir_findings_add(findings, WEIR_FINDING_FAULT, doctor->config_path,
+			"user %s of weir-control may not read it, so reloads fail: %s", user,
+			found);
+		weir_findings_cure(findings, "%s", cure);
+		break;
+	case WEIR_READABLE_UNKNOWN:
+		break;
+	}
+}
+
 void weir_doctor_check_access(struct weir_doctor *doctor) {
 	static const char *const sockets[] = {"dataplane.sock", "control/control.sock"};
 	const struct weir_config_backend *agent = find_agent(doctor->config);
@@ -258,6 +287,7 @@ void weir_doctor_check_access(struct weir_doctor *doctor) {
 		snprintf(path, sizeof(path), "%s/%s", doctor->run_dir, sockets[i]);
 		check_mode(doctor, path, 0660);
 	}
+	check_configuration(doctor);
 	if (agent != NULL) {
 		check_keys(doctor, agent);
 	}

@@ -54,7 +54,7 @@ enum weir_doctor_need {
 	X(neighbour_table, SERVICES, "neighbour-table", \
 		"size of the kernel's neighbour table against the backends") \
 	X(access, NOTHING, "access", \
-		"modes of the run directory, its sockets and the key file; valid keys") \
+		"modes of the run directory and its sockets; the keys; a readable configuration") \
 	X(limits, NOTHING, "limits", "locked memory and open files of the running processes") \
 	X(program, NOTHING, "program", \
 		"replaced program files and other run directories of running processes") \

@@ -4,6 +4,7 @@ them."""
 import json
 import os
 import re
+import shutil
 import signal
 
 from agents import Agents
@@ -162,6 +163,31 @@ def doctor_finds_problems_of_the_balancer(lab):
     sh("chmod", "0666", sock)
     cure(lab, find(lab, "access", sock, "fault", "mode 0666"))
     find(lab, "access", sock, "ok")
+    configuration_is_readable_again(lab)
+
+
+def configuration_is_readable_again(lab):
+    """Check that the cure gives weir-control's user a file and a directory that only root can use, so that a reload works."""
+    os.chmod(lab.config_path, 0o644)
+    row = find(lab, "access", lab.config_path, "ok")
+    assert row["found"] == "user nobody of weir-control may read it", row
+    closed = lab.dir + "/closed"
+    os.mkdir(closed, 0o700)
+    path = closed + "/weir.json"
+    shutil.copy(lab.config_path, path)
+    os.chmod(path, 0o600)
+    status, _, err = lab.weirctl("config", "reload", path, check=False)
+    assert status == 1 and f"user nobody cannot read {path}" in err, err
+    row = weirctl_doctor(lab, "--config", path)[0]["access", path]
+    assert row["level"] == "fault" and row["found"] == (
+        "user nobody of weir-control may not read it, so reloads fail: "
+        f"directory {closed}: mode 0700, owner root, group root"), row
+    assert row["cure"] == (f"chgrp nogroup {closed} && chmod 0710 {closed} && "
+                           f"chgrp nogroup {path} && chmod 0640 {path}"), row
+    cure(lab, row)
+    assert weirctl_doctor(lab, "--config", path)[0]["access", path]["level"] == "ok"
+    lab.weirctl("config", "reload", path)
+    lab.weirctl("config", "reload", lab.config_path)
 
 
 def changes_that_wait(lab):
