@@ -184,13 +184,14 @@ static uint16_t poll_source(struct weir_worker *worker, const struct weir_source
 
 // --- a turn -------------------------------------------------------------------------------
 
-static void respond(struct weir_worker *worker) {
+// Answer one request of control. Returns whether there was a request.
+static bool respond(struct weir_worker *worker) {
 	struct weir_worker_box *ours = &worker->segment->worker_boxes[worker->index];
 	const struct weir_control_box *theirs = &worker->segment->control_boxes[worker->index];
 	struct weir_message message;
 
 	if (likely(!weir_mailbox_receive(&theirs->request, &ours->request, &message))) {
-		return;
+		return false;
 	}
 	if (message.kind == WEIR_MESSAGE_STEAL) {
 		message.steal.answer = weir_worker_give(worker, message.steal.bucket,
@@ -201,6 +202,7 @@ static void respond(struct weir_worker *worker) {
 	// Ignore the result: if weir-control has not read earlier responses and the ring is full,
 	// the response is lost.
 	(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
+	return true;
 }
 
 static void update_time(struct weir_worker *worker, uint64_t cycles) {
@@ -222,7 +224,10 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 	for (uint16_t i = 0; i < worker->outlets; i++) {
 		moved += weir_outlet_drain(worker->outlet[i]);
 	}
-	respond(worker);
+	if (unlikely(respond(worker))) {
+		// Further requests of a walk over the flow tables may wait: do not sleep yet.
+		worker->idle.turns = 0;
+	}
 	weir_worker_move_buckets(worker);
 	if (unlikely(weir_pipeline_maintain(worker->pipeline, worker->now_ns))) {
 		// More flows of a large table must be checked for expiry, so do not sleep.

@@ -76,13 +76,17 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 		json_decref(request);
 		return WEIR_CLI_UNREACHABLE;
 	}
+	if (strcmp(command->request, "flow.clear") == 0) {
+		cli->walk = "deleting flows";
+		weir_client_set_timeout(cli->client, cli->options->tables_ms);
+	}
 	if (command->run != NULL) {
 		r = command->run(cli, command);
 	} else {
 		r = weir_cli_request(cli, request, &result);
 		if (r == WEIR_CLI_DONE) {
 			r = show_result(cli, command, result);
-		} else if (r == WEIR_CLI_UNREACHABLE && command->change &&
+		} else if (r == WEIR_CLI_UNREACHABLE && command->change && !cli->walks_on &&
 			   strcmp(command->request, "config.diff") != 0) {
 			fprintf(cli->err,
 				"weirctl: the change may still take effect; see \"weirctl audit "

@@ -8,6 +8,8 @@
 #include "nearest.h"
 #include "terminal.h"
 
+#define ALIVE_MS 1000
+
 void weir_cli_wait_ms(int ms) {
 	struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 
@@ -116,13 +118,50 @@ static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	}
 }
 
+// Whether weir-control answers on a new connection.
+static bool is_alive(const struct weir_cli *cli) {
+	const int limit_ms =
+		cli->options->timeout_ms < ALIVE_MS ? cli->options->timeout_ms : ALIVE_MS;
+	json_t *request = json_pack("{s:s}", "command", "version"), *answer = NULL;
+	struct weir_client *client = NULL;
+	char why[512];
+	bool alive = request != NULL &&
+		     weir_client_connect(
+			     cli->options->run_dir, limit_ms, &client, why, sizeof(why)) == 0 &&
+		     weir_client_call(client, request, &answer, why, sizeof(why)) == 0;
+
+	json_decref(answer);
+	json_decref(request);
+	weir_client_free(client);
+	return alive;
+}
+
+// Print why there is no answer. A walk over the flow tables can outlast the timeout although
+// weir-control works.
+static void print_no_answer(struct weir_cli *cli, int error, const char *why) {
+	if (error == -ETIMEDOUT && cli->walk != NULL) {
+		weir_client_free(cli->client); // unusable after the timeout
+		cli->client = NULL;
+		cli->walks_on = is_alive(cli);
+	}
+	if (cli->walks_on) {
+		fprintf(cli->err,
+			"weirctl: weir-control is still %s after %d ms; the result will be in "
+			"\"weirctl audit show\"; use --timeout MS to wait longer\n",
+			cli->walk, cli->options->tables_ms);
+	} else {
+		fprintf(cli->err, "weirctl: %s\n", why);
+	}
+}
+
 static int ask(struct weir_cli *cli, const json_t *request, bool if_any, json_t **ret) {
 	json_t *answer, *result;
 	char why[512];
 	int r;
 
-	if (weir_client_call(cli->client, request, &answer, why, sizeof(why))) {
-		fprintf(cli->err, "weirctl: %s\n", why);
+	r = weir_client_call(cli->client, request, &answer, why, sizeof(why));
+	if (r) {
+		print_no_answer(cli, r, why);
 		return WEIR_CLI_UNREACHABLE;
 	}
 	if (if_any && has_code(answer, "not-found")) {

@@ -26,6 +26,10 @@ struct weir_cli { // one run of weirctl
 	int count;
 	struct weir_client *client; // NULL for local commands
 	bool unpublished; // the daemon has not yet published a change of this request
+	// What weir-control does for a request that walks the flow tables, such as "deleting
+	// flows"; NULL = other requests.
+	const char *walk;
+	bool walks_on; // the request timed out, and weir-control goes on with it
 	char printed_unpublished[512]; // the reason that was printed last for an unpublished
 				       // change; "" = all is published
 };

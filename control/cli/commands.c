@@ -496,7 +496,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 weir_flow_delete_show, NULL, true},
 	{"flow", "clear", "[SERVICE/]NAME", "delete all flows of a backend",
 	 "Deletes each flow like \"flow delete\", which may break connections; to keep connections\n"
-	 "intact, drain the backend instead.\n" BACKEND_TEXT,
+	 "intact, drain the backend instead. Walks the flow tables, and by default waits up to 60 s.\n"
+	 BACKEND_TEXT,
 	 "weirctl flow clear web/web-1", "flow.clear", 1, 1, 0, build_one_backend, weir_flow_delete_show,
 	 NULL, true},
 	{"flow", "steals", "[SERVICE]",

@@ -323,7 +323,6 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 	struct weir_cli_options options = {
 		.run_dir = usual,
 		.usual_run_dir = usual,
-		.timeout_ms = WEIR_CLI_TIMEOUT_MS,
 		.worker = -1,
 		.preview = {.algorithm = WEIR_SUBSET_DETERMINISTIC},
 		.capture = {.snaplen = 128},
@@ -331,6 +330,10 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 	int r = weir_command_line_parse(&list, argc, argv, &options, &options.line, why, why_bytes);
 
 	if (r == 0) {
+		options.tables_ms =
+			options.timeout_ms > 0 ? options.timeout_ms : WEIR_CLI_TABLES_MS;
+		options.timeout_ms =
+			options.timeout_ms > 0 ? options.timeout_ms : WEIR_CLI_TIMEOUT_MS;
 		options.watch |= options.interval_ms > 0 || options.count > 0;
 		*ret = options;
 	}

@@ -8,6 +8,7 @@
 #include "subset.h"
 
 #define WEIR_CLI_TIMEOUT_MS 5000
+#define WEIR_CLI_TABLES_MS 60000 // default of commands that walk the flow tables
 
 // Groups of options; each command lists the groups that it accepts.
 enum weir_cli_option {
@@ -81,6 +82,7 @@ struct weir_cli_options { // strings point into argv or the environment
 	const char *usual_run_dir; // run directory if --run-dir is not used
 	bool json, watch, strict, wait, once, all, tcp;
 	int timeout_ms;
+	int tables_ms; // timeout of commands that walk the flow tables
 	int interval_ms; // --interval: of --watch, top or a drain; 0 = not set
 	int for_ms; // --for, --duration: of a comparison, capture, trace or shed; 0 = not set
 	int durations; // enum weir_cli_durations

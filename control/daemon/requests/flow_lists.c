@@ -14,6 +14,10 @@
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // if a round finds fewer flows than this, the next round requests more lines
 #define ROUND_MANY 4096u
+// Lines of a round of a deletion: several requests for each range, so that a worker always has
+// requests. Between rounds it has none for up to two iterations of the loop. A round is short
+// enough for other lists to get their turn.
+#define DELETION_LINES (4u * WEIR_TABLE_WALK_RANGES * RANGE_LINES_MAX)
 #define PASSES_MAX 4u // passes of a deletion over the tables
 #define LEFT_OUT_MS 10000u // time for which lists skip a worker that did not respond
 
@@ -147,9 +151,14 @@ static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
 	       uv_now(lists->loop) - lists->left_out_ms[worker] < LEFT_OUT_MS;
 }
 
+static uint64_t round_lines(const struct job *job) {
+	return job->request.list.end ? DELETION_LINES
+				     : (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
+}
+
 static void begin_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
-	const uint64_t count = (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
+	const uint64_t count = round_lines(job);
 	const uint32_t left = UINT32_MAX - job->line;
 	const struct weir_table_walk_lines lines = {.first = job->line,
 		.count = count < left ? (uint32_t)count : left,
@@ -197,13 +206,15 @@ static bool begin_pass(struct job *job) {
 // Ends a round. Returns whether the job has ended.
 static bool end_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
-	uint64_t line = job->line + (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
+	uint64_t line = job->line + round_lines(job);
 
 	lists->walk.workers = 0;
 	job->line = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
 	job->result.more = job->line < job->lines;
 	job->result.next = job->line;
-	if (job->round < ROUND_FEW && job->range_lines < RANGE_LINES_MAX) {
+	if (job->request.list.end) {
+		// Answers contain no flows: the workers limit the flows of an answer themselves.
+	} else if (job->round < ROUND_FEW && job->range_lines < RANGE_LINES_MAX) {
 		job->range_lines *= 2;
 	} else if (job->round > ROUND_MANY && job->range_lines > 1) {
 		job->range_lines /= 2;
@@ -273,9 +284,12 @@ int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_messa
 		.context = context};
 	job->request.kind = WEIR_MESSAGE_FLOW_LIST;
 	job->workers = job->all ? UINT64_MAX : 1ull << worker;
+	if (request->list.end) {
+		job->range_lines = RANGE_LINES_MAX;
+	}
 	// If each worker has its own table, each worker returns the flows of all requested lines,
 	// so request fewer lines. Workers that share a table each return only some of these flows.
-	if (job->all && segment->bucketing != WEIR_BUCKETING_YES) {
+	if (!request->list.end && job->all && segment->bucketing != WEIR_BUCKETING_YES) {
 		job->range_lines = (RANGE_LINES + segment->workers - 1) / segment->workers;
 	}
 	while (*last != NULL) {

@@ -6,8 +6,9 @@ static uint32_t least(uint32_t a, uint32_t b) {
 }
 
 static uint32_t ranges(const struct weir_table_walk *walk) {
-	return walk->request.kind == WEIR_MESSAGE_FLOW_LIST ? WEIR_FLOW_PAGES
-							    : WEIR_TABLE_WALK_RANGES;
+	return walk->request.kind == WEIR_MESSAGE_FLOW_LIST && walk->request.list.end == 0
+		       ? WEIR_FLOW_PAGES
+		       : WEIR_TABLE_WALK_RANGES;
 }
 
 void weir_table_walk_begin(struct weir_table_walk *walk, const struct weir_message *request,
@@ -73,7 +74,7 @@ static void send_request(struct weir_table_walk *walk, uint32_t worker, uint32_t
 	if (message.kind == WEIR_MESSAGE_FLOW_LIST) {
 		message.list.first = of->range[i].next;
 		message.list.last = of->range[i].last;
-		message.list.page = (uint8_t)i;
+		message.list.page = (uint8_t)(i % WEIR_FLOW_PAGES); // a deletion writes no page
 	} else {
 		message.waiting.first = of->range[i].next;
 		message.waiting.last = of->range[i].last;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Table walk: requests all lines of the workers' flow tables with messages WEIR_MESSAGE_FLOW_LIST
-// or WEIR_MESSAGE_FLOW_WAITING (mailbox.h). Each worker gets several requests at a time, one per
-// range of lines. A worker that does not respond for WEIR_TABLE_WALK_MS is left out.
+// Table walk: requests all lines of the workers' flow tables, by WEIR_MESSAGE_FLOW_LIST or
+// WEIR_MESSAGE_FLOW_WAITING (mailbox.h). Each worker gets several requests at a time, one per range
+// of lines, and answers one of them between two bursts. A worker that does not respond for
+// WEIR_TABLE_WALK_MS is left out.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once
@@ -12,7 +13,8 @@
 
 #include "mailboxes.h"
 
-// Ranges of a worker, each with one request at a time; a list has as many ranges as it has pages.
+// Ranges of a worker, each with one request at a time; a list has as many ranges as it has pages, a
+// deletion uses no pages.
 #define WEIR_TABLE_WALK_RANGES 16u
 #define WEIR_TABLE_WALK_MS 1000u
 

@@ -55,6 +55,10 @@ static void answer(struct server *server, int fd) {
 		(command == NULL || strcmp(found->command, command) != 0)) {
 		found++;
 	}
+	if (found->command != NULL && found->text == NULL) {
+		json_decref(request);
+		return;
+	}
 	if (found->command != NULL) {
 		pick_line(found->text, server->turn++, &text, &bytes);
 	}

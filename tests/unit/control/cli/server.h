@@ -17,7 +17,8 @@ enum server_mode {
 
 struct server_answer {
 	const char *command; // NULL ends the list; "*" = any command
-	const char *text; // one answer per line, sent in this order; the last answer is repeated
+	const char
+		*text; // one answer per line, sent in this order; the last is repeated; NULL = none
 };
 
 struct server;

@@ -266,6 +266,28 @@ TEST(hanging_daemon_exits_3_after_the_timeout) {
 	server_stop(server);
 }
 
+// A walk over the flow tables can outlast --timeout although weir-control works.
+TEST(flow_clear_that_outlasts_the_timeout_is_not_a_hung_daemon) {
+	static const struct server_answer answers[] = {
+		{"flow.clear", NULL}, {"version", "{\"ok\": true, \"result\": {}}"}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome =
+		RUN(server_folder(server), "--timeout=150", "flow", "clear", "web/web-1");
+
+	assert_int_equal(outcome.status, 3);
+	assert_string_equal(outcome.err,
+		"weirctl: weir-control is still deleting flows after 150 ms; the result will be in "
+		"\"weirctl audit show\"; use --timeout MS to wait longer\n");
+	free_outcome(&outcome);
+	server_set_mode(server, SERVER_HANG);
+	outcome = RUN(server_folder(server), "--timeout=150", "flow", "clear", "web/web-1");
+	assert_int_equal(outcome.status, 3);
+	expect_contains(outcome.err, "no reply from weir-control within 150 ms: it is hung");
+	expect_contains(outcome.err, "the change may still take effect");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(refusal_exits_1_with_the_reason) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": false, \"code\": \"not-found\", \"error\": \"service \\\"web\\\" "

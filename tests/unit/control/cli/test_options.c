@@ -26,6 +26,7 @@ TEST(options_defaults) {
 	assert_int_equal(PARSE(NULL, &options, why, "version"), 0);
 	assert_string_equal(options.run_dir, "/run/weir");
 	assert_int_equal(options.timeout_ms, 5000);
+	assert_int_equal(options.tables_ms, 60000);
 	assert_int_equal(options.interval_ms, 0);
 	assert_int_equal(options.count, 0);
 	assert_false(options.json || options.line.help || options.line.version || options.watch);
@@ -37,6 +38,9 @@ TEST(options_defaults) {
 	assert_true(options.watch && options.interval_ms == 0 && options.count == 2);
 	assert_int_equal(PARSE(NULL, &options, why, "stats", "show", "--interval", "1"), 0);
 	assert_true(options.watch && options.interval_ms == 1000 && options.count == 0);
+	assert_int_equal(PARSE(NULL, &options, why, "version", "--timeout", "70000"), 0);
+	assert_int_equal(options.timeout_ms, 70000);
+	assert_int_equal(options.tables_ms, 70000);
 }
 
 TEST(run_dir_from_option_environment_default) {

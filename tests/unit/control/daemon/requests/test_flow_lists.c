@@ -25,6 +25,7 @@ struct own {
 	answer how;
 	uint32_t hung; // number of a worker that hangs, or WEIR_WORKERS_MAX
 	uint64_t looked[WEIR_WORKERS_MAX]; // number of lines read by each worker
+	uint32_t waiting; // maximum number of requests that waited for a worker
 	uint32_t answers; // number of answers to lists
 	// The last answer.
 	int error;
@@ -109,12 +110,15 @@ static void work(struct own *own) {
 		struct weir_worker_box *ours = &own->dataplane->worker_boxes[worker];
 		const struct weir_control_box *theirs = &own->dataplane->control_boxes[worker];
 		struct weir_message message;
+		uint32_t waiting = 0;
 
 		while (worker != own->hung &&
 			weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
 			own->how(own, worker, &message);
 			weir_mailbox_send(&ours->response, &theirs->response, &message);
+			waiting++;
 		}
+		own->waiting = waiting > own->waiting ? waiting : own->waiting;
 	}
 }
 
@@ -214,6 +218,18 @@ TEST(deletion_repeats_until_no_flow_is_left, setup, teardown) {
 	assert_int_equal(own->ended, LAB_WORKERS * LINES + 1);
 	assert_int_equal(own->looked[0], 3 * LINES);
 	assert_int_equal(own->count, 0);
+}
+
+// A list has a page for each request. A deletion writes no pages, so it has more requests.
+TEST(deletion_has_more_requests_than_a_list, setup, teardown) {
+	struct own *own = *state;
+
+	own->how = answer_all;
+	page(own, 0, WEIR_FLOW_LISTS_ALL);
+	assert_int_equal(own->waiting, WEIR_FLOW_PAGES);
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, true), 0);
+	run_until_answered(own, 2);
+	assert_int_equal(own->waiting, WEIR_TABLE_WALK_RANGES);
 }
 
 // New flows start as fast as others are deleted. The deletion must end nevertheless.
