@@ -347,6 +347,11 @@ const struct weir_config_service *weir_config_find_service(
 // data path the first TCP bind, if there is one. The first port of this bind is the default port of
 // a check. Checks via the data path use the address of this bind as the VIP.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
+// Lists the VIPs that a check via the data path connects to, each once: the VIP of
+// weir_config_checked_bind, and the VIPs of other binds that have its protocol and the checked
+// port. ret: room for one address per bind. Returns their number.
+uint32_t weir_config_checked_vips(
+	const struct weir_config_service *service, struct weir_address *ret);
 
 // Convert addresses to and from text. A buffer of INET6_ADDRSTRLEN is large enough.
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);

@@ -170,6 +170,29 @@ const struct weir_config_bind *weir_config_checked_bind(const struct weir_config
 	return &service->binds[0];
 }
 
+uint32_t weir_config_checked_vips(
+	const struct weir_config_service *service, struct weir_address *ret) {
+	const struct weir_config_bind *first = weir_config_checked_bind(service);
+	const uint16_t configured = service->health_check.port;
+	const uint16_t port = configured != 0 ? configured : first->port_first;
+	uint32_t count = 0;
+
+	ret[count++] = first->address;
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		const struct weir_config_bind *bind = &service->binds[i];
+		bool wanted = bind->protocol == first->protocol && bind->port_first <= port &&
+			      port <= bind->port_last;
+
+		for (uint32_t k = 0; wanted && k < count; k++) {
+			wanted = !weir_address_equal(&ret[k], &bind->address);
+		}
+		if (wanted) {
+			ret[count++] = bind->address;
+		}
+	}
+	return count;
+}
+
 void weir_config_check_service_health(struct weir_json_reader *reader,
 	const struct weir_json_place *place, const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;

@@ -7,6 +7,7 @@
 
 #include "change_costs.h"
 #include "change_renames.h"
+#include "change_vips.h"
 #include "checks.h"
 #include "daemon_private.h"
 #include "plural.h"
@@ -381,9 +382,9 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 
 	count_flows_of_seed(daemon, &plan->errors);
 	// If out of memory, the costs of some changes are missing.
-	if (r == 0 &&
-		(weir_change_costs(&of, &plan->difference) < 0 ||
-			weir_change_renames_warn(&of, &plan->difference, &plan->errors) < 0)) {
+	if (r == 0 && (weir_change_costs(&of, &plan->difference) < 0 ||
+			      weir_change_renames_warn(&of, &plan->difference, &plan->errors) < 0 ||
+			      weir_change_vips_warn(of.from, of.to, &plan->errors) < 0)) {
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
 			"out of memory: the effects of some changes on flows are not known");
 	}

@@ -5,17 +5,19 @@ import socket
 import struct
 import time
 
-from clients import curl_batch
+from clients import Line, curl_batch
 from lab import VIP4, VIP6, backend_address, service
 from netns import sh, wait_for
 from scenario import scenario
 from scenarios_checks import start_servers
+from scenarios_doctor import cure, find
 
 VIA = {"via": "data-path"}
 HTTP = {"type": "http", "path": "/healthz", **VIA}
 TCP = {"type": "tcp", "port": 80, **VIA}
 OUTER6 = [{"name": f"web-{n}", "address": backend_address(n, 6)} for n in (1, 2, 3, 4)]
 OPTION = "--data-path-checks"
+NEW_VIP = "198.51.100.13"
 # Maximum time until a lost VIP is detected, in seconds: `fall` (3) check intervals of lab.py, one
 # interval for a check of the other VIP, one timeout, and time to poll.
 FOUND_S = 4 * 0.42 + 0.4 + 1.0
@@ -41,6 +43,10 @@ def wait_for_no_result(lab, number, why, when=""):
     wait_for(f"no result {when}: {why}", lambda: lab.backend(f"web-{number}")["unchecked_ms"]
              and detail(lab, "web", number)["ok"] is None
              and detail(lab, "web", number)["detail"] == "no result: " + why)
+
+
+def passed_checks(lab):
+    return [row["passes"] for row in lab.api("health.show", service="lines")]
 
 
 def change_vip(lab, number, what, vip):
@@ -262,3 +268,35 @@ def data_path_checks_ignore_a_forged_path_mtu(lab):
     passes = lab.api("health.show")[0]["passes"]
     wait_for("three checks", lambda: sum(lab.api("health.show")[0][key] for key in ("passes", "fails")) > passes + 3)
     assert lab.api("health.show")[0]["fails"] == 0, lab.api("health.show")
+
+
+@scenario(start=False, hosts=2, services=[
+    service("lines", 7000, backends={"web-1": 1, "web-2": 1}, vips=(VIP4,),
+            check={"type": "tcp", **VIA}, on_backend_down="reset")])
+def a_vip_that_checks_will_cover_is_warned_of(lab):
+    """config diff and reload warn of a new VIP; in the documented order, no connection to another VIP ends"""
+    start(lab, OPTION)
+    held = [Line(lab.client, VIP4) for _ in range(10)]
+    assert {line.backend for line in held} == {"web-1", "web-2"}, held
+    lab.write_config([service("lines", 7000, backends={"web-1": 1, "web-2": 1},
+                              vips=(VIP4, NEW_VIP), check={"type": "tcp", **VIA},
+                              on_backend_down="reset")])
+    warning = f"warning: services[0].binds: checks via the data path will cover {NEW_VIP}, too: a " \
+        "backend without this address fails for all VIPs of the service, and its flows are reset; " \
+        "see weirctl doctor"
+    assert warning in "".join(lab.weirctl("config", "diff")[1:]), lab.weirctl("config", "diff")
+    for number in (1, 2):
+        cure(lab, find(lab, "backends", f"lines/web-{number}", "fault",
+                       f"decapsulates, but VIP {NEW_VIP} does not answer"))
+        find(lab, "backends", f"lines/web-{number}", "ok", "and its 2 VIPs answer")
+    assert warning in "".join(lab.weirctl("config", "reload")[1:])
+    assert "will cover" not in "".join(lab.weirctl("config", "diff")[1:])
+    before = passed_checks(lab)
+    wait_for("checks of both VIPs", lambda: min(
+        now - then for now, then in zip(passed_checks(lab), before)) >= 4)
+    assert all(line.ask() == line.backend for line in held), held
+    assert Line(lab.client, VIP4).backend
+    # Without the address, the backend fails as a whole.
+    change_vip(lab, 1, "del", NEW_VIP)
+    wait_for_states(lab, 1, lines="refusing")
+    assert detail(lab, "lines", 1)["detail"].startswith(NEW_VIP + ": "), detail(lab, "lines", 1)

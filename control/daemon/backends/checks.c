@@ -102,31 +102,6 @@ static uint32_t count_binds(const struct weir_config *config) {
 	return count;
 }
 
-// Lists the VIPs that a check via the data path connects to, each once: the VIP of
-// weir_config_checked_bind, and the VIPs of other binds that have its protocol and the checked
-// port. Returns their number.
-static uint32_t find_vips(const struct weir_config_service *service, struct weir_address *ret) {
-	const struct weir_config_bind *first = weir_config_checked_bind(service);
-	const uint16_t configured = service->health_check.port;
-	const uint16_t port = configured != 0 ? configured : first->port_first;
-	uint32_t count = 0;
-
-	ret[count++] = first->address;
-	for (uint32_t i = 0; i < service->bind_count; i++) {
-		const struct weir_config_bind *bind = &service->binds[i];
-		bool wanted = bind->protocol == first->protocol && bind->port_first <= port &&
-			      port <= bind->port_last;
-
-		for (uint32_t k = 0; wanted && k < count; k++) {
-			wanted = !weir_address_equal(&ret[k], &bind->address);
-		}
-		if (wanted) {
-			ret[count++] = bind->address;
-		}
-	}
-	return count;
-}
-
 // Decides how each service is checked. vips: room for one address per bind. Returns NULL if out of
 // memory.
 static struct plan *make_plans(const struct weir_config *config, struct weir_address *vips) {
@@ -136,7 +111,7 @@ static struct plan *make_plans(const struct weir_config *config, struct weir_add
 		plans[i].check = check_of(&config->services[i]);
 		if (plans[i].check.via == WEIR_VIA_DATA_PATH) {
 			plans[i].vips = vips;
-			plans[i].vip_count = find_vips(&config->services[i], vips);
+			plans[i].vip_count = weir_config_checked_vips(&config->services[i], vips);
 			vips += plans[i].vip_count;
 		}
 	}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "change_vips.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config_host.h"
+
+#define NAMED 2u // maximum number of VIPs that a warning names
+
+struct vips { // VIPs that the checks of a service cover
+	struct weir_address *list;
+	uint32_t count;
+};
+
+static bool uses_data_path(const struct weir_config_service *service) {
+	return service->health_check.type != WEIR_CHECK_NONE &&
+	       service->health_check.via == WEIR_VIA_DATA_PATH && service->bind_count > 0;
+}
+
+// The caller frees the list. Returns 0 or -ENOMEM.
+static int list_vips(const struct weir_config_service *service, struct vips *ret) {
+	*ret = (struct vips){0};
+	if (!uses_data_path(service)) {
+		return 0;
+	}
+	ret->list = calloc(service->bind_count, sizeof(*ret->list));
+	if (ret->list == NULL) {
+		return -ENOMEM;
+	}
+	ret->count = weir_config_checked_vips(service, ret->list);
+	return 0;
+}
+
+static bool has(const struct vips *vips, const struct weir_address *address) {
+	bool found = false;
+
+	for (uint32_t i = 0; i < vips->count; i++) {
+		found |= weir_address_equal(&vips->list[i], address);
+	}
+	return found;
+}
+
+// Names the VIPs that are not among the former VIPs. Returns their number.
+static uint32_t name_new(
+	const struct vips *from, const struct vips *to, char *text, size_t text_bytes) {
+	char address[INET6_ADDRSTRLEN];
+	uint32_t count = 0;
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < to->count; i++) {
+		if (!has(from, &to->list[i]) && count++ < NAMED) {
+			used += (size_t)snprintf(text + used, text_bytes - used, "%s%s",
+				used > 0 ? ", " : "",
+				weir_address_format(&to->list[i], address, sizeof(address)));
+		}
+	}
+	if (count > NAMED) {
+		snprintf(text + used, text_bytes - used, " and %u more VIPs", count - NAMED);
+	}
+	return count;
+}
+
+static int warn(const struct weir_config *to, uint32_t service, const struct vips *from_vips,
+	const struct vips *to_vips, struct weir_config_errors *errors) {
+	const bool resets = to->services[service].on_backend_down == WEIR_ON_BACKEND_DOWN_RESET;
+	struct weir_config_error warning = {.line = to->services[service].line};
+	char named[NAMED * INET6_ADDRSTRLEN + 32];
+	const uint32_t count = name_new(from_vips, to_vips, named, sizeof(named));
+
+	if (count == 0) {
+		return 0;
+	}
+	snprintf(warning.path, sizeof(warning.path), "services[%u].binds", service);
+	snprintf(warning.reason, sizeof(warning.reason),
+		"checks via the data path will cover %s%s: a backend without %s fails for all VIPs "
+		"of the service%s; see weirctl doctor",
+		named, from_vips->count > 0 ? ", too" : "",
+		count > 1 ? "these addresses" : "this address",
+		resets ? ", and its flows are reset" : "");
+	return weir_config_add_warning(errors, &warning);
+}
+
+// Returns the service of this name in the former configuration, or NULL. Most services keep their
+// place.
+static const struct weir_config_service *find_former(
+	const struct weir_config *from, uint32_t place, const char *name) {
+	return place < from->service_count && strcmp(from->services[place].name, name) == 0
+		       ? &from->services[place]
+		       : weir_config_find_service(from, name);
+}
+
+int weir_change_vips_warn(const struct weir_config *from, const struct weir_config *to,
+	struct weir_config_errors *errors) {
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < to->service_count; i++) {
+		const struct weir_config_service *former =
+			uses_data_path(&to->services[i])
+				? find_former(from, i, to->services[i].name)
+				: NULL;
+		struct vips before, after;
+
+		if (former == NULL) {
+			continue;
+		}
+		r = list_vips(former, &before);
+		if (r == 0) {
+			r = list_vips(&to->services[i], &after);
+			r = r == 0 ? warn(to, i, &before, &after, errors) : r;
+			free(after.list);
+		}
+		free(before.list);
+	}
+	return r;
+}
