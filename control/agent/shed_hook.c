@@ -11,8 +11,6 @@
 
 #define VARIABLES 2 // variables that are added to the environment
 
-extern char **environ;
-
 // --- the command's input ------------------------------------------------------------------
 
 // Write an address as text; IPv4-mapped addresses (of sockets for both families) as IPv4.
@@ -119,7 +117,9 @@ static char **make_environment(char *const added[VARIABLES]) {
 	made = calloc(count + VARIABLES + 1, sizeof(*made));
 	if (made != NULL) {
 		memcpy(made, environ, count * sizeof(*made));
-		memcpy(made + count, added, VARIABLES * sizeof(*made));
+		for (size_t i = 0; i < VARIABLES; i++) {
+			made[count + i] = added[i];
+		}
 	}
 	return made;
 }
