@@ -11,6 +11,7 @@ import threading
 import time
 
 from agents import Agents
+from documented import check_form
 from lab import VIP4, web
 from netns import wait_for
 from scenario import scenario
@@ -329,9 +330,13 @@ def shed_ends_with_its_agent_or_control(lab):
         lab.wait_ready()
         assert shed_of(lab, "web-2") is None
         agents.wait_answered((2, 3))
-        shed(lab, "web-2", "--to-mean", "--rate", "5/s", "--idle", "1")
+        terms = {"service": "web", "backend": "web-2", "rate": 5, "idle_ms": 1000}
+        for command in ("shed.plan", "shed.start"):
+            check_form(command, lab.api(command, **terms), optional=["why"])
+        check_form("shed.start", shed_of(lab, "web-2"), optional=["why"])
         assert "running" in lab.weirctl("backend", "show", "web/web-2")[1]
-        shed(lab, "web-2", "--stop")
+        check_form("shed.stop", lab.api("shed.stop", service="web", backend="web-2"),
+                   optional=["why"])
         assert wait_ended(lab, "web-2", 10)["state"] == "stopped"
 
 
