@@ -263,6 +263,8 @@ def rss_table_that_is_refused(lab):
     establish(lab)
     flows = hot_flows(lab, 1)
     nic["refuses"] = 1
+    time.sleep(0.2)  # until the device has read it
+    table = nic.table()  # buckets may have moved before
     nic["tx_ns"] = TX_NS
     before = nic["updates"]
     with skewed_traffic(lab, flows, PER_SECOND):
@@ -271,7 +273,7 @@ def rss_table_that_is_refused(lab):
                  in lab.programs["dataplane"].output(), 30)
         handed = total(lab, "handed_over")
         wait_for("packets passed on", lambda: total(lab, "handed_over") > handed + PER_SECOND, 30)
-    assert nic.table() == tuple(e % 2 for e in range(ENTRIES)), "it has changed"
+    assert nic.table() == table, "it has changed"
     assert nic["updates"] > before
     check_faults(nic)
 

@@ -5,7 +5,9 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "link_state.h"
 #include "links.h"
 #include "shell.h"
 #include "tables_lab.h"
@@ -94,6 +96,16 @@ static void make_link(void) {
 	      "up");
 }
 
+// The kernel updates the flag of a link without a carrier some time after the carrier is lost.
+static void wait_for_link(uint32_t ifindex, enum weir_link_state wanted) {
+	const struct timespec pause = {.tv_nsec = 10000000};
+
+	for (int i = 0; i < 2000 && weir_link_state_read(ifindex) != wanted; i++) {
+		nanosleep(&pause, NULL);
+	}
+	assert_int_equal(weir_link_state_read(ifindex), wanted);
+}
+
 // A check that needs no packet to fail, without a route, fails sooner than the links are read
 // again.
 TEST(link_that_has_just_failed_is_found) {
@@ -103,6 +115,7 @@ TEST(link_that_has_just_failed_is_found) {
 	(void)state;
 	make_link();
 	links.ports[0].info.kernel_ifindex = if_nametoindex("lb0");
+	wait_for_link(links.ports[0].info.kernel_ifindex, WEIR_LINK_UP);
 	weir_links_read(&links, of, 9000);
 	assert_false(excuses(&links, 0, 9001, ""));
 	SHELL("ip link set lb0 down");
@@ -123,9 +136,11 @@ TEST(links_are_read_without_a_dataplane) {
 	snprintf(links.ports[0].info.kernel_interface, sizeof(links.ports[0].info.kernel_interface),
 		"lb0");
 	links.ports[0].info.kernel_ifindex = if_nametoindex("lb0");
+	wait_for_link(links.ports[0].info.kernel_ifindex, WEIR_LINK_UP);
 	weir_links_read(&links, of, 9000);
 	assert_false(excuses(&links, 0, 9000, ""));
 	SHELL("ip link set far0 down");
+	wait_for_link(links.ports[0].info.kernel_ifindex, WEIR_LINK_NO_CARRIER);
 	weir_links_read(&links, of, 9100);
 	assert_true(excuses(&links, 0, 9000, "no result: port wan has no link"));
 	SHELL("ip link del lb0");
@@ -133,6 +148,7 @@ TEST(links_are_read_without_a_dataplane) {
 	assert_true(excuses(&links, 0, 9000, "no result: port wan has no link"));
 	SHELL("ip link add lb0 index 77 type veth peer name far0 && ip link set lb0 up &&"
 	      "ip link set far0 up");
+	wait_for_link(if_nametoindex("lb0"), WEIR_LINK_UP);
 	weir_links_read(&links, of, 9300);
 	assert_true(excuses(&links, 0, 9200, "no result: port wan had no link"));
 	assert_false(excuses(&links, 0, 9200 + TIMEOUT_MS, ""));
