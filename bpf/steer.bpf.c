@@ -50,7 +50,7 @@ struct {
 enum verdict {
 	FOR_KERNEL,
 	FOR_DATAPLANE,
-	OPEN_CONNECTION, // a TCP packet other than a SYN, to a port whose bind was removed
+	OPEN_CONNECTION, // a TCP packet other than a SYN, to a port without a bind: see is_leaving
 };
 
 static __always_inline weir_vip_value *look_up(

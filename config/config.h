@@ -247,8 +247,8 @@ struct weir_config_outlier_ejection {
 // move to another backend.
 struct weir_config_steal {
 	bool enabled; // default: true if the file has this object
-	// A connection may move if this much time has passed since its SYN, and the client has sent
-	// nothing else; 100..60000, default 500
+	// A connection may move if its client has sent only SYNs, and this much time has passed
+	// since the last SYN; 100..60000, default 500
 	uint32_t after_ms;
 	uint32_t per_second; // maximum rate of requests to agents, 1..10000, default 200
 };

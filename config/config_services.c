@@ -378,8 +378,8 @@ static int compare_vips(const void *a, const void *b) {
 	return order ? order : (x->service > y->service) - (x->service < y->service);
 }
 
-// Services that share a VIP must have the same setting for the ports without a bind: only the
-// setting of the first service is used.
+// If services share a VIP, only the setting of the first service is used for ports without a bind.
+// It is an error if a later service sets another value; it may omit the key.
 static void check_closed_ports(struct weir_json_reader *reader,
 	const struct weir_json_place *services, const struct weir_config *config) {
 	struct vip *vip = for_each_bind(reader, config, sizeof(*vip));

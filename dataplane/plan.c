@@ -31,8 +31,9 @@
 #define MBUF_CACHE 256
 
 // AF_XDP: the kernel puts packets 256 bytes after the headroom. A buffer with its mbuf and the
-// mempool's header is one frame of the socket and must not be larger than a page. It has 63 cache
-// lines: the mempool rounds to an odd number, to spread buffers over memory channels.
+// mempool's header is one frame of the socket and must not be larger than a page of 64 cache lines.
+// The maximum is 63 lines: the mempool rounds the number of lines up to an odd number, to spread
+// buffers over memory channels.
 #define XDP_HEADROOM_BYTES 256
 #define XDP_ROOM_MAX (63 * 64 - 64 - 128)
 _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +

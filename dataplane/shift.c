@@ -73,7 +73,7 @@ static void answer(struct weir_mover *mover) {
 	set_state(shift, WEIR_SHIFT_REFUSED);
 }
 
-// True if this worker has taken all packets that the other queues had received from their rings.
+// True if this worker has taken from its rings all packets that the other queues had received.
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_shift *shift = &mover->moves->shift;
 

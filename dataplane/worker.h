@@ -73,7 +73,7 @@ void weir_worker_free(struct weir_worker *worker); // NULL is allowed
 // Add a source. Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
 // For idle mode `sleep`: let packets in this queue of a device wake the worker, which polls the
-// queue. Has no effect if the device cannot wake a worker. [set-up]
+// queue. If the device cannot wake a worker, this worker sleeps as in idle mode `yield`. [set-up]
 void weir_worker_wake_by(
 	struct weir_worker *worker, const struct weir_device *device, uint16_t queue);
 // True if all sources of the worker are queues that wake the worker. [set-up]

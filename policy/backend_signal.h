@@ -7,7 +7,8 @@
 //
 //   cost     predicted cost of a flow, ns; 0 = unknown
 //   errors   errors that the backend reports, converted to a number of active flows per worker
-//   share    a worker's share of the requests in progress that the backend reports, and its errors
+//   share    a worker's share of the requests in progress that the backend reports, and the errors
+//            that the backend reports
 //   probe    requests in progress, latency, and the time of the backend's report
 //
 // Threads: control writes, workers read; relaxed accesses of whole words.

@@ -45,7 +45,7 @@ struct build {
 	uint32_t window; // length of a window, in sweeps: 1 .. n
 	uint32_t ahead; // positions inspected at once, a multiple of LOOK
 	uint32_t *positions; // [n * ahead] the last positions inspected
-	uint32_t *kept; // [n] bit i: position i was free when inspected and has not been used yet
+	uint32_t *kept; // [n] bit i: position i was free when inspected, and no claim has tried it
 	// [n] sum that each backend has gained, after its last scheduled claim or after the last
 	// sweep
 	uint32_t *gained;

@@ -10,19 +10,18 @@
 // or at once when it has too many idle slots or the limit was lowered. Therefore most flows begin
 // and end without a write to the shared word, and one worker alone can use the whole limit.
 //
-// Some flows take a slot even above the limit, because they were not checked against the limit when
-// their backend was chosen: flows that were spilled, that moved from another worker, that began
-// before the limit was set, or whose reservation has ended. While the word is above the limit,
-// workers take no other slots.
+// Some flows take a slot even above the limit, because no choice holds a slot for them: flows that
+// were spilled, that moved from another worker, that began before the limit was set, or whose
+// reservation has ended. While the word is above the limit, workers take no other slots.
 //
 // A TCP flow reserves a slot with its SYN. Forged SYNs reserve slots, too. Therefore a reservation
 // lasts only for one to two WEIR_LIMIT_HANDSHAKE_TICKS. A rejected client sends its SYN again after
 // a second (RFC 6298), when these reservations have ended. Therefore forged SYNs delay clients, but
 // do not exclude them. The worker stops reserving slots of a backend if, in that time, more
 // reservations end without a handshake than with one, and their number is more than a quarter of
-// the worker's share of the limit. It reserves slots again after WEIR_LIMIT_MISTRUST_TICKS, as soon
-// as the backend has fewer half-open flows than that quarter. Datagrams reserve no slots, because a
-// flow may consist of one request and its response.
+// the worker's share of the limit. The pause lasts for WEIR_LIMIT_MISTRUST_TICKS. It is repeated if
+// the backend then has more half-open flows than that quarter. Datagrams reserve no slots, because
+// a flow may consist of one request and its response.
 //
 // Guarantees:
 //   L1 A choice admits a flow only if the word, including the slot of this flow, is at most the

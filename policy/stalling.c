@@ -165,7 +165,7 @@ static void judge_other(const struct weir_stalling_settings *settings,
 }
 
 // Evaluates the backends that stall or, if stalling is false, the other backends. Returns how many
-// of them stall after the evaluation.
+// of all backends stall after the evaluation.
 static uint32_t judge(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, bool stalling,
 	struct weir_stalling_place *order) {

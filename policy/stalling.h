@@ -12,7 +12,7 @@
 //   - On average, flows have been half-open for at least half of after_ms, which is longer than a
 //     round trip.
 //   - There are more half-open flows than new flows that arrive within half of after_ms.
-//   - The number of half-open flows has not decreased since the first of these evaluations.
+//   - The number of half-open flows is not lower than in the first of these evaluations.
 //
 // The backend stalls until one of these happens:
 //
@@ -26,8 +26,9 @@
 // with the fewest half-open flows per new flow; together they have a quarter of the new flows. In a
 // flood of forged SYNs all backends have many half-open flows; the expected number is then high,
 // and no backend stalls. If most backends stall, the few remaining backends are the reference. If
-// other backends have no new flows, there is no reference, and no backend starts to stall. Older
-// new flows count less; the time constant is memory_ms, the timeout of half-open flows.
+// the other backends have fewer than WEIR_STALLING_LEAST new flows, there is no reference, and the
+// backend does not start to stall. Older new flows count less; the time constant is memory_ms, the
+// timeout of half-open flows.
 //
 // Flows that are moved to a backend stay half-open until their clients retransmit, and it is not
 // known how many of them still wait. Therefore a backend does not stall because of flows that were

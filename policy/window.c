@@ -454,8 +454,8 @@ uint32_t weir_window_take(const struct weir_policy_worker *worker,
 		return weir_window_id(worker, client, place);
 	}
 	// If the place is in the window of the cursor, and not before the cursor, the cursor
-	// moves to the next place after it. Otherwise the cursor advances by one, because it must
-	// not skip candidates.
+	// moves to the next place after it. Otherwise the cursor advances by one: it must not jump
+	// back, or to the place of a random window.
 	if (place < client->cursor ||
 		place / WEIR_POLICY_WINDOW != client->cursor / WEIR_POLICY_WINDOW) {
 		next = client->cursor + 1 < count ? client->cursor + 1 : 0;

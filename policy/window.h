@@ -9,10 +9,11 @@
 //   more                                 the candidates are divided into windows of
 //                                        WEIR_POLICY_WINDOW places. A choice compares two
 //                                        windows and takes the better candidate. One window is at
-//                                        the cursor, which advances by one window with each
-//                                        choice; the other window is random. After a publication,
-//                                        a window is loaded when a choice needs it for the first
-//                                        time, and a choice loads at most one window.
+//                                        the cursor, which each choice advances by at least one
+//                                        candidate; the other window is random. After a
+//                                        publication, a window is loaded when a choice needs it
+//                                        for the first time, and a choice loads at most one
+//                                        window.
 //
 // worker->windows is a ring: a client that needs room allocates the next places, and overwrites
 // the places that were allocated longest ago. The previous owner of these places detects the loss

@@ -3,7 +3,7 @@
 // The segment: creates it (dataplane), attaches to it (control, tests), and refuses an invalid
 // segment.
 //
-// Threads: any. One thread uses one object, unless a function is marked otherwise.
+// Threads: any. Each object is used by only one thread, unless a function is marked otherwise.
 #pragma once
 
 #include <stdbool.h>

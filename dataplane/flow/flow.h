@@ -66,8 +66,9 @@ struct weir_flow_listener {
 	// established, or that finishes with its second packet. answered: the flow began with a
 	// SYN, which the backend has therefore answered.
 	void (*established)(void *context, uint16_t backend, bool answered);
-	// The first FIN or RST of the flow has arrived. Called at most once per flow, before ended.
-	// service_ns: for a flow that completed, the time since its first packet; 0 = not measured.
+	// A FIN or RST has finished the flow, which was open. Called before ended, and a second
+	// time only after resumed. service_ns: for a flow that completed, the time since its first
+	// packet; 0 = not measured.
 	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
 		uint64_t service_ns, bool half_open);
 	// The flow had not finished: data after an RST shows that the RST was forged. The flow is

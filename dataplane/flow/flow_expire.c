@@ -138,7 +138,7 @@ static bool family_sweep(
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 	uint64_t due;
 
-	// The product can exceed 64 bits: it is up to one second times the rate of 2^28 buckets.
+	// The product can exceed 64 bits, for example one second times the rate of 2^28 buckets.
 	family->sweep_debt += (uint64_t)((unsigned __int128)elapsed_ns * family->sweep_rate >>
 					 WEIR_FLOW_SWEEP_SHIFT);
 	due = family->sweep_debt >> 16;

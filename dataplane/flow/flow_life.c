@@ -97,7 +97,7 @@ static uint64_t service_ns(
 		weir_flow_settle_starts(table);
 		start = place->family->starts[place->slot];
 	}
-	// The time of the last packet is rounded down to a tick of the flow's state, and may
+	// The time of the last packet is only accurate to a tick of the flow's state, and may
 	// therefore be before the start time.
 	elapsed = (int32_t)((uint32_t)(end_ns >> WEIR_FLOW_START_SHIFT) - start);
 	return start == 0 || elapsed < 0 ? 0 : (uint64_t)elapsed << WEIR_FLOW_START_SHIFT;

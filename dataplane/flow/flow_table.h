@@ -29,8 +29,8 @@
 //      free when the sweep reaches the flow (F6).
 //   F4 Half-open flows (SYN seen, UDP seen) use at most half_open_percent of the table.
 //   F5 Every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
-//      that gauges of active flows stay exact. The first FIN or RST of a flow is also reported
-//      once.
+//      that gauges of active flows stay exact. A FIN or RST that finishes an open flow is also
+//      reported.
 //   F6 Expiry work per call is bounded; a sweep of the whole table is finished within a second.
 //   F7 The work of an insertion is bounded for all keys; without the secret, an attacker cannot
 //      choose keys that share a bucket.

@@ -178,8 +178,7 @@ static inline uint16_t weir_burst_existing_service(
 
 // Whether a flow belongs to the service of its backend. The address and port of a UDP flow may have
 // been assigned to another service, or to no service; the bind of a TCP flow may have been removed
-// and its drain may have ended. Before any service is published, all flows belong to their
-// backends.
+// and its drain may have ended. True for all flows before any service is published.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,
 	uint16_t backend) {
@@ -242,8 +241,8 @@ static __rte_always_inline void weir_burst_prefetch_backend(
 
 // --- verdicts -------------------------------------------------------------------------------
 
-// Copy the verdict of packet i to the array of the caller. Only for packets that are not forwarded:
-// stage_rewrite copies the verdicts of forwarded packets.
+// Copy the verdict of packet i to the array of the caller. Not for packets that stage_rewrite
+// forwards by itself: it copies their verdicts.
 static inline void weir_burst_report(struct weir_burst *b, unsigned int i) {
 	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
 }

@@ -63,8 +63,9 @@ static inline uint32_t part_by_rss(struct weir_pipeline *pipeline, struct rte_mb
 	if (d.key.family != 0) {
 		return weir_rss_part(weir_rss_hash(&pipeline->rss, &d.key));
 	}
-	// A packet without a flow may belong to any part. The part of its RSS hash keeps it on its
-	// queue, so that a flood of such packets from all queues does not go to one worker.
+	// A packet without a flow may get any part. The part of its RSS hash usually belongs to the
+	// worker of its queue, so that a flood of such packets from all queues does not go to one
+	// worker.
 	return (pkt->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0 ? weir_rss_part(pkt->hash.rss) : 0;
 }
 

@@ -238,7 +238,7 @@ void weir_packet_capture_note(
 	}
 }
 
-// A reply is already counted as dropped, with a reason; its record keeps this reason.
+// If a reply is already counted as dropped for a reason, its record keeps this reason.
 void weir_packet_capture_undelivered(
 	struct weir_packet_capture *capture, uint32_t i, enum weir_drop_reason reason) {
 	struct weir_capture_record *record = &capture->noted[i].record;

@@ -67,9 +67,9 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_
 struct weir_trace;
 void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace);
 
-// weir_pipeline_online and weir_pipeline_offline begin and end the part of this worker in grace
-// periods (grace.h). weir_pipeline_online and weir_pipeline_settle adopt all published changes,
-// without a limit on their number: call weir_pipeline_online before the first iteration.
+// From weir_pipeline_online to weir_pipeline_offline, grace periods wait for this worker (grace.h).
+// weir_pipeline_online and weir_pipeline_settle adopt all published changes, without a limit on
+// their number: call weir_pipeline_online before the first iteration.
 void weir_pipeline_online(struct weir_pipeline *pipeline);
 void weir_pipeline_offline(struct weir_pipeline *pipeline);
 void weir_pipeline_settle(struct weir_pipeline *pipeline);

@@ -35,8 +35,8 @@ struct weir_sim_options {
 	const char *directory; // directory of scenarios; NULL = the installed directory
 	const char *out; // NULL = no files
 	enum weir_sim_format format; // format of plots
-	uint64_t seed; // the only seed; 0 = the seeds 1, 2 ...
-	uint32_t seeds; // number of seeds; 0 = as in the scenario
+	uint64_t seed; // the first seed; 0 = the first seed is 1
+	uint32_t seeds; // number of seeds; 0 = one if `seed` is set, otherwise as in the scenario
 	uint32_t jobs; // 0 = number of CPUs
 	bool json, no_plots, quiet, help, version;
 };

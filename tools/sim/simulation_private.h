@@ -88,7 +88,7 @@ struct weir_sim_slot {
 	bool was_member; // member before the current change
 	bool lost; // the backend was a member until it became unusable
 	struct weir_moving *moving; // service times; NULL until needed
-	double correction; // factor of the configured weight, with balanced weights
+	double correction; // balanced weights: logarithm of the factor of the configured weight
 	struct weir_reported_count count; // last report of requests in progress
 	uint64_t begun; // number of requests that the client has started
 };

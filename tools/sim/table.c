@@ -253,8 +253,8 @@ static uint32_t active_errors(const struct weir_sim *sim, uint32_t index) {
 		sim->now_ns);
 }
 
-// Publishes the errors and the requests in progress that control has counted for a client's
-// backends, if the policy uses these counts.
+// Publishes the errors and the requests in progress that a client's backends have reported to
+// control.
 static void table_counts(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {
 		uint16_t id = client->candidates[i].id;

@@ -27,7 +27,8 @@ void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 // uses it.
 void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t active);
 
-// Sets the slow-start weights of the client's backends. Call after the client has loaded the table.
+// Sets the slow start (struct weir_policy_share) of the client's backends. Call after the client
+// has loaded the table.
 void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client);
 
 // The time for which an error counts as an active request.
