@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "sheds.h"
+
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,33 +9,357 @@
 
 #include "clocks.h"
 #include "plural.h"
-#include "sheds_private.h"
+#include "totals.h"
 
-// --- terms ----------------------------------------------------------------------------------
+#define TEXT_BYTES 640
+#define UNANSWERED_MOST 5u // a shed fails after this many attempts without an answer
 
-struct weir_shed_terms weir_shed_terms_default(void) {
-	return (struct weir_shed_terms){.rate = 10, .idle_ms = 5000, .for_ms = 600000};
+struct weir_sheds {
+	struct weir_sheds_of of;
+	struct weir_tables *tables; // NULL until the first weir_sheds_follow
+	struct weir_shed *first; // owned
+	uint64_t now_ms; // time of the last call that has a time
+};
+
+// --- the list -------------------------------------------------------------------------------
+
+static struct weir_shed *lookup(
+	const struct weir_sheds *sheds, const char *service, const char *backend) {
+	struct weir_shed *shed = sheds->first;
+
+	while (shed != NULL && (shed->terms.dry_run || strcmp(shed->service, service) != 0 ||
+				       strcmp(shed->backend, backend) != 0)) {
+		shed = shed->next;
+	}
+	return shed;
 }
 
-int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t why_bytes) {
-	// The opposite of the condition would accept NaN.
-	if (!(terms->rate >= WEIR_SHED_RATE_LEAST_MILLI / 1000.0 &&
-		    terms->rate <= WEIR_AGENT_SHED_RATE_MILLI_MOST / 1000.0)) {
-		snprintf(why, why_bytes, "argument \"rate\" must be a number from 0.2 to 1000");
-		return -EINVAL;
+const struct weir_shed *weir_sheds_find(
+	const struct weir_sheds *sheds, const char *service, const char *backend) {
+	return lookup(sheds, service, backend);
+}
+
+static void forget(struct weir_sheds *sheds, struct weir_shed *shed) {
+	struct weir_shed **link = &sheds->first;
+
+	while (*link != shed) {
+		link = &(*link)->next;
 	}
-	if (!(terms->idle_ms >= WEIR_AGENT_SHED_IDLE_LEAST_MS &&
-		    terms->idle_ms <= WEIR_SHED_FOR_MOST_MS)) {
-		snprintf(why, why_bytes, "argument \"idle_ms\" must be a number from %d to %.0f",
-			WEIR_AGENT_SHED_IDLE_LEAST_MS, WEIR_SHED_FOR_MOST_MS);
-		return -EINVAL;
+	*link = shed->next;
+	free(shed);
+}
+
+// --- begins and ends ------------------------------------------------------------------------
+
+// Log an event of a shed, and record it in the history of its backend.
+static void record(const struct weir_sheds *sheds, const struct weir_shed *shed,
+	enum weir_log_level level, const char *text) {
+	int id = sheds->tables == NULL
+			 ? -1
+			 : weir_tables_backend_find(sheds->tables, shed->service, shed->backend);
+
+	weir_log_event(sheds->of.log, level,
+		&(struct weir_log_fields){
+			.service = shed->service, .backend = shed->backend, .reason = text},
+		"shed %s/%s: %s", shed->service, shed->backend, text);
+	if (id >= 0) {
+		weir_states_record(sheds->of.states, (uint16_t)id, "shed", text);
 	}
-	if (!(terms->for_ms >= 1000 && terms->for_ms <= WEIR_SHED_FOR_MOST_MS)) {
-		snprintf(why, why_bytes, "argument \"for_ms\" must be a number from 1000 to %.0f",
-			WEIR_SHED_FOR_MOST_MS);
-		return -EINVAL;
+}
+
+static void begin(struct weir_sheds *sheds, struct weir_shed *shed) {
+	weir_shed_begun begun = shed->begun;
+	char text[TEXT_BYTES];
+
+	shed->begun = NULL;
+	snprintf(text, sizeof(text),
+		"started: %llu flows, mean %llu, %llu above it; at most %g connections a second "
+		"(%s)",
+		(unsigned long long)shed->first.flows, (unsigned long long)shed->first.mean,
+		(unsigned long long)shed->first.above, shed->terms.rate,
+		weir_agent_shed_method_name(shed->method));
+	record(sheds, shed, WEIR_LOG_INFO, text);
+	begun(shed->context, shed);
+}
+
+// Record the end of a shed that had begun, for the user who started it.
+static void record_end(
+	const struct weir_sheds *sheds, const struct weir_shed *shed, const char *before) {
+	char object[WEIR_AUDIT_OBJECT_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
+	char text[TEXT_BYTES];
+	const struct weir_audit_event event = {.who = shed->who,
+		.command = "shed.end",
+		.object = object,
+		.before = before,
+		.after = after,
+		.why = shed->why[0] != '\0' ? shed->why : NULL};
+
+	snprintf(object, sizeof(object), "%s/%s", shed->service, shed->backend);
+	weir_shed_describe(shed, after, sizeof(after));
+	snprintf(text, sizeof(text), "%s%s%s", after, shed->why[0] != '\0' ? ": " : "", shed->why);
+	weir_audit_add(sheds->of.audit, &event);
+	record(sheds, shed, shed->state == WEIR_SHED_FAILED ? WEIR_LOG_WARN : WEIR_LOG_INFO, text);
+}
+
+static void end(struct weir_sheds *sheds, struct weir_shed *shed, enum weir_shed_state state) {
+	weir_shed_begun begun = shed->begun;
+	char before[WEIR_AUDIT_VALUE_BYTES];
+
+	weir_shed_describe(shed, before, sizeof(before));
+	shed->state = (uint8_t)state;
+	shed->ended_ms = weir_wall_ms();
+	shed->begun = NULL;
+	if (begun == NULL) {
+		record_end(sheds, shed, before);
+		return;
 	}
-	return 0;
+	begun(shed->context, shed);
+	if (shed->terms.dry_run || (state == WEIR_SHED_FAILED && shed->gone == 0)) {
+		forget(sheds, shed); // it never ran
+	}
+}
+
+// --- the mean -------------------------------------------------------------------------------
+
+// Returns the open flows of a backend without those that its agent has ended.
+static uint64_t flows_of(const struct weir_sheds *sheds, const struct weir_backend_state *backend) {
+	const uint32_t timeout_ms = weir_tables_config(sheds->tables)->flow_table.established_ms;
+	const struct weir_shed *shed = weir_sheds_find(sheds, backend->service, backend->name);
+	const struct weir_segment *segment = weir_tables_segment(sheds->tables);
+	uint64_t flows = weir_sum_backend(segment, backend->id).open_flows;
+	uint64_t gone = shed != NULL && sheds->now_ms < shed->gone_ms + timeout_ms ? shed->gone : 0;
+
+	return flows > gone ? flows - gone : 0;
+}
+
+static int measure(const struct weir_sheds *sheds, const struct weir_backend_state *backend,
+	uint64_t leaving, struct weir_shed_level *ret) {
+	struct weir_shed_sum sum = {0};
+	struct weir_backend_state each;
+	uint64_t flows;
+
+	for (uint32_t id = 0; id < weir_tables_backend_ids(sheds->tables); id++) {
+		if (weir_tables_backend_service(sheds->tables, (uint16_t)id) ==
+				backend->service_id &&
+			weir_tables_backend(sheds->tables, (uint16_t)id, &each) == 0 &&
+			!each.leaving && (each.in_selection || each.id == backend->id)) {
+			weir_shed_sum_add(&sum, flows_of(sheds, &each), each.effective_weight);
+		}
+	}
+	flows = flows_of(sheds, backend);
+	return weir_shed_level(
+		&sum, flows > leaving ? flows - leaving : 0, backend->effective_weight, ret);
+}
+
+// --- orders ---------------------------------------------------------------------------------
+
+static void fail(struct weir_sheds *sheds, struct weir_shed *shed, const char *why) {
+	weir_shed_note(shed, "%s", why);
+	end(sheds, shed, WEIR_SHED_FAILED);
+}
+
+// Count an attempt without an answer.
+static void take_silence(struct weir_sheds *sheds, struct weir_shed *shed) {
+	weir_shed_note(shed, "its weir-agent does not answer");
+	if (++shed->unanswered >= UNANSWERED_MOST) {
+		end(sheds, shed, WEIR_SHED_FAILED);
+	}
+}
+
+static void send_order(struct weir_sheds *sheds, struct weir_shed *shed,
+	const struct weir_backend_state *backend, struct weir_shed_step step) {
+	const struct weir_config_service *service =
+		weir_tables_service_config(sheds->tables, shed->service);
+	struct weir_agents_shed order;
+	int r;
+
+	if (service == NULL) {
+		fail(sheds, shed, "the service is no longer configured");
+		return;
+	}
+	order = weir_shed_order(shed, service, backend->id, step);
+	r = weir_agents_order_shed(sheds->of.agents, &order);
+	if (r == 0) {
+		shed->in_flight = true;
+		shed->order_backend = backend->id;
+		shed->orders += step.count > 0;
+	} else if (r == -EAGAIN) {
+		take_silence(sheds, shed);
+	} else if (r != -EBUSY && r != -EALREADY) {
+		fail(sheds, shed,
+			r == -EINVAL ? "the service has no TCP bind"
+				     : "it has no weir-agent any more");
+	}
+}
+
+// Returns why a backend is not compared with the mean any more; NULL = it is.
+static const char *misfit(const struct weir_backend_state *state) {
+	return state->leaving                           ? "the backend was removed"
+	       : state->admin == WEIR_ADMIN_DRAIN       ? "the backend is drained"
+	       : state->admin == WEIR_ADMIN_MAINTENANCE ? "the backend is in maintenance"
+	       : !state->in_selection                   ? "the backend takes no new flows"
+							: NULL;
+}
+
+// Returns whether nothing is above the mean, by the flows of this balancer, or by the connections
+// that the agent has counted. Those that the hook has got do not count.
+static bool is_at_mean(const struct weir_shed *shed) {
+	return shed->level.above == 0 ||
+	       shed->connections <= shed->level.mean + (uint64_t)shed->leaving;
+}
+
+// End a shed that is at the mean, once the clients had time to connect again: some of them return
+// to the backend. Until then orders that end nothing count its connections.
+static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
+	const struct weir_backend_state *backend) {
+	if (shed->level_ms == 0) {
+		shed->level_ms = sheds->now_ms;
+	}
+	if (shed->leaving == 0 && sheds->now_ms >= shed->level_ms + WEIR_SHED_SETTLED_MS) {
+		weir_shed_note(shed, "it is at the mean");
+		end(sheds, shed, WEIR_SHED_DONE);
+	} else {
+		weir_shed_note(shed, "waits for clients that connect again");
+		send_order(sheds, shed, backend,
+			(struct weir_shed_step){.duration_ms = WEIR_SHED_ORDER_MS});
+	}
+}
+
+static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
+	const uint64_t left = shed->first.flows > shed->ended ? shed->first.flows - shed->ended : 0;
+	struct weir_backend_state state;
+	int id = weir_tables_backend_find(sheds->tables, shed->service, shed->backend);
+
+	if (id < 0 || weir_tables_backend(sheds->tables, (uint16_t)id, &state) < 0) {
+		fail(sheds, shed, "the backend is no longer configured");
+		return;
+	}
+	if (misfit(&state) != NULL) {
+		fail(sheds, shed, misfit(&state));
+		return;
+	}
+	if (measure(sheds, &state, shed->leaving, &shed->level) < 0) {
+		fail(sheds, shed, "no other backend takes new flows");
+		return;
+	}
+	weir_shed_level_raise(&shed->level, shed->first.mean);
+	if (shed->state == WEIR_SHED_STARTING) {
+		send_order(sheds, shed, &state,
+			(struct weir_shed_step){.duration_ms = WEIR_SHED_ORDER_MS});
+		return;
+	}
+	if (sheds->now_ms >= shed->began_ms + (uint64_t)shed->terms.for_ms) {
+		weir_shed_note(shed, "its time (--duration) is over");
+		end(sheds, shed, WEIR_SHED_EXPIRED);
+	} else if (is_at_mean(shed)) {
+		wait_at_mean(sheds, shed, &state);
+	} else if (left == 0) {
+		weir_shed_note(shed, "it has ended as many connections as the backend had at its "
+				     "start");
+		end(sheds, shed, WEIR_SHED_DONE);
+	} else {
+		shed->level_ms = 0;
+		send_order(sheds, shed, &state,
+			weir_shed_step(
+				shed->level.above, left, weir_shed_rate_milli(&shed->terms)));
+	}
+}
+
+// --- results --------------------------------------------------------------------------------
+
+static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
+	const struct weir_agents_shed_result *result) {
+	shed->ended += result->ended;
+	if (result->answered) {
+		shed->method = result->method;
+		shed->connections = result->connections;
+		shed->candidates = result->candidates;
+		shed->leaving = result->leaving;
+		shed->unanswered = 0;
+	}
+	// A hook makes the server close connections in order, which the workers see.
+	if (shed->method == WEIR_AGENT_SHED_IDLE && result->ended > 0) {
+		shed->gone += result->ended;
+		shed->gone_ms = sheds->now_ms;
+	}
+}
+
+static void take_first(struct weir_sheds *sheds, struct weir_shed *shed,
+	const struct weir_agents_shed_result *result) {
+	if (!result->answered) {
+		fail(sheds, shed,
+			"its weir-agent answers probes, but no shed orders: it is of an earlier "
+			"version; upgrade it");
+	} else if (result->result == WEIR_AGENT_SHED_BUSY) {
+		fail(sheds, shed,
+			"its weir-agent carries out orders of another balancer; try again "
+			"when that shed has ended");
+	} else if (shed->terms.dry_run) {
+		end(sheds, shed, WEIR_SHED_DONE);
+	} else {
+		shed->state = WEIR_SHED_RUNNING;
+		begin(sheds, shed);
+		advance(sheds, shed);
+	}
+}
+
+// Describe why no connection was ended. Then the next order waits for the next second.
+static void note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result) {
+	if (result->result == WEIR_AGENT_SHED_BUSY) {
+		weir_shed_note(shed, "waits: its weir-agent carries out another order");
+	} else if (result->method == WEIR_AGENT_SHED_IDLE) {
+		weir_shed_note(
+			shed, "waits: no connection is idle for %g s", shed->terms.idle_ms / 1000);
+	} else {
+		weir_shed_note(shed, "waits: the hook has got all connections above the mean");
+	}
+}
+
+static void take_next(struct weir_sheds *sheds, struct weir_shed *shed,
+	const struct weir_agents_shed *order, const struct weir_agents_shed_result *result) {
+	if (shed->state == WEIR_SHED_STOPPING) {
+		end(sheds, shed, WEIR_SHED_STOPPED);
+	} else if (!result->answered) {
+		take_silence(sheds, shed);
+	} else if (result->ended == 0) {
+		if (order->count > 0) {
+			note_wait(shed, result);
+		} // the next order follows in the next second
+	} else {
+		shed->why[0] = '\0';
+		advance(sheds, shed);
+	}
+}
+
+static struct weir_shed *find(const struct weir_sheds *sheds, uint16_t backend) {
+	struct weir_shed *shed = sheds->first;
+
+	while (shed != NULL && !(shed->in_flight && shed->order_backend == backend)) {
+		shed = shed->next;
+	}
+	return shed;
+}
+
+static void take_result(void *context, const struct weir_agents_shed *order,
+	const struct weir_agents_shed_result *result) {
+	struct weir_sheds *sheds = context;
+	struct weir_shed *shed = find(sheds, order->backend);
+
+	if (shed == NULL) {
+		return;
+	}
+	shed->in_flight = false;
+	count_result(sheds, shed, result);
+	if (!weir_shed_is_running(shed)) {
+		return; // it was abandoned
+	}
+	if (weir_shed_failure(result->result) != NULL) {
+		fail(sheds, shed, weir_shed_failure(result->result));
+	} else if (shed->state == WEIR_SHED_STARTING) {
+		take_first(sheds, shed, result);
+	} else {
+		take_next(sheds, shed, order, result);
+	}
 }
 
 // --- starts ---------------------------------------------------------------------------------
@@ -53,11 +378,8 @@ static int refuse(char *why, size_t why_bytes, const char *format, ...) {
 
 static int check_binds(
 	const struct weir_config_service *service, const char *name, char *why, size_t why_bytes) {
-	uint32_t count = 0;
+	const uint32_t count = service != NULL ? weir_shed_tcp_binds(service) : 0;
 
-	for (uint32_t i = 0; service != NULL && i < service->bind_count; i++) {
-		count += service->binds[i].protocol == IPPROTO_TCP;
-	}
 	if (count == 0) {
 		return refuse(why, why_bytes, "service %s has no TCP bind", name);
 	}
@@ -109,7 +431,7 @@ static int check(const struct weir_sheds *sheds, const struct weir_backend_state
 		check_agent(sheds, state, why, why_bytes) < 0) {
 		return -EINVAL;
 	}
-	if (weir_shed_measure(sheds, state, 0, ret) < 0) {
+	if (measure(sheds, state, 0, ret) < 0) {
 		return refuse(why, why_bytes,
 			"no other backend of service %s takes new flows: there is no mean",
 			state->service);
@@ -126,12 +448,12 @@ static int check(const struct weir_sheds *sheds, const struct weir_backend_state
 
 // Remove the ended shed of the backend, but keep its count of flows that may be in the flow table.
 static void replace(struct weir_sheds *sheds, struct weir_shed *shed) {
-	const struct weir_shed *old = weir_sheds_find(sheds, shed->service, shed->backend);
+	struct weir_shed *old = lookup(sheds, shed->service, shed->backend);
 
-	if (old != NULL && old != shed) {
+	if (old != NULL) {
 		shed->gone = old->gone;
 		shed->gone_ms = old->gone_ms;
-		weir_sheds_forget(sheds, old);
+		forget(sheds, old);
 	}
 }
 
@@ -149,7 +471,7 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	if (check(sheds, &state, &level, why, why_bytes) < 0) {
 		return -EINVAL;
 	}
-	shed = weir_sheds_add(sheds);
+	shed = malloc(sizeof(*shed));
 	if (shed == NULL) {
 		return -ENOMEM;
 	}
@@ -166,26 +488,25 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	if (!terms->dry_run) {
 		replace(sheds, shed);
 	}
-	weir_shed_advance(sheds, shed);
+	shed->next = sheds->first;
+	sheds->first = shed;
+	advance(sheds, shed);
 	return 0;
 }
 
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend) {
-	for (uint32_t i = 0; i < sheds->count; i++) {
-		struct weir_shed *shed = sheds->shed[i];
+	struct weir_shed *shed = lookup(sheds, service, backend);
 
-		if (shed->state == WEIR_SHED_RUNNING && strcmp(shed->service, service) == 0 &&
-			strcmp(shed->backend, backend) == 0) {
-			weir_shed_note(shed, "by an operator");
-			if (shed->in_flight) {
-				shed->state = WEIR_SHED_STOPPING;
-			} else {
-				weir_shed_end(sheds, shed, WEIR_SHED_STOPPED);
-			}
-			return 0;
-		}
+	if (shed == NULL || shed->state != WEIR_SHED_RUNNING) {
+		return -ENOENT;
 	}
-	return -ENOENT;
+	weir_shed_note(shed, "by an operator");
+	if (shed->in_flight) {
+		shed->state = WEIR_SHED_STOPPING;
+	} else {
+		end(sheds, shed, WEIR_SHED_STOPPED);
+	}
+	return 0;
 }
 
 // --- life -----------------------------------------------------------------------------------
@@ -196,23 +517,23 @@ void weir_sheds_follow(struct weir_sheds *sheds, struct weir_tables *tables) {
 
 void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms) {
 	sheds->now_ms = now_ms;
-	for (uint32_t i = sheds->count; sheds->tables != NULL && i > 0; i--) {
-		struct weir_shed *shed = sheds->shed[i - 1];
-
-		if (shed->in_flight || !weir_shed_is_running(shed)) {
-			continue;
+	for (struct weir_shed *shed = sheds->first, *next; shed != NULL; shed = next) {
+		next = shed->next;
+		if (!shed->in_flight && weir_shed_is_running(shed)) {
+			advance(sheds, shed); // frees it if it ends before it begins
 		}
-		weir_shed_advance(sheds, shed); // frees it if it ends before it begins
 	}
 }
 
 void weir_sheds_abandon(struct weir_sheds *sheds, const char *why) {
-	for (uint32_t i = sheds != NULL ? sheds->count : 0; i > 0; i--) {
-		struct weir_shed *shed = sheds->shed[i - 1];
+	struct weir_shed *next;
 
+	for (struct weir_shed *shed = sheds != NULL ? sheds->first : NULL; shed != NULL;
+		shed = next) {
+		next = shed->next;
 		if (weir_shed_is_running(shed)) {
 			weir_shed_note(shed, "%s", why);
-			weir_shed_end(sheds, shed, WEIR_SHED_FAILED);
+			end(sheds, shed, WEIR_SHED_FAILED);
 		}
 	}
 }
@@ -224,7 +545,7 @@ int weir_sheds_create(const struct weir_sheds_of *of, struct weir_sheds **ret) {
 		return -ENOMEM;
 	}
 	sheds->of = *of;
-	weir_agents_on_shed_ended(of->agents, weir_shed_take_result, sheds);
+	weir_agents_on_shed_ended(of->agents, take_result, sheds);
 	*ret = sheds;
 	return 0;
 }
@@ -233,9 +554,9 @@ void weir_sheds_free(struct weir_sheds *sheds) {
 	if (sheds == NULL) {
 		return;
 	}
-	for (uint32_t i = 0; i < sheds->count; i++) {
-		free(sheds->shed[i]);
+	for (struct weir_shed *shed = sheds->first, *next; shed != NULL; shed = next) {
+		next = shed->next;
+		free(shed);
 	}
-	free(sheds->shed);
 	free(sheds);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sheds_private.h"
+#include "sheds.h"
 #include "tables_lab.h"
 
 #define MEAN 40
@@ -20,6 +20,8 @@ struct shed_lab { // one service with three backends
 	struct weir_log log;
 	struct weir_audit *audit;
 	struct weir_sheds *sheds;
+	weir_agents_shed_ended ended; // callback of the sheds, with its context
+	void *context;
 	uint16_t id[3];
 	uint64_t now_ms;
 	// Calls of the sheds.
@@ -65,8 +67,8 @@ int __wrap_weir_agents_status(
 void __wrap_weir_agents_on_shed_ended(
 	struct weir_agents *agents, weir_agents_shed_ended ended, void *context) {
 	(void)agents;
-	(void)ended;
-	(void)context;
+	current->ended = ended;
+	current->context = context;
 }
 
 void __wrap_weir_states_record(
@@ -144,7 +146,7 @@ static int start(struct shed_lab *test, uint32_t i, bool dry_run) {
 static void answer(struct shed_lab *test, struct weir_agents_shed_result result) {
 	const struct weir_agents_shed order = test->order;
 
-	weir_shed_take_result(test->sheds, &order, &result);
+	test->ended(test->context, &order, &result);
 }
 
 static struct weir_agents_shed_result result_of(uint32_t connections, uint32_t ended) {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "shed.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plural.h"
+
+// --- terms ----------------------------------------------------------------------------------
+
+struct weir_shed_terms weir_shed_terms_default(void) {
+	return (struct weir_shed_terms){.rate = 10, .idle_ms = 5000, .for_ms = 600000};
+}
+
+int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t why_bytes) {
+	// The opposite of the condition would accept NaN.
+	if (!(terms->rate >= WEIR_SHED_RATE_LEAST_MILLI / 1000.0 &&
+		    terms->rate <= WEIR_AGENT_SHED_RATE_MILLI_MOST / 1000.0)) {
+		snprintf(why, why_bytes, "argument \"rate\" must be a number from 0.2 to 1000");
+		return -EINVAL;
+	}
+	if (!(terms->idle_ms >= WEIR_AGENT_SHED_IDLE_LEAST_MS &&
+		    terms->idle_ms <= WEIR_SHED_FOR_MOST_MS)) {
+		snprintf(why, why_bytes, "argument \"idle_ms\" must be a number from %d to %.0f",
+			WEIR_AGENT_SHED_IDLE_LEAST_MS, WEIR_SHED_FOR_MOST_MS);
+		return -EINVAL;
+	}
+	if (!(terms->for_ms >= 1000 && terms->for_ms <= WEIR_SHED_FOR_MOST_MS)) {
+		snprintf(why, why_bytes, "argument \"for_ms\" must be a number from 1000 to %.0f",
+			WEIR_SHED_FOR_MOST_MS);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+// --- texts ----------------------------------------------------------------------------------
+
+const char *weir_shed_state_name(enum weir_shed_state state) {
+	static const char *const names[] = {
+#define X(name, key) [WEIR_SHED_##name] = key,
+		WEIR_SHED_STATES(X)
+#undef X
+	};
+
+	return names[state];
+}
+
+bool weir_shed_is_running(const struct weir_shed *shed) {
+	return shed->state <= WEIR_SHED_STOPPING;
+}
+
+const char *weir_shed_describe(const struct weir_shed *shed, char *buffer, size_t bytes) {
+	snprintf(buffer, bytes, "%s, %llu connection%s ended, %llu above the mean, at most %g/s",
+		weir_shed_state_name((enum weir_shed_state)shed->state),
+		(unsigned long long)shed->ended, weir_plural(shed->ended),
+		(unsigned long long)shed->level.above, shed->terms.rate);
+	return buffer;
+}
+
+void weir_shed_note(struct weir_shed *shed, const char *format, ...) {
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(shed->why, sizeof(shed->why), format, arguments);
+	va_end(arguments);
+}
+
+const char *weir_shed_failure(enum weir_agent_shed_result result) {
+	switch (result) {
+	case WEIR_AGENT_SHED_OFF:
+		return "its weir-agent does not permit it: the operator of the server has to set "
+		       "--shed-idle or --shed-hook";
+	case WEIR_AGENT_SHED_NO_PORT:
+		return "its weir-agent does not have the port of the service: set --port";
+	case WEIR_AGENT_SHED_UNSUPPORTED:
+		return "the kernel of the server cannot end connections "
+		       "(CONFIG_INET_DIAG_DESTROY): use --shed-hook of weir-agent";
+	case WEIR_AGENT_SHED_FAILED:
+		return "its weir-agent cannot list or end connections: see the agent's log";
+	case WEIR_AGENT_SHED_HOOK_FAILED:
+		return "the command of --shed-hook failed: see the agent's log";
+	default:
+		return NULL;
+	}
+}
+
+// --- orders ---------------------------------------------------------------------------------
+
+uint32_t weir_shed_rate_milli(const struct weir_shed_terms *terms) {
+	return (uint32_t)(terms->rate * 1000 + 0.5);
+}
+
+uint32_t weir_shed_tcp_binds(const struct weir_config_service *service) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		count += service->binds[i].protocol == IPPROTO_TCP;
+	}
+	return count;
+}
+
+static void set_binds(struct weir_agents_shed *order, const struct weir_config_service *service) {
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		const struct weir_config_bind *bind = &service->binds[i];
+		struct weir_agent_shed_bind *to = &order->binds[order->bind_count];
+
+		if (bind->protocol != IPPROTO_TCP || order->bind_count == WEIR_AGENT_SHED_BINDS) {
+			continue;
+		}
+		weir_agent_recipient(bind->address.family, bind->address.bytes, to->vip);
+		to->port_first = bind->port_first;
+		to->port_last = bind->port_last;
+		order->bind_count++;
+	}
+}
+
+struct weir_agents_shed weir_shed_order(const struct weir_shed *shed,
+	const struct weir_config_service *service, uint16_t backend, struct weir_shed_step step) {
+	struct weir_agents_shed order = {.backend = backend,
+		.duration_ms = step.duration_ms,
+		.count = step.count,
+		.rate_milli_per_s = weir_shed_rate_milli(&shed->terms),
+		.keep = shed->level.mean < UINT32_MAX ? (uint32_t)shed->level.mean : UINT32_MAX,
+		.idle_ms = (uint32_t)shed->terms.idle_ms};
+
+	memcpy(order.service, shed->service, sizeof(order.service));
+	set_binds(&order, service);
+	return order;
+}
