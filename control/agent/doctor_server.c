@@ -344,7 +344,7 @@ static void look_at_udp_port(struct weir_agent_doctor *doctor, int fd, uint16_t 
 }
 
 void weir_agent_doctor_check_listeners(struct weir_agent_doctor *doctor) {
-	int fd = weir_listeners_open();
+	int fd = weir_socket_diag_open();
 
 	if (fd < 0) {
 		return;

@@ -143,7 +143,7 @@ static void count_connections(struct exec *exec, uint32_t *ret_open, uint32_t *r
 		}
 	}
 	if (exec->listeners < 0) {
-		exec->listeners = weir_listeners_open();
+		exec->listeners = weir_socket_diag_open();
 	}
 	if (count == 0) {
 		connections.open = 0;

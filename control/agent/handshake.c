@@ -3,70 +3,24 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "listeners.h"
+#include "socket_diag.h"
 
 // Time from a SYN+ACK to its first retransmission; doubles with each retransmission.
 #define FIRST_TIMEOUT_MS 1000u
 #define TIMEOUTS_MOST 8
 
-struct request {
-	struct nlmsghdr header;
-	struct inet_diag_req_v2 request;
-};
-
-union reply {
-	struct nlmsghdr header;
-	char bytes[4096];
-};
-
-static int send_request(int fd, uint16_t type, const struct weir_handshake_flow *flow,
-	const uint32_t cookie[2], uint32_t sequence) {
-	struct request message = {
-		.header = {.nlmsg_len = sizeof(message),
-			.nlmsg_type = type,
-			.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
-			.nlmsg_seq = sequence},
-		.request = {.sdiag_family = flow->family == 6 ? AF_INET6 : AF_INET,
-			.sdiag_protocol = IPPROTO_TCP,
-			.idiag_ext = 1u << (INET_DIAG_INFO - 1),
-			.idiag_states = UINT32_MAX,
-			.id = {.idiag_sport = htons(flow->vip_port),
-				.idiag_dport = htons(flow->client_port),
-				.idiag_cookie = {cookie[0], cookie[1]}}},
-	};
-	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-	size_t bytes = flow->family == 6 ? 16 : 4;
-
-	memcpy(message.request.id.idiag_src, flow->vip, bytes);
-	memcpy(message.request.id.idiag_dst, flow->client, bytes);
-	return sendto(fd, &message, sizeof(message), 0, (const struct sockaddr *)&kernel,
-		       sizeof(kernel)) < 0
-		       ? -errno
-		       : 0;
-}
-
 // True if a socket is not a request socket. Request sockets have none of these attributes.
-static bool is_full(const struct nlmsghdr *header) {
-	const struct inet_diag_msg *socket = NLMSG_DATA(header);
-	const struct rtattr *at = (const struct rtattr *)(socket + 1);
-	uint32_t left = header->nlmsg_len - NLMSG_LENGTH(sizeof(*socket));
+static bool is_full(const struct inet_diag_msg *socket, size_t bytes) {
+	size_t length;
 
-	for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
-		if (at->rta_type == INET_DIAG_INFO || at->rta_type == INET_DIAG_SHUTDOWN) {
-			return true;
-		}
-	}
-	return false;
+	return weir_socket_attribute(socket, bytes, INET_DIAG_INFO, &length) != NULL ||
+	       weir_socket_attribute(socket, bytes, INET_DIAG_SHUTDOWN, &length) != NULL;
 }
 
 // Computes the minimum time since the last SYN+ACK. expires_ms: time left until the next
@@ -80,63 +34,42 @@ static uint32_t settled_ms(uint32_t expires_ms) {
 	return timeout_ms > expires_ms ? timeout_ms - expires_ms : 0;
 }
 
-static struct weir_handshake judge(const struct nlmsghdr *header) {
-	const struct inet_diag_msg *socket = NLMSG_DATA(header);
+// A weir_socket_found; context: a struct weir_handshake.
+static void judge(void *context, const struct inet_diag_msg *socket, size_t bytes) {
 	struct weir_handshake handshake = {.state = WEIR_HANDSHAKE_OVER};
 
 	if (socket->idiag_state == TCP_LISTEN) {
 		handshake.state = WEIR_HANDSHAKE_NONE;
-	} else if (socket->idiag_state == TCP_SYN_RECV && !is_full(header)) {
+	} else if (socket->idiag_state == TCP_SYN_RECV && !is_full(socket, bytes)) {
 		handshake.state = WEIR_HANDSHAKE_BEGUN;
 		handshake.settled_ms = settled_ms(socket->idiag_expires);
 		memcpy(handshake.cookie, socket->id.idiag_cookie, sizeof(handshake.cookie));
 	}
-	return handshake;
+	*(struct weir_handshake *)context = handshake;
 }
 
-// Read the kernel's messages for a request up to its acknowledgement. If the acknowledgement is the
-// only message, *ret is unchanged. Returns 0, or the negative errno of the acknowledgement or of
-// reading.
-static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
-	for (;;) {
-		union reply reply;
-		ssize_t n = recv(fd, &reply, sizeof(reply), 0);
-		const struct nlmsghdr *at = &reply.header;
-
-		if (n < 0 && errno == EINTR) {
-			continue;
-		}
-		if (n < 0) {
-			return errno == EAGAIN ? -ETIMEDOUT : -errno;
-		}
-		for (; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
-			if (at->nlmsg_seq != sequence) { // response to an abandoned request
-				continue;
-			}
-			if (at->nlmsg_type == NLMSG_ERROR) {
-				const struct nlmsgerr *error = NLMSG_DATA(at);
-
-				return at->nlmsg_len >= NLMSG_LENGTH(sizeof(*error)) ? error->error
-										     : -EIO;
-			}
-			if (at->nlmsg_len >= NLMSG_LENGTH(sizeof(struct inet_diag_msg))) {
-				*ret = judge(at);
-			}
-		}
-	}
-}
-
-// Send a request and read the response. ret: as for receive().
+// Send a request and read the response. If the response is only an acknowledgement, *ret is
+// unchanged.
 static int query(struct weir_handshakes *handshakes, uint16_t type,
 	const struct weir_handshake_flow *flow, const uint32_t cookie[2],
 	struct weir_handshake *ret) {
-	int r = send_request(handshakes->fd, type, flow, cookie, ++handshakes->sequence);
+	struct inet_diag_req_v2 request = {.sdiag_family = flow->family == 6 ? AF_INET6 : AF_INET,
+		.sdiag_protocol = IPPROTO_TCP,
+		.idiag_ext = 1u << (INET_DIAG_INFO - 1),
+		.idiag_states = UINT32_MAX,
+		.id = {.idiag_sport = htons(flow->vip_port),
+			.idiag_dport = htons(flow->client_port),
+			.idiag_cookie = {cookie[0], cookie[1]}}};
+	size_t bytes = flow->family == 6 ? 16 : 4;
 
-	return r == 0 ? receive(handshakes->fd, handshakes->sequence, ret) : r;
+	memcpy(request.id.idiag_src, flow->vip, bytes);
+	memcpy(request.id.idiag_dst, flow->client, bytes);
+	return weir_socket_diag_request(
+		handshakes->fd, type, &request, ++handshakes->sequence, judge, ret);
 }
 
 int weir_handshakes_open(struct weir_handshakes *ret) {
-	int fd = weir_listeners_open();
+	int fd = weir_socket_diag_open();
 
 	if (fd < 0) {
 		return fd;

@@ -1,60 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "listeners.h"
 
-#include <errno.h>
-#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "socket_dump.h"
 
 #define STATE(name) (1u << TCP_##name)
 #define NOT_OVER \
 	(STATE(SYN_RECV) | STATE(ESTABLISHED) | STATE(CLOSE_WAIT) | STATE(FIN_WAIT1) | \
 		STATE(CLOSING) | STATE(LAST_ACK))
 
-int weir_listeners_open(void) {
-	const struct timeval timeout = {.tv_sec = 1}; // the kernel responds at once
-	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), r;
-
-	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0) {
-		return fd;
-	}
-	r = -errno;
-	if (fd >= 0) {
-		close(fd);
-	}
-	return r;
-}
-
-static int dump(
-	int fd, const struct weir_socket_query *query, weir_socket_take take, void *context) {
-	_Alignas(struct nlmsghdr) char data[WEIR_SOCKET_DUMP_BYTES];
-	uint32_t sequence = (uint32_t)query->protocol << 8 | query->family;
-	int r = weir_socket_dump_request(fd, query, sequence);
-
-	while (r == 0) {
-		ssize_t n = recv(fd, data, sizeof(data), 0);
-
-		if (n < 0 && errno == EINTR) {
-			continue;
-		}
-		r = n < 0 ? -errno
-			  : weir_socket_dump_parse(query, data, (size_t)n, sequence, take, context);
-	}
-	return r < 0 ? r : 0;
-}
-
-static int dump_both(int fd, struct weir_socket_query query, weir_socket_take take, void *context) {
-	int r;
-
-	query.family = AF_INET;
-	r = dump(fd, &query, take, context);
-	query.family = AF_INET6;
-	return r == 0 ? dump(fd, &query, take, context) : r;
+static int list(int fd, struct weir_socket_query query, weir_socket_take take, void *context) {
+	return weir_socket_diag_list(fd, query, 2u * query.protocol, take, context);
 }
 
 static void take_queue(void *context, const struct weir_socket *taken) {
@@ -94,7 +51,7 @@ int weir_listeners_count(int fd, uint8_t protocol, const uint16_t *ports, uint32
 		.port_count = port_count};
 
 	memset(ret_counts, 0, port_count * sizeof(*ret_counts));
-	return dump_both(fd, query, take_count, ret_counts);
+	return list(fd, query, take_count, ret_counts);
 }
 
 int weir_listeners_queue(
@@ -104,7 +61,7 @@ int weir_listeners_queue(
 		.states = STATE(LISTEN),
 		.ports = ports,
 		.port_count = port_count};
-	int r = dump_both(fd, query, take_queue, &queue);
+	int r = list(fd, query, take_queue, &queue);
 
 	if (r == 0) {
 		*ret = queue;
@@ -119,7 +76,7 @@ int weir_listeners_connections(int fd, const uint16_t *ports, uint32_t port_coun
 		.states = NOT_OVER,
 		.ports = ports,
 		.port_count = port_count};
-	int r = dump_both(fd, query, take_connection, &connections);
+	int r = list(fd, query, take_connection, &connections);
 
 	if (r == 0) {
 		*ret = connections;

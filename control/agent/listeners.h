@@ -3,19 +3,18 @@
 // Listeners: lists the sockets at a service's ports in this network namespace (inet_diag over
 // netlink). Needs no privilege.
 //
-// Threads: one. No logging.
+// Threads: one. No logging. fd: from weir_socket_diag_open.
 #pragma once
 
 #include <stdint.h>
+
+#include "socket_diag.h"
 
 struct weir_listeners_queue {
 	uint32_t sockets; // listening sockets; 0 = none
 	uint32_t length; // connections in the fullest accept queue
 	uint32_t limit; // limit of that queue
 };
-
-// Returns a netlink socket, or negative errno.
-int weir_listeners_open(void);
 
 // Count the sockets that listen at each of these ports. protocol: IPPROTO_TCP or IPPROTO_UDP. For
 // UDP, counts the bound sockets that are not connected. If sockets are closed during the call, the

@@ -29,7 +29,7 @@ int weir_load_init(struct weir_load *load, const struct weir_load_params *params
 	}
 	*load = (struct weir_load){.params = *params, .times = times, .listeners = -1};
 	if (params->port_count > 0) {
-		load->listeners = weir_listeners_open();
+		load->listeners = weir_socket_diag_open();
 	}
 	load->cpu_mhz = weir_cpu_mhz(params->cpu);
 	return 0;

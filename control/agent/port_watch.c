@@ -175,7 +175,7 @@ static int count_listeners(
 	int r;
 
 	if (watch->listeners < 0) {
-		watch->listeners = weir_listeners_open();
+		watch->listeners = weir_socket_diag_open();
 	}
 	if (watch->listeners < 0) {
 		return watch->listeners;

@@ -67,30 +67,29 @@ int weir_socket_dump_request(int fd, const struct weir_socket_query *query, uint
 		       : 0;
 }
 
-// Find the query's attribute after the fixed part of a message. bytes: length of the whole message.
-static void find_attribute(
-	const struct weir_socket_query *query, size_t bytes, struct weir_socket *socket) {
-	const uint8_t *at = (const uint8_t *)(socket->message + 1);
-	size_t left = bytes - sizeof(*socket->message), step;
+const void *weir_socket_attribute(
+	const struct inet_diag_msg *message, size_t bytes, uint16_t type, size_t *ret_bytes) {
+	const uint8_t *at = (const uint8_t *)(message + 1);
+	size_t left = bytes - sizeof(*message), step;
 	struct nlattr head;
 
-	while (query->attribute > 0 && left >= sizeof(head)) {
+	while (left >= sizeof(head)) {
 		memcpy(&head, at, sizeof(head));
 		if (head.nla_len < sizeof(head) || head.nla_len > left) {
-			return;
+			return NULL;
 		}
-		if (head.nla_type == query->attribute) {
-			socket->attribute = at + sizeof(head);
-			socket->attribute_bytes = head.nla_len - sizeof(head);
-			return;
+		if (head.nla_type == type) {
+			*ret_bytes = head.nla_len - sizeof(head);
+			return at + sizeof(head);
 		}
 		step = NLA_ALIGN((size_t)head.nla_len);
 		if (step >= left) {
-			return;
+			return NULL;
 		}
 		at += step;
 		left -= step;
 	}
+	return NULL;
 }
 
 static void take_socket(const struct weir_socket_query *query, const void *payload, size_t bytes,
@@ -105,7 +104,10 @@ static void take_socket(const struct weir_socket_query *query, const void *paylo
 		socket.port++;
 	}
 	if (socket.port < query->port_count) {
-		find_attribute(query, bytes, &socket);
+		if (query->attribute > 0) {
+			socket.attribute = weir_socket_attribute(
+				payload, bytes, query->attribute, &socket.attribute_bytes);
+		}
 		take(context, &socket);
 	}
 }

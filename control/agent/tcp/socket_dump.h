@@ -40,6 +40,11 @@ typedef void (*weir_socket_take)(void *context, const struct weir_socket *socket
 // previous dump was not read to its end).
 int weir_socket_dump_request(int fd, const struct weir_socket_query *query, uint32_t sequence);
 
+// Returns an attribute of a message, or NULL. bytes: length of the message with its attributes, at
+// least sizeof(*message). type: INET_DIAG_... *ret_bytes: length of the attribute.
+const void *weir_socket_attribute(
+	const struct inet_diag_msg *message, size_t bytes, uint16_t type, size_t *ret_bytes);
+
 // Parse the data of one read, and call `take` for each socket. data: aligned to 4 bytes; its
 // content may be invalid. Returns 1 at the end of the dump, 0 if more reads follow, or a negative
 // errno of the kernel (-ENOENT: the module of the protocol is not loaded).

@@ -111,7 +111,7 @@ static void expect_none(struct lab *lab) {
 }
 
 static uint32_t count(uint8_t protocol, uint16_t port) {
-	int fd = weir_listeners_open();
+	int fd = weir_socket_diag_open();
 	uint32_t counts[2];
 	const uint16_t both[] = {STRANGE_PORT, port};
 
@@ -147,7 +147,7 @@ TEST(listen_events_of_tcp) {
 // If the kernel lacks the module of a protocol, the number of listeners is not known. The result
 // must be an error, not 0 sockets.
 TEST(listeners_of_a_protocol_that_the_kernel_lacks_are_an_error) {
-	int fd = weir_listeners_open();
+	int fd = weir_socket_diag_open();
 	uint32_t counts[2];
 
 	assert_return_code(fd, errno);
@@ -289,7 +289,7 @@ TEST(listeners_at_other_ports_are_not_listed) {
 TEST(listeners_are_counted_at_many_ports) {
 	uint16_t many[64];
 	uint32_t counts[64];
-	int fd = weir_listeners_open(),
+	int fd = weir_socket_diag_open(),
 	    others[] = {listen_at(AF_INET, PORT - 1), listen_at(AF_INET, PORT + 2 * 64)};
 
 	assert_return_code(fd, errno);

@@ -411,7 +411,7 @@ TEST(meter_helper_loads_for_a_process_without_privileges) {
 TEST(listeners_show_the_fullest_queue, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_listeners_queue queue;
-	int fd = weir_listeners_open(), waiting[4];
+	int fd = weir_socket_diag_open(), waiting[4];
 	uint16_t nobody = 9;
 
 	assert_return_code(fd, errno);
@@ -447,7 +447,7 @@ static uint32_t connections(int fd) {
 
 TEST(listeners_count_open_connections, setup, teardown) {
 	struct lab *lab = *state;
-	int fd = weir_listeners_open(), waiting;
+	int fd = weir_socket_diag_open(), waiting;
 	struct pair pair, strange;
 
 	pair = connect_to(lab->listener);
@@ -470,7 +470,7 @@ TEST(listeners_count_open_connections, setup, teardown) {
 TEST(listeners_distinguish_half_open_connections, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_listeners_connections connections;
-	int fd = weir_listeners_open(), waiting, seconds = 30;
+	int fd = weir_socket_diag_open(), waiting, seconds = 30;
 
 	assert_int_equal(
 		setsockopt(lab->listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds)),
