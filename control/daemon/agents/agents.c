@@ -336,6 +336,11 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 	}
 }
 
+static void cancel_requests(struct weir_agents *agents, const struct weir_agents_peer *peer) {
+	weir_agents_requests_cancel(weir_agents_steals_requests(agents->steals), peer);
+	weir_agents_requests_cancel(weir_agents_sheds_requests(agents->sheds), peer);
+}
+
 // Frees the agents that have no backend any more, and moves all other agents to the new buckets.
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
@@ -347,8 +352,7 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 			next = agent->hash_next;
 			if (agent->next_members == 0) {
 				weir_wheel_clear(&agents->wheel, &agent->entry);
-				weir_agents_steals_cancel(agents->steals, &agent->peer);
-				weir_agents_sheds_cancel(agents->sheds, &agent->peer);
+				cancel_requests(agents, &agent->peer);
 				agent_free(agent);
 				continue;
 			}
@@ -536,8 +540,8 @@ static void on_unsent(void *context, void *owner, int error) {
 	struct weir_agents *agents = context;
 	struct agent *agent = owner;
 
-	if (!weir_agents_steals_unsent(agents->steals, owner) &&
-		!weir_agents_sheds_unsent(agents->sheds, owner)) {
+	if (!weir_agents_requests_unsent(weir_agents_steals_requests(agents->steals), owner) &&
+		!weir_agents_requests_unsent(weir_agents_sheds_requests(agents->sheds), owner)) {
 		weir_agents_prober_unsent(agent->prober, error);
 		schedule(agent);
 	}

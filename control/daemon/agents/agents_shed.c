@@ -8,31 +8,20 @@
 // An answer may arrive for this time after the deadline of its order.
 #define LATE_MS 500
 
-struct order {
-	bool used;
-	struct weir_agents_peer peer;
+struct order { // data of the order in a slot
 	struct weir_agents_shed order;
 	struct weir_agent_shed message;
 	struct weir_agents_shed_result result;
-	uint64_t send_ms; // time of the next sending
-	uint64_t until_ms; // time at which the order ends without an answer
 };
 
 struct weir_agents_sheds {
-	uv_loop_t *loop;
-	struct weir_agents_sockets *sockets;
+	struct weir_agents_requests *requests;
 	const struct weir_agent_keys *keys;
 	struct weir_agents_counts *counts;
 	weir_agents_shed_ended ended;
 	void *context; // context of `ended`
-	uv_timer_t timer;
-	uint64_t last_id; // id of the last order: ids are never reused
 	struct order order[WEIR_AGENTS_SHEDS_MAX];
 };
-
-static uint64_t read_now_ms(void) {
-	return uv_hrtime() / 1000000;
-}
 
 // --- the end of an order ------------------------------------------------------------------
 
@@ -42,29 +31,31 @@ static bool is_final(const struct weir_agents_shed_result *result) {
 	return result->over && result->result != WEIR_AGENT_SHED_LATE;
 }
 
-// Frees the slot before the callback, because the callback may make another order.
-static void end(struct weir_agents_sheds *sheds, struct order *order) {
-	const struct weir_agents_shed ended = order->order;
-	struct weir_agents_shed_result result = order->result;
+static void end(struct weir_agents_sheds *sheds, uint32_t slot) {
+	const struct weir_agents_shed ended = sheds->order[slot].order;
+	struct weir_agents_shed_result result = sheds->order[slot].result;
 
 	if (!is_final(&result)) {
 		result.ended = ended.count;
 	}
-	*order = (struct order){0};
+	weir_agents_requests_remove(sheds->requests, slot);
 	sheds->ended(sheds->context, &ended, &result);
 }
 
-static struct order *find(
-	struct weir_agents_sheds *sheds, const struct weir_agent_shed_answer *answer) {
-	for (uint32_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
-		struct order *order = &sheds->order[i];
+static void on_over(void *context, uint32_t slot) {
+	end(context, slot);
+}
 
-		if (order->used && order->message.balancer == answer->balancer &&
-			order->message.id == answer->id && order->message.agent == answer->agent) {
-			return order;
-		}
-	}
-	return NULL;
+// Returns why an answer to the order in this slot is refused, or NONE. slot: negative = there is no
+// such order.
+static enum weir_agent_refusal check(const struct weir_agents_sheds *sheds, int slot,
+	const struct weir_agent_shed_answer *answer) {
+	const struct order *order = slot < 0 ? NULL : &sheds->order[slot];
+
+	// An answer with fewer ends than the last one was sent before that.
+	return order == NULL || answer->ended < order->result.ended ? WEIR_AGENT_REFUSAL_SHED
+	       : answer->ended > order->order.count                 ? WEIR_AGENT_REFUSAL_VALUE
+								    : WEIR_AGENT_REFUSAL_NONE;
 }
 
 void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
@@ -72,24 +63,23 @@ void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_a
 	struct weir_agent_shed_answer answer;
 	enum weir_agent_refusal refusal =
 		weir_agent_shed_answer_decode(bytes, count, sheds->keys, &answer);
-	struct order *order = NULL;
+	int slot = -ENOENT;
 
 	if (refusal == WEIR_AGENT_REFUSAL_NONE && answer.balancer != peer->balancer) {
 		refusal = WEIR_AGENT_REFUSAL_BALANCER;
 	}
 	if (refusal == WEIR_AGENT_REFUSAL_NONE) {
-		order = find(sheds, &answer);
-		// An answer with fewer ends than the last one was sent before that.
-		refusal = order == NULL || answer.ended < order->result.ended
-				  ? WEIR_AGENT_REFUSAL_SHED
-			  : answer.ended > order->order.count ? WEIR_AGENT_REFUSAL_VALUE
-							      : WEIR_AGENT_REFUSAL_NONE;
+		slot = weir_agents_requests_find(
+			sheds->requests, &(struct weir_agents_request){.balancer = answer.balancer,
+						 .agent = answer.agent,
+						 .id = answer.id});
+		refusal = check(sheds, slot, &answer);
 	}
 	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
 		sheds->counts->refused[refusal]++;
 		return;
 	}
-	order->result = (struct weir_agents_shed_result){.answered = true,
+	sheds->order[slot].result = (struct weir_agents_shed_result){.answered = true,
 		.over = answer.result != WEIR_AGENT_SHED_ACTIVE,
 		.result = (enum weir_agent_shed_result)answer.result,
 		.method = (enum weir_agent_shed_method)answer.method,
@@ -97,83 +87,8 @@ void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_a
 		.candidates = answer.candidates,
 		.leaving = answer.leaving,
 		.ended = answer.ended};
-	if (order->result.over) {
-		end(sheds, order);
-	}
-}
-
-// --- the timer ----------------------------------------------------------------------------
-
-static void on_timer(uv_timer_t *timer);
-
-// Start the timer for the next event. An event that is due runs in the next iteration of the loop.
-static void arm(struct weir_agents_sheds *sheds) {
-	uint64_t now_ms = read_now_ms(), next_ms = UINT64_MAX;
-
-	for (uint32_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
-		const struct order *order = &sheds->order[i];
-
-		if (order->used && order->send_ms < next_ms) {
-			next_ms = order->send_ms;
-		}
-		if (order->used && order->until_ms < next_ms) {
-			next_ms = order->until_ms;
-		}
-	}
-	if (next_ms == UINT64_MAX) {
-		uv_timer_stop(&sheds->timer);
-		return;
-	}
-	uv_update_time(sheds->loop);
-	uv_timer_start(&sheds->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
-}
-
-static void on_timer(uv_timer_t *timer) {
-	struct weir_agents_sheds *sheds = timer->data;
-	const uint64_t now_ms = read_now_ms();
-
-	for (uint32_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
-		struct order *order = &sheds->order[i];
-
-		if (order->used && order->send_ms <= now_ms && order->until_ms > now_ms &&
-			sheds->keys->count > 0) {
-			weir_agent_shed_encode(&order->message, &sheds->keys->key[0],
-				weir_agents_sockets_add(sheds->sockets, &order->peer.address,
-					order->peer.port, order));
-		}
-		if (order->used && order->send_ms <= now_ms) {
-			order->send_ms = now_ms + WEIR_AGENTS_SHED_AGAIN_MS;
-		}
-	}
-	weir_agents_sockets_flush(sheds->sockets);
-	for (uint32_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
-		struct order *order = &sheds->order[i];
-
-		if (order->used && order->until_ms <= now_ms) {
-			end(sheds, order);
-		}
-	}
-	arm(sheds);
-}
-
-bool weir_agents_sheds_unsent(struct weir_agents_sheds *sheds, const void *owner) {
-	for (uint32_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
-		if (owner == &sheds->order[i]) {
-			return true;
-		}
-	}
-	return false;
-}
-
-void weir_agents_sheds_cancel(
-	struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer) {
-	for (uint32_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
-		struct order *order = &sheds->order[i];
-
-		if (order->used && order->peer.balancer == peer->balancer) {
-			order->until_ms = 0;
-			arm(sheds);
-		}
+	if (sheds->order[slot].result.over) {
+		end(sheds, (uint32_t)slot);
 	}
 }
 
@@ -209,32 +124,34 @@ static bool is_sound(const struct weir_agents_shed *order) {
 	       order->bind_count <= WEIR_AGENT_SHED_BINDS;
 }
 
+static void encode(void *context, uint32_t slot, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	const struct weir_agents_sheds *sheds = context;
+
+	weir_agent_shed_encode(&sheds->order[slot].message, key, to);
+}
+
 int weir_agents_sheds_order(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
 	uint64_t process, uint64_t clock_ms, const struct weir_agents_shed *order) {
-	const uint64_t now_ms = read_now_ms();
-	struct order *slot = NULL;
+	struct weir_agents_request id = {.balancer = peer->balancer, .agent = process};
+	int slot;
 
 	if (!is_sound(order)) {
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
-		if (!sheds->order[i].used) {
-			slot = &sheds->order[i];
-		} else if (sheds->order[i].order.backend == order->backend) {
+		if (weir_agents_requests_is_used(sheds->requests, i) &&
+			sheds->order[i].order.backend == order->backend) {
 			return -EALREADY;
 		}
 	}
-	if (slot == NULL) {
-		return -EBUSY;
+	slot = weir_agents_requests_add(sheds->requests, peer, &id, order->duration_ms + LATE_MS);
+	if (slot < 0) {
+		return slot;
 	}
-	*slot = (struct order){.used = true,
-		.peer = *peer,
-		.order = *order,
-		.message = make_message(peer, process, clock_ms, order),
-		.send_ms = now_ms,
-		.until_ms = now_ms + order->duration_ms + LATE_MS};
-	slot->message.id = ++sheds->last_id;
-	arm(sheds);
+	sheds->order[slot] = (struct order){
+		.order = *order, .message = make_message(peer, process, clock_ms, order)};
+	sheds->order[slot].message.id = id.id;
 	return 0;
 }
 
@@ -250,26 +167,32 @@ int weir_agents_sheds_create(uv_loop_t *loop, struct weir_agents_sockets *socket
 	const struct weir_agent_keys *keys, struct weir_agents_counts *counts,
 	struct weir_agents_sheds **ret) {
 	struct weir_agents_sheds *sheds = calloc(1, sizeof(*sheds));
+	const struct weir_agents_requests_of of = {.loop = loop,
+		.sockets = sockets,
+		.keys = keys,
+		.most = WEIR_AGENTS_SHEDS_MAX,
+		.again_ms = WEIR_AGENTS_SHED_AGAIN_MS,
+		.encode = encode,
+		.over = on_over,
+		.context = sheds};
 
-	if (sheds == NULL) {
+	if (sheds == NULL || weir_agents_requests_create(&of, &sheds->requests) < 0) {
+		free(sheds);
 		return -ENOMEM;
 	}
-	sheds->loop = loop;
-	sheds->sockets = sockets;
 	sheds->keys = keys;
 	sheds->counts = counts;
-	uv_timer_init(loop, &sheds->timer);
-	sheds->timer.data = sheds;
 	*ret = sheds;
 	return 0;
 }
 
-static void on_closed(uv_handle_t *handle) {
-	free(handle->data);
+struct weir_agents_requests *weir_agents_sheds_requests(struct weir_agents_sheds *sheds) {
+	return sheds->requests;
 }
 
 void weir_agents_sheds_free(struct weir_agents_sheds *sheds) {
 	if (sheds != NULL) {
-		uv_close((uv_handle_t *)&sheds->timer, on_closed);
+		weir_agents_requests_free(sheds->requests);
+		free(sheds);
 	}
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents' sheds: the orders to agents to end connections, in a table of fixed size. A timer sends
-// the orders, and sends each one again until its answer says that it is over.
+// Agents' sheds: the orders to agents to end connections. Each one is sent again until its answer
+// says that it is over.
 //
 // Threads: only the event loop's thread.
 #pragma once
 
-#include "agents_prober.h"
+#include "agents_requests.h"
 
 struct weir_agents_sheds;
 
@@ -25,11 +25,8 @@ int weir_agents_sheds_order(struct weir_agents_sheds *sheds, const struct weir_a
 // weir_agents_shed_ended.
 void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
-// Returns whether a datagram with this owner, which could not be sent, is an order. It is sent
-// again.
-bool weir_agents_sheds_unsent(struct weir_agents_sheds *sheds, const void *owner);
-// Call when the agent is no longer configured. Its orders end without a result.
-void weir_agents_sheds_cancel(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer);
+// Returns the orders in flight, to cancel them, and for datagrams that could not be sent.
+struct weir_agents_requests *weir_agents_sheds_requests(struct weir_agents_sheds *sheds);
 
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_agents_sheds_free(struct weir_agents_sheds *sheds);

@@ -4,60 +4,33 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum steal_state {
-	STEAL_UNUSED,
-	STEAL_TO_SEND,
-	STEAL_SENT, // the request was sent; until_ms is 0 if sending failed
-};
-
-struct steal {
-	enum steal_state state;
-	struct weir_agents_peer peer;
+struct steal { // data of the request in a slot
 	struct weir_agents_steal request;
 	struct weir_agent_steal message;
-	uint64_t since_ms, until_ms;
 };
 
 struct weir_agents_steals {
-	uv_loop_t *loop;
-	struct weir_agents_sockets *sockets;
+	struct weir_agents_requests *requests;
 	const struct weir_agent_keys *keys;
 	struct weir_agents_counts *counts;
 	weir_agents_steal_ended ended;
 	void *context; // context of `ended`
-	uv_timer_t timer;
-	uint64_t last_id; // id of the last request: ids are never reused
 	struct steal steal[WEIR_AGENTS_STEALS_MAX];
 };
 
-static uint64_t read_now_ms(void) {
-	return uv_hrtime() / 1000000;
-}
-
 // --- the end of a request -----------------------------------------------------------------
 
-// Frees the slot before the callback, because the callback may make another request.
-static void end(struct weir_agents_steals *steals, struct steal *steal,
-	enum weir_agent_steal_result result) {
-	const struct weir_agents_steal request = steal->request;
-	uint32_t duration_ms = (uint32_t)(read_now_ms() - steal->since_ms);
+static void end(
+	struct weir_agents_steals *steals, uint32_t slot, enum weir_agent_steal_result result) {
+	const struct weir_agents_steal request = steals->steal[slot].request;
+	uint32_t duration_ms = weir_agents_requests_remove(steals->requests, slot);
 
-	*steal = (struct steal){0};
 	steals->counts->steal_results[result]++;
 	steals->ended(steals->context, &request, result, duration_ms);
 }
 
-static struct steal *find(
-	struct weir_agents_steals *steals, const struct weir_agent_steal_answer *answer) {
-	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
-		struct steal *steal = &steals->steal[i];
-
-		if (steal->state == STEAL_SENT && steal->message.balancer == answer->balancer &&
-			steal->message.id == answer->id && steal->message.agent == answer->agent) {
-			return steal;
-		}
-	}
-	return NULL;
+static void on_over(void *context, uint32_t slot) {
+	end(context, slot, WEIR_AGENT_STEAL_NO_RESULT);
 }
 
 void weir_agents_steals_take(struct weir_agents_steals *steals, const struct weir_agents_peer *peer,
@@ -65,16 +38,19 @@ void weir_agents_steals_take(struct weir_agents_steals *steals, const struct wei
 	struct weir_agent_steal_answer answer;
 	enum weir_agent_refusal refusal =
 		weir_agent_steal_answer_decode(bytes, count, steals->keys, &answer);
-	struct steal *steal = NULL;
+	int slot = -ENOENT;
 
 	if (refusal == WEIR_AGENT_REFUSAL_NONE && answer.balancer != peer->balancer) {
 		refusal = WEIR_AGENT_REFUSAL_BALANCER;
 	}
 	if (refusal == WEIR_AGENT_REFUSAL_NONE) {
-		steal = find(steals, &answer);
-		if (steal == NULL || steal->until_ms <= read_now_ms()) {
+		slot = weir_agents_requests_find(
+			steals->requests, &(struct weir_agents_request){.balancer = answer.balancer,
+						  .agent = answer.agent,
+						  .id = answer.id});
+		if (slot < 0 || weir_agents_requests_is_late(steals->requests, (uint32_t)slot)) {
 			refusal = WEIR_AGENT_REFUSAL_STEAL;
-		} else if (!weir_agent_steal_is_same_flow(&steal->message, &answer)) {
+		} else if (!weir_agent_steal_is_same_flow(&steals->steal[slot].message, &answer)) {
 			refusal = WEIR_AGENT_REFUSAL_FLOW;
 		}
 	}
@@ -82,88 +58,7 @@ void weir_agents_steals_take(struct weir_agents_steals *steals, const struct wei
 		steals->counts->refused[refusal]++;
 		return;
 	}
-	end(steals, steal, answer.result);
-}
-
-// --- the timer ----------------------------------------------------------------------------
-
-static void on_timer(uv_timer_t *timer);
-
-// Start the timer for the next event. An event that is due runs in the next iteration of the loop.
-static void arm(struct weir_agents_steals *steals) {
-	uint64_t now_ms = read_now_ms(), until_ms = UINT64_MAX;
-
-	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
-		const struct steal *steal = &steals->steal[i];
-
-		if (steal->state == STEAL_TO_SEND) {
-			until_ms = now_ms;
-		} else if (steal->state == STEAL_SENT && steal->until_ms < until_ms) {
-			until_ms = steal->until_ms;
-		}
-	}
-	if (until_ms == UINT64_MAX) {
-		uv_timer_stop(&steals->timer);
-		return;
-	}
-	uv_update_time(steals->loop);
-	uv_timer_start(&steals->timer, on_timer, until_ms > now_ms ? until_ms - now_ms : 0, 0);
-}
-
-static void send_request(struct weir_agents_steals *steals, struct steal *steal) {
-	steal->state = STEAL_SENT;
-	if (steals->keys->count == 0) {
-		steal->until_ms = 0;
-		return;
-	}
-	weir_agent_steal_encode(&steal->message, &steals->keys->key[0],
-		weir_agents_sockets_add(
-			steals->sockets, &steal->peer.address, steal->peer.port, steal));
-}
-
-static void on_timer(uv_timer_t *timer) {
-	struct weir_agents_steals *steals = timer->data;
-	uint64_t now_ms;
-
-	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
-		if (steals->steal[i].state == STEAL_TO_SEND) {
-			send_request(steals, &steals->steal[i]);
-		}
-	}
-	weir_agents_sockets_flush(steals->sockets);
-	now_ms = read_now_ms();
-	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
-		struct steal *steal = &steals->steal[i];
-
-		if (steal->state == STEAL_SENT && steal->until_ms <= now_ms) {
-			end(steals, steal, WEIR_AGENT_STEAL_NO_RESULT);
-		}
-	}
-	arm(steals);
-}
-
-bool weir_agents_steals_unsent(struct weir_agents_steals *steals, const void *owner) {
-	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
-		if (owner == &steals->steal[i]) {
-			steals->steal[i].until_ms = 0;
-			arm(steals);
-			return true;
-		}
-	}
-	return false;
-}
-
-void weir_agents_steals_cancel(
-	struct weir_agents_steals *steals, const struct weir_agents_peer *peer) {
-	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
-		struct steal *steal = &steals->steal[i];
-
-		if (steal->state != STEAL_UNUSED && steal->peer.balancer == peer->balancer) {
-			steal->state = STEAL_SENT;
-			steal->until_ms = 0;
-			arm(steals);
-		}
-	}
+	end(steals, (uint32_t)slot, answer.result);
 }
 
 // --- requests -----------------------------------------------------------------------------
@@ -195,55 +90,52 @@ static struct weir_agent_steal make_message(const struct weir_agents_peer *peer,
 	return message;
 }
 
-// Find a free slot for a request. Returns 0, -EALREADY, -EBUSY.
-static int find_slot(struct weir_agents_steals *steals, const struct weir_agent_steal *message,
-	struct steal **ret) {
+static void encode(void *context, uint32_t slot, const struct weir_agent_key *key,
+	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]) {
+	const struct weir_agents_steals *steals = context;
+
+	weir_agent_steal_encode(&steals->steal[slot].message, key, to);
+}
+
+// Returns whether a request to the same agent for the same flow is in flight.
+static bool is_in_flight(
+	const struct weir_agents_steals *steals, const struct weir_agent_steal *message) {
 	struct weir_agent_steal_answer flow;
-	struct steal *slot = NULL;
 
 	weir_agent_steal_answer_begin(message, &flow);
 	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
-		struct steal *steal = &steals->steal[i];
+		const struct weir_agent_steal *other = &steals->steal[i].message;
 
-		if (steal->state == STEAL_UNUSED) {
-			slot = steal;
-		} else if (steal->message.balancer == message->balancer &&
-			   weir_agent_steal_is_same_flow(&steal->message, &flow)) {
-			return -EALREADY;
+		if (weir_agents_requests_is_used(steals->requests, i) &&
+			other->balancer == message->balancer &&
+			weir_agent_steal_is_same_flow(other, &flow)) {
+			return true;
 		}
 	}
-	if (slot == NULL) {
-		return -EBUSY;
-	}
-	*ret = slot;
-	return 0;
+	return false;
 }
 
 int weir_agents_steals_request(struct weir_agents_steals *steals,
 	const struct weir_agents_peer *peer, uint64_t process, uint64_t clock_ms,
 	const struct weir_agents_steal *request) {
+	struct weir_agents_request id = {.balancer = peer->balancer, .agent = process};
 	struct weir_agent_steal message;
-	struct steal *steal;
-	uint64_t now_ms = read_now_ms();
-	int r;
+	int slot;
 
 	if (!is_sound(request)) {
 		return -EINVAL;
 	}
 	message = make_message(peer, process, clock_ms, request);
-	r = find_slot(steals, &message, &steal);
-	if (r < 0) {
-		return r;
+	if (is_in_flight(steals, &message)) {
+		return -EALREADY;
 	}
-	message.id = ++steals->last_id;
-	*steal = (struct steal){.state = STEAL_TO_SEND,
-		.peer = *peer,
-		.request = *request,
-		.message = message,
-		.since_ms = now_ms,
-		.until_ms = now_ms + request->timeout_ms};
+	slot = weir_agents_requests_add(steals->requests, peer, &id, request->timeout_ms);
+	if (slot < 0) {
+		return slot;
+	}
+	message.id = id.id;
+	steals->steal[slot] = (struct steal){.request = *request, .message = message};
 	steals->counts->steals++;
-	arm(steals);
 	return 0;
 }
 
@@ -259,26 +151,31 @@ int weir_agents_steals_create(uv_loop_t *loop, struct weir_agents_sockets *socke
 	const struct weir_agent_keys *keys, struct weir_agents_counts *counts,
 	struct weir_agents_steals **ret) {
 	struct weir_agents_steals *steals = calloc(1, sizeof(*steals));
+	const struct weir_agents_requests_of of = {.loop = loop,
+		.sockets = sockets,
+		.keys = keys,
+		.most = WEIR_AGENTS_STEALS_MAX,
+		.encode = encode,
+		.over = on_over,
+		.context = steals};
 
-	if (steals == NULL) {
+	if (steals == NULL || weir_agents_requests_create(&of, &steals->requests) < 0) {
+		free(steals);
 		return -ENOMEM;
 	}
-	steals->loop = loop;
-	steals->sockets = sockets;
 	steals->keys = keys;
 	steals->counts = counts;
-	uv_timer_init(loop, &steals->timer);
-	steals->timer.data = steals;
 	*ret = steals;
 	return 0;
 }
 
-static void on_closed(uv_handle_t *handle) {
-	free(handle->data);
+struct weir_agents_requests *weir_agents_steals_requests(struct weir_agents_steals *steals) {
+	return steals->requests;
 }
 
 void weir_agents_steals_free(struct weir_agents_steals *steals) {
 	if (steals != NULL) {
-		uv_close((uv_handle_t *)&steals->timer, on_closed);
+		weir_agents_requests_free(steals->requests);
+		free(steals);
 	}
 }

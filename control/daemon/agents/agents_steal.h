@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents' steals: the requests to agents for permission to move a flow, in a table of fixed size. A
-// timer sends the requests, so that a callback is never called within weir_agents_steals_request.
+// Agents' steals: the requests to agents for permission to move a flow.
 //
 // Threads: only the event loop's thread.
 #pragma once
 
-#include "agents_prober.h"
+#include "agents_requests.h"
 
 struct weir_agents_steals;
 
@@ -27,12 +26,8 @@ int weir_agents_steals_request(struct weir_agents_steals *steals,
 // weir_agents_steal_ended.
 void weir_agents_steals_take(struct weir_agents_steals *steals, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
-// Call when a datagram with this owner could not be sent. Returns false if the datagram is not a
-// steal request.
-bool weir_agents_steals_unsent(struct weir_agents_steals *steals, const void *owner);
-// Call when the agent is no longer configured. Its requests end without a result.
-void weir_agents_steals_cancel(
-	struct weir_agents_steals *steals, const struct weir_agents_peer *peer);
+// Returns the requests in flight, to cancel them, and for datagrams that could not be sent.
+struct weir_agents_requests *weir_agents_steals_requests(struct weir_agents_steals *steals);
 
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_agents_steals_free(struct weir_agents_steals *steals);
