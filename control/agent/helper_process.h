@@ -3,7 +3,7 @@
 // Helper process: a child process with some of root's privileges. The parent, which reads
 // datagrams, does not have these privileges. They communicate over a socket pair, with one message
 // per request and one per answer. The child ends with its parent, and ignores signals to the
-// process group.
+// process group. It inherits no descriptors but standard input, output and error.
 //
 // Threads: one; call before other threads start. No logging.
 #pragma once

@@ -70,8 +70,6 @@ static int start_helper(const struct weir_agent_options *options,
 	return r;
 }
 
-// Call this after start_helper(): the steal helper closes its copy of the meter helper's
-// connection.
 static int start_steal_helper(const struct weir_agent_options *options,
 	const struct weir_run_as *run_as, struct weir_agent_resources *resources, char *why,
 	size_t why_bytes) {
@@ -79,7 +77,6 @@ static int start_steal_helper(const struct weir_agent_options *options,
 		.ports = options->ports,
 		.port_count = options->port_count,
 		.user = run_as,
-		.parents = resources->meter_helper,
 	};
 	int r;
 
@@ -100,20 +97,15 @@ static int start_steal_helper(const struct weir_agent_options *options,
 	return r;
 }
 
-// Call this after the other helpers were started: the shed helper closes its copies of their
-// connections.
 static int start_shed_helper(const struct weir_agent_options *options,
 	const struct weir_run_as *run_as, struct weir_agent_resources *resources, char *why,
 	size_t why_bytes) {
 	const enum weir_agent_shed_method method = weir_agent_options_shed(options);
-	const int parents[] = {resources->meter_helper, resources->steal_helper};
 	const struct weir_shed_helper_params params = {
 		.ports = options->ports,
 		.port_count = options->port_count,
 		.user = run_as,
 		.hook = method == WEIR_AGENT_SHED_HOOK,
-		.parents = parents,
-		.parent_count = 2,
 	};
 	int r;
 
@@ -161,7 +153,7 @@ int weir_agent_resources_open(const struct weir_agent_options *options, struct w
 	ret->meter_helper = ret->steal_helper = ret->shed_helper = -1;
 	ret->local_fd = ret->saved = ret->capacity_cache = -1;
 	// The helpers start before sockets are opened and keys are read, because helpers inherit
-	// open sockets and memory. A helper that inherits a socket would keep its port in use.
+	// memory, and open sockets on kernels without close_range(2).
 	if (r == 0) {
 		r = start_helper(options, ret, why, why_bytes);
 	}

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "clocks.h"
 #include "helper_process.h"
@@ -125,11 +124,6 @@ static void be_helper(int fd, const void *context) {
 	struct helper helper = {.params = params, .sockets = {.fd = -1}};
 	struct weir_shed_helper_answer failed = {.step = WEIR_SHED_HELPER_PRIVILEGES};
 
-	for (uint32_t i = 0; i < params->parent_count; i++) {
-		if (params->parents[i] >= 0) {
-			close(params->parents[i]);
-		}
-	}
 	failed.error = params->hook ? weir_privileges_drop(params->user)
 				    : weir_privileges_become(params->user, kept, 1);
 	if (failed.error == 0) {

@@ -22,8 +22,6 @@ struct weir_shed_helper_params {
 	uint32_t port_count;
 	const struct weir_run_as *user; // user to switch to
 	bool hook;
-	const int *parents; // [parent_count] descriptors of the parent that the helper must close
-	uint32_t parent_count; // entries of -1 are skipped
 };
 
 struct weir_shed_helper_request {

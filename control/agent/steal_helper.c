@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "clocks.h"
 #include "helper_process.h"
@@ -56,9 +55,6 @@ static void be_helper(int fd, const void *context) {
 	struct weir_steal_helper_answer failed = {.step = WEIR_STEAL_HELPER_PRIVILEGES};
 	struct weir_handshakes handshakes;
 
-	if (params->parents >= 0) {
-		close(params->parents);
-	}
 	failed.error = weir_privileges_become(params->user, kept, 1);
 	if (failed.error == 0) {
 		failed.step = WEIR_STEAL_HELPER_SOCKET;

@@ -18,7 +18,6 @@ struct weir_steal_helper_params {
 	const uint16_t *ports; // permitted VIP ports, host order
 	uint32_t port_count;
 	const struct weir_run_as *user; // user to switch to
-	int parents; // a descriptor of the parent that the helper must close, or -1
 };
 
 struct weir_steal_helper_request {

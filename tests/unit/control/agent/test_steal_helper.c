@@ -33,7 +33,7 @@ static int start(int *ret) {
 	static const uint16_t ports[] = {80};
 	static const struct weir_run_as user = {.uid = NOBODY, .gid = NOBODY, .change = true};
 	const struct weir_steal_helper_params params = {
-		.ports = ports, .port_count = 1, .user = &user, .parents = -1};
+		.ports = ports, .port_count = 1, .user = &user};
 
 	return weir_steal_helper_start(&params, ret);
 }
