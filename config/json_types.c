@@ -116,7 +116,7 @@ static bool read_integer(struct weir_json_reader *reader, const struct weir_json
 	if (is_number_with_unit(json) && key->unit != NULL) {
 		weir_json_error(reader, place,
 			"must be an integer, not a string; write the number of %s, without quotes "
-			"and unit",
+			"or a unit",
 			strcmp(key->unit, "ms") == 0 ? "milliseconds" : key->unit);
 		return false;
 	}

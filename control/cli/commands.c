@@ -608,10 +608,11 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "show whether this instance should get traffic; needs no daemon",
 	 "Prints one line for scripts that announce routes, and for monitoring: OK (exit status 0),\n"
 	 "WARNING (1), CRITICAL (2) or UNKNOWN (3), and the reason. Ends within two seconds, or within\n"
-	 "--timeout if that is less. The status is CRITICAL if weir-dataplane is not running, if it\n"
-	 "or one of its workers is stalled, if no service has an eligible backend with a next hop, or\n"
-	 "if an operator has drained all services and no drain is in progress any more. With\n"
-	 "--service, checks the backends and the drain of this service only.\n",
+	 "--timeout if that is less. The status is CRITICAL if weir-dataplane is not running, is\n"
+	 "stalled or has no tables, if one of its workers is stalled, if no port has a link, if\n"
+	 "no service has an eligible backend with a next hop, or if an operator has drained all\n"
+	 "services and no drain is in progress any more. With --service, checks the backends and\n"
+	 "the drain of this service only.\n",
 	 "weirctl status", NULL, 0, 0, WEIR_CLI_SERVICE, NULL, NULL, weir_status_run, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",
 	 "check the settings of this machine that Weir needs; needs no daemon",
