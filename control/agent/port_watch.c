@@ -20,8 +20,8 @@
 #define PERIOD_WITHOUT_EVENTS_MS 100
 #define MISSING_MS 5000 // time until a port that never had a listening socket is logged
 
-// Times after an event at which the check is repeated. The event of a new listening socket arrives
-// before the kernel lists the socket, so the first check may not find the socket.
+// Delays between the check after an event and its repetitions. The event of a new listening socket
+// arrives before the kernel lists the socket, so the first check may not find the socket.
 static const uint32_t repeat_ms[] = {1, 10, 50};
 
 static bool is_udp(const struct weir_port_watch *watch, uint32_t index) {

@@ -105,9 +105,10 @@ static bool is_local(const struct weir_address *vip) {
 	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
 }
 
-// Choose the source address of requests to a VIP. If the VIP and the backend have different address
-// families, requests are tunnelled, but the backend replies directly. Therefore the source must be
-// an address of the VIP's family on the interface to the backend.
+// Chooses the source address of requests to a VIP: the source address of the route to the backend.
+// If the VIP has another address family than the backend, requests are tunnelled, but the backend
+// replies directly. Therefore the source is then an address of the VIP's family on the interface to
+// the backend or, if there is none, the source address of the route to the VIP.
 static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
 	struct weir_kernel_route back;
 

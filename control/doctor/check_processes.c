@@ -226,9 +226,9 @@ static void check_contents(
 	weir_agent_keys_wipe(&keys);
 }
 
-// Checks the key file. If it is missing, the remedy copies the key from a backend, because the
-// agents of the backends have the same key, and weir-agent, which can generate a key, need not be
-// installed on the balancer.
+// Checks the key file. If it is missing, the remedy copies the key file of a backend, because the
+// agents of the backends have the same key. If the backend has no key file, the remedy generates
+// the key on the backend, because weir-agent need not be installed on the balancer.
 static void check_keys(struct weir_doctor *doctor, const struct weir_config_backend *backend) {
 	const char *file = doctor->config->agents.key_file;
 	char address[INET6_ADDRSTRLEN], full[WEIR_TREE_PATH_BYTES];

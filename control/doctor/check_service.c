@@ -172,7 +172,7 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 	}
 }
 
-// Reports states that last until an operator ends them: drained, maintenance, lame duck.
+// Reports states that last until a command ends them: drained, maintenance, lame duck.
 static void report_resting(struct weir_findings *findings, const json_t *row, const char *subject) {
 	const bool drained = is(row, "admin", "drain");
 	const char *address = text_of(row, "address");

@@ -58,7 +58,8 @@ static void withhold_restarts(struct weir_findings *findings) {
 }
 
 // Inserts the start of weir-control before commands that restart weir-dataplane, because
-// weir-dataplane forwards no packets before weir-control has published tables.
+// weir-dataplane forwards no packets before weir-control has published tables. Call if weir-control
+// does not answer. runs: whether its process is running.
 static void start_control_first(struct weir_findings *findings, bool runs) {
 	static const char restart[] = "systemctl restart weir-dataplane";
 

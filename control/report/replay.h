@@ -37,6 +37,7 @@ struct weir_replay { // zeroed = empty
 // Check the sequence number of an authentic datagram.
 //
 // now_ms: any monotonic clock. keep_ms: if other senders need windows, an inactive sender keeps its
-// window for this time. If no window is unused or expired, the result is FULL and nothing changes.
+// window for this time. If no window is unused or expired, the result is FULL and nothing changes:
+// an active sender never loses its window.
 enum weir_replay_verdict weir_replay_take(struct weir_replay *replay, uint64_t sender,
 	uint64_t sequence, uint64_t now_ms, uint64_t keep_ms);

@@ -170,9 +170,9 @@ static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) 
 		       : NULL;
 }
 
-// Marks a service whose bind drains have changed. If the change ends the drain of the whole
-// service, or cancels a drain that had ended, the rows of its backends change as well. had_ended:
-// result of weir_bind_drains_ended before the change.
+// Marks a service whose bind drains have changed. If the change ends the flows of the whole
+// service, or if they no longer end, the rows of its backends change as well. had_ended: result of
+// weir_bind_drains_ended before the change.
 static void changed(struct weir_tables *tables, uint16_t id, bool had_ended) {
 	struct weir_state *state = tables->state;
 

@@ -37,8 +37,8 @@ enum weir_set_flag {
 // Groups of backends, in order of preference for new flows.
 enum weir_group {
 	WEIR_GROUP_ELIGIBLE, // ready, healthy
-	// Ready and either ejected, or refusing after it was healthy, so that the checks may be
-	// wrong.
+	// Ready, and either healthy but ejected, or refusing after it was healthy, so that the
+	// checks may be wrong.
 	WEIR_GROUP_MAYBE_UP,
 	WEIR_GROUP_LAST_RESORT, // all except maintenance: drained, lame duck, never healthy
 	WEIR_GROUP_NONE, // takes no flows
@@ -166,8 +166,9 @@ struct weir_backend_entry {
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // read from a segment, not from a configuration
 	bool weight_auto; // the configured weight is computed from the backend's CPUs
-	// The backend may get new flows: it is eligible, or allowed because of panic mode, and its
-	// next hop is resolved, or no backend of this kind has a resolved next hop.
+	// The backend may get new flows. It is eligible or allowed because of panic mode; and its
+	// next hop is resolved, or none of the service's backends that are eligible or allowed has
+	// a resolved next hop.
 	bool usable;
 	uint8_t flags; // flags of the row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool proven; // has been healthy since it was configured; see weir_backend_set_health

@@ -178,9 +178,10 @@ static bool withdraw_all_invalid(
 	return any;
 }
 
-// Publishes a configuration. first: this is the first configuration, so an earlier process may have
-// filled the heap. In this case oversized tables are withdrawn. This interrupts services for a
-// grace period; otherwise the configuration could never be published.
+// Publishes a configuration. first: this is the first configuration of this process, or the
+// previous one again, so an earlier process may have filled the heap. If the heap is full,
+// oversized tables are then withdrawn. This interrupts services for a grace period; otherwise the
+// configuration could never be published.
 static int publish_config(struct weir_tables *tables, struct weir_state *state, bool first) {
 	int r = weir_publish_state(tables, state);
 

@@ -361,9 +361,10 @@ const char *weir_tables_backend_name_at(
 struct weir_service_state {
 	uint16_t id;
 	// The service is in panic mode: less than panic_threshold_percent of its backends in
-	// service are eligible. A backend is in service if it is healthy, ejected, or refusing
-	// after it was healthy. In panic mode all backends in service are used. If no backend is
-	// eligible, backends that are drained, lame duck or were never healthy are also used.
+	// service are eligible. A backend is in service if it is ready, and is healthy (even if
+	// ejected), or refusing after it was healthy. In panic mode all backends in service are
+	// used. If no backend is eligible, backends that are drained, lame duck or were never
+	// healthy are also used.
 	bool panic;
 	bool leaving; // no longer configured, but kept until its flows and its removal have ended
 	// Number of live backends, and number of eligible backends: live, ready, healthy, and with

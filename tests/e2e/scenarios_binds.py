@@ -108,7 +108,7 @@ def check_existing(flows):
 
 @scenario(services=[lines(drain={"at_deadline": "drop"}), echo()])
 def drained_vip_refuses_new_flows(lab):
-    """vip drain and service drain refuse new flows at once and keep existing flows until the deadline"""
+    """vip and service drain refuse new flows at once, keep others until the deadline; restarts"""
     flows = {}
     for vip in (VIP4, VIP6):
         for _ in range(3):
@@ -207,7 +207,7 @@ def ends_of_drains(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_vip_drains_then_resets(lab):
-    """After a reload removes a VIP, a download continues until the deadline and new flows are refused"""
+    """A removed VIP refuses new flows, keeps downloads to the deadline; SIGKILL of control"""
     lab.make_file("big", 200 << 20)
     one_vip = web(**SLOWLY)
     one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
@@ -231,7 +231,7 @@ def removed_vip_drains_then_resets(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_service_drains_then_resets(lab):
-    """After a reload removes a service, a download continues until the deadline and new flows are refused"""
+    """A removed service refuses new flows, keeps downloads to the deadline; SIGKILL of control"""
     lab.make_file("big", 200 << 20)
     with Removal(lab, VIP4, VIP6) as removal:
         removal.reload(lines())

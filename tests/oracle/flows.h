@@ -41,8 +41,8 @@ struct flow {
 	uint64_t backends; // one bit for each possible backend
 	// Earliest and latest possible time of the last packet that refreshed the flow
 	uint64_t last_lo, last_hi;
-	// UDP flows: time of the change of services that left no possible backend in the flow's
-	// service; 0 = a possible backend belongs to the flow's service
+	// UDP flows: time of the change of services since which none of the possible backends can
+	// have the flow; 0 = there was no such change
 	uint64_t stray_ns;
 };
 

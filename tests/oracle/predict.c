@@ -18,7 +18,8 @@ struct next {
 static bool agrees(const struct trial *trial, const struct wanted *wanted) {
 	const struct weir_verdict *verdict = &trial->seen->verdict;
 	uint64_t reason = verdict->reason == WEIR_REASON_NONE ? 0 : 1ull << verdict->reason;
-	// The choice may differ if an earlier packet of the burst has moved the flow.
+	// If an earlier packet of the burst has moved the flow, the verdict may have the choice
+	// from before the move.
 	bool moved = trial->relaxed && (trial->seen->view.kind == VIEW_ERROR ||
 					       (verdict->choice == WEIR_CHOICE_REPLACED &&
 						       wanted->choice == WEIR_CHOICE_FLOW));

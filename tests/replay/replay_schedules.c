@@ -97,9 +97,9 @@ static uint32_t create_stride(
 	return known;
 }
 
-// Whether the recorded program uses round robin instead of weights: grpc if all weights are equal,
-// grpc-go also if fewer than two weights are known. Weir has no such fallback, but with equal
-// strides its schedule is round robin.
+// Whether the recorded program uses round robin instead of weights: with fewer than two backends,
+// or if no weight is known; grpc-go also if fewer than two weights are known, or if all scaled
+// weights are equal. Weir has no such fallback, but with equal strides its schedule is round robin.
 static bool is_fallback(const struct policy_client *with, uint32_t n, uint32_t known, bool go) {
 	bool equal = true;
 

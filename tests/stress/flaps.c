@@ -395,7 +395,7 @@ static int create_segment(const struct options *options, struct weir_segment **r
 
 // --- kills --------------------------------------------------------------------------------
 
-#define KILL_SOONEST_NS 1000000u // the earliest kill, when the configuration is published
+#define KILL_SOONEST_NS 1000000u // minimum time from the publication of the configuration to a kill
 #define KILL_LATEST_NS 60000000u // building a table takes about this long
 
 static int open_tables(const struct weir_segment *segment, const struct weir_config *config,
@@ -415,7 +415,8 @@ static int open_tables(const struct weir_segment *segment, const struct weir_con
 	return r;
 }
 
-// Runs a control process, which is killed before it ends. It writes to `begun` when it has started.
+// Runs a control process, which is killed before it ends. It writes to `begun` when it has
+// published the configuration.
 static void control_process(const struct weir_segment *segment, const struct weir_config *config,
 	const struct options *options, int begun) {
 	struct options endless = *options;

@@ -23,9 +23,9 @@ static bool is_wanted(const char *wanted, const char *name) {
 	return wanted == NULL || strcmp(wanted, name) == 0;
 }
 
-// Fail the call if there is no such service or backend. A name with a history is valid even if it
-// is not configured, because removed services and backends have a history. Returns whether the call
-// has failed.
+// Fail the call if there is no such service or backend. Call only if the name has no history:
+// removed services and backends have a history, so such a name is valid even if it is not
+// configured. Returns whether the call has failed.
 static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		return false;

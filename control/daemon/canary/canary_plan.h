@@ -25,8 +25,8 @@ struct weir_canary_plan {
 	// Maximum ratios of the canary's error rate and mean latency to the values of the other
 	// backends.
 	double error_ratio, latency_ratio;
-	// Number of requests that a step needs for a verdict, of the canary and of all other
-	// backends together.
+	// Number of requests that the canary needs in a step for a verdict. All other backends
+	// together need this number, too.
 	double min_requests;
 };
 

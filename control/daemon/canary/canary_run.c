@@ -8,7 +8,8 @@
 
 // --- once a second --------------------------------------------------------------------------
 
-// Returns why the canary must be paused; NULL = it must not be paused.
+// Returns the reason to pause a canary in this state, so that the time of its step does not pass;
+// NULL = no reason.
 static const char *pause_of(
 	const struct weir_canaries *canaries, const struct weir_backend_state *state) {
 	uint64_t age_ms;

@@ -18,7 +18,8 @@ int weir_health_path_open(struct weir_data_path *path, const struct weir_data_pa
 	struct weir_data_path_flow *flow, char *detail, size_t bytes);
 
 // Call when the probe has ended with this outcome and detail. Changes both if the connection took
-// another path. Closes the connection. Does nothing if no connection is open.
+// another path, or if this host caused the failure. Closes the connection. Does nothing if no
+// connection is open.
 void weir_health_path_end(struct weir_data_path *path, struct weir_data_path_flow *flow,
 	uint64_t took_ms, uint32_t timeout_ms, enum weir_probe_outcome *outcome, char *detail,
 	size_t bytes);

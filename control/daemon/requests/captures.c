@@ -50,7 +50,8 @@ static bool is_running(const struct weir_captures *captures) {
 	return captures->status.number != 0 && captures->status.ended == WEIR_CAPTURE_END_NONE;
 }
 
-// Extends the lifetime of the capture, because the client has read packets.
+// Extends the lifetime of the capture. Called when the capture starts, and when a read begins or
+// ends.
 static void note_read(struct weir_captures *captures) {
 	captures->read_ns = clock_ns(CLOCK_MONOTONIC);
 	weir_capture_extend(captures->segment,

@@ -3,10 +3,11 @@
 // Flow lists: requests lists of flows from the workers, or requests the deletion of flows
 // (WEIR_MESSAGE_FLOW_LIST of mailbox.h). Each request is for a range of lines of the flow tables.
 // All workers get requests for the same lines. With a shared table, each flow is in the response of
-// exactly one worker. A flow is missed only if, while the workers respond (about 1 ms), its bucket
-// moves to another worker, or an insertion moves it within the table. A deletion is therefore
-// repeated until it finds no flow. Only one list or deletion runs at a time, for a slice of
-// WEIR_FLOW_LISTS_SLICE_MS; further lists and deletions are queued.
+// exactly one worker. A flow is missed only if its bucket moves to another worker while the workers
+// respond (about 1 ms), or if an insertion moves the flow to a line that was already read. A
+// deletion is therefore repeated until it finds no flow, up to a maximum number of passes. Only one
+// list or deletion runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; further lists and
+// deletions are queued.
 //
 // Threads: the thread of the loop.
 #pragma once

@@ -27,7 +27,8 @@ struct weir_table_walk_lines { // the lines to request
 };
 
 struct weir_table_walk_worker {
-	// time of the last response; 0 = none yet; the next step sets it to the current time
+	// time of the last response; 0 = there is no response yet, or a new response has arrived:
+	// the next step sets it to the current time
 	uint64_t answered_ms;
 	struct weir_table_walk_lines lines;
 	uint32_t done; // number of requested lines

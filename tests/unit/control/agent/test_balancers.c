@@ -196,7 +196,8 @@ TEST(half_open_connections_delay_a_drain_briefly) {
 	assert_int_equal(weir_drain_step(&drain, 1500, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// The drain lasts for the whole interval, because balancers may still start to probe the agent.
+// The drain lasts for the whole interval, even if one balancer was notified, because other
+// balancers may still start to probe the agent.
 TEST(patient_drain_without_balancers_lasts_for_the_whole_interval) {
 	struct weir_drain drain = {0};
 

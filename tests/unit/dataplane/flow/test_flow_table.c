@@ -538,7 +538,9 @@ TEST(flow_random_walk_agrees_with_a_model) {
 				event = WEIR_FLOW_EVENT_ACK;
 			}
 			if (event != WEIR_FLOW_EVENT_ACK && hit(f, &key, event, now, &backend)) {
-				// The entry that the fast path has found must be of the same flow.
+				// The fast path accepts a packet only if it changes no state,
+				// except from young to established. It must have found the same
+				// flow.
 				assert_int_equal(backend, m->backend);
 				assert_int_equal(weir_flow_state(f->table, flow),
 					m->st == WEIR_FLOW_YOUNG ? WEIR_FLOW_ESTABLISHED : m->st);

@@ -32,7 +32,7 @@ static struct weir_sim_file *open_scenario(const char *name) {
 	return file;
 }
 
-// A scenario with only some of its variants.
+// A scenario with only some of its variants: the variants in `names` of run_part, or all others.
 struct part {
 	struct weir_sim_file *whole, file;
 	struct weir_sim_scenario variant[WEIR_SIM_VARIANTS_MAX];
