@@ -29,14 +29,16 @@ static const struct program {
 };
 
 // Returns whether a process has the same network namespace as this process. Another balancer on
-// this machine has another namespace. Also returns true for a copy of another machine's files,
-// which has no namespaces.
+// this machine has another namespace. Compares the inode numbers of a file in /proc/PID/net, which
+// each namespace has its own of: only root may read /proc/PID/ns/net of another user's process.
+// Also returns true for a copy of another machine's files, which has no namespaces.
 static bool same_network(const char *root, const char *pid) {
 	char path[WEIR_TREE_PATH_BYTES];
 	struct stat theirs, ours;
 
-	snprintf(path, sizeof(path), "%s/proc/%s/ns/net", root, pid);
-	return root[0] != '\0' || stat(path, &theirs) < 0 || stat("/proc/self/ns/net", &ours) < 0 ||
+	snprintf(path, sizeof(path), "%s/proc/%s/net/dev", root, pid);
+	return root[0] != '\0' || stat(path, &theirs) < 0 ||
+	       stat("/proc/self/net/dev", &ours) < 0 ||
 	       (theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev);
 }
 

@@ -456,6 +456,9 @@ def wrong_directory_of_agent(lab, run_dir):
     assert rows[0]["cure"] == f"weir-agent doctor eth0 --run-dir {run_dir}", rows
     output = inside(b1, "bash", "-c", f"{agent} status --run-dir {wrong} 2>&1")[1]
     assert output == f"weir-agent: no response from weir-agent run: {use}\n", output
+    output = inside(lab.lb, "setpriv", "--reuid", "nobody", "--clear-groups", "--bounding-set", "-all",
+                    "bash", "-c", f"{agent} status --run-dir {wrong} 2>&1")[1]
+    assert f"pid {pid}" not in output, output  # that agent is in another network namespace
     status, output = inside(b1, "setpriv", "--reuid", "nobody", "--clear-groups", "--bounding-set", "-all",
                             agent, "doctor", "eth0", "--run-dir", run_dir)
     assert re.search(rf"^notice +balancers +{run_dir} +weir-agent run \(pid {pid}\) runs; only root", output,
