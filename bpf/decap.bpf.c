@@ -66,10 +66,10 @@ static __always_inline int count(enum weir_decap_result result, __u32 bytes, int
 	return verdict;
 }
 
-// Converts a length to host order. The verifier of Linux 6.1 accepts a packet offset only if it has
-// a known bound, and does not see that the result of bpf_ntohs has 16 bits. Therefore the length is
-// masked. The mask is written in assembly, because clang would remove a mask that does not change
-// the value.
+// Converts a length to host order. The verifier of Linux 6.1 accepts a packet offset only if its
+// upper bound is known, and assumes no bound for the result of bpf_ntohs. Therefore the length is
+// masked to 16 bits. The mask is written in assembly, because clang would remove a mask that does
+// not change the value.
 static __always_inline __u32 length_of(__be16 word) {
 	__u64 length = bpf_ntohs(word);
 
@@ -116,7 +116,7 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 	return sum == 0xffff;
 }
 
-// The functions below return what to do with a packet: WEIR_DECAP_DECAPSULATED = go on with the
+// The functions below return the action for a packet. WEIR_DECAP_DECAPSULATED = continue with the
 // decapsulation, NOT_OURS = pass the packet to the kernel, any other result = drop the packet and
 // count this result.
 #define NOT_OURS (-1)
@@ -204,9 +204,9 @@ static __always_inline int set_inner_ipv4(const struct tunnel *tunnel, void *end
 	if (ecn != (ip->tos & ECN_MASK)) {
 		__u8 tos = (ip->tos & ~ECN_MASK) | ecn;
 
-		// Update the checksum by RFC 1624: HC' = ~(~HC + ~m + m'). The changed word m holds
-		// version, header length and TOS. Only its low byte, the TOS, changes, so the high
-		// byte is left out.
+		// Update the checksum as in RFC 1624: HC' = ~(~HC + ~m + m'). The changed word m
+		// holds version, header length and TOS. Only its low byte, the TOS, changes, so the
+		// high byte can be 0 in both m and m'.
 		sum = (__u16)~ip->check + (__u16)~bpf_htons(ip->tos) + bpf_htons(tos);
 		sum = (sum & 0xffff) + (sum >> 16);
 		sum = (sum & 0xffff) + (sum >> 16);
@@ -237,8 +237,8 @@ static __always_inline int set_inner_ipv6(const struct tunnel *tunnel, void *end
 	return WEIR_DECAP_DECAPSULATED;
 }
 
-// Move the Ethernet header and VLAN tags (l2_bytes, a constant at each call) up to the inner
-// packet.
+// Moves the Ethernet header and the VLAN tags to the start of the inner packet. l2_bytes: their
+// length, a constant in each call.
 static __always_inline bool remove_header(
 	struct xdp_md *ctx, __u32 l2_bytes, __u32 header_bytes, __be16 type) {
 	void *data = (void *)(long)ctx->data;

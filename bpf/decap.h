@@ -2,9 +2,9 @@
 //
 // Decap: definitions for decap.bpf.c and user space.
 //
-// User space fills weir_decap_addresses with the outer destination addresses of this host. If it
-// sets check_sources before loading, it also fills weir_decap_sources with the allowed outer source
-// addresses.
+// User space fills weir_decap_addresses with the outer destination addresses of this host. If user
+// space sets check_sources before loading the program, it also fills weir_decap_sources with the
+// allowed outer source addresses.
 #pragma once
 
 #include <linux/types.h>
@@ -33,7 +33,7 @@ struct weir_decap_prefix {
 	X(DECAPSULATED, "decapsulated", "outer header removed, passed to the kernel")              \
 	X(MARKED, "congestion_marked", "decapsulated packets whose congestion mark (CE) was copied to the inner header") \
 	X(SOURCE, "source_refused", "dropped: outer source not allowed by --from")                 \
-	X(FRAGMENT, "outer_fragment", "dropped: outer fragment; raise the MTU from the balancers") \
+	X(FRAGMENT, "outer_fragment", "dropped: outer packet was a fragment; raise the MTU of the path from the balancers") \
 	X(CHECKSUM, "outer_checksum", "dropped: wrong outer IPv4 header checksum")                 \
 	X(OUTER, "outer_malformed", "dropped: invalid outer header or length")                     \
 	X(INNER, "inner_malformed", "dropped: inner packet truncated or of the wrong IP version")  \

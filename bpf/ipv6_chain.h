@@ -4,15 +4,14 @@
 // weirctl use the same functions, so that all three parse a chain identically. Callers check
 // lengths, because BPF needs a separate comparison before each load.
 //
-// The fragments of a datagram are matched by their addresses and identification alone. The Next
-// Header of a fragment header names the first header of the fragmentable part, which may be another
-// extension header. Only the first fragment carries this part; the Next Header of later fragments
-// is ignored (RFC 8200, 4.5).
+// The fragments of a datagram are matched only by their addresses and identification. In the first
+// fragment, the Next Header field of the fragment header is the type of the following header, which
+// may be another extension header. In later fragments, this field is ignored (RFC 8200, 4.5).
 #pragma once
 
 #include <linux/types.h>
 
-enum { // extension headers, by their number in the previous header
+enum { // extension headers: values of the Next Header field
 	WEIR_IPV6_HOP_BY_HOP = 0,
 	WEIR_IPV6_ROUTING = 43,
 	WEIR_IPV6_FRAGMENT = 44,
@@ -41,9 +40,9 @@ static inline int weir_ipv6_extension_may_be(__u8 next, unsigned int position) {
 	return next != WEIR_IPV6_HOP_BY_HOP || position == 0;
 }
 
-// Bytes of an extension header. length: the second byte of the header, which counts units of 8
-// bytes after the first 8 bytes, or units of 4 bytes in an authentication header (RFC 4302, 2.2). A
-// fragment header has no length field.
+// Bytes of an extension header. length: the second byte of the header. It is the length after the
+// first 8 bytes, in units of 8 bytes, or in units of 4 bytes for an authentication header (RFC
+// 4302, 2.2). A fragment header has no length field.
 static inline __u32 weir_ipv6_extension_bytes(__u8 next, __u8 length) {
 	return next == WEIR_IPV6_FRAGMENT         ? 8
 	       : next == WEIR_IPV6_AUTHENTICATION ? (length + 2u) * 4

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Listening sockets: definitions for listen.bpf.c and user space. The program writes a record into
-// a ring buffer when a TCP socket on a watched port starts or stops listening. A record only wakes
-// the reader, which then reads the kernel's list of sockets. Therefore a lost record does no harm.
+// Listening sockets: definitions for listen.bpf.c and user space. The BPF program writes a record
+// into a ring buffer when a TCP socket on a watched port starts or stops listening. A record only
+// wakes the reader, which then reads the kernel's list of sockets. Therefore a lost record does no
+// harm.
 #pragma once
 
 #include <linux/types.h>

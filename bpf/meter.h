@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
 // Meter: definitions for meter.bpf.c and user space. User space maps and reads weir_meter_shards;
-// CPUs that share a shard write with atomic additions.
+// CPUs that share a shard update it with atomic additions.
 //
 // A connection is *open* from the end of its handshake until the server sends a FIN, or the
 // connection is reset or times out. The time in the accept queue is included. The service time of a
-// connection is the time that it is open.
+// connection is the time for which the connection is open.
 #pragma once
 
 #include <linux/types.h>
 
 #define WEIR_METER_SHARDS 32 // power of 2; several CPUs may share a shard
-// Default maximum of open connections; user space may change it.
+// Default maximum number of open connections that are tracked; user space may change it.
 #define WEIR_METER_CONNECTIONS 65536
 
 // Number of buckets of the histogram of service times in microseconds: 16 buckets for each power of

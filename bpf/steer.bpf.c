@@ -167,8 +167,8 @@ static __always_inline enum verdict steer_ipv4(
 }
 
 // Walks the chain like weir_parse_ipv6_chain, up to a fragment header: all fragments to a VIP go to
-// the dataplane, whatever their Next Header. Packets that end inside their chain and packets with
-// an invalid chain also go to the dataplane, which drops and counts them.
+// the dataplane, regardless of their Next Header. Packets that end inside their chain and packets
+// with an invalid chain also go to the dataplane, which drops and counts them.
 static __always_inline enum verdict steer_ipv6(
 	void *at, void *end, struct weir_vip_key *key, struct tcphdr **ret_tcp) {
 	struct ipv6hdr *ip = at;
@@ -184,7 +184,7 @@ static __always_inline enum verdict steer_ipv6(
 		return is_vip(key, 0, 0);
 	}
 	next = ip->nexthdr;
-	left = bpf_ntohs(ip->payload_len); // padding may follow in the frame
+	left = bpf_ntohs(ip->payload_len); // the frame may have padding after the packet
 	at = ip + 1;
 #pragma unroll
 	for (int i = 0; i < WEIR_IPV6_EXTENSIONS_MAX; i++) {

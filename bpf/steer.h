@@ -2,28 +2,28 @@
 //
 // Steer: definitions for steer.bpf.c and user space.
 //
-// The map weir_vips describes the traffic of the dataplane, with five kinds of key, all with the
-// VIP's address:
+// The map weir_vips describes the traffic that goes to the dataplane. It has five kinds of keys.
+// All keys contain the VIP's address:
 //   protocol, port           a single port                                       TCP and UDP
 //   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; otherwise a set bit k means
 //                            that blocks of 2^k ports exist                    TCP and UDP
-//   protocol, block's first  a block of 2^k ports, k from 1 to 15, that starts at a multiple of
+//   protocol, first port     a block of 2^k ports, k from 1 to 15, that starts at a multiple of
 //                            2^k; the family is WEIR_STEER_BLOCK(family, k)    TCP and UDP
 //   0, 0                     the address is a VIP: ICMP echo requests and errors, fragments, and
 //                            packets without a readable port
-//   LEAVING, port            a TCP port whose bind was removed; also LEAVING, block's first, and
-//                            LEAVING, 0 with the sizes of these blocks
-// A range with too many ports for single keys is stored as blocks. An address also has the key 0,
-// 0, unless all its other keys are LEAVING keys. The value of the keys `protocol, 0` and `LEAVING,
-// 0` is the set of bits described above. The value of a leaving port or block is the time of the
-// last packet, in seconds of CLOCK_MONOTONIC. All other keys have the value 1.
+//   LEAVING, port            a TCP port whose bind was removed; blocks of such ports have the keys
+//                            LEAVING, first port, and LEAVING, 0 with the sizes of the blocks
+// A range with too many ports for single keys is stored as blocks. An address also has the key
+// `0, 0`, unless all its other keys are LEAVING keys. The value of the keys `protocol, 0` and
+// `LEAVING, 0` is the set of bits described above. The value of a leaving port or block is the time
+// of the last packet, in seconds of CLOCK_MONOTONIC. All other keys have the value 1.
 //
 // A packet to a leaving port goes to the dataplane only if it belongs to an open TCP connection.
-// SYNs go to the kernel. Packets of a connection that the kernel has, or has answered with a SYN
-// cookie, also go to the kernel.
+// SYNs go to the kernel. If the kernel has the connection, or has sent a SYN cookie for it, its
+// packets also go to the kernel.
 //
 // DPDK's driver net_af_xdp, with xdp_prog=, requires an XSKMAP with the name xsks_map. The program
-// stays attached when the process that attached it ends; the next dataplane must first detach the
+// stays attached when the process that attached it exits; the next dataplane must first detach the
 // program. Loading needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (for packet pointers with variable
 // offsets).
 #pragma once

@@ -25,7 +25,7 @@ static inline uint64_t weir_monotonic_ms(void) {
 	return weir_monotonic_ns() / 1000000;
 }
 
-// Milliseconds since 1970. This clock may be set back.
+// Milliseconds since 1970. This clock can be set back.
 static inline uint64_t weir_wall_ms(void) {
 	return weir_clock_read_ns(CLOCK_REALTIME) / 1000000;
 }

@@ -22,8 +22,8 @@
 #define WEIR_RUN_DIR_MAX \
 	(sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/" WEIR_CONTROL_SOCKET))
 
-extern const struct weir_option_word weir_log_level_words[]; // numbers: enum weir_log_level
-extern const struct weir_option_word weir_log_format_words[]; // numbers: enum weir_log_format
+extern const struct weir_option_word weir_log_level_words[]; // number: enum weir_log_level
+extern const struct weir_option_word weir_log_format_words[]; // number: enum weir_log_format
 
 // The row of the option --log-level; the program adds its field.
 #define WEIR_OPTION_LOG_LEVEL \

@@ -9,6 +9,6 @@
 
 #define WEIR_DURATION_BYTES 24
 
-// The two largest units, or seconds with a decimal below a minute: 4.1s, 15m12s, 3h05m, 2d04h.
-// Returns buffer.
+// Writes the two largest units of a duration, or seconds with one decimal if it is shorter than a
+// minute: 4.1s, 15m12s, 3h05m, 2d04h. Returns buffer.
 const char *weir_duration_text(uint64_t ms, char buffer[WEIR_DURATION_BYTES]);

@@ -23,8 +23,8 @@ void weir_foreign_refuse(int fd);
 void weir_foreign_begin(void);
 void weir_foreign_end(void);
 
-// Like read(2), recvmsg(2) and close(2), but descriptors that the sender attached delay them by two
-// milliseconds at most.
+// Like read(2), recvmsg(2) and close(2), but descriptors that the sender attached delay the call by
+// two milliseconds at most.
 ssize_t weir_foreign_read(int fd, void *to, size_t bytes);
 ssize_t weir_foreign_recvmsg(int fd, struct msghdr *message, int flags);
 void weir_foreign_close(int fd);

@@ -27,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *text, const c
 	va_end(args);
 	if (n > 0) {
 		text->used += (size_t)n < room ? (size_t)n : room - 1;
-		text->column += (size_t)n; // counts the text even if the buffer has truncated it
+		text->column += (size_t)n; // also counts text that did not fit into the buffer
 	}
 }
 
@@ -44,8 +44,8 @@ static void go_to(struct text *text, size_t column) {
 	add(text, "%*s", (int)(column - text->column), "");
 }
 
-// Adds the words of a paragraph, and wraps its lines. All lines begin at `column`, where the
-// current line already is.
+// Adds the words of a paragraph, and wraps its lines. The current line is already at `column`, and
+// all further lines begin there.
 static void add_wrapped(struct text *text, size_t column, const char *words, size_t bytes) {
 	const char *end = words + bytes;
 
@@ -80,7 +80,7 @@ static bool is_shown(const struct weir_option *option, uint32_t groups) {
 	return option->groups == 0 || (option->groups & groups) != 0;
 }
 
-// "  -i, --interface NAME", "      --config FILE"
+// Writes the label of an option, such as "  -i, --interface NAME" or "      --config FILE".
 static const char *label(const struct weir_option *option, char *buffer, size_t bytes) {
 	char letter[] = "    ";
 
@@ -144,7 +144,7 @@ static const struct weir_option *row(const struct weir_option_list *list, uint32
 	return i < list->count ? &list->row[i] : &weir_options_standard[i - list->count];
 }
 
-// The column of the help texts: after the longest label of at most LABEL_MAX.
+// The column of the help texts: after the longest label that has at most LABEL_MAX characters.
 static size_t help_column(const struct weir_option_list *list, uint32_t groups) {
 	char name[LABEL_BYTES];
 	size_t widest = 0;

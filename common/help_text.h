@@ -8,7 +8,7 @@
 
 #include "command_line.h"
 
-#define WEIR_HELP_BYTES 16384 // more than the longest help
+#define WEIR_HELP_BYTES 16384 // longer than the longest help text
 
 struct weir_help {
 	const char *usage; // text after "Usage: ", with '\n' between lines

@@ -55,8 +55,8 @@ static bool has_room(int fd) {
 	return poll(&wanted, 1, 0) == 1 && (wanted.revents & POLLOUT) != 0;
 }
 
-// Write a line by a single write(2), so that lines of two processes on one terminal do not mix.
-// Returns whether it succeeded.
+// Write a line with a single write(2), so that lines of two processes on one terminal do not mix.
+// Returns whether all bytes were written.
 static bool write_bytes(int fd, const char *bytes, size_t count) {
 	size_t done = 0;
 
@@ -93,7 +93,7 @@ static int send_journal(const struct weir_log *log, enum weir_log_level level,
 		       : 0;
 }
 
-// Returns whether it succeeded.
+// Returns whether the record was written.
 static bool write_record(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *message) {
 	char line[WEIR_LOG_LINE_BYTES];

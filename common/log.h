@@ -9,8 +9,7 @@
 //
 // A record that cannot be written now (a full pipe, a stopped terminal, a slow journald) is dropped
 // and counted. The writing thread must not wait, because it also has other work, such as feeding
-// the watchdog. Before the next record that can be written, a record reports the number of dropped
-// records.
+// the watchdog. The number of dropped records is logged before the next record that can be written.
 //
 // Threads: any except workers, which make no system calls. A record is one write. No globals.
 #pragma once
@@ -70,15 +69,16 @@ struct weir_log {
 	enum weir_log_sink sink;
 	int journal; // socket, for WEIR_LOG_JOURNAL; see weir_log_open
 	const char *journal_path; // path of journald's socket; NULL = the default
-	// Number of dropped records that no record has reported yet; owned by the caller; NULL =
-	// not counted.
+	// Number of dropped records, if it has not been logged yet; owned by the caller; NULL = not
+	// counted.
 	unsigned int *lost;
 	// Returns whether to write a record. NULL = write all.
 	bool (*filter)(void *context, enum weir_log_level level, const char *text);
 	void *filter_context;
 };
 
-// Choose the sink of a log whose fd is set. Without a journal socket, the log is text.
+// Choose the sink of a log whose fd is set. If the socket for the journal cannot be created, the
+// sink is text.
 void weir_log_open(struct weir_log *log, enum weir_log_format format);
 void weir_log_close(struct weir_log *log); // close what weir_log_open has opened
 

@@ -14,7 +14,7 @@
 #define REPEAT_TEXT_BYTES 160
 
 struct repeat { // a line seen recently
-	uint64_t hash; // 0 = free
+	uint64_t hash; // 0 = unused entry
 	uint64_t since_ms;
 	unsigned int seen;
 	enum weir_log_level level;

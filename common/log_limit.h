@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Suppresses repeated log lines: a line written WEIR_LOG_BURST times within WEIR_LOG_WINDOW_MS is
-// suppressed until the window ends; then one line reports the number of suppressed lines.
+// Suppresses repeated log lines: after a line was written WEIR_LOG_BURST times within
+// WEIR_LOG_WINDOW_MS, further equal lines are suppressed until the window ends. Then one line
+// reports the number of suppressed lines.
 //
 // Threads: any that may log. A thread holds a lock while it counts a line or writes a summary.
 #pragma once
@@ -15,11 +16,12 @@
 
 struct weir_log_limit;
 
-// Set the filter of a log. log must outlive the limit. clock_ms: monotonic milliseconds, NULL for
-// CLOCK_MONOTONIC (tests pass their own). Returns 0 or -ENOMEM.
+// Creates a limit and makes it the filter of a log. log must outlive the limit. clock_ms: monotonic
+// milliseconds, NULL for CLOCK_MONOTONIC (tests pass their own). Returns 0 or -ENOMEM.
 int weir_log_limit_create(
 	struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_log_limit **ret);
-// Log the numbers of suppressed lines, and remove log's filter. NULL is allowed.
+// For each suppressed line, log how often it was suppressed. Then remove the filter of the log.
+// NULL is allowed.
 void weir_log_limit_free(struct weir_log_limit *limit);
 
 // For each window that has ended, log the number of suppressed lines. Call about once a second.

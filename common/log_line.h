@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Encodes a log record as bytes; used by log.c only. Pure, except for the time of day.
+// Encodes a log record as bytes; used by log.c only. Pure, except that it reads the time of day.
 //
-// The result is one line of text, one JSON object on one line, or one journal datagram. It has
-// exactly the given fields, whatever the message and the fields contain. Control characters,
-// invalid UTF-8, and characters that start a line or change the text direction become '?'. Long
-// text is truncated between characters.
+// The result is one line of text, one JSON object on one line, or one journal datagram. The result
+// has exactly the given fields, regardless of the contents of the message and the fields. Control
+// characters, invalid UTF-8, line and paragraph separators, and marks that change the text
+// direction become '?'. Long text is truncated between characters.
 //
 // Threads: any.
 #pragma once

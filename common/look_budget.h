@@ -12,7 +12,8 @@
 struct weir_look_budget {
 	uint64_t share; // the scans may use 1 / share of the time: 10 = a tenth
 	uint64_t burst_ns; // CPU time that scans may use without a delay
-	uint64_t spent_ns; // used CPU time, minus the CPU time permitted since then; 0 at first
+	// CPU time used minus CPU time permitted so far, not negative; 0 at first
+	uint64_t spent_ns;
 	uint64_t paid_ns; // time when spent_ns was last reduced; 0 at first
 };
 

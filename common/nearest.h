@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// "Did you mean": finds the known word nearest to a mistyped one. Used for keys of the
+// "Did you mean": finds the known word nearest to a mistyped word. Used for keys of the
 // configuration and of scenarios, for commands and for options.
 //
 // Threads: any.
@@ -9,5 +9,5 @@
 #include <stdint.h>
 
 // Returns the candidate nearest to a word by edit distance. If no candidate is near enough, returns
-// the candidate with the longest common prefix that is long enough, or NULL.
+// the candidate with the longest common prefix, or NULL if this prefix is too short.
 const char *weir_nearest(const char *word, const char *const *candidates, uint32_t count);

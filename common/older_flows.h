@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Text about older flows, for messages about a restart of the dataplane.
+// Text about flows that are older than the last change of backends or weights, for messages about a
+// restart of the dataplane.
 //
 // Threads: any.
 #pragma once

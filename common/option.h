@@ -28,13 +28,14 @@ enum weir_option_kind {
 struct weir_option_word {
 	const char *name; // NULL ends a list
 	int number;
-	const char *help; // meaning of the word, in its own line of --help; NULL = no such line
+	// meaning of the word, shown in a separate line of --help; NULL = no such line
+	const char *help;
 };
 
 struct weir_option;
 
 // A function that stores a value in the program's options. Returns 0, or -EINVAL with the rest of
-// the message in why. The message begins with `--name: "value" `. Examples of the rest: "is not a
+// the message in why. The message begins with `--name: "value" `. Example of the rest: "is not a
 // prefix; use a prefix such as 10.0.0.0/24".
 typedef int (*weir_option_take)(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes);
@@ -44,7 +45,7 @@ struct weir_option {
 	char letter; // -h; 0 = none
 	enum weir_option_kind kind;
 	bool required;
-	// --help shows that the option may be repeated; if false, the last occurrence counts
+	// if true, --help shows that the option may be repeated; if false, the last value is used
 	bool repeatable;
 	const char *value; // name of the value: "FILE"
 	const char *help; // without a full stop
@@ -59,7 +60,8 @@ struct weir_option {
 	uint32_t groups; // bits: groups of commands that accept the option; 0 = all commands
 };
 
-// Sets where the value is stored: WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms)
+// Sets the field that stores the value, for example WEIR_OPTION_FIELD(struct weir_cli_options,
+// timeout_ms).
 #define WEIR_OPTION_FIELD(type, member) \
 	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
 
@@ -80,5 +82,6 @@ bool weir_option_has_value(const struct weir_option *option);
 int weir_option_set(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 
-// "native or skb", "error, warn, info or debug". Returns buffer.
+// Writes the words as a list, such as "native or skb" or "error, warn, info or debug". Returns
+// buffer.
 const char *weir_option_words(const struct weir_option_word *words, char *buffer, size_t bytes);

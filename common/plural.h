@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-// The end of a noun for this count: "" or "s", as in "%u key%s", count, weir_plural(count).
+// Returns the ending of a noun for this count, "" or "s". Example: "%u key%s", count,
+// weir_plural(count).
 static inline const char *weir_plural(uint64_t count) {
 	return count == 1 ? "" : "s";
 }

@@ -15,7 +15,7 @@
 
 #define FALLBACK_USER "nobody"
 
-// Finds a user by name or number.
+// Finds a user by name or numeric ID.
 static const struct passwd *find_user(const char *name) {
 	const struct passwd *entry = getpwnam(name);
 	uint32_t uid;

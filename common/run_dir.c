@@ -35,8 +35,8 @@ static int make_parents(const char *path) {
 }
 
 // Creates a directory unless it exists, and opens it. Later changes use the descriptor, so they
-// apply to this directory even if another user replaces it by another file. Returns the descriptor
-// or negative errno.
+// apply to this directory even if another user replaces the directory with another file. Returns
+// the descriptor or negative errno.
 static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat) {
 	bool made = mkdir(path, 0700) == 0;
 	int fd;
@@ -62,7 +62,7 @@ static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat)
 	return fd;
 }
 
-// Sets owner and mode. mkdir has set only the part of the mode that the umask allows.
+// Sets owner and mode. The mode is set again, because mkdir clears the bits of the umask.
 static int give(int fd, uid_t user, gid_t gid) {
 	return fchmod(fd, MODE) < 0 || fchown(fd, user, gid) < 0 ? -errno : 0;
 }
@@ -89,7 +89,7 @@ static int check_existing(int fd, const struct stat *st, const char *run_dir, ui
 	if ((mode & S_ISVTX) != 0) { // a directory for all users, like /tmp
 		snprintf(why, why_bytes,
 			"run directory %s is shared with all users (mode %04o): choose a directory "
-			"for Weir alone, which Weir creates",
+			"for Weir alone; Weir creates it",
 			run_dir, (unsigned int)mode);
 		return -EPERM;
 	}
@@ -101,7 +101,7 @@ static int check_existing(int fd, const struct stat *st, const char *run_dir, ui
 		return -EPERM;
 	}
 	weir_log_write(log, WEIR_LOG_WARN,
-		"run directory %s could be written by others (mode %04o): now %04o", run_dir,
+		"run directory %s was writable by others (mode %04o); changed to %04o", run_dir,
 		(unsigned int)mode, (unsigned int)(mode & ~(mode_t)OTHERS_WRITE));
 	return 0;
 }
@@ -146,8 +146,8 @@ int weir_run_dir_make_control(
 	fd = open_or_make(path, &made, &st);
 	if (fd < 0) {
 		snprintf(why, why_bytes, "%s: %s%s", path, strerror(-fd),
-			fd == -EACCES ? ": start weir-control as root, or weir-dataplane with the "
-					"user of weir-control as --control-user"
+			fd == -EACCES ? ": start weir-control as root, or start weir-dataplane "
+					"with the user of weir-control as --control-user"
 				      : "");
 		return fd;
 	}

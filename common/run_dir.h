@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Run directory: contains the sockets of both processes. The process that starts first creates it.
+// Run directory: contains the sockets of weir-dataplane and weir-control. The process that starts
+// first creates it.
 //
 //   RUN_DIR           root:group 0750   the group may enter, but not write. Therefore no other user
 //     dataplane.sock                    can replace this socket of the dataplane

@@ -21,14 +21,14 @@ int weir_text_file_write(int fd, const char *text);
 // The three functions below are for the state files of a program. A file may have been replaced by
 // a pipe, a device or a link. The functions do not block, and do not follow links.
 
-// Open a regular file; flags and mode are those of open(2). Returns a descriptor, owned by the
-// caller, -EINVAL (not a regular file), -ELOOP (a link), or another negative errno.
+// Open a regular file; flags, mode: as for open(2). Returns a descriptor, owned by the caller,
+// -EINVAL (not a regular file), -ELOOP (a link), or another negative errno.
 int weir_text_file_open_own(const char *file, int flags, mode_t mode);
 
 // Like weir_text_file_read.
 int weir_text_file_read_own(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
 // Replace the file, or create it; only the user can read the file. The function writes FILE.new and
-// renames it, so either the old or the new file exists if the process ends at any time. Not
-// synchronized with the disk. Returns 0 or negative errno (the former file stays).
+// renames it, so FILE is always either the old or the new file, even if the process is killed. The
+// new file is not synced to disk. Returns 0 or negative errno (the old file stays).
 int weir_text_file_replace(const char *file, const char *text);

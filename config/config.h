@@ -26,7 +26,7 @@
 #define WEIR_CONFIG_SOURCE_BITS_MAX 16
 
 struct weir_address {
-	uint8_t bytes[16]; // IPv4: in the first 4 bytes, the rest is 0
+	uint8_t bytes[16]; // IPv4: in the first 4 bytes; the remaining bytes are 0
 	uint8_t family; // 4, 6; 0 = not set
 };
 
@@ -70,7 +70,7 @@ enum weir_config_idle { WEIR_IDLE_POLL, WEIR_IDLE_YIELD, WEIR_IDLE_SLEEP };
 
 struct weir_config_workers {
 	uint16_t cores[WEIR_CONFIG_CORES_MAX]; // CPU numbers, default [0]; duplicates are allowed
-					       // (tests)
+					       // for tests
 	uint32_t count;
 	enum weir_config_idle idle; // default yield
 	bool steal; // workers move buckets of flows to other workers; default true
@@ -84,7 +84,7 @@ struct weir_config_flow_table {
 	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms, young_ms, udp_seen_ms;
 };
 
-// Maximum rates of replies of each worker; 0 = no replies.
+// Maximum rate of each kind of reply, per worker; 0 = no replies.
 struct weir_config_icmp {
 	uint32_t echo_per_second; // 0..1000000, default 1000, like all fields of this struct
 	uint32_t too_big_per_second;
@@ -122,13 +122,13 @@ struct weir_config_policy {
 	// The fields from here to update_ms are for weights "reported".
 	enum weir_config_requests requests;
 	double error_penalty; // 0..1000, default 1
-	uint32_t blackout_ms, expiration_ms, smoothing_ms; // capability.h
+	uint32_t blackout_ms, expiration_ms, smoothing_ms; // see capability.h
 	uint32_t update_ms; // time between changes of the weights
 	// The fields from here to stale_ms are for policies that need costs.
 	enum weir_config_statistic statistic;
 	enum weir_config_measurement measurement;
 	enum weir_config_service_time service_time;
-	uint32_t window; // samples, 1..65535, default 386
+	uint32_t window; // number of samples, 1..65535, default 386
 	uint32_t stale_ms; // an estimate without a newer sample expires after this time
 	enum weir_rounds rounds; // for interleaved-weighted-round-robin
 	uint32_t error_window_ms; // for policies that need errors; 0 = automatic
@@ -177,8 +177,8 @@ enum weir_config_check {
 	WEIR_CHECK_AGENT,
 	WEIR_CHECK_AGENT_CHECK,
 };
-// How the packets of a check reach the backend. Direct: sent to the backend's address. Data path:
-// sent to the service's VIP and encapsulated, like packets from the dataplane.
+// How the packets of a check reach the backend. Direct: they are sent to the backend's address.
+// Data path: they are sent to the service's VIP and encapsulated, like packets from the dataplane.
 enum weir_config_via { WEIR_VIA_DIRECT, WEIR_VIA_DATA_PATH };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 
@@ -194,7 +194,7 @@ struct weir_config_health_check {
 	char grpc_service[256]; // grpc: "" = the server as a whole
 	char send[256]; // agent-check: the line to send, "" = none
 	enum weir_config_method method; // http, https
-	bool tls; // grpc
+	bool tls; // grpc: use TLS
 	bool verify; // https, grpc with tls: verify the certificate
 	bool orca; // http, https: request and use load reports in the headers
 	uint16_t port; // 0 = the port of weir_config_checked_bind
@@ -233,11 +233,12 @@ struct weir_config_backend {
 struct weir_config_outlier_ejection {
 	bool enabled; // default: true if the file has this object
 	uint32_t interval_ms, base_ejection_ms, max_ejection_ms; // default 10000, 30000, 300000
-	uint32_t max_ejection_percent; // 0..100, default 10; one backend may always be ejected
+	// 0..100, default 10; but at least one backend can be ejected
+	uint32_t max_ejection_percent;
 	uint32_t failure_percent; // 0..100, default 85
 	uint32_t minimum_flows; // default 50
-	uint32_t consecutive_failures; // default 5; 0 = do not count
-	uint32_t unreachable_flows; // 0..8, default 3; 0 = do not count
+	uint32_t consecutive_failures; // default 5; 0 = ignore consecutive failures
+	uint32_t unreachable_flows; // 0..8, default 3; 0 = ignore unreachable flows
 };
 
 // Connections move only to a backend whose last report is not older than this.
@@ -247,7 +248,7 @@ struct weir_config_outlier_ejection {
 // move to another backend.
 struct weir_config_steal {
 	bool enabled; // default: true if the file has this object
-	// A connection may move if its client has sent only SYNs, and this much time has passed
+	// A connection can be moved if its client has sent only SYNs, and this much time has passed
 	// since the last SYN; 100..60000, default 500
 	uint32_t after_ms;
 	uint32_t per_second; // maximum rate of requests to agents, 1..10000, default 200
@@ -265,7 +266,9 @@ enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
 
 struct weir_config_drain {
 	enum weir_config_at_deadline at_deadline; // default keep
-	uint32_t removed_ms; // default 60000; 0 = removed at once
+	// How long open TCP connections of a removed bind or service continue; default 60000. 0 = a
+	// removed service ends at once, and connections of a removed bind continue.
+	uint32_t removed_ms;
 };
 
 struct weir_config_service {
@@ -284,7 +287,7 @@ struct weir_config_service {
 	struct weir_config_health_check
 		agent_check; // in addition to health_check; type none = no agent-check
 	struct weir_config_health_check health_check;
-	bool has_health_check; // present in the file, also with type none
+	bool has_health_check; // present in the file, even if its type is none
 	struct weir_config_outlier_ejection outlier_ejection;
 	struct weir_config_slow_start slow_start;
 	struct weir_config_steal steal;
@@ -300,7 +303,7 @@ struct weir_config_agents {
 	char key_file[256]; // default /etc/weir/agent.keys
 };
 
-// The speed of a CPU model, which replaces the measured speed.
+// The configured speed of a CPU model, which is used instead of the measured speed.
 #define WEIR_CONFIG_GCU_MAX 256
 struct weir_config_gcu {
 	char cpu[48]; // name of the CPU model
@@ -323,7 +326,7 @@ struct weir_config {
 	uint32_t service_count;
 };
 
-// Read a file, or text already in memory (NUL-terminated; name is for messages). Returns 0 and a
+// Read a file, or text already in memory (weir_config_parse; NUL-terminated). Returns 0 and a
 // configuration, or -EINVAL with at least one error, or -ENOMEM, or the negative errno of reading
 // the file (also described as an error). errors is always initialised; release errors with
 // weir_config_errors_fini in every case: a valid file may have warnings.
@@ -348,8 +351,8 @@ const struct weir_config_service *weir_config_find_service(
 // a check. Checks via the data path use the address of this bind as the VIP.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
 // Lists the VIPs that a check via the data path connects to, each once: the VIP of
-// weir_config_checked_bind, and the VIPs of other binds that have its protocol and the checked
-// port. ret: room for one address per bind. Returns their number.
+// weir_config_checked_bind, and the VIPs of other binds with the same protocol and the checked
+// port. ret: room for one address per bind. Returns the number of VIPs.
 uint32_t weir_config_checked_vips(
 	const struct weir_config_service *service, struct weir_address *ret);
 
@@ -360,7 +363,8 @@ bool weir_address_equal(const struct weir_address *a, const struct weir_address 
 bool weir_address_is_link_local(const struct weir_address *address); // fe80::/10
 // Make an address from the bytes in a packet. family: 4 or 6. bytes: 4 or 16 bytes.
 struct weir_address weir_address_of(uint8_t family, const uint8_t *bytes);
-// "tcp 198.51.100.10:80", "udp [2001:db8::1]:1000-2000", "tcp 198.51.100.10:*" (every port).
+// Writes a bind as "tcp 198.51.100.10:80", "udp [2001:db8::1]:1000-2000", or
+// "tcp 198.51.100.10:*" (every port).
 #define WEIR_BIND_TEXT_BYTES 96
 const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, size_t bytes);
 

@@ -10,8 +10,8 @@
 
 #define TEXT_BYTES 320
 #define WHAT_BYTES 512
-// Shown instead of a secret value, because the text is logged, and shown to users who cannot read
-// the file.
+// Shown instead of a secret value, because differences are logged and shown to users who cannot
+// read the configuration file.
 #define HIDDEN "hidden"
 
 struct collector {
@@ -341,8 +341,8 @@ void weir_difference_keep_restarts(struct weir_difference *difference) {
 	difference->count = kept;
 }
 
-// Returns whether the difference has a change that needs a restart, of this value or of an object
-// that contains this value.
+// Returns whether the difference contains a change of this value, or of an object that contains
+// this value, and the change needs a restart.
 static bool waits_still(const struct weir_difference *difference, const char *what) {
 	for (uint32_t i = 0; i < difference->count; i++) {
 		const struct weir_change *change = &difference->change[i];
@@ -492,9 +492,9 @@ static void copy_values(
 	}
 }
 
-// Replaces the list `key` of `to` by the list of `from`. For elements that are in both lists, `to`
-// keeps the values that need no restart. Elements are copied by memcpy, because tests ensure that
-// no element of such a list contains a list.
+// Replaces the list `key` of `to` with the list of `from`. For elements that are in both lists,
+// `to` keeps the values that need no restart. Elements are copied with memcpy, because tests ensure
+// that no element of such a list contains a list.
 static int take_list(const struct weir_json_key *key, char *to, const char *from) {
 	const struct weir_json_object *object = key->object;
 	struct list wanted = get_list(key, to), running = get_list(key, from);
@@ -525,8 +525,8 @@ static int take_list(const struct weir_json_key *key, char *to, const char *from
 
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running) {
-	// Only one list of the table needs a restart. Therefore `to` is still unchanged if
-	// take_list() fails.
+	// Only one list in the table of keys needs a restart when it changes. Therefore `to` is
+	// still unchanged if take_list() fails.
 	for (uint32_t i = 0; i < keys->count; i++) {
 		const struct weir_json_key *key = &keys->key[i];
 

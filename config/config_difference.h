@@ -39,8 +39,8 @@ enum weir_change_effect {
 #undef X
 };
 
-// The effect of a change on open flows. If the change needs a restart, the effect of the restart,
-// which applies all such changes together.
+// The effect of a change on open flows. If the change needs a restart, this is the effect of the
+// restart, which applies all such changes together.
 struct weir_change_cost {
 	enum weir_change_effect effect;
 	uint64_t flows; // open flows that stay, move or break
@@ -72,15 +72,16 @@ int weir_difference_compute(const struct weir_json_object *keys, const void *fro
 void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
 // Remove the changes that a reload applies; keep the changes that need a restart.
 void weir_difference_keep_restarts(struct weir_difference *difference);
-// `waiting` has the pending changes that need a restart. Adds those that are no longer in the
-// difference, because the file has the running value again. They are added with taken_back set,
-// from the pending value to the running value. Their texts are moved out of `waiting`. Returns 0 or
-// -ENOMEM (no change is added).
+// waiting: the pending changes, which need a restart. Adds the pending changes that are no longer
+// in the difference, because the file has the running value again. Each is added as a change from
+// the pending value to the running value, with taken_back set. Its texts are moved out of
+// `waiting`. Returns 0 or -ENOMEM (no change is added).
 int weir_difference_take_back(struct weir_difference *difference, struct weir_difference *waiting);
 
 // Array of {kind, what, from?, to?, note?, cost?: {effect, flows, text}}. NULL: out of memory.
 json_t *weir_difference_json(const struct weir_difference *difference);
-// "change service web backend web-1 weight: 100 -> 50", then note and cost in parentheses.
+// Writes a change as "change service web backend web-1 weight: 100 -> 50", with note and cost in
+// parentheses.
 // Truncated to bytes. Returns buffer.
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 

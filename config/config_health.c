@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Validates the settings of health checks, as far as the table of keys cannot express the rules.
+// Checks of the settings of health checks that the table of keys cannot express.
 #include <netinet/in.h>
 #include <string.h>
 
@@ -55,8 +55,8 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
 	} else if (weir_json_valid(read, "path") && strchr(check->path, '#') != NULL) {
 		weir_json_error_at(reader, place, "path",
-			"contains a \"#\", and the part after it is not requested; write it as "
-			"\"%%23\"");
+			"contains a \"#\", and the part after it is not requested; write "
+			"\"%%23\" instead of \"#\"");
 	}
 	if (weir_json_valid(read, "host") && strchr(check->host, ' ') != NULL) {
 		weir_json_error_at(reader, place, "host", "contains a space; give one host name");
@@ -206,7 +206,7 @@ void weir_config_check_service_health(struct weir_json_reader *reader,
 	bind = weir_config_checked_bind(service);
 	if (data_path && bind->protocol == IPPROTO_UDP) {
 		weir_json_error_at(reader, place, "health_check",
-			"has no port, and no bind is of protocol \"tcp\"; add \"port\"");
+			"has no port, and no bind has protocol \"tcp\"; add \"port\"");
 	} else if (bind->port_first == 0 && bind->port_last == UINT16_MAX) {
 		weir_json_error_at(reader, place, "health_check",
 			"has no port, and the first bind%s covers every port; add \"port\"",

@@ -147,7 +147,7 @@ int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_e
 		snprintf(warning.path, sizeof(warning.path), "workers.cores[%u]", i);
 		snprintf(warning.reason, sizeof(warning.reason),
 			"CPU %u is not online on this host, and weir-dataplane would not start; "
-			"use CPUs of \"lscpu -e\"",
+			"use CPUs that \"lscpu -e\" lists as online",
 			config->workers.cores[i]);
 		r = weir_config_add_warning(errors, &warning);
 	}

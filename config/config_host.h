@@ -11,16 +11,18 @@
 
 #include "config.h"
 
-// The interface of weir-control for checks via the data path; further processes use weir-check1,
-// ...
+// The interface that weir-control creates for checks via the data path. Further weir-control
+// processes in the same network namespace use weir-check1, weir-check2, ...
 #define WEIR_CHECK_DEVICE "weir-check"
 
-// The interface that a device needs, lb0 of "net_af_xdp0,iface=lb0". Returns false with ret "" if
-// the device needs no interface, because its driver has no interface or creates one.
+// Gets the interface that a device needs, for example lb0 for "net_af_xdp0,iface=lb0". Returns
+// false with ret "" if the device needs no interface, because its driver has no interface or
+// creates one.
 bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]);
 
-// Returns whether an interface has the name of an interface that Weir creates: the interface for
-// checks, or a DPDK tap with DPDK's default name or the name that the documentation uses.
+// Returns whether this is the name of an interface that Weir creates. Weir creates the interface
+// for checks, and DPDK taps, which have DPDK's default name or the name that the documentation
+// uses.
 bool weir_config_is_own_interface(const char *name);
 
 // Add a copy of the warning. Returns 0 or -ENOMEM (the warning is not added).

@@ -8,8 +8,8 @@
 // The dataplane, which holds the lock of the run directory, removes the files of earlier processes
 // at its start, and writes its file before control can attach. The dataplane writes the file under
 // a temporary name and then renames it. Only the users of weir-dataplane and weir-control can read
-// the file, because it contains the hash_seed; members of the group that may connect to
-// weir-control cannot read it.
+// the file, because it contains the hash_seed. Members of the group that can connect to
+// weir-control cannot read the file.
 //
 // Threads: any. No logging.
 #pragma once

@@ -102,8 +102,8 @@ static void check_table_size(struct weir_json_reader *reader, const struct weir_
 			service->table_size, next_prime(service->table_size));
 	} else if (service->table_size < service->backend_count) {
 		weir_json_error_at(reader, place, "table_size",
-			"%u is below the number of backends (%u); use %u, or better 100 per "
-			"backend",
+			"%u is below the number of backends (%u); use %u, or better: 100 for "
+			"each backend",
 			service->table_size, service->backend_count,
 			next_prime(service->backend_count));
 	}
@@ -144,8 +144,8 @@ static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	return order;
 }
 
-// Steal needs agents: only the agent of a backend can detect that a connection may move to another
-// backend, and that the accept queue is full.
+// "steal" needs agents: only the agent of a backend can detect that a connection can still be moved
+// to another backend, and that the accept queue is full.
 static void check_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	if (!service->steal.enabled) {
@@ -176,9 +176,9 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	if (!weir_json_present(read, "steal")) {
 		service->steal.enabled = false;
 	}
-	// Only workload "requests" has a limit by default, because that many requests in progress
-	// are a sign of overload. Other TCP connections may be idle for hours, and a limit would
-	// reject users although the backends are healthy.
+	// Only workload "requests" has a limit by default, because a backend with this number of
+	// requests in progress is probably overloaded. Other TCP connections may be idle for hours,
+	// and a limit would reject users although the backends are healthy.
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
 		service->flow_control.max_active_flows = WEIR_CONFIG_MAX_ACTIVE_REQUESTS;
 	}

@@ -25,7 +25,7 @@ static bool read_name(struct weir_json_reader *reader, const struct weir_json_pl
 		if (!alphanumeric && (i == 0 || strchr("._-", text[i]) == NULL)) {
 			weir_json_error(reader, place,
 				"name \"%s\" is not allowed; use letters, digits, '.', '_' and "
-				"'-', a letter or digit first",
+				"'-', and begin with a letter or digit",
 				weir_printable(text, shown, sizeof(shown)));
 			return false;
 		}
@@ -56,8 +56,8 @@ static bool read_port(struct weir_json_reader *reader, const struct weir_json_pl
 	if (json_is_string(json) &&
 		sscanf(json_string_value(json), "%5u-%5u%c", &first, &last, &more) == 2) {
 		weir_json_error(reader, place,
-			"is a range; instead of it, use \"port_first\": %u, \"port_last\": %u",
-			first, last);
+			"is a range; use \"port_first\": %u, \"port_last\": %u instead", first,
+			last);
 		return false;
 	}
 	return weir_json_type_integer.read(reader, place, key, json, into);

@@ -19,7 +19,7 @@ static void warn_seed(struct weir_json_reader *reader, const struct weir_json_pl
 	if (config->service_count > 0 &&
 		config->instance.hash_seed == strtoull(WEIR_CONFIG_HASH_SEED, NULL, 16)) {
 		weir_json_warning(reader, &place,
-			"is the default, which is public: clients can aim all flows at one "
+			"is the default, which is public: clients can direct all flows to one "
 			"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same "
 			"on all instances that share VIPs; a restart with another hash_seed breaks "
 			"open flows: first drain or withdraw this instance");
@@ -50,8 +50,8 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
-// Warns of an agent-check without a port: it would connect to the port of the VIP, on which the
-// server listens, not the agent.
+// Warns of an agent-check without a port: the check would connect to the port of the VIP, where the
+// server listens instead of the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;
@@ -109,7 +109,7 @@ static bool has_tcp(const struct weir_config_service *service) {
 }
 
 // Warn if stealing cannot work: the service has no TCP bind or no other backend, or flows expire
-// from the flow table before they may move.
+// from the flow table before they can be moved.
 static void warn_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_flow_table *flows, const struct weir_config_service *service) {
 	const struct weir_json_place object = weir_json_place_member(place, "steal");
@@ -130,8 +130,8 @@ static void warn_steal(struct weir_json_reader *reader, const struct weir_json_p
 	} else if (steal->enabled && steal->after_ms >= flows->syn_seen_ms) {
 		weir_json_warning(reader, &at,
 			"%" PRIu32 " ms is not below flow_table.timeout_ms.syn_seen (%" PRIu32
-			" ms), the timeout of such connections: no connection is moved; use less, "
-			"or a longer timeout",
+			" ms): connections time out before they can be moved; lower after_ms or "
+			"raise syn_seen",
 			steal->after_ms, flows->syn_seen_ms);
 	}
 	if (steal->enabled &&
@@ -218,7 +218,8 @@ static const struct weir_address *find_source(const struct weir_config *config,
 }
 
 // Warns if an outer source is the address of a backend or a VIP. The kernel of a host that has this
-// address would drop the encapsulated packets, because their source is its own address.
+// address would drop the encapsulated packets, because their source is an address of the host
+// itself.
 static void warn_source(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config, uint32_t number) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");

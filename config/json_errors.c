@@ -26,8 +26,8 @@ static bool is_known(const struct list *list, const struct weir_config_error *er
 	return false;
 }
 
-// Adds an error unless the list contains it. Several overlays may inherit a value from the root; an
-// error in this value is found once for each overlay.
+// Adds an error unless the list already contains it: if several overlays inherit a value from the
+// root, an error in this value is found once for each overlay.
 static void add(struct weir_json_reader *reader, const struct list *list,
 	struct weir_config_error *error, const char *format, va_list arguments) {
 	char text[sizeof(error->reason)];

@@ -67,7 +67,7 @@ struct weir_json_choice {
 enum weir_json_needs {
 	WEIR_JSON_NEEDS_NOTHING, // a reload applies it
 	WEIR_JSON_NEEDS_REBUILD, // a reload applies it, and rebuilds tables
-	WEIR_JSON_NEEDS_RESTART, // a restart of the program that reads it
+	WEIR_JSON_NEEDS_RESTART, // the program that reads the key must be restarted
 };
 
 struct weir_json_key {
@@ -162,9 +162,9 @@ bool weir_json_valid(const struct weir_json_keys_read *read, const char *key);
 // The name of a value; "unknown" if there is none.
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value);
 
-// Add an error. The functions report different positions: a place; the key of a place (_key); a
-// member of a place, or the place if the member is absent (_at); a line of the file, 0 = no line
-// (_file).
+// Add an error. weir_json_error reports the position of a place. _key reports the key of the place.
+// _at reports a member of the place, or the place if the member is absent. _file reports a line of
+// the file; 0 = no line.
 void weir_json_error(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 void weir_json_error_key(struct weir_json_reader *reader, const struct weir_json_place *place,

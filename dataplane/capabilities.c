@@ -23,7 +23,7 @@ int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-// Drop capabilities. The function makes only system calls, so that it may run in a signal handler.
+// Drops capabilities. The function makes only system calls, so that it can run in a signal handler.
 // Inheritable capabilities are also cleared.
 static int drop(bool keep_net_admin) {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -65,8 +65,8 @@ static void on_request(int signal) {
 	errno = saved;
 }
 
-// Returns 0 when the thread has dropped its capabilities or has ended, -ETIMEDOUT, or negative
-// errno.
+// Returns 0 when the thread has dropped its capabilities or has exited. Otherwise returns
+// -ETIMEDOUT or another negative errno.
 static int send_request(pid_t thread) {
 	struct timespec deadline;
 
@@ -83,8 +83,8 @@ static int send_request(pid_t thread) {
 	return 0;
 }
 
-// The capabilities that a thread may use, from its status file; all capabilities if the file cannot
-// be read.
+// Returns the permitted capabilities of a thread, from its status file. Returns 0 if the thread has
+// exited, and all capabilities if the file cannot be read.
 static uint64_t capabilities_of(const char *thread) {
 	uint64_t capabilities = UINT64_MAX;
 	char line[320];
@@ -93,7 +93,7 @@ static uint64_t capabilities_of(const char *thread) {
 	snprintf(line, sizeof(line), "/proc/self/task/%s/status", thread);
 	file = fopen(line, "re");
 	if (file == NULL) {
-		return errno == ENOENT ? 0 : capabilities; // the thread has ended
+		return errno == ENOENT ? 0 : capabilities; // the thread has exited
 	}
 	while (fgets(line, sizeof(line), file) != NULL) {
 		if (sscanf(line, "CapPrm: %" SCNx64, &capabilities) == 1) {

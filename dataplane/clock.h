@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Clock: a worker's time, CLOCK_MONOTONIC nanoseconds from the cycle counter. Reading the clock
-// costs a multiplication. The clock is corrected about every millisecond with clock_gettime, which
-// is no system call if the kernel's clock source is also the cycle counter.
+// costs a multiplication. The clock is corrected about every millisecond with clock_gettime. This
+// needs no system call if the kernel's clock source is the cycle counter, too.
 //
 // Threads: one clock per worker.
 #pragma once

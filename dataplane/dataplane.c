@@ -420,7 +420,7 @@ static void describe_idle(const struct weir_dataplane *dataplane) {
 			weir_log_write(dataplane->log, WEIR_LOG_INFO, "worker %u: %s", w,
 				weir_worker_is_woken(dataplane->worker[w])
 					? "woken by packets"
-					: "sleeps as with idle yield, because it polls another "
+					: "falls back to idle yield, because it polls another "
 					  "worker's ring or a device without receive interrupts");
 		}
 	}

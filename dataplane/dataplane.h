@@ -28,7 +28,7 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 void weir_dataplane_close(struct weir_dataplane *dataplane, bool frees);
 
 int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative errno
-void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have ended
+void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have stopped
 
 const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane);
 // The data that a control process receives when it attaches. The dataplane keeps the descriptors.
@@ -39,8 +39,8 @@ void weir_dataplane_follow(struct weir_dataplane *dataplane);
 // Update the RSS redirection tables (RETA) of devices, so that packets reach the workers that now
 // own their buckets (queue_tables.h). now_ns: CLOCK_MONOTONIC.
 void weir_dataplane_update_queue_tables(struct weir_dataplane *dataplane, uint64_t now_ns);
-// Log each port whose link or interface has appeared or disappeared since the last call. Returns 0,
-// or -ENODEV (logged) if an interface was removed and a new interface has the same name. Opening
+// Logs changes of each device's link, interface, MAC address and MTU since the last call. Returns
+// 0, or -ENODEV (logged) if an interface was removed and a new interface has the same name. Opening
 // the new interface needs capabilities that this process has dropped: the process must be
 // restarted.
 int weir_dataplane_watch_links(struct weir_dataplane *dataplane);

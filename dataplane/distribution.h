@@ -59,7 +59,7 @@ const struct weir_rss_key *weir_distribution_key(
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
 // Returns the queue to set in the RETA entries of this worker's buckets. If the worker polls a
-// queue of the port, this queue is returned.
+// queue of the port, the result is that queue.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
 // The worker that polls a queue of a port.

@@ -73,7 +73,7 @@ static void append(char *text, size_t bytes, const char *format, ...) {
 	va_end(args);
 }
 
-// True if a thread of this process may run on a CPU. The CPU may be outside the affinity of the
+// True if a thread of this process can run on a CPU. The CPU may be outside the affinity of the
 // process: systemd leaves out CPUs that the kernel isolates (isolcpus), but such CPUs are meant for
 // workers.
 static bool may_use(uint16_t cpu, const cpu_set_t *ours) {
@@ -92,7 +92,7 @@ static bool may_use(uint16_t cpu, const cpu_set_t *ours) {
 	return may;
 }
 
-// Appends the lcores and their CPUs. "0@(0,1),1@0,2@1": lcore 0 may run on CPUs 0 and 1, lcore 1 on
+// Appends the lcores and their CPUs. "0@(0,1),1@0,2@1": lcore 0 runs on CPUs 0 and 1, lcore 1 on
 // CPU 0, and lcore 2 on CPU 1.
 static int add_lcores(
 	struct list *list, const struct weir_config_workers *workers, char *why, size_t why_bytes) {
@@ -129,7 +129,7 @@ static int add_lcores(
 	return 0;
 }
 
-// --- the rest -----------------------------------------------------------------------------
+// --- other arguments ----------------------------------------------------------------------
 
 static void add_devices(struct list *list, const struct weir_plan *plan) {
 	bool pci = false;
@@ -172,7 +172,7 @@ static void add_prefix(struct list *list, const char *instance, const char *run_
 	add(list, "--file-prefix=weir-%s-%08" PRIx32, instance, (uint32_t)hash);
 }
 
-// Split at spaces into words, with quotes as in a shell.
+// Splits text at spaces into arguments. Quotes have the same meaning as in a shell.
 static int add_words(struct list *list, const char *text, char *why, size_t why_bytes) {
 	char *word = malloc(strlen(text) + 1);
 	int r = 0;

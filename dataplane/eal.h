@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// EAL: makes DPDK's arguments from the configuration, and starts and ends DPDK.
+// EAL: makes DPDK's arguments from the configuration, and starts and stops DPDK.
 //
-// The main thread is lcore 0; it may run on every CPU of the affinity that the process had at the
+// The main thread is lcore 0; it can run on every CPU of the affinity that the process had at its
 // start, and mostly sleeps. Worker w is lcore w + 1, pinned to workers.cores[w]; several workers
 // may share a CPU.
 //
@@ -29,8 +29,8 @@ struct weir_eal_params {
 };
 
 // Make the argument vector, NULL-terminated; free with weir_eal_arguments_free.
-// Returns the number of arguments, -EINVAL with one line in why (a CPU that the process may not
-// use, or a missing closing quote), or -ENOMEM.
+// Returns the number of arguments, -EINVAL with one line in why (a CPU that the process cannot use,
+// or a missing closing quote), or -ENOMEM.
 int weir_eal_arguments(
 	const struct weir_eal_params *params, char ***ret, char *why, size_t why_bytes);
 void weir_eal_arguments_free(char **arguments); // NULL is allowed
@@ -38,7 +38,7 @@ void weir_eal_arguments_free(char **arguments); // NULL is allowed
 // Start DPDK; the arguments must stay valid as long as DPDK runs. Returns 0 or negative errno with
 // one line in why (DPDK logs the details).
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
-// End DPDK, and remove the files in DPDK's run-time directory.
+// Stops DPDK, and removes the files in DPDK's run-time directory.
 void weir_eal_fini(void);
 
 // The lcore of a worker.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hold queue: stores packets of a bucket, in order, while the bucket moves to this worker (moves.h)
-// or shifts to its queue (shift.h). The packets wait until the bucket's part of the flow table has
-// arrived and earlier packets of the bucket have been processed.
+// Hold queue: stores packets of a bucket, in order, while the bucket moves to this worker
+// (moves.h), or while its receive queue changes (shift.h). The packets wait until the bucket's part
+// of the flow table has arrived and earlier packets of the bucket have been processed.
 //
 // Threads: a queue is used by one worker.
 #pragma once

@@ -86,8 +86,8 @@ static bool take_signal(const struct context *context) {
 			return true;
 		}
 		weir_log_write(context->log, WEIR_LOG_WARN,
-			"SIGHUP ignored: services are reloaded by weir-control, other changes need "
-			"a restart");
+			"SIGHUP ignored: weir-control reloads services; other changes need a "
+			"restart of weir-dataplane");
 	}
 	return false;
 }
@@ -213,7 +213,7 @@ static bool has_kernel_devices(const struct weir_plan *plan) {
 }
 
 // Write the running configuration to a file for weir-control. weir-control cannot attach before
-// this. Without the file, weir-control assumes that its own configuration is running.
+// this call. Without the file, weir-control assumes that its own configuration is running.
 static void write_running(const struct context *context, const struct weir_dataplane *dataplane) {
 	const struct weir_handover_params *params = &context->handover;
 	const bool is_root = geteuid() == 0;
@@ -392,8 +392,8 @@ static int listen_for_control(struct context *context) {
 	int r = weir_run_dir_make(
 		run_dir, params.control_user, params.group, context->log, why, sizeof(why));
 
-	// A weir-control that is not started as root cannot create its directory in a directory of
-	// root.
+	// A weir-control that is not started as root cannot create its directory in a directory
+	// that root owns.
 	if (r == 0 && geteuid() == 0 && params.control_user != (uid_t)-1) {
 		r = weir_run_dir_make_control(
 			run_dir, params.control_user, params.group, why, sizeof(why));
@@ -525,7 +525,7 @@ int main(int argc, char **argv) {
 	int r;
 
 	weir_standard_output_claim();
-	signal(SIGPIPE, SIG_IGN); // do not end if the process that reads the log exits
+	signal(SIGPIPE, SIG_IGN); // do not exit if the process that reads the log exits
 	if (weir_dataplane_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);
 		return EXIT_USAGE;

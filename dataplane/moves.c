@@ -262,8 +262,8 @@ static uint32_t shortest(const struct weir_distributor *distributor, uint32_t vi
 	return best;
 }
 
-// Find the bucket with the most packets among those with at most half of all packets. Returns false
-// if there is none.
+// Finds the bucket with the most packets among the buckets that have at most half of all packets.
+// Returns false if there is none.
 static bool busiest(struct rte_mbuf *const *pkts, uint16_t n, uint32_t *ret_bucket) {
 	uint16_t most = 0;
 

@@ -7,10 +7,10 @@
 // victim to the thief has five steps:
 //
 //   1. weir_mover_request: the victim refuses the request, or confirms it and begins the move. To
-//      begin, it writes its number into the thief's `taking`; from then on the thief holds packets
-//      of the bucket.
+//      begin, the victim writes its index into the thief's `taking`; from then on the thief holds
+//      packets of the bucket.
 //   2. The victim requests a switch from every distributor. A distributor switches between two
-//      bursts: it notes the *end*, the total number of packets that it has put into the victim's
+//      bursts: it records the *end*, the total number of packets that it has put into the victim's
 //      ring, and puts all further packets of the bucket into the thief's ring.
 //   3. When the victim has taken as many packets from each ring as the ring's end, no packet of the
 //      bucket is left in the rings. The victim then releases the part in slices. It waits until
@@ -68,7 +68,7 @@ struct weir_move {
 
 // The state of one worker for moves.
 struct weir_mover {
-	// 0 = none, otherwise 1 + number of the victim; [victim] sets it, [worker] clears it
+	// 0 = none, otherwise 1 + index of the victim; [victim] sets it, [worker] clears it
 	uint64_t taking;
 	uint64_t urgent; // a distributor's request: [distributors] set, [worker] clears
 	uint64_t shifting; // 0 or 1: moves->shift is for this worker: [main] sets, [worker] clears
@@ -122,7 +122,8 @@ static inline void weir_mover_took(struct weir_mover *mover, uint32_t distributo
 
 // Request that this worker gives a bucket to the thief. Call between bursts. deadline_ns: time
 // after which the request is refused, on the same clock as now_ns. stealing: whether stealing is
-// enabled. Returns WEIR_BUCKET_CONFIRMED, or the reason of a refusal, which has no effect.
+// enabled. Returns WEIR_BUCKET_CONFIRMED, or the reason why the request is refused. A refused
+// request has no effect.
 enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bucket,
 	uint32_t thief, uint64_t deadline_ns, uint64_t now_ns, bool stealing);
 
@@ -131,7 +132,8 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 enum weir_giving {
 	WEIR_GIVING_NOTHING, // nothing to do now
 	WEIR_GIVING_RELEASE, // release a slice; after the last slice call weir_mover_released
-	WEIR_GIVING_SETTLE, // settle a slice of the gauges; then call weir_mover_settled
+	WEIR_GIVING_SETTLE, // update a slice of the gauges; after the last slice call
+			    // weir_mover_settled
 };
 
 // The next step of mover->move. Call between bursts.

@@ -33,8 +33,8 @@ static const struct weir_option rows[] = {
 		"sets the default",
 		FIELD(steer_object), .fallback = WEIR_STEER_OBJECT),
 	WEIR_OPTION_ROW(FLAG, "telemetry", NULL,
-		"serve DPDK's telemetry socket, for dpdk-telemetry.py: /weir/workers and others; "
-		"only root may connect",
+		"serve DPDK's telemetry socket, with commands such as /weir/workers, for "
+		"dpdk-telemetry.py; only root can connect",
 		FIELD(telemetry)),
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},

@@ -38,14 +38,15 @@ struct weir_pipelines {
 	struct weir_flow_parcel *parcel[WEIR_WORKERS_MAX];
 };
 
-// Whether the workers of this configuration can share a flow memory if the distributor spreads all
-// ports: there are several workers, and their flows fit in one memory.
+// Returns whether the workers of this configuration can share one flow memory if distributors
+// spread the packets of all ports: there are several workers, and their flows fit in one memory.
 bool weir_pipelines_may_share(const struct weir_config *config);
 // Bytes of flow memory and flow tables of all workers.
 uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucketed);
 
 // Create the pipelines. If bucketed, each pipeline owns the parts assigned to its worker by
-// first_worker. Returns 0, or negative errno (nothing to free) after logging which key to lower.
+// first_worker. Returns 0, or negative errno (nothing to free) after logging which configuration
+// key to lower.
 int weir_pipelines_create(const struct weir_pipelines_params *params, struct weir_pipelines *ret);
 void weir_pipelines_free(struct weir_pipelines *pipelines);
 // Free the pipelines at the end of the process. Memory from DPDK is left to the kernel.

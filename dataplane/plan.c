@@ -39,7 +39,7 @@
 _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
 			       WEIR_CONFIG_AF_XDP_MTU_MOST + FCS_BYTES ==
 		       XDP_ROOM_MAX,
-	"the largest MTU that the configuration allows fits");
+	"the largest MTU of a configuration must fit");
 // Buffers in a queue's rings in addition to the descriptors: half of the fill ring, and the
 // completion ring.
 #define XDP_QUEUE_BUFFERS (2048 + 2048)
@@ -217,7 +217,8 @@ static uint32_t queue_buffers(const struct weir_device_plan *device) {
 // Returns the maximum number of buffers that can be in use outside of receive queues, for each size
 // of buffers.
 static uint32_t travelling_buffers(const struct weir_plan *plan) {
-	// WEIR_HOLD_PACKETS: packets that are held while a bucket shifts (shift.h)
+	// WEIR_HOLD_PACKETS: packets that are held while the receive queue of a bucket changes
+	// (shift.h)
 	uint32_t buffers =
 		plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST) + WEIR_HOLD_PACKETS;
 
@@ -298,8 +299,8 @@ static int draw_rss_key(struct weir_plan *plan) {
 	return 0;
 }
 
-// Only after the devices are open is it known whether the workers share a flow memory: return the
-// maximum of both cases.
+// Whether the workers share one flow memory is known only after the devices are open. Therefore
+// this function returns the maximum of both cases.
 static uint64_t flow_bytes(const struct weir_config *config) {
 	uint64_t own = weir_pipelines_flow_bytes(config, false);
 

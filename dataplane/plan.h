@@ -15,7 +15,8 @@
 
 struct weir_plan {
 	struct weir_device_plan device[WEIR_DEVICES_MAX];
-	uint32_t devices; // ports in the order of the configuration, then exception devices
+	// Number of devices: ports in the order of the configuration, then exception devices.
+	uint32_t devices;
 	struct weir_pool_plan pool[WEIR_POOLS_MAX];
 	uint32_t pools;
 	uint32_t workers;

@@ -41,9 +41,9 @@ int weir_queue_tables_create(const struct weir_spreading *spreading,
 		weir_spreading_first_queues(spreading, p, tables->table[p].queue);
 		if (spreading->port[p].by_queue && spreading->port[p].table_stays) {
 			weir_log_write(log, WEIR_LOG_INFO,
-				"port %s: changing the RSS redirection table (RETA) would restart "
-				"the device: packets of moved buckets are passed on between "
-				"workers",
+				"port %s: the RSS redirection table (RETA) is not updated, because "
+				"an update would restart the device: packets of moved buckets are "
+				"passed on between workers",
 				tables->table[p].port);
 		}
 	}

@@ -12,7 +12,7 @@
 #include "log.h"
 #include "spreading.h"
 
-// Minimum time since an entry's buckets last moved.
+// minimum time between the last move of an entry's buckets and the update of the entry
 #define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull
 #define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // time before a failed change is tried again
 #define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // time between two readings of a device's table
@@ -24,7 +24,7 @@ struct weir_queue_table {
 	uint64_t ready_ns; // earliest time of the next change
 	uint64_t read_ns; // when the table was read
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // queue of each entry, as set or read
-	// 1 + number of the worker that owns all buckets of the entry; 0 = several workers
+	// 1 + index of the worker that owns all buckets of the entry; 0 = several workers
 	uint8_t worker[WEIR_RSS_ENTRIES_MAX];
 	uint64_t since_ns[WEIR_RSS_ENTRIES_MAX]; // time of the last change of `worker`
 };

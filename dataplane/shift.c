@@ -32,8 +32,8 @@ void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 void weir_shift_drain(struct weir_moves *moves) {
 	struct weir_shift *shift = &moves->shift;
 
-	// Request the drains before the state is set. Otherwise the owner could take the result of
-	// an earlier drain for the result of a new one.
+	// Request the drains before the state is set. Otherwise the owner could mistake the result
+	// of an earlier drain for the result of a new drain.
 	for (uint32_t i = 0; i < shift->others; i++) {
 		weir_distributor_drain(shift->other[i], shift->into->owner);
 	}
@@ -42,7 +42,7 @@ void weir_shift_drain(struct weir_moves *moves) {
 
 // --- the owner ------------------------------------------------------------------------------
 
-// True if this worker owns all of the buckets and gives no bucket away.
+// True if this worker owns all of the buckets and is not giving any of them to another worker.
 static bool has_all(const struct weir_mover *mover) {
 	const struct weir_moves *moves = mover->moves;
 	const struct weir_shift *shift = &moves->shift;

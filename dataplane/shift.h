@@ -11,9 +11,9 @@
 // *senders*. Any sender may have received the buckets' packets until now.
 //
 //   1. weir_shift_request [main]: the owner refuses if it does not own all of the buckets, or if
-//      one of them is moving to another worker. Otherwise the owner *holds* packets of the buckets
-//      that arrive at the new queue, and processes packets that arrive through the senders' rings.
-//      Meanwhile the owner gives none of the buckets to another worker.
+//      one of the buckets is moving to another worker. Otherwise the owner *holds* packets of the
+//      buckets that arrive at the new queue, and processes packets that arrive through the senders'
+//      rings. Meanwhile the owner gives none of the buckets to another worker.
 //   2. main updates the RETA. Then it waits long enough for packets that are on their way to the
 //      previous queue to arrive there.
 //   3. weir_shift_drain [main]: each sender polls until its queue is empty, or until it has
@@ -29,8 +29,8 @@
 // tests/models/shift.pml is a model of shifts together with moves of buckets (moves.h): M1 to M4
 // hold in all executions of the model.
 //
-// Threads: [main] and [owner] as marked; senders by distributor.h. S1 for the workers: no lock, no
-// allocation, no log, no system call.
+// Threads: [main] and [owner] as marked; for the senders, see distributor.h. S1 for the workers: no
+// lock, no allocation, no log, no system call.
 #pragma once
 
 #include <stdbool.h>
@@ -56,8 +56,8 @@ struct weir_shift {
 	struct weir_distributor
 		*other[WEIR_SHIFT_OTHERS_MAX]; // distributors of the port's other queues
 	uint32_t others;
-	uint32_t mask; // mask for the number of a bucket
-	uint32_t low; // value that the numbers of the entry's buckets have under the mask
+	uint32_t mask; // mask for the index of a bucket
+	uint32_t low; // masked index of the entry's buckets
 } __attribute__((aligned(64)));
 
 struct weir_hold;
@@ -72,10 +72,10 @@ static inline bool weir_shift_has(const struct weir_shift *shift, uint32_t bucke
 // --- main -------------------------------------------------------------------------------------
 
 enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
-// Request a shift of the buckets whose numbers have the value `low` under the mask. Their packets
-// may arrive at any queue of the port; they are shifted to the queue of the distributor `into`,
-// whose owner must own the buckets. other: the distributors of the port's other queues, at most
-// WEIR_SHIFT_OTHERS_MAX. The state must be NOTHING or REFUSED, and becomes HOLDING or REFUSED.
+// Requests a shift of the buckets whose masked index is `low`. Their packets may arrive at any
+// queue of the port; they are shifted to the queue of the distributor `into`, whose owner must own
+// the buckets. other: the distributors of the port's other queues, at most WEIR_SHIFT_OTHERS_MAX.
+// The state must be NOTHING or REFUSED, and becomes HOLDING or REFUSED.
 void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);

@@ -51,8 +51,8 @@ enum weir_bucket_answer weir_worker_give(
 	return answer;
 }
 
-// Counts the cycles since `since` as the cost of a move. Not for the processing of held packets,
-// which would also be processed without a move.
+// Counts the cycles since `since` as the cost of a move. Not used for the processing of held
+// packets, because these packets would also be processed without a move.
 static void count_cycles(struct weir_worker *worker, uint64_t since) {
 	weir_counter_add(&worker->steals->move_cycles, rte_rdtsc() - since);
 }

@@ -38,7 +38,7 @@ struct weir_idle {
 // State of the packets to one device that were sent before a part is released.
 struct leaving {
 	uint64_t put; // total number of packets put into the path before the release
-	bool given; // all of these packets were given to the device
+	bool given; // all of these packets were passed to the device
 	bool departed; // all of these packets have left the device, according to its driver
 	uint64_t until_ns; // when the wait for transmission ends
 };

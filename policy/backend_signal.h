@@ -52,7 +52,8 @@ static inline uint32_t weir_signal_errors(uint64_t word) {
 #define WEIR_SIGNAL_SERIALS 63u
 
 struct weir_signal_share {
-	double flows; // flows that each worker would have if all workers had equally many
+	// number of flows that each worker would have if all workers had the same number
+	double flows;
 	// Each worker adds a random number of flows between -spread / 2 and spread / 2. spread: 0
 	// to 1.
 	double spread;

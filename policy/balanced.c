@@ -6,7 +6,7 @@
 #define NS_PER_S 1000000000ull
 // A correction that fades below this is set to 0; it changes the weight by about 1 %
 #define NEARLY_NONE 0.01
-#define MEAN_LEAST 0.02 // if the mean utilization is below this, backends count as equal
+#define MEAN_LEAST 0.02 // below this mean utilization, all backends count as equally utilized
 #define MEAN_TURNS 64u
 #define MEAN_NEAR 0.001
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balanced weights: a controller that equalises the utilization of a service's backends. In small
+// Balanced weights: a controller that equalizes the utilization of a service's backends. In small
 // periodic steps it corrects each configured weight until the utilization of the backend is equal
 // to the mean of all backends. Weights from capability (capability.h) reflect the cost of a request
 // on a backend. They are wrong if some clients use only some of the backends, or if clients send
@@ -43,13 +43,14 @@ struct weir_balanced_settings weir_balanced_defaults(void);
 double weir_balanced_utilization(double cpu, double active, double most_active);
 
 // Load state of one backend.
-struct weir_balanced_load { // zeroed at first
+struct weir_balanced_load { // initialize to zero
 	double utilization; // smoothed; includes the penalty
 	uint64_t last_ns;
 	bool known;
 };
 
-// Add a report. Rates as in struct weir_capability_report; all finite and not negative.
+// Adds a report. The rates are as in struct weir_capability_report. All values are finite and not
+// negative.
 void weir_balanced_report(struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, double utilization,
 	double requests_per_second, double errors_per_second, uint64_t now_ns);

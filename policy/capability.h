@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capability of a backend, computed from its load reports: requests per second divided by
-// utilization. Errors lower it. With weights "reported", weighted round robin uses the capability
-// as the weight.
+// utilization. Errors lower the capability. With weights "reported", weighted round robin uses the
+// capability as the weight.
 //
 // Source: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy (order of two
 // steps). As in Envoy, the penalty for errors is added before a report without utilization is
@@ -37,12 +37,12 @@ struct weir_capability_settings weir_capability_defaults(void);
 
 // One load report. Both rates are from one source, either the backend or the balancer's counters.
 struct weir_capability_report {
-	double requests_per_second; // all requests, including failed ones
+	double requests_per_second; // all requests, including failed requests
 	double errors_per_second;
-	double utilization; // may be above 1; weir_capability_utilization
+	double utilization; // can be above 1; see weir_capability_utilization
 };
 
-struct weir_capability { // zeroed at first
+struct weir_capability { // initialize to zero
 	uint64_t since_ns; // first report after the backend became ready or its reports expired
 	uint64_t last_ns; // newest report
 	double requests_per_second; // smoothed

@@ -3,7 +3,8 @@
 // Ejection: decides which backends of a service get no new flows for a while, because connections
 // to them fail more often than connections to the other backends. The decision uses the workers'
 // counters of established and failed connections (WEIR_OUTCOME_REFUSED, _UNANSWERED), and ICMP
-// errors from backend hosts about tunnel packets. The ICMP errors also work for UDP.
+// errors from backend hosts about tunnel packets. Ejections because of ICMP errors also work for
+// UDP.
 //
 // Source: outlier detection of Envoy and gRFC A50: success rate, failure percentage, consecutive
 // failures, and the duration and number of ejections. One rule is added: a backend is ejected only
@@ -39,8 +40,9 @@ enum weir_ejection_reason {
 // A success rate needs at least this number times minimum_flows connections
 #define WEIR_EJECTION_RATE_FLOWS 2u
 #define WEIR_EJECTION_UNREACHABLE_FLOWS 8u // maximum of unreachable_flows
-// ICMP errors eject a backend only if the time between the first and the last is at least this
-// long, or at least half an interval if that is shorter. Linux sends one ICMP error per second.
+// ICMP errors eject a backend only if the time between the first and the last error is at least
+// this long, or at least half an interval if that is shorter. Linux sends one ICMP error per
+// second.
 #define WEIR_EJECTION_UNREACHABLE_MS 1500u
 
 struct weir_ejection_settings {
@@ -70,7 +72,7 @@ struct weir_ejection_unreachable {
 	uint32_t flow[WEIR_EJECTION_UNREACHABLE_FLOWS]; // hashes of these flows
 };
 
-struct weir_ejection_backend { // zeroed at first
+struct weir_ejection_backend { // initialize to zero
 	// Set by the caller before each evaluation.
 	struct weir_ejection_count count; // cumulative; a decrease counts as a restart from 0
 	bool candidate; // the backend gets new flows
@@ -88,7 +90,7 @@ struct weir_ejection_backend { // zeroed at first
 	struct weir_ejection_unreachable unreachable;
 };
 
-struct weir_ejection { // ejections of one service; zeroed at first
+struct weir_ejection { // ejections of one service; initialize to zero
 	uint64_t interval_end_ms; // when the current interval ends; 0 = none
 	struct weir_ejection_count total; // connections of all backends, since the beginning
 	uint64_t looked_ms; // time of the last evaluation
@@ -102,7 +104,7 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 	uint64_t now_ms);
 
 // Record an ICMP error from a backend's host about a tunnel packet. flow: hash of the inner flow.
-// The next evaluation uses it.
+// The next evaluation uses the error.
 void weir_ejection_record_unreachable(const struct weir_ejection_settings *settings,
 	struct weir_ejection_backend *backend, uint32_t flow, uint64_t now_ms);
 

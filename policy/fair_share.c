@@ -16,7 +16,7 @@
 // WEIR_POLICY_EXACT candidates, a choice compares only some of them. Therefore the V of a backend
 // that is not compared for a long time may fall behind. A lap is as many choices as there are
 // candidates. A V below the V that was chosen at the start of the last complete lap is raised to
-// it. A new backend also starts with this V.
+// that V. A new backend also starts with that V.
 #include "window.h"
 
 #define SHARERS_MOST 65536u

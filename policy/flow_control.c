@@ -9,9 +9,9 @@
 // A backend stays at its limit until one of its flows ends, or a new table arrives. Therefore a
 // search continues where the previous search stopped (spill_cursor, spill_full). Backends whose
 // flows have ended in the meantime are recorded in a list (spill_room). Of the candidates that were
-// already searched, only these are checked again. When all candidates have been searched without
-// success, the client is marked `exhausted`. Then neither the policy nor flow control searches
-// until a flow ends.
+// already searched, only the recorded backends are checked again. When all candidates have been
+// searched without success, the client is marked `exhausted`. Then neither the policy nor flow
+// control searches until a flow ends.
 //
 // With limits that workers share, a flow may also end on another worker. Therefore each search
 // reads the number of free slots, and backends that were full are checked again from time to time
@@ -23,8 +23,9 @@
 #include "recent_errors.h"
 #include "shared_limit.h"
 
-// The rank of a candidate; a search takes the least. From the highest bits: whether the backend is
-// at its limit, its load, its position in the block. UINT64_MAX: the backend is closed.
+// The rank of a candidate; a search chooses the candidate with the lowest rank. From the highest
+// bits: whether the backend is at its limit, its load, its position in the block. UINT64_MAX: the
+// backend is closed.
 #define AT_LIMIT (UINT64_C(1) << 63)
 #define LOAD_SHIFT 8
 _Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "the position in a block fits");
@@ -105,7 +106,7 @@ static uint32_t find_remembered(struct weir_policy_worker *worker,
 	return WEIR_POLICY_NONE;
 }
 
-// Returns the candidate after the one with this rank. at: start of the block.
+// Returns the candidate after the candidate with this rank. at: start of the block.
 static uint32_t behind(const struct weir_policy_table *table, uint32_t at, uint64_t rank) {
 	at += (uint32_t)(rank & ((1u << LOAD_SHIFT) - 1)) + 1;
 	return at < table->count ? at : at - table->count;

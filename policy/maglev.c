@@ -12,8 +12,8 @@
 // weight is much larger than the sum of the others. Therefore, if a claim would take more than
 // SWEEP_COST visits, claims are scheduled instead: a backend that has `gained` g after a claim
 // claims again after ceil((W - g) / weight) sweeps. The schedule processes one window of sweeps at
-// a time, which is long enough for about n claims. Two passes over the backends sort the claims of
-// a window by sweep and, within a sweep, by backend.
+// a time. A window is long enough for about n claims. Two passes over the backends sort the claims
+// of a window by sweep and, within a sweep, by backend.
 //
 // Slots. A claim takes the first free slot of the backend's permutation. All claims together
 // inspect about slots * ln(slots) slots, most of which are taken. If slots were inspected one by
@@ -151,8 +151,8 @@ static uint32_t schedule_window(struct build *b) {
 
 // --- turns: sweeps ------------------------------------------------------------------------
 
-// Copies the weights to next[]. There they are contiguous, so that the compiler can process four at
-// once. In backends[] there are other fields between them.
+// Copies the weights to next[]. In next[] the weights are contiguous, so that the compiled code can
+// process four weights at once. In backends[] there are other fields between the weights.
 static void sweep_init(struct build *b) {
 	for (uint32_t i = 0; i < b->n; i++) {
 		b->gained[i] = 0;
@@ -199,7 +199,8 @@ static void init_turns(struct build *b) {
 	}
 }
 
-// Takes up to `most` of the next claims. *ret points to the first of them. Returns their number.
+// Takes up to `most` of the next claims. *ret points to the first of these claims. Returns the
+// number of claims taken.
 static uint32_t take_claims(struct build *b, uint32_t most, const uint16_t **ret) {
 	uint32_t n;
 

@@ -4,7 +4,7 @@
 // Every instance selects the same candidate for a flow. If the candidate is at its limit, the
 // candidates of the following slots are tried.
 //
-// Workers keep no state for this policy, so it needs no work when a table is adopted.
+// Workers keep no state for this policy, so the policy needs no work when a table is adopted.
 #include "policy_private.h"
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,

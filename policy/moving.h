@@ -40,7 +40,7 @@ void weir_moving_free(struct weir_moving *moving); // NULL is allowed
 // memmove.
 void weir_moving_add(struct weir_moving *moving, uint64_t sample_ns, uint64_t now_ns);
 // Add one sample n times, for a backend that reports the mean of n requests. n = 0 does nothing.
-// The cost is that of one sample; with a median, the memmove moves n more samples.
+// The cost is the cost of one sample; with a median, the memmove moves n more samples.
 void weir_moving_add_many(
 	struct weir_moving *moving, uint64_t sample_ns, uint64_t n, uint64_t now_ns);
 

@@ -88,7 +88,7 @@ enum weir_when_exhausted {
 enum weir_outcome {
 	WEIR_OUTCOME_COMPLETED, // FIN, RST of an established connection, or idle timeout of a UDP
 				// flow
-	WEIR_OUTCOME_REFUSED, // refused by the backend: an error. Only weir-sim detects it
+	WEIR_OUTCOME_REFUSED, // refused by the backend: an error; only weir-sim detects it
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout: an error
 	// No error: the client has reset the half-open flow, or the flow was evicted or was idle
 	// for too long.
@@ -158,8 +158,8 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 // The slow start of a backend, in its published row. weir-control writes it, and workers read it.
 // part and turns are 0 if the backend is not in slow start.
 //   part   the fraction of its share that the backend gets (slow_start.h)
-//   turns  the maximum number of flows that the backend gets, as a multiple of the mean of its
-//          service's candidates
+//   turns  the maximum number of flows that the backend gets, as a multiple of the mean
+//          number of flows of its service's candidates
 // Effect in each policy:
 //   round-robin, weighted-round-robin, random   the backend gets `part` of its turns
 //   least-loaded, power-of-two                  the load counts as load / `part`. The backend also
@@ -252,7 +252,7 @@ struct weir_policy_worker {
 	const uint64_t *cost_ns;
 	uint32_t backend_count;
 	uint32_t closed; // number of closed backends
-	// Number of this worker, 0 .. ranks - 1. Each worker starts its schedules at a different
+	// Index of this worker, 0 .. ranks - 1. Each worker starts its schedules at a different
 	// position.
 	uint32_t rank;
 	uint32_t ranks;
@@ -303,8 +303,8 @@ struct weir_policy_client {
 	// Cursors.
 	uint32_t cursor; // candidate at which a search starts
 	uint32_t spill_cursor; // candidate at which the search of flow control starts
-	// Number of candidates before spill_cursor that are at their limit, except those in
-	// spill_room.
+	// Number of candidates before spill_cursor that are at their limit, except the candidates
+	// in spill_room.
 	uint32_t spill_full;
 	uint32_t generation; // weighted-round-robin: generation of the stride schedule
 	uint32_t phase; // weighted-round-robin: this worker's phase in the schedule
@@ -355,8 +355,9 @@ struct weir_policy_client {
 
 enum weir_chosen_how {
 	WEIR_CHOSEN, // a backend chosen by the policy
-	// All candidates were at their limit. If there are more than WEIR_POLICY_SEARCH candidates,
-	// only some were searched, and the next choice searches others.
+	// All searched candidates were at their limit. If there are more than WEIR_POLICY_SEARCH
+	// candidates, only some candidates were searched, and the next choice searches other
+	// candidates.
 	WEIR_CHOSEN_SPILLED, // the least loaded candidate
 	WEIR_CHOSEN_REJECTED, // no backend
 	WEIR_CHOSEN_NONE, // the table has no candidate
@@ -368,7 +369,8 @@ struct weir_chosen {
 };
 
 // Adopts a published table. Cursors and the state of backends are kept, so choices continue where
-// they were. Call before the first choice with a new table. client is zeroed before the first call.
+// they stopped. Call before the first choice with a new table. client is zeroed before the first
+// call.
 void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns);
 

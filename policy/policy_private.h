@@ -19,7 +19,7 @@
 
 // All members except choose may be NULL.
 struct weir_policy_ops {
-	// Called for the first table with this policy: initialises the policy's state. The cursor
+	// Called for the first table with this policy: initializes the policy's state. The cursor
 	// is at the first position of this worker (weir_policy_start).
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
@@ -150,7 +150,7 @@ static inline bool weir_policy_cost_is_known(const struct weir_policy_worker *wo
 }
 
 // Returns the predicted cost of a flow, for policies whose turns last until quota_ns is used. While
-// no cost is known, returns half of the quota, so that a turn is two flows. If the cost was
+// no cost is known, returns half of the quota, so that a turn is two flows. If the cost were
 // guessed, the first hundred flows might all go to one backend.
 static inline uint64_t weir_policy_turn_cost(
 	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Power of two choices: chooses the less loaded of two different random candidates. The load is the
-// number of active flows and recent errors. For comparison with other policies.
+// number of active flows plus recent errors. The policy is meant for comparison with other
+// policies.
 #include "recent_errors.h"
 
 #define DRAWS 8u // maximum number of pairs to draw before flow control searches for a candidate

@@ -81,8 +81,8 @@ static void drop(struct weir_policy_client *client, uint32_t i) {
 	client->probe[i] = client->probe[--client->probe_count];
 }
 
-// Adjusts the estimate of the 0.84 quantile: up by 0.84 of a step if `active` is above it,
-// otherwise down by 0.16 of a step.
+// Adjusts the estimate of the 0.84 quantile: up by 0.84 of a step if `active` is above the
+// estimate, otherwise down by 0.16 of a step.
 static void learn_hot(struct weir_policy_client *client, uint32_t active) {
 	uint32_t step = (client->probe_hot >> 8) + 1;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prequal: the pure functions of its choice (prequal.c). Source: Wydrowski and others, "Load is not
-// what you should balance", NSDI 2024.
+// Prequal: the pure functions with which the policy (prequal.c) chooses a probe. Source: Wydrowski
+// and others, "Load is not what you should balance", NSDI 2024.
 #pragma once
 
 #include "policy.h"

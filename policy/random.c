@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random: chooses a uniformly random candidate. For comparison with other policies.
+// Random: chooses a uniformly random candidate. The policy is meant for comparison with other
+// policies.
 #include "policy_private.h"
 
 #define DRAWS 16u // maximum number of tries before flow control searches for a candidate

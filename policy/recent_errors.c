@@ -9,8 +9,8 @@
 // Signals from weir-control are read at least this often, even if a tick is longer.
 #define LOOK_NS UINT64_C(250000000)
 
-// Each worker adds a random part of the spread. Otherwise all workers would send their flows to the
-// same backend, the one with the lowest share, until the next report.
+// Each worker adds a random part of the spread. Otherwise, until the next report, all workers would
+// send their flows to the same backend, which has the lowest share.
 void weir_errors_adopt_share(struct weir_policy_worker *worker, uint32_t id, uint64_t word) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 	int64_t spread = weir_signal_share_spread(word);
@@ -32,7 +32,7 @@ void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns) {
 	uint64_t tick_ns = client->settings.error_window_ms * TICK_NS_PER_WINDOW_MS;
 
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) == 0) {
-		// No more ticks will come. Advance the tick by all slots, so that the collected
+		// No further ticks will occur. Advance the tick by all slots, so that the collected
 		// errors expire.
 		client->tick += client->tick_ns > 0 ? WEIR_POLICY_ERROR_SLOTS : 0;
 		client->slot_end_ns = UINT64_MAX;

@@ -12,7 +12,8 @@
 // the load of the backend until the next report. Flows that start or end on this worker later
 // change the load at once. If the worker has more flows than its share, nothing is added.
 //
-// Threads: as policy.h. Ticks advance by comparison, after a pause of any length.
+// Threads: as policy.h. Ticks are advanced by comparisons, without a division, after a pause of any
+// length.
 #pragma once
 
 #include "policy_private.h"

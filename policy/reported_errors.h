@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-struct weir_reported_errors { // zeroed at first
+struct weir_reported_errors { // initialize to zero
 	double errors; // errors within about a window
 	double requests;
 	uint64_t last_ns; // time of the newest report; 0 = none

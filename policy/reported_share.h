@@ -24,13 +24,13 @@
 //            flow than at the previous report, the reported number should on average also be higher
 //            by one, regardless of other clients. The regression of reported numbers on own flows
 //            measures this. The result is 1 if reports are up to date, and 0 if they are late by an
-//            interval or more, or count something else. Reports are used only while it is at least
-//            WEIR_REPORTED_SHARE_FOLLOWS. If late reports were used, all new flows would go to
-//            backends that were idle earlier. A single report also counts as false or late if its
-//            number is less than WEIR_REPORTED_SHARE_FOLLOWS times the flows of this instance. For
-//            its backend the mean of the other backends is then used, as for a backend that does
-//            not report. Otherwise a backend that always reports 0 would get more flows than the
-//            others. A report of more than four times the mean counts as four times the mean.
+//            interval or more, or count something else. Reports are used only while the result is
+//            at least WEIR_REPORTED_SHARE_FOLLOWS. If late reports were used, all new flows would
+//            go to backends that were idle earlier. A single report also counts as false or late if
+//            its number is less than WEIR_REPORTED_SHARE_FOLLOWS times the flows of this instance.
+//            For its backend the mean of the other backends is then used, as for a backend that
+//            does not report. Otherwise a backend that always reports 0 would get more flows than
+//            the others. A report of more than four times the mean counts as four times the mean.
 //
 // Threads: pure functions.
 #pragma once

@@ -18,10 +18,10 @@
 // lasts only for one to two WEIR_LIMIT_HANDSHAKE_TICKS. A rejected client sends its SYN again after
 // a second (RFC 6298), when these reservations have ended. Therefore forged SYNs delay clients, but
 // do not exclude them. The worker stops reserving slots of a backend if, in that time, more
-// reservations end without a handshake than with one, and their number is more than a quarter of
-// the worker's share of the limit. The pause lasts for WEIR_LIMIT_MISTRUST_TICKS. It is repeated if
-// the backend then has more half-open flows than that quarter. Datagrams reserve no slots, because
-// a flow may consist of one request and its response.
+// reservations end without a handshake than with a handshake, and more reservations end without a
+// handshake than a quarter of the worker's share of the limit. The pause lasts for
+// WEIR_LIMIT_MISTRUST_TICKS. It is repeated if the backend then has more half-open flows than that
+// quarter. Datagrams reserve no slots, because a flow may consist of one request and its response.
 //
 // Guarantees:
 //   L1 A choice admits a flow only if the word, including the slot of this flow, is at most the
@@ -70,8 +70,8 @@ void weir_shared_limit_init(struct weir_policy_worker *worker, struct weir_limit
 void weir_shared_limit_mark_full(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
-// If a check is due, lets the policy choose backends again that were full. Returns true in this
-// case; the caller must then recompute the keys of its windows.
+// If it is time to check full backends, allows the policy to choose these backends again, and
+// returns true. The caller must then recompute the keys of its windows.
 bool weir_shared_limit_look(
 	const struct weir_policy_worker *worker, struct weir_policy_client *client);
 

@@ -9,8 +9,8 @@
 
 struct passed { // since the last evaluation
 	uint64_t ms;
-	double recent; // weight of earlier new flows in the sum of recent new flows (memory_ms)
-	double late; // weight of the earlier rate in the short average (half of after_ms)
+	double recent; // decay factor of the sum of recent new flows (time constant memory_ms)
+	double late; // decay factor of the average rate (time constant half of after_ms)
 };
 
 static struct passed pass(const struct weir_stalling_settings *settings, uint64_t ms) {
@@ -110,8 +110,8 @@ static double expected(const struct weir_stalling_backend *backend,
 
 // --- judging --------------------------------------------------------------------------------
 
-// Returns whether too many flows are half-open, and they have waited too long on average. part:
-// fraction of the normal limit above which their number is too high.
+// Returns whether too many flows are half-open, and have been half-open for too long on average.
+// part: fraction of the normal limit on their number.
 static bool too_many(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected, double part) {
 	double half_open = (double)backend->own;
@@ -120,8 +120,8 @@ static bool too_many(const struct weir_stalling_settings *settings,
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
 }
 
-// Returns whether there are at most as many half-open flows as new flows that arrive within half of
-// after_ms. If there are more, some have waited longer.
+// Returns whether there are at most as many half-open flows as new flows that arrive within half
+// of after_ms. If there are more, some have been half-open for longer.
 static bool may_all_be_new(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend) {
 	return (double)backend->own <= backend->rate * settings->after_ms / 2;
@@ -164,8 +164,8 @@ static void judge_other(const struct weir_stalling_settings *settings,
 	}
 }
 
-// Evaluates the backends that stall or, if stalling is false, the other backends. Returns how many
-// of all backends stall after the evaluation.
+// Evaluates the backends that stall or, if stalling is false, the other backends. Returns the
+// number of all backends that stall after the evaluation.
 static uint32_t judge(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, bool stalling,
 	struct weir_stalling_place *order) {

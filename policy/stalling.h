@@ -16,9 +16,10 @@
 //
 // The backend stalls until one of these happens:
 //
-//   - An evaluation finds less than half of the number in the first condition above, or a shorter
-//     average wait than in the second. If fewer than WEIR_STALLING_LEAST flows are half-open, the
-//     backend stalls until their number is at most half of WEIR_STALLING_TIMES * e.
+//   - An evaluation finds fewer half-open flows than half of the limit in the first condition
+//     above, or a shorter average time than in the second condition. If fewer than
+//     WEIR_STALLING_LEAST flows are half-open, the backend stalls until their number is at most
+//     half of WEIR_STALLING_TIMES * e.
 //   - WEIR_STALLING_LOOKS evaluations in a row find no more half-open flows than arrive within half
 //     of after_ms. Then the backend accepts connections again, even if it has few clients.
 //
@@ -31,11 +32,11 @@
 // timeout of half-open flows.
 //
 // Flows that are moved to a backend stay half-open until their clients retransmit, and it is not
-// known how many of them still wait. Therefore a backend does not stall because of flows that were
-// moved to it. For a backend that already stalls, moved flows are also not included in the expected
-// number e, because its own flows, moved to other backends, would raise e. For other backends,
-// moved flows are included in e; otherwise these backends could seem worse than backends to which
-// flows were moved.
+// known how many of these clients still wait. Therefore a backend does not stall because of flows
+// that were moved to it. For a backend that already stalls, moved flows are also not included in
+// the expected number e, because its own flows, moved to other backends, would raise e. For other
+// backends, moved flows are included in e; otherwise these backends could seem worse than
+// backends to which flows were moved.
 //
 // Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once
@@ -47,29 +48,29 @@
 // Minimum number of half-open flows, and minimum number of new flows on the other backends.
 #define WEIR_STALLING_LEAST 8.0
 #define WEIR_STALLING_TIMES 4.0
-#define WEIR_STALLING_MEASURE 0.25 // the backends of the reference have this share of the new flows
+#define WEIR_STALLING_MEASURE 0.25 // share of the new flows that the reference backends have
 
 struct weir_stalling_settings {
-	uint32_t memory_ms; // time constant with which new flows lose their weight, above 0
-	uint32_t after_ms; // a flow that has waited for this time may be moved
+	uint32_t memory_ms; // time constant of the decay of new flows, above 0
+	uint32_t after_ms; // a flow that has been half-open for this time can be moved
 };
 
 struct weir_stalling_backend { // zeroed at first
 	// Set by the caller before each evaluation.
 	uint64_t half_open; // current number of half-open flows
-	// Upper limit of the number of half-open flows that moved from other backends.
+	// Upper limit of the number of half-open flows that were moved from other backends.
 	uint64_t moved;
 	uint64_t new_flows; // cumulative; a decrease counts as a restart from 0
 	// Set by an evaluation.
 	bool stalls;
 	// Private to this module.
 	bool known;
-	uint32_t looks; // consecutive evaluations that contradict `stalls`
+	uint32_t looks; // number of consecutive evaluations that contradict `stalls`
 	uint64_t own; // number of half-open flows, without flows moved from other backends
 	uint64_t first; // `own` at the first evaluation that contradicts `stalls`
 	uint64_t last; // new_flows at the last evaluation
-	double recent; // new flows
-	// Time in which the recent new flows arrived; older time has less weight, like the flows.
+	double recent; // sum of new flows, which decays with memory_ms
+	// Time in which these new flows arrived, in ms. It decays in the same way.
 	double recent_ms;
 	double rate; // new flows per ms, averaged over about half of after_ms
 	uint32_t place; // index of the backend in `order`
@@ -82,8 +83,8 @@ struct weir_stalling_place { // a backend, in an array sorted by half-open flows
 	uint32_t backend;
 };
 
-// Evaluate the backends of a service. order: room for count entries. passed_ms: time since the last
-// evaluation. Returns the number of stalling backends. Cost: O(count log count).
+// Evaluate the backends of a service. order: memory for count entries. passed_ms: time since the
+// last evaluation. Returns the number of stalling backends. Cost: O(count log count).
 uint32_t weir_stalling_look(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, struct weir_stalling_place *order,
 	uint64_t passed_ms);

@@ -121,8 +121,8 @@ static void drop_thief(struct weir_steal_plan *plan, uint32_t worker) {
 	}
 }
 
-// Returns whether the maximum number of workers are already stealing. If so, no other worker may
-// begin to steal.
+// Returns true if the maximum number of workers are already stealing. Then no other worker is
+// allowed to begin.
 static bool enough_steal(const struct weir_steal_plan *plan) {
 	return plan->stealing >= (uint32_t)ceil(plan->params.steal_share * plan->worker_count);
 }
@@ -148,8 +148,8 @@ static void keep_those_who_may(struct weir_steal_plan *plan) {
 	}
 }
 
-// Writes the idle workers that may steal now to plan->thieves. Returns the number of all idle
-// workers.
+// Writes the idle workers that are allowed to steal now to plan->thieves. Returns the number of
+// all idle workers.
 static uint32_t gather_thieves(struct weir_steal_plan *plan, double now) {
 	uint32_t idle = 0;
 
@@ -190,12 +190,13 @@ static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 	return best;
 }
 
-// Returns the best thief for a restricted task, if moving the task costs the same for all thieves.
-// This is the allowed thief that would begin first. No thief below another thief in the heap begins
-// sooner. Therefore the children of an allowed thief need not be visited.
+// Returns the best thief for a restricted task if moving the task costs the same for all thieves.
+// This is the allowed thief that would begin the task first. No thief would begin sooner than its
+// parent in the heap. Therefore the children of an allowed thief need not be visited.
 static uint32_t first_allowed(
 	const struct weir_steal_plan *plan, const struct weir_steal_slot *restricted) {
-	uint32_t best = WEIR_STEAL_NONE, left[64] = {0}, count = 1; // the heap is less than 32 deep
+	// The heap has fewer than 32 levels
+	uint32_t best = WEIR_STEAL_NONE, left[64] = {0}, count = 1;
 
 	while (count > 0) {
 		uint32_t i = left[--count];

@@ -121,7 +121,7 @@ uint8_t weir_steal_level(double duration, double transfer, double latency) {
 		return 0;
 	}
 	level = nearbyint(log2((transfer + latency) / duration) + LEVEL_OF_EVEN);
-	if (!(level < WEIR_STEAL_LEVELS)) { // also for NaN
+	if (!(level < WEIR_STEAL_LEVELS)) { // also true for NaN
 		return WEIR_STEAL_NO_LEVEL;
 	}
 	return level < 1 ? 1 : (uint8_t)level;
@@ -136,7 +136,7 @@ static void leave_bin(struct weir_steal_plan *plan, uint32_t task) {
 	}
 }
 
-// Put the task into the bin for its level, if there is one.
+// Moves the task to the bin of its level. A task without a level is in no bin.
 static void sort_in(struct weir_steal_plan *plan, uint32_t task) {
 	struct weir_steal_slot *t = &plan->tasks[task];
 	uint8_t level = WEIR_STEAL_NO_LEVEL;
@@ -163,13 +163,14 @@ double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uin
 	return worker == t->worker || t->transfer < 0 ? 0 : t->transfer;
 }
 
-// Returns how much work the task adds to a worker.
+// Returns the work that the task adds to a worker.
 static double burden_at(const struct weir_steal_plan *plan, uint32_t task, uint32_t worker) {
 	return plan->tasks[task].duration +
 	       (plan->params.parallel ? 0 : weir_steal_cost_at(plan, task, worker));
 }
 
-// If the worker has no tasks left, sets the sum to 0, to remove rounding errors.
+// Changes the work and the number of tasks of a worker. Without tasks, the work is set to 0, to
+// remove rounding errors.
 static void burden(struct weir_steal_worker *worker, double change, int32_t tasks) {
 	worker->tasks += (uint32_t)tasks;
 	worker->occupancy = worker->tasks == 0 ? 0 : worker->occupancy + change;

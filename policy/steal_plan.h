@@ -5,22 +5,23 @@
 // backend.
 //
 // Source: work stealing of dask.distributed. Tasks are sorted into bins by the ratio of their
-// compute time to the cost of moving them. Tasks in bin 0 move at no cost, bins 1 to 14 have ratios
-// from 32 down to 1/256, and tasks with lower ratios are not moved. The bins with the cheapest
-// moves are tried first and, within a bin, the victims with the highest load. A task is requested
-// if the thief is expected to finish it before the victim would begin it. Until the victim answers,
-// the task counts as moved, and is not requested again.
+// compute time to the cost of moving them. Tasks in bin 0 move at no cost; bins 1 to 14 contain
+// tasks with ratios from 32 down to 1/256. Tasks with lower ratios are not moved. The lowest
+// bins, which have the cheapest moves, are tried first. Within a bin, the victims with the highest
+// load are tried first. A task is requested if the thief is expected to finish it before the
+// victim would begin it. Until the victim answers, the task counts as moved, and is not requested
+// again.
 //
-// Two limits come from poolifier. Only a share of the workers may steal at the same time. A worker
-// whose request is refused waits before it becomes a thief again; the time doubles with each
-// further refusal.
+// Two limits come from poolifier. Only a limited share of the workers can steal at the same time.
+// A worker whose request is refused waits before it becomes a thief again; this waiting time
+// doubles with each further refusal.
 //
 // The plan itself does not move tasks. weir_steal_plan_balance() returns requests, which the caller
 // sends to the victims. weir_steal_plan_answer() returns what the answer of a victim means for the
 // task. A task is moved only after its victim has released it.
 //
-// Units: durations in seconds, or in another unit if params uses it everywhere. Threads: one; no
-// clock (time is an argument). All memory is allocated at the start.
+// Units: durations are in seconds, or all durations, also those in params, are in another unit.
+// Threads: one; no clock (time is an argument). All memory is allocated at the start.
 #pragma once
 
 #include <stdbool.h>
@@ -37,17 +38,19 @@ struct weir_steal_params {
 	// pending_ratio times the mean work per thread.
 	double pending_floor;
 	double pending_ratio; // see pending_floor
-	double idle_ratio; // a worker with less work per thread than this times the mean is idle
-	bool all_in_mean; // the mean includes workers that do not run
-	// Moves take time, but the thief does no work for them, so their costs do not add up
+	// A worker is idle if its work per thread is below this ratio times the mean
+	double idle_ratio;
+	bool all_in_mean; // the mean work per thread includes workers that do not run
+	// Moves take time, but the thief does no work for them: a move's cost is not added to its
+	// work
 	bool parallel;
-	// Share of the workers that may steal at the same time (rounded up), 0 to 1
+	// Maximum share of the workers that steal at the same time (rounded up), 0 to 1
 	double steal_share;
 	// Time for which a thief waits after a refusal. It doubles with each further refusal. 0 =
 	// no wait.
 	double backoff;
 	double backoff_max;
-	double rest; // minimum time before a moved task may be moved again; 0 = none
+	double rest; // minimum time between two moves of a task; 0 = no minimum
 	double answer_limit; // timeout of a request
 };
 
@@ -59,11 +62,12 @@ struct weir_steal_plan;
 // Properties of a task that waits on a worker.
 struct weir_steal_task {
 	double duration; // compute time, above 0
-	double transfer; // cost of moving the task, without latency; below 0 = no cost at all
-	// One bit for each worker, which is set if the worker may get the task; NULL = all workers
-	// may. Borrowed until the task is removed.
+	// Cost of moving the task, without latency; below 0 = no cost, and no latency
+	double transfer;
+	// One bit for each worker: 1 = the worker is allowed to get the task. NULL = all workers
+	// are allowed. Borrowed until the task is removed.
 	const uint64_t *allowed;
-	bool loose; // if no allowed worker is idle, any idle worker may get the task
+	bool loose; // if no allowed worker is idle, any idle worker can get the task
 	bool fixed; // the task is never moved
 };
 
@@ -92,7 +96,7 @@ enum weir_steal_answer {
 #define WEIR_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved") /*the task belongs to the thief now*/ \
 	X(STAYED, \
-		"stayed") /*the task stays with the victim, not requested again before an update*/ \
+		"stayed") /*the victim keeps the task; it is not requested again until an update*/ \
 	X(HOMELESS, "homeless") /*no worker has the task: the caller puts the task on a worker*/ \
 	X(STALE, "stale") /*the answer to an earlier request: no change*/ \
 	X(LATE, "late") /*the request has timed out before: no change*/
@@ -103,9 +107,9 @@ enum weir_steal_outcome {
 #undef X
 };
 
-// Creates a plan. params: copied. workers: number of workers, 1 or more; they are numbered from 0,
-// and at first have one thread and do not run. tasks: maximum number of tasks at a time; the caller
-// numbers tasks from 0. Returns 0 or -ENOMEM.
+// Creates a plan. params: copied. workers: number of workers, 1 or more; their indexes begin with
+// 0. At first, each worker has one thread and does not run. tasks: maximum number of tasks at a
+// time; the caller gives them indexes from 0 to tasks - 1. Returns 0 or -ENOMEM.
 int weir_steal_plan_create(const struct weir_steal_params *params, uint32_t workers, uint32_t tasks,
 	struct weir_steal_plan **ret);
 void weir_steal_plan_free(struct weir_steal_plan *plan); // NULL is allowed
@@ -119,15 +123,15 @@ void weir_steal_plan_worker(struct weir_steal_plan *plan, uint32_t worker, uint3
 // Adds a task that waits on a worker. A task must not be added twice. O(1).
 void weir_steal_plan_put(struct weir_steal_plan *plan, uint32_t task, uint32_t worker,
 	const struct weir_steal_task *what);
-// Update the properties of a task. A refused task may then be requested again. A pending request
-// for the task is not affected. O(1).
+// Update the properties of a task. After that, a refused task can be requested again. A pending
+// request for the task is not affected. O(1).
 void weir_steal_plan_update(
 	struct weir_steal_plan *plan, uint32_t task, const struct weir_steal_task *what);
 // Records that a task has begun. The task can no longer be moved, but counts as work until it is
 // removed. O(1).
 void weir_steal_plan_begin(struct weir_steal_plan *plan, uint32_t task);
-// Remove a task that has ended or whose worker has ended; a pending request for the task becomes
-// void. Does nothing if the task was not added. O(1).
+// Removes a task that has finished or whose worker no longer exists. A pending request for the
+// task becomes void. Does nothing if the task was not added. O(1).
 void weir_steal_plan_remove(struct weir_steal_plan *plan, uint32_t task);
 
 // A function that returns the cost for a worker to fetch the data of a task, without latency; 0 if
@@ -149,8 +153,9 @@ uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
 enum weir_steal_outcome weir_steal_plan_answer(struct weir_steal_plan *plan, uint32_t task,
 	uint32_t id, enum weir_steal_answer answer, bool thief_alive, double now);
 
-// Cancels the oldest request if it has timed out. Its task stays with the victim. Returns the task,
-// or UINT32_MAX if no request has timed out. Call repeatedly until it returns UINT32_MAX.
+// Cancels the oldest request if it has timed out. The task of the request stays with the victim.
+// Returns the task, or UINT32_MAX if no request has timed out. Call repeatedly until it returns
+// UINT32_MAX.
 uint32_t weir_steal_plan_expire(struct weir_steal_plan *plan, double now);
 
 // --- introspection ---

@@ -63,7 +63,7 @@ struct weir_steal_plan {
 	// Heap of workers; the worker that would begin first is on top
 	uint32_t *thieves, thief_count;
 	uint32_t *victims, victim_count;
-	double total_occupancy, total_threads; // values at the last weir_steal_plan_balance
+	double total_occupancy, total_threads; // values at the last call of weir_steal_plan_balance
 };
 
 // Returns the cost for a worker to fetch the data of a task.

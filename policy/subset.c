@@ -73,8 +73,9 @@ uint32_t weir_subset_client_index(
 	return index * place->workers + place->worker;
 }
 
-// Returns the number for rocksteadier, which needs the most scratch memory: one element for each
-// backend of each lot (the last lot is padded), and one for each lot, for the order of the lots.
+// Returns the number of elements that rocksteadier needs, because it needs the most scratch
+// memory. Each lot needs WEIR_ROCKSTEADIER_LOT elements for backends (the last lot is padded),
+// and one element for the order of the lots.
 size_t weir_subset_scratch_count(uint32_t n) {
 	size_t lots = ((size_t)n + WEIR_ROCKSTEADIER_LOT - 1) / WEIR_ROCKSTEADIER_LOT;
 
@@ -185,6 +186,6 @@ int weir_subset_compare_names(const char *a, const char *b) {
 	if (*a != *b) {
 		return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
 	}
-	// names such as web-01 and web-1, which differ only in leading zeros, are different
+	// names that differ only in leading zeros, such as web-01 and web-1, are not equal
 	return strcmp(whole_a, whole_b);
 }

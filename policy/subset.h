@@ -17,8 +17,8 @@
 //   U3 When a backend becomes unusable, only the subsets that contain it change, and in each of
 //      them only this backend is replaced. When the backend is usable again, the old subsets are
 //      restored.
-//   U4 deterministic, spread: with clients 0 .. m - 1, and if all backends are usable, the numbers
-//      of clients of any two backends differ by at most one.
+//   U4 Only for the deterministic algorithm in mode spread: if the clients are 0 .. m - 1, and
+//      all backends are usable, the numbers of clients of any two backends differ by at most one.
 //
 // A backend that was removed permanently may stay in the list as unusable, so that the other
 // backends keep their indexes.
@@ -43,7 +43,8 @@ enum weir_subset_algorithm {
 		WEIR_SUBSET_ALGORITHM_COUNT,
 };
 
-// How the deterministic algorithm handles a number of backends that is not a multiple of the size.
+// What the deterministic algorithm does if the number of backends is not a multiple of the subset
+// size.
 // X(NAME, "name")
 #define WEIR_SUBSET_MODES(X) \
 	X(SPREAD, "spread") /*some subsets are larger; no backend is left out*/ \
@@ -58,7 +59,7 @@ enum weir_subset_mode {
 
 // What counts as one client. All workers of a client use the same subset. X(NAME, "name")
 #define WEIR_SUBSET_CLIENTS(X) \
-	X(GROUP, "group") /*all instances that may receive each other's flows*/ \
+	X(GROUP, "group") /*all instances that can receive each other's flows*/ \
 	X(INSTANCE, "instance") \
 	X(WORKER, "worker")
 
@@ -72,24 +73,24 @@ enum weir_subset_client {
 struct weir_subset_params {
 	enum weir_subset_algorithm algorithm;
 	enum weir_subset_mode mode;
-	uint32_t size; // requested number of backends; 0, or at least the number of backends = all
+	uint32_t size; // requested number of backends per subset; 0 = all
 	uint32_t client; // index of the client
 	// Must be the same for all clients; a different salt gives different shuffles
 	uint32_t salt;
 };
 
-// Position of a client in its fleet. Every index is below its count.
+// Position of a client in its fleet. member < members, worker < workers.
 struct weir_subset_place {
-	uint32_t group; // index of the group among the groups
+	uint32_t group; // index of the client's group
 	uint32_t member; // index of the instance in its group
 	uint32_t members; // number of instances of every group, > 0
 	uint32_t worker; // index of the worker in its instance
 	uint32_t workers; // number of workers of every instance, > 0
 };
 
-// One client's slice of a shuffle (deterministic).
+// One client's slice of a shuffle, for deterministic subsetting.
 struct weir_subset_slice {
-	uint32_t round; // number of the shuffle
+	uint32_t round; // index of the shuffle
 	uint32_t first; // index of the first element in the shuffle
 	uint32_t length;
 };
@@ -106,8 +107,9 @@ size_t weir_subset_scratch_count(uint32_t n);
 //
 // ret_order  [n]
 // scratch    [weir_subset_scratch_count(n)]
-// Returns the number of backends that the client uses if all are usable: the size, or n if that is
-// less. In mode spread it may be more than the size if n is not a multiple of the size. Cost: O(n).
+// Returns the number of backends that the client uses if all are usable: the size, or n if that
+// is less. In mode spread, the number can be higher than the size if n is not a multiple of the
+// size. Cost: O(n).
 uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order,
 	uint32_t *scratch);
 
@@ -135,7 +137,7 @@ struct weir_subset_slice weir_subset_slice(
 	enum weir_subset_mode mode, uint32_t client, uint32_t n, uint32_t size);
 
 // Compares names in the canonical order: like strcmp, but sequences of digits are compared as
-// numbers. Therefore web-10 comes after web-9, and a backend that is added with the next number
+// numbers. Therefore web-10 comes after web-9, and a new backend whose name has the next number
 // comes last. Returns < 0, 0 (only for equal names) or > 0, as for qsort.
 int weir_subset_compare_names(const char *a, const char *b);
 

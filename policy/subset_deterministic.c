@@ -17,7 +17,7 @@ struct weir_subset_slice weir_subset_slice(
 	uint32_t length = mode == WEIR_SUBSET_MODE_EXACT ? size : n / slices;
 	uint32_t longer = mode == WEIR_SUBSET_MODE_EXACT
 				  ? 0
-				  : n % slices; // slices with one additional backend
+				  : n % slices; // number of slices with one additional backend
 	uint32_t slice = client % slices;
 
 	return (struct weir_subset_slice){
@@ -27,8 +27,8 @@ struct weir_subset_slice weir_subset_slice(
 	};
 }
 
-// Writes the backends of a round to `ring`, unshuffled, and the omitted backends to ret_left. Each
-// round omits different backends. Returns the number of backends in the ring.
+// Writes the backends of a round to `ring`, not yet shuffled, and the omitted backends to
+// ret_left. Each round omits different backends. Returns the number of backends in the ring.
 static uint32_t list_round(
 	uint32_t round, uint32_t n, uint32_t left_out, uint32_t *ring, uint32_t *ret_left) {
 	uint32_t first = (uint32_t)((uint64_t)round * left_out % n);

@@ -21,8 +21,8 @@ bool weir_policy_has_part(struct weir_policy_backend *backend) {
 	return credit >= WEIR_POLICY_PART_ONE;
 }
 
-// Maximum credit that a backend can save, in flows. Some is needed because credit is updated
-// irregularly.
+// Maximum credit that a backend can save, in flows. A backend must be able to save some credit,
+// because credit is updated irregularly.
 #define TURNS_KEPT 8u
 
 bool weir_policy_has_turns(const struct weir_policy_client *client,

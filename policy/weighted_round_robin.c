@@ -5,13 +5,13 @@
 // 65535 < 65535 - w. The shares are exact over 65,535 generations. A choice takes (largest stride /
 // mean stride) steps on average.
 //
-// Each worker adds its own phase, a multiple of 65535 / r for r workers. Without a common counter,
-// the turns of r workers then add up to the turns of one worker with r times as many turns
+// Each of r workers adds its own phase, a multiple of 65535 / r. Therefore the workers need no
+// common counter: together they have the same turns as one worker that has r times as many turns
 // (Hermite's identity).
 //
-// grpc divides one sequence number into index and generation; here they are two counters. If few
-// candidates are heavy, WEIR_POLICY_WINDOW steps may find no candidate with a turn. Then the last
-// choice is repeated, because it was probably a heavy candidate.
+// grpc divides one sequence number into index and generation; here they are two counters. If only
+// few candidates have a high weight, WEIR_POLICY_WINDOW steps may find no candidate with a turn.
+// Then the last choice is repeated, because it was probably a candidate with a high weight.
 #include "policy_private.h"
 
 #define STRIDE_MAX 65535u
@@ -47,7 +47,7 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 	(void)table;
 	(void)found;
 	(void)now_ns;
-	client->last_id = WEIR_POLICY_NONE; // its backend may have been removed
+	client->last_id = WEIR_POLICY_NONE; // the backend with this id may have been removed
 }
 
 static uint32_t step(

@@ -15,7 +15,7 @@ _Static_assert(BLOCKS *WINDOWS_MOST <= 64, "one bit per block must fit in 64 bit
 
 // --- memory ---------------------------------------------------------------------------------
 
-#define RING_SHARE 3u // places in the ring per backend of the worker (window.h)
+#define RING_SHARE 3u // entries of the ring for each backend of the worker (window.h)
 
 static uint32_t round_up(uint32_t places) {
 	return (places + WEIR_POLICY_WINDOW - 1) / WEIR_POLICY_WINDOW * WEIR_POLICY_WINDOW;
@@ -173,7 +173,7 @@ void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_pol
 
 // Updates the keys of all backends. If `look` is true, updates only the keys of backends with
 // errors, because errors may have expired or changed. If there are more than WEIR_POLICY_EXACT
-// candidates, only marks their windows to be loaded again.
+// candidates, only marks their windows, so that they are loaded again when needed.
 static void refresh_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, bool look) {
 	if (client->window_count > WEIR_POLICY_EXACT) {
@@ -204,7 +204,7 @@ void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_clie
 
 #ifdef WEIR_WINDOW_VECTORS
 
-// Returns the least key of the scanned windows; least[] has the minimum of each block.
+// Returns the least key of the scanned windows. least[]: the minimum of each block.
 static ALWAYS_INLINE uint32_t least_of_blocks(const uint32_t *least, uint32_t windows) {
 	const __m128i *leasts = (const __m128i *)(const void *)least;
 	__m128i a = _mm_min_epu32(leasts[0], leasts[1]);
@@ -290,10 +290,11 @@ static inline struct scan scan_of(const struct weir_policy_worker *worker,
 		.windows = all ? windows : 1};
 }
 
-// Returns the first place at or after the cursor whose key is at most `most`. The search wraps
-// around at the end of the range; such a place must exist. First searches the rest of the
-// cursor's block, then the next block with such a key, which can be the cursor's block again. Has
-// no branches, because the CPU could not predict them.
+// Returns the first place at or after the cursor whose key is at most `most`. Such a place must
+// exist. The search wraps around at the end of the range. It begins with the places of the
+// cursor's block from the cursor on, and continues with the next block that contains such a key,
+// which can be the cursor's block again. There are no branches, because the CPU could not predict
+// them.
 static ALWAYS_INLINE uint32_t find_first(
 	const struct scan *scan, uint32_t windows, uint32_t most, uint32_t cursor) {
 	uint32_t at = cursor - scan->first;
@@ -454,8 +455,8 @@ uint32_t weir_window_take(const struct weir_policy_worker *worker,
 		return weir_window_id(worker, client, place);
 	}
 	// If the place is in the window of the cursor, and not before the cursor, the cursor
-	// moves to the next place after it. Otherwise the cursor advances by one: it must not jump
-	// back, or to the place of a random window.
+	// moves to the place after this place. Otherwise the cursor advances by one: it must not
+	// jump back, or to the place of a random window.
 	if (place < client->cursor ||
 		place / WEIR_POLICY_WINDOW != client->cursor / WEIR_POLICY_WINDOW) {
 		next = client->cursor + 1 < count ? client->cursor + 1 : 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The keys of a policy that scans all candidates for the least key. They are in contiguous memory
-// for a fast scan: place p has the key of candidate p. Used by policy.c and these policies.
+// The keys of candidates, for policies that choose the candidate with the least key. The keys are
+// in contiguous memory for a fast scan: place p has the key of candidate p. Used by policy.c and
+// by these policies.
 //
 //   up to WEIR_POLICY_WINDOW candidates  the keys are in the client
 //   up to WEIR_POLICY_EXACT              the keys are in worker->windows; a choice takes the
@@ -16,15 +17,15 @@
 //                                        window.
 //
 // worker->windows is a ring: a client that needs room allocates the next places, and overwrites
-// the places that were allocated longest ago. The previous owner of these places detects the loss
-// by their age, and loads its keys again at its next choice. Places are never released, so no
-// cleanup is needed when a service is removed or changes its policy. The ring has three places
+// the places that were allocated longest ago. The client that used these places before detects
+// this from their age, and loads its keys again at its next choice. Places are never released, so
+// no cleanup is needed when a service is removed or changes its policy. The ring has three places
 // for each of the worker's backends. A service in the ring has more than WEIR_POLICY_WINDOW
 // candidates, and their number is rounded up to a multiple of WEIR_POLICY_WINDOW. Therefore the
 // services in use need at most two thirds of the ring. For each place that a client allocates,
 // other clients load at most two places again.
 //
-// Threads: as policy.h. Code that changes an input of a key must call weir_window_refresh to
+// Threads: as in policy.h. Code that changes an input of a key must call weir_window_refresh to
 // update the key.
 #pragma once
 
@@ -57,8 +58,8 @@ void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_clie
 	const struct weir_policy_ops *ops);
 
 // Returns the place with the least max(key, floor) among backends below their limit. If several
-// places are equal, returns the first one at or after the cursor, or, in a random window, the
-// first one at or after a random place. If all backends are at their limit, returns
+// places are equal, returns the first of these places at or after the cursor or, in a random
+// window, at or after a random place. If all backends are at their limit, returns
 // WEIR_POLICY_NONE and leaves ret_least unchanged. floor < WEIR_POLICY_KEY_NONE. table: the
 // loaded table.
 uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -73,7 +74,7 @@ typedef bool weir_window_takes(struct weir_policy_worker *worker,
 
 // Call when the backend at `place`, which has the least key, skips a flow because of its slow
 // start. Returns the next best place whose backend does not skip the flow, or `place` if every
-// backend does.
+// backend skips it.
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);

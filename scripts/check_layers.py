@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the tree with the table "Folders" of docs/design/architecture.md: each folder includes
-only the folders in its row, all of which are below it; the include path of each target has only
-what the row permits; there are no circular calls between files.
+"""Compares the tree with the table "Folders" of docs/design/architecture.md. Each folder includes
+only folders in its row, and these are below it. The include path of each target contains only
+folders that the row permits. There are no circular calls between files.
 
 check_layers.py SOURCE_ROOT [BUILD]    BUILD: a build with gcc, for include paths and calls"""
 import collections
@@ -21,7 +21,7 @@ TREES = ("policy", "segment", "config", "common", "bpf", "dataplane", "control",
 
 
 def read_table(root):
-    """[(folder or file, {folders that it may include})], top layer first."""
+    """[(folder or file, {folders that it is allowed to include})], top layer first."""
     with open(os.path.join(root, "docs/design/architecture.md"), encoding="utf-8") as file:
         section = file.read().split("\n## Folders\n")[1].split("\n## ")[0]
     rows = []
@@ -58,7 +58,7 @@ class Tree:
         return path if path in self.may else os.path.dirname(path)
 
     def below(self, room):
-        """The folders that a folder may include, directly or through their headers."""
+        """The folders that a folder is allowed to include, directly or through their headers."""
         seen, todo = set(), [room]
         while todo:
             for other in self.may.get(todo.pop(), ()):
@@ -110,7 +110,7 @@ class Tree:
                 self.problems.append(f"row of {name}: nothing there includes {other}")
 
     def check_circles(self, root, build):
-        """Check for circular calls between source files, by the symbols of their object files."""
+        """Check for circular calls between source files, using the symbols of object files."""
         defined, wanted = {}, collections.defaultdict(set)
         for path, command in self.commands(root, build):
             output = os.path.join(command["directory"], command["output"])

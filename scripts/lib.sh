@@ -22,7 +22,7 @@ die() {
 	exit 1
 }
 
-# Register a command to run at any exit of the script, in reverse order of registration.
+# Register a command to run when the script exits. The last registered command runs first.
 at_exit() {
 	CLEANUPS+=("$*")
 }
@@ -49,7 +49,7 @@ trap 'exit 129' HUP
 become_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		if [ -n "${SUDO_UID:-}" ]; then
-			# give files that root builds in a user's checkout to the user
+			# root builds files in a user's checkout: make the user their owner
 			at_exit "chown -R $SUDO_UID:${SUDO_GID:-$SUDO_UID} '$WEIR'/build* 2>/dev/null"
 		fi
 		return
@@ -73,8 +73,8 @@ project_files() {
 	done
 }
 
-# tool NAME: print the command of a tool, by its name in the list of packages. That name may
-# contain a version (clang-format-19); the version is defined only there.
+# tool NAME: print the command of a tool, which is its name in scripts/packages. This name can
+# contain a version (clang-format-19), which is defined only there.
 tool() {
 	local command
 	command=$(sed 's/[[:space:]]*#.*//' "$WEIR/scripts/packages" | grep -xE "$1(-[0-9]+)?") ||
@@ -91,8 +91,8 @@ missing_packages() {
 	done
 }
 
-# Installing a package runs this script before it starts a service of the package. A temporary
-# script here prevents all such starts.
+# The installation of a package runs this script before it starts a service of the package. A
+# temporary script at this path prevents all such starts.
 POLICY=/usr/sbin/policy-rc.d
 POLICY_HELD=0
 
@@ -148,7 +148,7 @@ run_attended() {
 }
 
 # configure DIR [MESON OPTION...]: create a build directory, or set these options in an existing
-# one. CC comes from the environment.
+# build directory. CC is taken from the environment.
 configure() {
 	local dir=$WEIR/$1
 	shift

@@ -4,7 +4,7 @@
 Markdown document.
 
 usage: man_pages.py PAGE.SECTION --summary TEXT --version VERSION --changelog FILE --out FILE
-           [--see-also PAGE(SECTION)]... [--file "PATH: WHAT"]...  (of a document: first the file it describes)
+           [--see-also PAGE(SECTION)]... [--file "PATH: WHAT"]...  (--document: first the file that it describes)
            (--program PROGRAM [--descend] | --document FILE.md)
 
 --descend also includes the help of each command of the program. The date of a page is the date of
@@ -46,7 +46,7 @@ def literal(lines):
 
 
 def label(text):
-    """An option, command or usage: placeholders in italics, the rest in bold."""
+    """An option, command or usage: placeholders in italics, other text in bold."""
     parts = re.split(r"((?<![\w-])[A-Z][A-Z.]*(?:'s)?(?![\w-])|[\[\]|]|\.\.\.| +)", text)
     return "".join(italic(part) if re.fullmatch(r"[A-Z][A-Z.]*", part)
                    else escape(part) if re.fullmatch(r"[\[\]|]|\.\.\.| +", part)

@@ -23,7 +23,7 @@ static uint32_t record_bytes(uint32_t saved) {
 // --- orders, control ----------------------------------------------------------------------
 
 // Writes the terms under a sequence lock. A worker that reads the terms at the same time finds a
-// changed or an odd version, and discards them.
+// changed or an odd version, and discards the terms.
 static void write_terms(struct weir_capture_control *control, const union terms *from) {
 	uint64_t version = __atomic_load_n(&control->version, __ATOMIC_RELAXED) | 1;
 	uint64_t *to = (uint64_t *)(void *)&control->terms;
@@ -166,7 +166,8 @@ bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint
 	uint64_t head = __atomic_load_n(&read->head, __ATOMIC_RELAXED);
 	bool found = false;
 
-	// The loop passes over the ring at most once, because each step advances by one record.
+	// The loop ends after at most one pass over the ring, because each iteration advances by
+	// one record.
 	while (!found && head != tail) {
 		uint64_t used = tail - head;
 		struct weir_capture_record *record = &ret->record;

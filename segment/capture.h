@@ -2,13 +2,14 @@
 //
 // Capture: workers copy packets for control, with records of how the pipeline processed them.
 //
-//   order   control writes the terms of a capture into tables. With every burst, workers read the
-//           number of the active order from weir_news.capture (0 = none). A worker copies the terms
-//           of a new order once, under a sequence lock, and checks them. The worker ignores an
-//           order after its deadline. Control extends the deadline while a client reads, so a
-//           capture also ends if the control process dies.
-//   ring    a worker writes one record into statistics for each packet that matches the order. When
-//           the ring is full, records are lost and counted; the worker never waits.
+//   order   control writes the terms of a capture into the memory area `tables`. With every
+//           burst, workers read the number of the active order from weir_news.capture (0 = none).
+//           A worker copies the terms of a new order once, under a sequence lock, and checks
+//           them. The worker ignores an order after its deadline. Control extends the deadline
+//           while a client reads, so a capture also ends if the control process dies.
+//   ring    a worker writes one record into the memory area `statistics` for each packet that
+//           matches the order. When the ring is full, records are lost and counted; the worker
+//           never waits.
 //
 // Threads: one writer of the order, one writer and one reader of each ring, as marked.
 #pragma once
@@ -18,11 +19,11 @@
 #include "capture_layout.h"
 #include "segment.h"
 
-#define WEIR_CAPTURE_SNAP_LEAST 64u // minimum of saved bytes of a frame
+#define WEIR_CAPTURE_SNAP_LEAST 64u // minimum number of bytes saved of a frame
 #define WEIR_CAPTURE_SNAP_MOST 1536u
 #define WEIR_CAPTURE_RATE_MOST 1000000u // records per second and worker
 #define WEIR_CAPTURE_SECOND_NS 1000000000ull
-#define WEIR_CAPTURE_ICMP 1u // in weir_capture_terms.protocol: ICMP and ICMPv6
+#define WEIR_CAPTURE_ICMP 1u // value of weir_capture_terms.protocol for ICMP and ICMPv6
 
 struct weir_capture_packet { // private memory: one record and its bytes
 	struct weir_capture_record record;
@@ -68,7 +69,8 @@ static inline bool weir_capture_is_due(const struct weir_segment *segment, uint6
 
 // Start writing records of an order. [worker]
 void weir_capture_begin(struct weir_capture_ring *ring, uint64_t number);
-// Write a record and record->saved bytes of data, at most WEIR_CAPTURE_SNAP_MOST. The length of the
-// record is filled in. read: control's read position. Returns false when the ring is full. [worker]
+// Write a record and record->saved bytes of data, at most WEIR_CAPTURE_SNAP_MOST. This function
+// fills in the length of the record. read: control's read position. Returns false when the ring
+// is full. [worker]
 bool weir_capture_put(struct weir_capture_ring *ring, const struct weir_ring_position *read,
 	struct weir_capture_record *record, const uint8_t *data);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Layout of the data of captures in the segment, a part of layout.h: the order of control (tables)
-// and the rings of records (statistics). capture.h describes their use.
+// Layout of the data of captures in the segment, a part of layout.h: the order, which control
+// writes (tables), and the rings of records, which workers write (statistics). capture.h
+// describes their use.
 #pragma once
 
 #include "flow_state.h"
@@ -48,7 +49,7 @@ _Static_assert(sizeof(struct weir_capture_terms) == 80, "segment ABI");
 
 struct weir_capture_control { // [control]
 	uint64_t version; // odd while the terms are written
-	uint64_t deadline_ns; // CLOCK_MONOTONIC; workers ignore the order afterwards
+	uint64_t deadline_ns; // CLOCK_MONOTONIC; workers ignore the order after this time
 	uint64_t reserved[2];
 	struct weir_capture_terms terms;
 	struct weir_ring_position read[WEIR_WORKERS_MAX]; // read position in each ring, bytes
@@ -56,10 +57,10 @@ struct weir_capture_control { // [control]
 _Static_assert(offsetof(struct weir_capture_control, read) == 128, "segment ABI");
 
 struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of the frame follow
-	uint64_t time_ns; // CLOCK_MONOTONIC of the iteration that received the packet
+	uint64_t time_ns; // time (CLOCK_MONOTONIC) of the iteration that received the packet
 	uint64_t number; // number of the order
 	uint64_t hash; // hash of the flow; 0 = unknown
-	uint64_t tables; // position in the update log; the worker had applied all changes before it
+	uint64_t tables; // position in the update log; the worker had applied all earlier changes
 	uint32_t bytes; // size of the record with the frame's bytes, a multiple of 8
 	uint32_t length; // length of the frame
 	uint32_t bucket; // bucket of the flow, or WEIR_CAPTURE_NO_BUCKET

@@ -6,7 +6,8 @@
 // the list.
 //
 // A counter only increases, a gauge can also decrease. weirctl shows rates of counters, and only
-// metrics of counters have the suffix _total. The order is part of the segment's ABI.
+// metrics of counters have the suffix _total. The order of the counters is part of the segment's
+// ABI.
 #pragma once
 
 // X(field, UNIT, "metric", "Help text.")
@@ -40,15 +41,15 @@
 	X(flow_hits, PACKETS, "flow_hit_packets", "Packets of flows in the flow table.") \
 	X(flow_new, FLOWS, "new_flows", "Flows inserted into the flow table.") \
 	X(flow_untracked, FLOWS, "untracked_flows", \
-		"New flows not inserted (table full), sent by the Maglev fallback.") \
+		"New flows not tracked (table full); the Maglev fallback chooses the backend.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
 
 // Since ABI 6. In the segment they follow all other counters, in space that was reserved before.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
-		"Packets sent in fragments: they exceed the path MTU and could not be refused.") \
+		"Packets sent in fragments: too big for the path MTU, and cannot be refused.") \
 	X(fragments_made, PACKETS, "made_fragment_packets", \
-		"Fragments sent in addition to the first of each fragmented packet.")
+		"Fragments sent in addition to the first fragment of each packet.")
 
 // Counters per worker that are written to the segment directly.
 #define WEIR_DIRECT_COUNTERS(X) \
@@ -90,16 +91,16 @@
 	X(bytes, BYTES, "forwarded_bytes", "Bytes of the inner IP packets forwarded.") \
 	X(new_flows, FLOWS, "new_flows", "Flows started.") \
 	X(completed, FLOWS, "completed_flows", "Flows ended by FIN.") \
-	X(refused, FLOWS, "refused_flows", "Flows ended by an RST of the client.") \
+	X(refused, FLOWS, "refused_flows", "Flows ended by an RST from the client.") \
 	X(timed_out, FLOWS, "timed_out_flows", "Flows ended by a timeout.") \
 	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
 	X(errors, FLOWS, "failed_flows", \
 		"Flows that count as errors: half-open until their timeout.") \
-	X(spilled, FLOWS, "spilled_flows", "New flows given to a backend at max_active_flows.") \
+	X(spilled, FLOWS, "spilled_flows", "New flows sent to a backend at max_active_flows.") \
 	X(rejected, FLOWS, "rejected_flows", \
 		"New flows rejected because every backend was at max_active_flows.") \
 	X(rehashed, FLOWS, "rehashed_flows", \
-		"Flows moved because their backend was down or removed, or took no new flows.") \
+		"Flows moved because their backend was down or removed, or closed to new flows.") \
 	X(reset, FLOWS, "reset_flows", "Flows ended with an RST because their backend was down.")
 
 // Counters per worker: buckets of flows that have moved between workers (WEIR_MESSAGE_STEAL).
@@ -108,7 +109,7 @@
 		"Buckets of flows taken over from other workers.") \
 	X(buckets_given, BUCKETS, "given_buckets", "Buckets of flows given to other workers.") \
 	X(buckets_urgent, BUCKETS, "urgent_buckets", \
-		"Buckets requested at once because the ring of their worker was filling.") \
+		"Buckets requested immediately because their worker's ring was filling up.") \
 	X(held_packets, PACKETS, "held_packets", \
 		"Packets that waited while their bucket was moving.") \
 	X(move_cycles, CYCLES, "move_seconds", \
@@ -125,7 +126,7 @@
 		"Packets lost because no receive buffer was free: the workers were too slow.") \
 	X(ierrors, PACKETS, "port_receive_error_packets", "Packets received with errors.") \
 	X(oerrors, PACKETS, "port_transmit_error_packets", \
-		"Packets that the device accepted and could not send.") \
+		"Packets that the device accepted but could not send.") \
 	X(rx_nombuf, PACKETS, "port_no_buffer_packets", \
 		"Packets lost because the pool of packet buffers was empty.") \
 	X(xdp_ring_full, PACKETS, "port_xdp_ring_full_packets", \
@@ -135,7 +136,7 @@
 	X(xdp_invalid, PACKETS, "port_xdp_invalid_packets", \
 		"AF_XDP: invalid descriptors, for reception or transmission.") \
 	X(frame_too_long, PACKETS, "port_too_long_packets", \
-		"AF_XDP: frames longer than a packet buffer, on other devices part of ierrors.")
+		"AF_XDP: frames longer than a packet buffer; in ierrors on other devices.")
 
 // Counters and gauges.
 #define WEIR_WORKER_FIGURES(X) \

@@ -2,8 +2,8 @@
 //
 // Drop reasons: the only list of reasons why a packet is dropped. This list generates the enum,
 // the counters, the CLI text and the results of weir-pcap; the table in
-// docs/guide/troubleshooting.md is compared with the list. Append only: the order is part of the
-// segment's ABI.
+// docs/guide/troubleshooting.md is compared with the list. Only append to the list: its order is
+// part of the segment's ABI.
 #pragma once
 
 // X(NAME, "name in counters and JSON", "human-readable description")
@@ -31,7 +31,7 @@
 	X(UDP_LENGTH, "udp_length", "UDP length below 8 or beyond the packet")                     \
 	X(ICMP_TRUNCATED, "icmp_truncated", "packet ends inside the ICMP header or its inner packet") \
 	X(ICMP_CHECKSUM, "icmp_checksum", "ICMP echo request with a wrong checksum")               \
-	X(ICMP_UNMATCHED, "icmp_unmatched", "ICMP error about a flow of no service")               \
+	X(ICMP_UNMATCHED, "icmp_unmatched", "ICMP error about a flow that belongs to no service")  \
 	X(NO_BACKEND, "no_backend", "the service has no usable backend")                           \
 	X(NO_NEIGHBOUR, "no_neighbour", "next hop of the backend unresolved (no MAC address)")     \
 	X(BACKEND_GONE, "backend_gone", "the backend was removed and no other backend is usable")  \

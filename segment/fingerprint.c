@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The list of all fields and enumerations of the layout. The unit test finds missing ones: it
-// compares this list with the declarations.
+// The list of all fields and enumerations of the layout. A unit test compares this list with the
+// declarations, to find missing entries.
 #include "fingerprint.h"
 
 #include <stddef.h>
@@ -384,9 +384,9 @@ struct layout {
 };
 
 // Previous layouts to which this layout only adds fields; the last element is 0. The facts of
-// each layout are in tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares them with
-// the facts of this layout. Control checks weir_segment.abi before it uses an addition that an
-// older dataplane refuses.
+// each of these layouts are in tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares
+// them with the facts of this layout. Control checks weir_segment.abi before it uses an addition
+// that an older dataplane refuses.
 static const struct layout formers[] = {{5, 2272, UINT64_C(0xf4dd74c464735def)}, {0, 0, 0}};
 
 static const struct layout *find_former(uint32_t abi) {

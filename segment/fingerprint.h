@@ -16,7 +16,7 @@
 uint64_t weir_layout_fingerprint(void);
 
 // True if a control process of this program can serve a dataplane with this ABI and fingerprint.
-// They must belong to this program's layout, or to a previous layout to which this program's
+// Both must belong to this program's layout, or to a previous layout to which this program's
 // layout only adds fields, in space that was reserved and zero. Therefore control can be upgraded
 // first, and the dataplane, with all its flows, at any later time.
 bool weir_layout_served(uint32_t abi, uint64_t fingerprint);

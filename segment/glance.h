@@ -24,15 +24,15 @@ struct weir_glance {
 
 // Find the dataplane of a run directory: the process that holds the lock of the directory, which
 // the kernel lists in /proc/locks for every user. Returns the pid of the dataplane, -ENOENT (no
-// dataplane runs), or another negative errno, e.g. -EACCES.
+// dataplane is running), or another negative errno, e.g. -EACCES.
 pid_t weir_glance_find(const char *run_dir);
-// Returns the process in a line of /proc/locks if the line is about this file, otherwise 0.
+// Returns the pid in a line of /proc/locks if the line is about the file of *lock, otherwise 0.
 // same_device: the device in the line must be the device in *lock.
 pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_device);
-// Read the state of a dataplane. now_ns: CLOCK_MONOTONIC. why gets one line. Returns 0, -EACCES
-// (only root and the dataplane's user may read), -ENOENT (no segment: no dataplane, or the
-// dataplane is starting or ending), -EPROTO (dataplane of another version), or another negative
-// errno.
+// Read the state of a dataplane. now_ns: CLOCK_MONOTONIC. why: receives one line that explains an
+// error. Returns 0, -EACCES (only root and the dataplane's user are allowed to read), -ENOENT (no
+// segment: no dataplane, or the dataplane is starting or exiting), -EPROTO (dataplane of another
+// version), or another negative errno.
 int weir_glance_at(
 	pid_t pid, uint64_t now_ns, struct weir_glance *ret, char *why, size_t why_bytes);
 // Like weir_glance_at, for memory areas that are already open.

@@ -26,8 +26,8 @@
 // 2^64. Therefore invalid values from a faulty control process never count as a report for the
 // next control process (weir_grace_open).
 //
-// Threads: functions for control are called by the only writer of control, functions for a worker
-// by that worker.
+// Threads: the only writer of control calls the functions for control; each worker calls the
+// functions for a worker, only for itself.
 #pragma once
 
 #include "segment.h"
@@ -41,7 +41,7 @@ struct weir_grace {
 	uint64_t token; // the newest token
 };
 
-// Start with a token for which no worker's word counts as a report.
+// Start with a token that no worker has reported: no worker's word counts as a report of it.
 static inline struct weir_grace weir_grace_open(const struct weir_segment *segment) {
 	const uint64_t apart = UINT64_C(1)
 			       << 48; // more than the number of tokens that a control process uses
@@ -83,8 +83,8 @@ static inline uint32_t weir_grace_waits_for(const struct weir_grace *grace, uint
 	return WEIR_WORKERS_MAX;
 }
 
-// Whether the grace period is over: every worker has reported the token, or is offline. Never
-// waits.
+// Returns true if the grace period is over, i.e. every worker has reported the token or is
+// offline. Never waits.
 static inline bool weir_grace_passed(const struct weir_grace *grace, uint64_t token) {
 	return weir_grace_waits_for(grace, token) == WEIR_WORKERS_MAX;
 }
@@ -95,7 +95,7 @@ static inline uint64_t weir_grace_token(const struct weir_segment *segment) {
 	return __atomic_load_n(&segment->news->token, __ATOMIC_ACQUIRE) | 1;
 }
 
-// Report that no object found before `token` was read is in use.
+// Report that this worker uses no object that it found before it read `token`.
 static inline void weir_grace_report(
 	const struct weir_segment *segment, uint32_t worker, uint64_t token) {
 	__atomic_store_n(&segment->quiescence[worker].token, token, __ATOMIC_RELEASE);

@@ -21,9 +21,10 @@
 
 // If the socket's mode does not exclude other processes (H2 in handover.h), they can connect at
 // any rate. A refusal takes a few microseconds. The queue is long enough that control can still
-// connect, and connections are accepted faster than one peer can fill it.
+// connect. Connections are accepted faster than one peer can fill the queue.
 #define BACKLOG 1024
-#define ACCEPTS_MAX 64 // maximum number per call, so that many connections do not block the caller
+// Maximum number of connections per call, so that the caller is not blocked for long
+#define ACCEPTS_MAX 64
 #define ANSWER_MS 2000
 #define RETRY_NS 10000000
 #define FDS_FIRST 2u // descriptors of statistics and tables; VIP maps follow
@@ -35,7 +36,7 @@ struct answer {
 	uint64_t magic; // WEIR_SEGMENT_MAGIC
 	uint64_t fingerprint; // weir_layout_fingerprint()
 	uint32_t abi; // WEIR_SEGMENT_ABI
-	uint32_t error; // 0, or in a message without descriptors: EBUSY or EPERM
+	uint32_t error; // 0; in a message without descriptors: EBUSY or EPERM
 	uint32_t pid; // for EBUSY: pid of the attached control process
 	uint32_t vip_maps;
 	uint32_t steered; // bit i: vip_map_fd[i] is included
@@ -111,8 +112,9 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	return r;
 }
 
-// As root, this process makes control's user the owner and keeps root's group. The group allows a
-// weir-control that runs as root to connect, because it has no capability to bypass the mode.
+// If this process runs as root, it makes control's user the owner of the socket and keeps root's
+// group. A weir-control that runs as root connects as a member of this group, because it has no
+// capability that bypasses the socket's mode.
 static int give_socket(const char *path, const struct weir_handover_params *params) {
 	bool is_root = geteuid() == 0;
 	bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
@@ -157,8 +159,9 @@ static int bind_and_listen(
 
 // Takes a lock, so that two dataplanes that start at the same time do not remove each other's
 // socket. The lock is on a private file, because any process that can open a file can lock it,
-// and the group can open run_dir. A previous owner may remove the file between open and flock;
-// therefore the file's name is checked after flock.
+// and the group can open run_dir. The previous owner of the lock can remove the file between open
+// and flock. Therefore this function checks after flock that the path still refers to the same
+// file.
 static int take_lock(const char *path) {
 	for (;;) {
 		struct stat mine, named;
@@ -256,8 +259,8 @@ int weir_handover_server_fds(const struct weir_handover_server *server, int fds[
 	return server->connection_fd >= 0 ? 2 : 1;
 }
 
-// Detects that the attached process has exited: it sends no data, and a read returns end of file
-// when it exits.
+// Detects that the attached process has exited. The process sends no data; after it has exited, a
+// read returns end of file.
 static void notice_leaving(struct weir_handover_server *server) {
 	char ignored[64];
 
@@ -363,8 +366,8 @@ static void serve_connection(
 		weir_foreign_close(fd);
 	} else if (send_offer(fd, offer)) {
 		server->connection_fd = fd;
-		// A process of another pid namespace has pid 0, which would mean "none" to the
-		// caller: store 1 instead.
+		// A process of another pid namespace has pid 0. The caller would take 0 for
+		// "none", so store 1 instead.
 		server->pid = peer.pid > 0 ? peer.pid : 1;
 	} else {
 		weir_foreign_close(fd);
@@ -502,7 +505,7 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 		r = weir_refuse(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
 	} else if (!weir_layout_served(answer->abi, answer->fingerprint)) {
 		r = weir_refuse(-EPROTO, why, why_bytes,
-			"weir-dataplane has ABI %u, layout %016llx, this program needs ABI %u, "
+			"weir-dataplane has ABI %u, layout %016llx; this program needs ABI %u, "
 			"layout %016llx; run the same version of both",
 			answer->abi, (unsigned long long)answer->fingerprint, WEIR_SEGMENT_ABI,
 			(unsigned long long)weir_layout_fingerprint());
@@ -511,8 +514,8 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 			"another weir-control (pid %u) is attached; stop it first", answer->pid);
 	} else if (answer->error == EPERM) {
 		r = weir_refuse(-EPERM, why, why_bytes,
-			"user %u may not attach to weir-dataplane: start weir-dataplane with "
-			"--control-user %u, or weir-control as the --control-user of "
+			"user %u is not allowed to attach to weir-dataplane: start weir-dataplane "
+			"with --control-user %u, or start weir-control as the --control-user of "
 			"weir-dataplane",
 			(unsigned int)geteuid(), (unsigned int)geteuid());
 	} else if (answer->error != 0 || answer->vip_maps > WEIR_PORTS_MAX ||
@@ -541,8 +544,9 @@ static int explain(int error, const char *path, char *why, size_t why_bytes) {
 			error, why, why_bytes, "no weir-dataplane at %s; is it running?", path);
 	case -EACCES:
 		return weir_refuse(error, why, why_bytes,
-			"user %u may not connect to %s: start weir-dataplane with --control-user "
-			"%u, or weir-control as the --control-user of weir-dataplane",
+			"user %u is not allowed to connect to %s: start weir-dataplane with "
+			"--control-user %u, or start weir-control as the --control-user of "
+			"weir-dataplane",
 			(unsigned int)geteuid(), path, (unsigned int)geteuid());
 	case -ETIMEDOUT:
 		return weir_refuse(

@@ -11,8 +11,8 @@
 // A control process connects and receives one message. The message has the segment's descriptors
 // and, for each steered port, the descriptor of the steer program's VIP map. The connection stays
 // open: when one process exits, the other process detects the closed connection (S3, S4). Only
-// one control process can be attached; a second one is refused, and receives the pid of the
-// first.
+// one control process can be attached; a second control process is refused, and receives the pid
+// of the attached process.
 //
 // Threads: one, never a worker. Descriptors are non-blocking; poll them.
 #pragma once
@@ -37,7 +37,8 @@ struct weir_handover_server;
 
 struct weir_handover_params {
 	const char *run_dir;
-	uid_t control_user; // user that may attach; (uid_t)-1 = only root and the dataplane's user
+	// User that is allowed to attach; (uid_t)-1 = only root and the dataplane's user
+	uid_t control_user;
 	gid_t group; // group of control_user; (gid_t)-1 = unchanged: see weir_handover_listen
 };
 
@@ -51,7 +52,7 @@ struct weir_handover_refusals { // connections refused because of H1
 // Listen on the socket, whose owner is control_user. Without root's privileges, the owner of the
 // socket cannot be changed; then the whole group can connect, and H2 does not hold. Each run
 // directory has at most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel
-// releases the lock when the process ends. A stale socket file, or a socket file of another
+// releases the lock when the process exits. A stale socket file, or a socket file of another
 // program, is replaced. Returns 0, -EADDRINUSE (another dataplane is running), or another
 // negative errno.
 int weir_handover_listen(
@@ -65,10 +66,10 @@ void weir_handover_take_refusals(
 int weir_handover_server_fds(const struct weir_handover_server *server, int fds[2]); // for poll
 
 // --- control's side ---
-// Connect to the dataplane and receive the segment. On success *ret_connection is a descriptor that
-// becomes readable when the dataplane ends. why gets one line. Returns 0, -ENOENT / -ECONNREFUSED
-// (no dataplane), -EBUSY (another control process is attached), -EACCES or -EPERM (this user may
-// not attach), -EPROTO (not a dataplane, or a dataplane of another version), -ETIMEDOUT, or another
-// negative errno.
+// Connect to the dataplane and receive the segment. On success *ret_connection is a descriptor
+// that becomes readable when the dataplane exits. why: receives one line that explains an error.
+// Returns 0, -ENOENT / -ECONNREFUSED (no dataplane), -EBUSY (another control process is
+// attached), -EACCES or -EPERM (this user is not allowed to attach), -EPROTO (not a dataplane, or
+// a dataplane of another version), -ETIMEDOUT, or another negative errno.
 int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *ret_connection,
 	char *why, size_t why_bytes);

@@ -31,7 +31,7 @@ bool weir_extents_reserve(struct weir_extents *array, size_t more);
 void weir_extents_insert(struct weir_extents *array, size_t at, struct weir_blob_extent extent);
 void weir_extents_remove(struct weir_extents *array, size_t at, size_t n);
 
-// Initialize with the whole heap free. Returns 0, -ENOMEM.
+// Initialize the state; the whole heap is free. Returns 0 or -ENOMEM.
 int weir_heap_init(struct weir_heap *heap, const struct weir_segment *segment);
 // Free the heap's state. Call before the segment is freed. A zeroed heap is allowed.
 void weir_heap_fini(struct weir_heap *heap);
@@ -45,8 +45,8 @@ void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent);
 // Allocate exactly this extent. Returns false if any part of it is not free. `free` must have
 // room for one more entry.
 bool weir_heap_carve(struct weir_heap *heap, struct weir_blob_extent extent);
-// Take all free extents below an offset and append them to ret, which must have room. Returns the
-// total size of the extents, in bytes.
+// Remove all free extents below an offset and append them to ret, which must have room for them.
+// Returns the total size of the extents, in bytes.
 uint64_t weir_heap_take_below(struct weir_heap *heap, uint64_t top, struct weir_extents *ret);
 
 // Allocate memory for the heap up to an offset, so that no access to the heap can fail. Returns

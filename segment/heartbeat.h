@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heartbeats: show whether the workers of a dataplane run. Used by everything that reports it:
+// Heartbeats: show whether the workers of a dataplane run. Used by everything that reports this:
 // the log of weir-control, its API, metrics, `weirctl status` and the doctor.
 //
 // Threads: any.

@@ -2,9 +2,9 @@
 //
 // Layout of the segment: the two memory areas that weir-dataplane and weir-control share.
 //
-//   statistics  written by the dataplane alone: header, counters, heartbeats, samples, responses.
-//               Sealed, so that control can only read it.
-//   tables      written by control alone: tables, identities, requests. The dataplane maps it
+//   statistics  written only by the dataplane: header, counters, heartbeats, samples, responses.
+//               The memory is sealed, so that control can only read it.
+//   tables      written only by control: tables, identities, requests. The dataplane maps it
 //               read-only.
 //
 // The dataplane creates both memory areas (sealed memfds that cannot shrink), fills in the header
@@ -26,7 +26,7 @@
 //
 // Guarantees kept by this folder:
 //   S2 A worker reads either the whole old or the whole new version of a table or row.
-//   S3 Control may be killed at any instruction: only complete tables are ever referenced, and a
+//   S3 Control can be killed at any instruction: only complete tables are ever referenced, and a
 //      new control process reads all state that it needs to continue from the tables and the
 //      identities.
 //   S5 The memory of a blob is reused only after every worker has reported a quiescent state
@@ -49,7 +49,8 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 15 // shown to users; fingerprint.h detects changes that keep the number
+// Shown to users; fingerprint.h detects layout changes without a new number
+#define WEIR_SEGMENT_ABI 15
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -63,8 +64,8 @@
 // A reference to a published blob. The upper 32 bits contain the lower half of the blob's
 // generation, the lower 32 bits the blob's offset / 64. 0 = nothing published. The generation is
 // unique per publication: equal generations mean the same blob even when memory is reused. A
-// generation has 64 bits and never wraps; the half in the reference serves only to check that
-// reference and blob belong together.
+// generation has 64 bits and never wraps; the lower half in the reference serves only to check
+// that the reference and the blob belong together.
 typedef uint64_t weir_ref;
 
 enum weir_blob_kind {
@@ -98,12 +99,15 @@ enum weir_closed_ports {
 #undef X
 };
 
-// Flags of the service id in a bind or a range. WEIR_SERVICE_NONE also has these bits: use the
-// functions of service_table.h.
+// Flags of the service id in a bind or a range. In WEIR_SERVICE_NONE these bits are also set:
+// read flags only with the functions of service_table.h.
+
 // First ABI with WEIR_BIND_DRAINED; older workers treat an id with flags as "no service".
 #define WEIR_ABI_DRAINS 12
-#define WEIR_BIND_DRAINED 0x8000u // the bind takes no new flows: first packets of flows are refused
-#define WEIR_BIND_ENDED 0x4000u // set with DRAINED: existing flows of the bind have also ended
+// The bind accepts no new flows: first packets of flows are refused
+#define WEIR_BIND_DRAINED 0x8000u
+// Set with DRAINED: workers treat existing flows of the bind as ended
+#define WEIR_BIND_ENDED 0x4000u
 #define WEIR_ABI_REMOVALS 13 // first ABI with WEIR_BIND_REMOVED
 // Set with DRAINED, TCP only: the bind is no longer in the configuration. If ENDED is also set,
 // workers end the flows of the bind themselves.
@@ -151,8 +155,8 @@ _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 enum weir_backend_flag {
 	WEIR_BACKEND_PRESENT = 1u << 0, // the id is in use; flows may refer to it
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
-	// The backend takes no new flows. Workers skip it in selections, which may be older than
-	// this flag, and choose another backend for a flow that sends a new SYN.
+	// The backend accepts no new flows. Workers skip it in selections, which may be older
+	// than this flag, and choose another backend for a flow that sends a new SYN.
 	WEIR_BACKEND_CLOSED = 1u << 2,
 	// Set with CLOSED if the backend is refusing, in maintenance or removed: workers choose
 	// another backend for a UDP flow at its next datagram.
@@ -161,8 +165,8 @@ enum weir_backend_flag {
 	// flows stay on the backend.
 	WEIR_BACKEND_REHASH = 1u << 4, // flows move to another backend
 	WEIR_BACKEND_RESET = 1u << 5, // clients of the flows get an RST
-	// The backend counts as being at its limit of active flows, whatever its number of flows,
-	// because its accept queue is full.
+	// The backend counts as being at its limit of active flows, regardless of its number of
+	// flows, because its accept queue is full.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
 };
 
@@ -198,8 +202,8 @@ _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
 // after copying, the reader has a consistent copy.
 struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
-	// Slow start of the backend. A change takes one store and an entry in the update log, like
-	// a change of the row.
+	// Slow start of the backend. A change needs one store and one entry in the update log,
+	// like a change of the row.
 	struct weir_policy_share share __attribute__((aligned(4)));
 	uint32_t reserved0;
 	uint64_t reserved[2];
@@ -221,7 +225,7 @@ struct weir_selection_subset { // 24 bytes, [control]
 };
 _Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
 
-// Has one subset for all workers, or several subsets: worker w uses subset w modulo subsets.
+// Has one subset for all workers, or several subsets; then worker w uses subset w % subsets.
 struct weir_selection { // blob, [control]
 	struct weir_blob blob;
 	uint16_t service;
@@ -250,10 +254,10 @@ struct weir_identity_service { // 128 bytes, [control]
 	uint32_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
 	// CLOCK_MONOTONIC; 0 = no deadline. Set only during a drain of binds
 	uint64_t drain_until_ns;
-	uint32_t drain; // enum weir_drain_phase; the service table has the drained binds
-	// Since ABI 13: the removal of binds or of the service; the service table has the removed
-	// binds.
-	uint32_t removed_ms; // the configured interval, 0 = none
+	uint32_t drain; // enum weir_drain_phase; the drained binds are marked in the service table
+	// Since ABI 13: the removal of binds or of the service; the removed binds are in the
+	// service table.
+	uint32_t removed_ms; // `drain.removed_ms` of the configuration; 0 = no drain
 	// CLOCK_MONOTONIC: end of the phase; lowest bit set: the phase is DROPPED
 	uint64_t removal_until_ns;
 	uint32_t removal; // enum weir_drain_phase: NONE, DRAINING, or DROPPED
@@ -320,7 +324,7 @@ struct weir_news { // [control]
 	// position by more entries than the log has, which makes workers read all tables.
 	uint64_t updates;
 	uint64_t token; // token of the newest grace period (grace.h); odd
-	uint64_t stealing; // enum weir_stealing: whether workers may steal buckets now
+	uint64_t stealing; // enum weir_stealing: whether workers are allowed to steal buckets now
 	uint64_t capture; // number of the active order (capture.h), 0 = none
 	uint64_t reserved[4];
 } __attribute__((aligned(64)));
@@ -345,7 +349,7 @@ enum weir_update_kind {
 	WEIR_UPDATE_ROW, // the row of the backend whose id is in the lower half
 };
 
-#define WEIR_UPDATES 4096u // power of two: entries that the log holds
+#define WEIR_UPDATES 4096u // number of entries in the log, a power of two
 
 struct weir_update_log { // [control]; entry n, counted from 0, is at n % WEIR_UPDATES
 	uint32_t update[WEIR_UPDATES]; // kind << 16 | id
@@ -361,14 +365,14 @@ struct weir_quiescence { // [worker]
 } __attribute__((aligned(64)));
 
 // Tables that a worker refused because an offset or a number is out of bounds, or a value is
-// unknown. The worker keeps using the previous table. It reports no token, so that no grace
-// period ends, until control has replaced the refused table.
+// unknown. The worker keeps using the previous table. Until control has replaced the refused
+// table, the worker reports no token, so that no grace period ends.
 struct weir_refusals { // [worker]
 	uint64_t services; // total number of refused service tables
 	uint64_t selections;
 	uint64_t rows;
 	uint64_t refused; // number of roots whose current table is refused
-	uint32_t change; // the last refused root, as in the update log
+	uint32_t change; // the last refused root, encoded as in the update log
 	uint32_t reserved0;
 	weir_ref ref; // the refused reference; 0 for rows
 	uint64_t reserved[2];
@@ -435,13 +439,14 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 //
 // With several workers, and with distributors for every port, each flow belongs to one of
 // WEIR_BUCKETS buckets, and each bucket belongs to one worker, its owner. Control determines
-// which workers are overloaded and sends them requests to give buckets away (WEIR_MESSAGE_STEAL
-// in mailbox.h).
+// which workers are overloaded and sends them requests to move buckets to other workers
+// (WEIR_MESSAGE_STEAL in mailbox.h).
 
 #define WEIR_ABI_BUCKETS 8 // first ABI with buckets
 #define WEIR_BUCKETS 1024u // power of two
 
-// Whether flows are in buckets that move between workers, or why not. X(NAME, "why not")
+// Whether flows are in buckets that can move between workers and, if not, the reason.
+// X(NAME, "reason")
 #define WEIR_BUCKETING(X) \
 	X(UNKNOWN, "this weir-dataplane does not move flows between workers") \
 	X(YES, "") \
@@ -475,10 +480,10 @@ enum weir_stealing {
 	X(NOT_BUCKETED, "not_bucketed", "flows are not in buckets") \
 	X(OFF, "off", "stealing is switched off") \
 	X(OUT_OF_RANGE, "out_of_range", "no such bucket or worker") \
-	X(SELF, "self", "the thief has the bucket already") \
+	X(SELF, "self", "the thief already has the bucket") \
 	X(NOT_OWNER, "not_owner", "another worker has the bucket") \
 	X(BUSY, "busy", "a bucket of the victim or the thief is moving") \
-	X(LATE, "late", "the request came after its deadline")
+	X(LATE, "late", "the request arrived after its deadline")
 
 enum weir_bucket_answer {
 #define X(name, key, text) WEIR_BUCKET_##name,
@@ -500,7 +505,7 @@ struct weir_bucket_packets { // [worker]
 struct weir_bucket_owners { // [worker], relaxed stores by any worker
 	uint8_t owner[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
-_Static_assert(WEIR_WORKERS_MAX <= 256, "a worker's number fits in a byte");
+_Static_assert(WEIR_WORKERS_MAX <= 256, "the index of a worker fits in a byte");
 
 struct weir_steal_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
@@ -556,9 +561,9 @@ struct weir_ring_position {
 #define WEIR_MAILBOX_MESSAGES 64 // power of two
 #define WEIR_MESSAGE_BYTES 128
 
-// A ring is split between the two memory areas: fields written by the producer are in the memory of
-// the producer, fields written by the consumer (struct weir_ring_position) in the memory of the
-// consumer.
+// A ring is split between the two memory areas: fields written by the producer are in the memory
+// area of the producer; fields written by the consumer (struct weir_ring_position) are in the
+// memory area of the consumer.
 struct weir_mailbox_ring { // [producer]
 	uint64_t tail __attribute__((aligned(64))); // index of the next message to write
 	uint8_t message[WEIR_MAILBOX_MESSAGES][WEIR_MESSAGE_BYTES] __attribute__((aligned(64)));
@@ -584,8 +589,8 @@ struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network 
 };
 _Static_assert(sizeof(struct weir_listed_flow) == 48, "segment ABI");
 
-// A page is written before the response with the number of flows on the page, and not changed
-// before the next request for the page.
+// The worker writes a page before the response, which contains the number of flows on the page.
+// The page does not change until the next request for this page.
 struct weir_flow_pages { // [worker]
 	struct weir_listed_flow flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS];
 } __attribute__((aligned(64)));

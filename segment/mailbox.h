@@ -13,14 +13,14 @@
 enum weir_message_kind {
 	// Look up the backend of a flow, and the backend that would be chosen now
 	WEIR_MESSAGE_FLOW_LOOKUP = 1,
-	// Give this bucket to another worker. The response is a confirmation or a refusal. After
+	// Move this bucket to another worker. The response is a confirmation or a refusal. After
 	// a confirmation the workers move the bucket, and control reads the new owner from
 	// weir_bucket_owners. A refusal changes nothing. Not sent if the segment's header shows
 	// that the dataplane does not use buckets.
 	WEIR_MESSAGE_STEAL,
-	// list flows in a range of the table that wait for an answer to their SYN
+	// list the flows that wait for an answer to their SYN, in a range of the table
 	WEIR_MESSAGE_FLOW_WAITING = 3,
-	WEIR_MESSAGE_FLOW_MOVE = 4, // give a waiting flow to another backend
+	WEIR_MESSAGE_FLOW_MOVE = 4, // move a waiting flow to another backend
 	// FLOW_LIST and FLOW_DELETE are not sent to a dataplane without flow pages
 	// (WEIR_ABI_FLOW_LIST).
 	WEIR_MESSAGE_FLOW_LIST = 5, // list or end the flows in a range of the table
@@ -33,10 +33,10 @@ enum weir_message_kind {
 	X(MOVED, "moved", "the flow has the new backend") \
 	X(CHANGED, "changed", "a packet of the flow arrived, or its state or backend has changed") \
 	X(GONE, "gone", "the flow is not in the worker's flow table") \
-	X(UNUSABLE, "unusable", "the new backend takes no new flows of the service") \
+	X(UNUSABLE, "unusable", "the new backend accepts no new flows of the service") \
 	X(LIMIT, "limit", \
 		"the new backend is at its limit, or the table has too many half-open flows") \
-	X(LATE, "late", "the request came after its deadline")
+	X(LATE, "late", "the request arrived after its deadline")
 
 enum weir_move_answer {
 #define X(name, key, text) WEIR_MOVE_##name,
@@ -88,7 +88,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint8_t state; // enum weir_flow_state when found
 			uint16_t backend; // backend of the flow when found, else WEIR_BACKEND_NONE
 			uint16_t chosen; // backend that the Maglev table selects now
-			uint16_t service; // WEIR_SERVICE_NONE: no service owns the destination
+			uint16_t service; // WEIR_SERVICE_NONE: no service has this destination
 			uint16_t reserved;
 			uint32_t slot; // slot of the Maglev table
 			uint32_t idle_ms; // time since the flow's last packet
@@ -97,7 +97,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 		struct { // WEIR_MESSAGE_STEAL
 			// CLOCK_MONOTONIC; after this time the request is refused as late
 			uint64_t deadline_ns;
-			uint32_t bucket; // number, below WEIR_BUCKETS
+			uint32_t bucket; // index, below WEIR_BUCKETS
 			uint32_t thief; // worker that receives the bucket
 			// response
 			uint32_t answer; // enum weir_bucket_answer
@@ -105,8 +105,8 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 		} steal;
 		// WEIR_MESSAGE_FLOW_WAITING: lists the worker's TCP flows whose client has sent a
 		// SYN and, for idle_ms, no other packet. Covers the table's lines from `first` to
-		// before `last`. The worker reads at most WEIR_WAITING_LINES of its lines, and
-		// skips lines of other workers. Send the request again with `first` = `next`
+		// `last` - 1. The worker reads at most WEIR_WAITING_LINES of its lines, and skips
+		// the lines of other workers. Send the request again with `first` = `next`
 		// until `next` is `lines` or `last`.
 		struct {
 			uint32_t first; // line
@@ -120,7 +120,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			// minimum time that the flows have waited, in units of WEIR_WAITED_MS;
 			// at most 255
 			uint8_t waited;
-			uint32_t next; // next line: above first, unless the table ends earlier
+			uint32_t next; // next line to read; above first, except at the table's end
 			uint32_t lines; // number of lines of the table
 			union {
 				struct weir_waiting_flow4 flow4[WEIR_WAITING_FLOWS4];
@@ -141,7 +141,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint64_t deadline_ns;
 		} move;
 		// WEIR_MESSAGE_FLOW_LIST: lists or ends the worker's flows in the table's lines
-		// from `first` to before `last`. The worker reads at most WEIR_LIST_LINES lines
+		// from `first` to `last` - 1. The worker reads at most WEIR_LIST_LINES lines
 		// and WEIR_FLOW_PAGE_FLOWS flows, and writes the matching flows to one of its
 		// pages, or ends the matching flows. Send the request again with `first` = `next`
 		// until `next` is `lines` or `last`.
@@ -155,13 +155,13 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint8_t client_bits; // number of first bits of client[] to compare
 			uint8_t protocol; // 0 = TCP and UDP
 			uint8_t client[16];
-			uint8_t page; // number of the page, below WEIR_FLOW_PAGES
+			uint8_t page; // index of the page, below WEIR_FLOW_PAGES
 			uint8_t end; // 1: end the flows instead of writing them to the page
 			// response
 			uint8_t answered; // 1
 			uint8_t reserved;
 			uint32_t count; // number of flows on the page, or of ended flows
-			uint32_t next; // next line: above first, unless the table ends earlier
+			uint32_t next; // next line to read; above first, except at the table's end
 			uint32_t lines; // number of lines of the table
 		} list;
 		uint8_t bytes[WEIR_MESSAGE_BYTES - 16];
@@ -169,7 +169,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 };
 _Static_assert(sizeof(struct weir_message) == WEIR_MESSAGE_BYTES, "segment ABI");
 
-// A ring: the producer's and the consumer's fields are in different memory areas. The position
+// The producer's and the consumer's fields of a ring are in different memory areas. The position
 // read from the other process is untrusted. If the distance between the positions is above the
 // ring's size, the producer treats the ring as full, and the consumer treats it as empty and
 // resynchronizes.

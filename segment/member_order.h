@@ -5,7 +5,7 @@
 //
 // Identities are hashes: a radix sort of their upper bits needs three passes over the members,
 // and compares only the few members with equal upper bits. If identities are not hashes, the sort
-// may compare all members.
+// may have to compare all members.
 //
 // Threads: pure functions of the caller's memory.
 #pragma once
@@ -13,7 +13,7 @@
 #include "selection.h"
 
 // A sort in passes, each of which visits every member once. The members must not change until the
-// end.
+// sort has ended.
 struct weir_member_order;
 
 // Returns NULL if out of memory.

@@ -2,7 +2,7 @@
 //
 // Packet facts: properties of a packet and decisions of the dataplane about it, which are
 // reported to control (capture.h). Each set has one list, which generates the enumeration and the
-// names in JSON. Append only: the order is part of the segment's ABI.
+// names in JSON. Only append to a list: its order is part of the segment's ABI.
 #pragma once
 
 // The action for a packet. X(NAME, "name")
@@ -40,7 +40,7 @@ enum weir_choice {
 	X(ICMP_ERROR, "icmp-error") /* ICMP or ICMPv6 error message */ \
 	X(OTHER, "other") /* packet that no service can own: for the kernel */ \
 	X(SUSPECT, "suspect") /* dropped for verdict.reason if the destination is a VIP */ \
-	X(BROKEN, "broken") /* dropped for verdict.reason, whatever the destination */ \
+	X(BROKEN, "broken") /* dropped for verdict.reason, for any destination */ \
 	X(FRAGMENT_FIRST, "fragment-first") /* of TCP or UDP: key, hash and event are set */ \
 	X(FRAGMENT, "fragment") /* later fragment: the key has no ports */ \
 	X(OFFERED, "offered") /* first fragment that already has a verdict: for the next worker */
@@ -59,7 +59,7 @@ enum weir_packet_kind {
 //   FIN        -> closing; further DATA refreshes the closing flow (half-closed download)
 //   RST        finished, but the flow stays for the timeout of its state: an RST is easily forged
 //   DATAGRAM   second datagram: UDP seen -> UDP; further datagrams refresh the flow
-// Only the slow path distinguishes DATA and ACK. Code that does not check the payload may report
+// Only the slow path distinguishes DATA and ACK. Code that does not check the payload can report
 // DATA for an ACK of an established flow. X(NAME, "name")
 #define WEIR_FLOW_EVENT_LIST(X) \
 	X(SYN, "syn") \

@@ -5,7 +5,8 @@
 // has already computed. docs/guide/operations.md lists the probes, and a test compares the list
 // with the programs.
 //
-// Threads: any. Probes of the packet path fire in workers, other probes in the named process.
+// Threads: any. Probes of the packet path fire in workers; each comment below names the process
+// or thread.
 #pragma once
 
 #include <sys/sdt.h>
@@ -16,8 +17,8 @@
 	DTRACE_PROBE4(weir, flow_begin, worker, service, backend, key)
 
 // Fires when a flow has been removed from the flow table, or moved away from its backend.
-// [worker] cause: enum weir_flow_end; entry: the flow's word in its line of the flow table; its
-// key is still valid (flow_bucket.h).
+// [worker] cause: enum weir_flow_end; entry: the flow's word in its line of the flow table
+// (flow_bucket.h); the flow's key is still valid.
 #define WEIR_PROBE_FLOW_END(cause, backend, entry) \
 	DTRACE_PROBE3(weir, flow_end, cause, backend, entry)
 

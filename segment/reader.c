@@ -85,7 +85,8 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 	if ((*refused != 0) != (now != 0)) {
 		reader->refusals.refused += now != 0 ? 1 : (uint64_t)-1;
 		show_refusals(reader);
-		// Other tables may still be refused: a full scan finds one of them and reports it.
+		// Other tables may still be refused: a full scan finds a refused table and
+		// reports it.
 		if (now == 0 && reader->refusals.refused > 0 &&
 			reader->scan == WEIR_READER_NO_SCAN) {
 			begin_scan(reader);
@@ -96,12 +97,12 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 
 // --- adoption -----------------------------------------------------------------------------
 
-// A worker may load a reference that is newer than the log entry which it processes. The tables
-// that the new reference depends on were published before it, but their log entries are later
-// ones. A worker that has loaded the reference can see these entries. Therefore a worker adopts a
-// selection only when it has adopted the rows of all visible entries, and the service table only
-// when it has also adopted all selections. Otherwise it processes the log first, and then reads
-// the reference again.
+// A worker may load a reference that is newer than the log entry that it processes. The tables
+// that this reference depends on were published before the reference, but their log entries can
+// follow the processed entry. A worker that has loaded the reference can see these entries.
+// Therefore a worker adopts a selection only when it has adopted the rows of all visible entries,
+// and the service table only when it has also adopted all selections. Otherwise it processes the
+// log first, and then reads the reference again.
 
 static bool rows_complete(const struct weir_reader *reader) {
 	return __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE) ==
@@ -190,7 +191,7 @@ static void set_closing(struct weir_reader *reader, uint16_t backend, bool closi
 }
 
 // Returns false if the adoption must wait, because the row is being changed, or its counters have
-// no memory yet. Later publications must then wait, too, so that no adopted table refers to the
+// no memory yet. Then later publications must also wait, so that no adopted table refers to the
 // backend. last: also adopt a row that no longer permits new flows.
 static bool adopt_row(struct weir_reader *reader, uint16_t backend, bool last) {
 	struct weir_backend_row row;
@@ -227,7 +228,7 @@ static void look_through_everything(struct weir_reader *reader) {
 	begin_scan(reader);
 }
 
-// Read an entry of the log. Returns false if control has overwritten the entry, or may be
+// Reads an entry of the log. Returns false if control has overwritten the entry, or is possibly
 // overwriting it.
 static bool read_entry(const struct weir_reader *reader, uint64_t n, uint32_t *ret) {
 	const struct weir_segment *segment = reader->segment;
@@ -284,8 +285,8 @@ static void selection_step(struct weir_reader *reader) {
 static uint32_t scan_rows(const struct weir_reader *reader) {
 	uint32_t rows = __atomic_load_n(&reader->segment->notes->backend_ids, __ATOMIC_RELAXED);
 
-	// The number of ids never decreases. A lower number is invalid, and only ends the scan
-	// early.
+	// The number of ids never decreases. A lower number is invalid; its only effect is that
+	// the scan ends early.
 	return rows < reader->segment->max_backends ? rows : reader->segment->max_backends;
 }
 
@@ -352,8 +353,8 @@ void weir_reader_catch_up(struct weir_reader *reader) {
 
 void weir_reader_settle(struct weir_reader *reader) {
 	const struct weir_segment *segment = reader->segment;
-	// If control publishes faster than the loop adopts, the remaining changes are adopted
-	// later, by the poll loop.
+	// If control publishes changes faster than this loop adopts them, the poll loop adopts
+	// the remaining changes later.
 	uint64_t turns =
 		4 * (uint64_t)(segment->max_backends + segment->max_services + WEIR_UPDATES) /
 			WEIR_READER_STEPS +
@@ -393,7 +394,7 @@ void weir_reader_report(struct weir_reader *reader, uint64_t token) {
 	reader->reported = reader->token;
 }
 
-// Drops all adopted tables, because control may free them.
+// Drops all adopted tables, because control can free them.
 static void forget(struct weir_reader *reader) {
 	uint32_t services = reader->segment->max_services;
 

@@ -41,9 +41,9 @@ struct weir_reader {
 	const struct weir_segment *segment;
 	uint32_t worker;
 	uint32_t scan; // next position of the full scan; WEIR_READER_NO_SCAN = none in progress
-	// Positions in the log. All entries before seen are adopted. All rows before rows_seen
-	// are adopted, except those in `closing`. All selections before selections_seen are
-	// adopted. rows_seen is never behind the other positions.
+	// Positions in the log. All entries before `seen` are adopted. All rows before
+	// `rows_seen` are adopted, except the rows in `closing`. All selections before
+	// `selections_seen` are adopted. rows_seen is never behind the other positions.
 	uint64_t seen;
 	uint64_t rows_seen;
 	uint64_t selections_seen;
@@ -106,8 +106,8 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 void weir_reader_settle(struct weir_reader *reader);
 
 // weir_reader_rows returns the position up to which a reader has adopted rows.
-// weir_reader_has_rows returns whether another worker's reader has reached this position, and
-// therefore has all backends of the first reader. [worker]
+// weir_reader_has_rows returns whether the reader of another worker has reached this position.
+// That reader then has all backends of the first reader. [worker]
 static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
 	return reader->rows_seen;
 }
@@ -117,8 +117,8 @@ static inline bool weir_reader_has_rows(const struct weir_reader *reader, uint64
 }
 
 // Reads the current row of a backend (below max_backends); all zeroes if no row was published.
-// Returns false if the row is being changed: try again later. Used by adoption, control and
-// tests.
+// Returns false if the row is being changed: try again later. Used to adopt rows, by control and
+// by tests.
 bool weir_reader_row(
 	const struct weir_segment *segment, uint16_t backend, struct weir_backend_row *ret);
 

@@ -245,7 +245,8 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 								  header->capture_control_off);
 }
 
-// Allocate statistics, and the parts of tables that are written without a further allocation.
+// Creates `statistics` and allocates its memory; without huge pages, except the counters of
+// backends.
 static int create_statistics(
 	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
 	int fd = create_memory(WEIR_SEGMENT_STATISTICS_NAME, huge_pages, header->statistics_bytes);
@@ -255,10 +256,10 @@ static int create_statistics(
 		return fd;
 	}
 	segment->statistics_fd = fd;
-	// Workers write statistics: allocate the memory now, so that no store of a worker can fail.
-	// Counters of backends are allocated as ids are used (weir_segment_follow), except with
-	// huge pages: control, which also reads counters, would be killed if no huge page were
-	// left.
+	// Workers write statistics: allocate the memory now, so that no store of a worker can
+	// fail. Counters of backends are allocated as ids are used (weir_segment_follow). With
+	// huge pages, they are also allocated now: control, which also reads counters, would be
+	// killed if no huge page were left.
 	taken = huge_pages ? header->statistics_bytes : header->backend_counters_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
@@ -327,8 +328,8 @@ static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
 
-// Returns how many backends have counters after the counters of `backends` backends are
-// allocated. Counters are allocated for COUNTED_STEP ids at a time.
+// Returns the number of backends that have counters when at least `backends` backends have
+// counters: counters are allocated for COUNTED_STEP ids at a time.
 static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }
@@ -380,7 +381,7 @@ static int count_backends(struct weir_segment *segment, uint32_t backends) {
 #define WRITTEN_PIECES 64u // maximum number of parts of the heap that one call maps
 
 // Maps only the written parts of the first `used` bytes of the heap. Mapping an unallocated part
-// would allocate memory, and heap_used, which control has written, may have any value.
+// would allocate memory, and heap_used can have any value, because control has written it.
 static void follow_heap(struct weir_segment *segment, uint64_t used) {
 	uint64_t end = segment->heap_off + used;
 

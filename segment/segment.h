@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The segment: creates it (dataplane), attaches to it (control, tests), and refuses an invalid
+// Creates the segment (dataplane) and attaches to it (control, tests). Refuses an invalid
 // segment.
 //
 // Threads: any. Each object is used by only one thread, unless a function is marked otherwise.
@@ -83,7 +83,8 @@ struct weir_segment_params {
 	uint64_t heap_bytes; // address space for blobs; memory is allocated when blobs need it
 	uint64_t tsc_hz;
 	uint64_t hash_seed;
-	enum weir_bucketing bucketing; // YES: the creator sets the owners before workers start
+	// YES: the creator must set the bucket owners before workers start
+	enum weir_bucketing bucketing;
 	bool huge_pages; // memfd of 2 MiB pages, allocated at once except for the heap; -ENOMEM if
 			 // there are not enough
 	const struct weir_port_info *port_info; // [ports]
@@ -94,27 +95,27 @@ struct weir_segment_params {
 // -ENOMEM, or another negative errno.
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret);
 
-// Lock allocated pages of both memory areas in RAM: with a swapped-out page, a worker would wait
-// for the disk. [dataplane, while it has the privilege] Returns 0, or negative errno, e.g. above
-// RLIMIT_MEMLOCK; optional.
+// Lock allocated pages of both memory areas in RAM, so that a worker never waits for the disk.
+// [dataplane, while it has the privilege] Returns 0 or negative errno, e.g. if RLIMIT_MEMLOCK is
+// too low. The segment also works without locked pages.
 int weir_segment_lock(const struct weir_segment *segment);
 
-// Allocate the counters of backends [from, backends), and of some further backends, of all workers.
-// Before the allocation, even reading the counters may fail. Control calls this function before it
-// publishes the first row of these backends. Returns 0 or -ENOMEM.
+// Allocate all workers' counters for backends [from, backends), and for some further backends.
+// Before the allocation, even reading the counters can fail. Control calls this function before
+// it publishes the first row of these backends. Returns 0 or -ENOMEM.
 int weir_segment_take_counters(
 	const struct weir_segment *segment, uint32_t from, uint32_t backends);
 
 // Follow the publications of control: allocate the counters of further backends, and map newly
-// written parts of tables, so that workers do not have to. Workers load no backend before its
+// written parts of tables, so that workers need not do this. Workers load no backend before its
 // counters have memory. [dataplane, main thread; about every 100 ms, and when control attaches]
 // Returns 0 or -ENOMEM (further backends are not loaded yet).
 int weir_segment_follow(struct weir_segment *segment);
 
 // Map and validate a segment received from the dataplane. Takes ownership of the descriptors on
-// success only. why gets one line with the problem and the remedy. [control] Returns 0, -EPROTO
-// (not a segment, or another layout), -EBADMSG (contradictory header), -ENODATA (shorter than its
-// header specifies), or another negative errno.
+// success only. why: receives one line with the problem and the remedy. [control] Returns 0,
+// -EPROTO (not a segment, or another layout), -EBADMSG (contradictory header), -ENODATA (shorter
+// than its header specifies), or another negative errno.
 int weir_segment_attach(
 	int statistics_fd, int tables_fd, struct weir_segment **ret, char *why, size_t why_bytes);
 
@@ -137,8 +138,8 @@ static inline struct weir_share_counters *weir_segment_backend_counters(
 	return &segment->backend_counters[(size_t)worker * segment->max_backends + backend];
 }
 
-// Whether workers may now steal buckets from each other. False until control enables stealing.
-// Any thread.
+// Whether workers are now allowed to steal buckets from each other. False until control enables
+// stealing. Any thread.
 static inline bool weir_segment_stealing(const struct weir_segment *segment) {
 	return segment->bucketing == WEIR_BUCKETING_YES &&
 	       __atomic_load_n(&segment->news->stealing, __ATOMIC_RELAXED) == WEIR_STEALING_ON;
@@ -150,7 +151,7 @@ static inline uint32_t weir_segment_bucket_owner(
 	return __atomic_load_n(&segment->bucket_owners->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// Set the owner of a bucket. [worker that has taken over the bucket, afterwards]
+// Set the owner of a bucket. [worker, after it has taken over the bucket]
 static inline void weir_segment_own_bucket(
 	const struct weir_segment *segment, uint32_t bucket, uint32_t worker) {
 	__atomic_store_n(&segment->bucket_owners->owner[bucket], (uint8_t)worker, __ATOMIC_RELAXED);

@@ -20,7 +20,7 @@ static int check_identity(const struct weir_segment_header *header, char *why, s
 	if (!weir_layout_served(header->abi, header->fingerprint) ||
 		header->header_bytes != weir_layout_header_bytes(header->abi)) {
 		return weir_refuse(-EPROTO, why, why_bytes,
-			"segment has ABI %u, layout %016llx, this program needs ABI %u, layout "
+			"segment has ABI %u, layout %016llx; this program needs ABI %u, layout "
 			"%016llx; run the same version of weir-dataplane and weir-control",
 			header->abi, (unsigned long long)header->fingerprint, WEIR_SEGMENT_ABI,
 			(unsigned long long)weir_layout_fingerprint());
@@ -96,8 +96,8 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 			regions[i].bytes == 0 || at < first || at > end ||
 			regions[i].bytes > end - at) {
 			return weir_refuse(-EBADMSG, why, why_bytes,
-				"invalid segment header: %s (offset %llu, %llu bytes) not inside "
-				"the memory area of %llu bytes; restart weir-dataplane",
+				"invalid segment header: %s (offset %llu, %llu bytes) is not "
+				"inside the memory area of %llu bytes; restart weir-dataplane",
 				regions[i].name, (unsigned long long)at,
 				(unsigned long long)regions[i].bytes, (unsigned long long)end);
 		}
@@ -149,9 +149,8 @@ static int check_bytes(
 	}
 	if (file != header) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: %llu bytes of %s, but their memory has %llu; "
-			"restart "
-			"weir-dataplane",
+			"invalid segment header: %llu bytes of %s, but the memory area has %llu "
+			"bytes; restart weir-dataplane",
 			(unsigned long long)header, name, (unsigned long long)file);
 	}
 	return 0;

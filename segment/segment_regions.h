@@ -7,10 +7,10 @@
 #include "segment.h"
 
 #define WEIR_LINE_BYTES 64u
-#define WEIR_SEGMENT_BYTES_MAX (1ull << 38) // addressable by the 32 bits of a reference
+#define WEIR_SEGMENT_BYTES_MAX (1ull << 38) // maximum that the 32 bits of a reference can address
 
-// Regions of both memory areas: first those of statistics, then those of tables. The heap is
-// last.
+// Regions of both memory areas: first the regions of statistics, then the regions of tables. The
+// heap is last.
 enum weir_region {
 	WEIR_REGION_QUIESCENCE,
 	WEIR_REGION_REFUSALS,
@@ -76,7 +76,8 @@ static inline bool weir_region_in_tables(unsigned int region) {
 void weir_regions_of(
 	struct weir_segment_header *header, struct weir_region_place regions[WEIR_REGIONS]);
 
-// Read and validate the header of a segment. why gets one line. Returns 0 or negative errno.
+// Read and validate the header of a segment. why: receives one line that explains an error.
+// Returns 0 or negative errno.
 int weir_segment_read_header(
 	int statistics_fd, struct weir_segment_header *ret, char *why, size_t why_bytes);
 

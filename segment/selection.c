@@ -15,7 +15,8 @@ static bool is_in(const struct weir_selection_params *params,
 	return member->weight > 0 && (params->subsets <= 1 || (member->subsets >> subset & 1) != 0);
 }
 
-// Collect the members of a subset with a weight above 0, sorted. Returns the number of members.
+// Collects and sorts the members of a subset that have a weight above 0. Returns the number of
+// members.
 static uint32_t pick_members(const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, uint32_t subset,
 	struct weir_selection_member *picked) {
@@ -121,7 +122,7 @@ static bool assembly_step(struct assembly *assembly, uint32_t most) {
 	return weir_maglev_step(assembly->scratch, most) > 0 || number_slots(assembly, most);
 }
 
-#define SLOTS_PER_CANDIDATE 16u // for a small table, which serves only packets without a flow
+#define SLOTS_PER_CANDIDATE 16u // of a small table, which is used only for packets without a flow
 #define SLOTS_LEAST 251u
 
 uint32_t weir_selection_slots(
@@ -250,7 +251,7 @@ static bool place_subset(const struct weir_selection_params *params,
 	bool rounds = (params->settings.needs & WEIR_NEEDS_ROUNDS) != 0;
 	uint64_t at = plan->bytes;
 
-	subset->candidates = (uint16_t)count; // members have different ids
+	subset->candidates = (uint16_t)count; // fits: members have different 16-bit ids
 	subset->rounds = rounds ? (uint16_t)count_weights(picked, count) : 0;
 	subset->slots = weir_selection_slots(&params->settings, params->slots, count);
 	subset->candidates_off = (uint32_t)at;

@@ -16,15 +16,16 @@ struct weir_selection_member {
 
 struct weir_selection_params {
 	uint16_t service;
-	uint32_t slots; // slots of the Maglev table of a policy that chooses by slots, a prime
+	// Number of slots of the Maglev table if the policy chooses by slots; a prime
+	uint32_t slots;
 	struct weir_policy_settings settings;
 	// Weights for the stride schedule come from reports of backends, not from an operator.
 	// Then outliers are capped (stride.h).
 	bool weights_reported;
 	uint32_t subsets; // 0 or 1: all workers choose from all members; maximum: WEIR_WORKERS_MAX
 	// The published selection, indexed by subset; NULL = none. Its ids must refer to the same
-	// backends as the members' ids. The arrays of an unchanged subset are copied from it,
-	// because building a large table takes long.
+	// backends as the members' ids. The arrays of an unchanged subset are copied from this
+	// selection, because it takes long to build a large table.
 	const struct weir_policy_table *published;
 };
 
@@ -39,13 +40,13 @@ static inline struct weir_selection_params weir_selection_defaults(
 }
 
 // Build a selection. Each subset has its own candidates, its own data for the policy (strides,
-// rounds) and its own Maglev table. The table is weighted, with params->slots slots, for a policy
-// with WEIR_NEEDS_SLOTS; for other policies the table is small and without weights, for the
-// Maglev fallback. A subset without members, or with all weights 0, has no candidates. Members
-// may have any order: the builder sorts members, so that instances with equal members and weights
-// get equal tables. Returns 0, -EINVAL (a setting or the number of subsets is out of range; for a
-// policy with slots also: slots is not prime or out of range, or n > slots), -ENOMEM, -ENOSPC,
-// -EBUSY (see weir_writer_alloc).
+// rounds) and its own Maglev table. For a policy with WEIR_NEEDS_SLOTS, the table is weighted and
+// has params->slots slots. For other policies, the table serves only for the Maglev fallback; it
+// is small and ignores weights. A subset without members, or with all weights 0, has no
+// candidates. Members can be in any order: the builder sorts members, so that instances with
+// equal members and weights get equal tables. Returns 0, -EINVAL (a setting or the number of
+// subsets is out of range; for a policy with slots also: slots is not prime, out of range or below
+// n), -ENOMEM, -ENOSPC, -EBUSY (see weir_writer_alloc).
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 
@@ -60,8 +61,8 @@ int weir_selection_begin(const struct weir_selection_params *params,
 // Do one step: a pass over all members, or up to `most` slots. Returns 1 (more steps follow), 0
 // (last step), -ENOMEM, -ENOSPC.
 int weir_selection_step(struct weir_selection_work *work, uint32_t most);
-// Get the blob after the last step. Returns 0, or an error as weir_writer_alloc; the work is not
-// freed.
+// Gets the blob after the last step. Returns 0 or an error of weir_writer_alloc. Does not free
+// the work.
 int weir_selection_finish(
 	struct weir_selection_work *work, struct weir_writer *writer, struct weir_selection **ret);
 void weir_selection_work_free(struct weir_selection_work *work); // NULL is allowed
@@ -77,7 +78,7 @@ static inline uint32_t weir_selection_slot(uint64_t hash, uint32_t slots) {
 	return weir_policy_slot(hash, slots);
 }
 
-// The backend id that the Maglev table gives for a hash, or WEIR_BACKEND_NONE. For every policy,
+// Returns the backend id of a hash in the Maglev table, or WEIR_BACKEND_NONE. For every policy,
 // this backend is the fallback for packets whose flow is not in the flow table. [worker]
 static inline uint16_t weir_selection_choose(
 	const struct weir_selection_view *view, uint64_t hash) {

@@ -2,7 +2,8 @@
 //
 // The table is built in two steps. First the binds are sorted, so that binds of one address and
 // protocol are adjacent. Then each group of binds with one address and protocol is converted:
-// binds of single ports to exact keys, all other binds to one list of disjoint ranges.
+// binds of single ports become exact keys, and all other binds become one list of disjoint
+// ranges.
 #include "service_table.h"
 
 #include <errno.h>

@@ -63,8 +63,8 @@ enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
 
 // Enumerates the binds in no particular order: exact ports, and disjoint parts of ranges. A table
-// from another process may have duplicates and arbitrary values, but each range is enumerated at
-// most once.
+// from another process may contain duplicates and arbitrary values, but each range is enumerated
+// at most once.
 struct weir_service_cursor { // zero at the start
 	uint64_t bucket;
 	uint32_t range; // index of the range in a bucket with ranges
@@ -73,7 +73,7 @@ struct weir_service_cursor { // zero at the start
 bool weir_service_next(const struct weir_services_view *view, struct weir_service_cursor *cursor,
 	struct weir_service_bind *ret);
 
-// Reduces first..last to the first consecutive ports in it that are in no range; binds of exact
-// ports are ignored. Returns false if all ports are in ranges.
+// Reduces first..last to its first sequence of ports that are in no range. Binds of exact ports
+// are ignored. Returns false if all ports are in ranges.
 bool weir_service_gap(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t *first, uint16_t *last);

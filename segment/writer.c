@@ -4,8 +4,8 @@
 //
 //   free -> owned (alloc) -> live (publish) -> retired (replaced) -> free (after a grace period)
 //
-// Retired extents wait in one queue, in the order in which they were retired. One grace period at a
-// time is in progress, and covers a prefix of the queue of any length.
+// Retired extents wait in one queue, in the order in which they were retired. Only one grace
+// period at a time is in progress. It covers any number of extents at the start of the queue.
 #include "writer.h"
 
 #include <errno.h>
@@ -174,8 +174,8 @@ static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 }
 
 // Retires all unreferenced extents in the used part of the heap. The previous process may have
-// retired them, or may have exited just before retiring them, so workers may still read them.
-// They wait for a grace period like other retired extents.
+// retired them, or may have exited just before that. Therefore workers may still read these
+// extents, and they wait for a grace period like other retired extents.
 static void retire_gaps(struct weir_writer *writer) {
 	const struct weir_segment *segment = writer->segment;
 	uint64_t used = __atomic_load_n(&segment->notes->heap_used, __ATOMIC_RELAXED);
@@ -201,9 +201,9 @@ static bool reserve_for_open(struct weir_writer *writer) {
 	       weir_extents_reserve(&writer->owned, 1);
 }
 
-// Every used generation is at most notes->generation, which is stored before the reference. An
-// invalid value there must not cause a generation to be reused; therefore the published
-// generations are also considered.
+// No used generation is higher than notes->generation, because notes->generation is stored before
+// a reference. If notes->generation is invalid, generations must still not be reused. Therefore
+// this function also considers the published generations.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 
@@ -239,7 +239,7 @@ int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret) {
 	writer->reserved_services = clamp(notes->service_ids, segment->max_services);
 	writer->reserved_backends = clamp(notes->backend_ids, segment->max_backends);
 	// The previous process may have exited after a store, but before it wrote the log entry
-	// for it. Therefore make workers read all tables.
+	// for this store. Therefore make workers read all tables.
 	__atomic_store_n(&segment->news->updates, segment->news->updates + 2 * WEIR_UPDATES,
 		__ATOMIC_RELEASE);
 	retire_gaps(writer);
@@ -325,7 +325,7 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 	return blob;
 }
 
-// Take ownership of a blob. Returns false if the caller owns no such blob.
+// Takes ownership of a blob from the caller. Returns false if the caller does not own this blob.
 static bool disown(struct weir_writer *writer, const void *blob, struct weir_blob_extent *ret) {
 	uint64_t offset = (uint64_t)((const uint8_t *)blob - writer->segment->tables);
 
@@ -356,7 +356,8 @@ static void log_update(const struct weir_writer *writer, uint32_t change) {
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
 		__ATOMIC_RELAXED);
-	// Fire the probe first: a worker may apply the change while the probe's handler still runs.
+	// Fire the probe before the store. Otherwise a worker could apply the change while the
+	// probe's handler still runs.
 	WEIR_PROBE_PUBLICATION(updates, change >> 16, (uint16_t)change);
 	__atomic_store_n(&news->updates, updates + 1, __ATOMIC_RELEASE);
 }

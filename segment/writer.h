@@ -8,7 +8,7 @@
 // blobs that the roots refer to. Therefore no repair is needed if a control process is killed
 // between any two instructions (S3): a blob is either referenced or free.
 //
-// Threads: one writer per segment, one thread. Never blocks except weir_writer_synchronize.
+// Threads: one writer per segment, one thread. Only weir_writer_synchronize blocks.
 #pragma once
 
 #include "segment.h"
@@ -38,9 +38,10 @@ void weir_writer_free(struct weir_writer *writer);
 void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, uint64_t bytes);
 void weir_writer_discard(struct weir_writer *writer, void *blob);
 
-// Replace the blob of a root, by one release-store. blob NULL withdraws the previous blob. The
-// previous blob is freed by weir_writer_reclaim after a grace period. Takes ownership of blob in
-// any case. Returns 0, -EINVAL (wrong kind, or a service out of range: blob discarded).
+// Replace the blob of a root, by one release-store. If blob is NULL, this withdraws the previous
+// blob. The previous blob is freed by weir_writer_reclaim after a grace period. Takes ownership
+// of blob in any case. Returns 0, -EINVAL (wrong kind, or a service out of range: blob
+// discarded).
 int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void *blob);
 
 // Returns the current blob of a root, or NULL. Valid until the blob is replaced and reclaimed.
@@ -51,18 +52,18 @@ const void *weir_writer_current(const struct weir_writer *writer, struct weir_ro
 // current blob).
 int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused);
 
-// Allocate the identities, rows, costs and baselines of ids below these numbers, which never
-// decrease, and the workers' counters of these backends. Without its counters, workers load
-// neither a backend nor later publications. Call before data of these ids is written. Returns 0,
-// -ENOMEM, -EINVAL (out of range).
+// Allocate the identities, rows, costs and baselines of ids below these numbers, and the workers'
+// counters of these backends. The numbers never decrease. Until a backend has its counters,
+// workers load neither the backend nor later publications. Call before data of these ids is
+// written. Returns 0, -ENOMEM, -EINVAL (out of range).
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
 
-// Publish the slow start of a backend (reserved) if it has changed. Returns whether it has changed.
+// Publish the slow start of a reserved backend if it has changed. Returns whether it has changed.
 bool weir_writer_publish_share(
 	struct weir_writer *writer, uint16_t backend, struct weir_policy_share share);
 
-// Publish the row of a backend (reserved) if it has changed. This takes one store to the cache
-// line that workers poll, whatever the number of backends. Returns whether the row has changed.
+// Publish the row of a reserved backend if it has changed. This needs one store to the cache line
+// that workers poll, regardless of the number of backends. Returns whether the row has changed.
 bool weir_writer_publish_row(
 	struct weir_writer *writer, uint16_t backend, const struct weir_backend_row *row);
 
@@ -79,9 +80,9 @@ unsigned int weir_writer_reclaim(struct weir_writer *writer);
 // because it is stalled or refuses a table, or because the dataplane has exited).
 int weir_writer_synchronize(struct weir_writer *writer, unsigned int timeout_ms);
 
-// Start a grace period that frees no blobs, for use before an id is used again. Returns its
-// token: weir_writer_passed returns whether every worker has since passed a quiescent state, and
-// never waits.
+// Start a grace period that frees no blobs, for use before an id is used again. Returns the token
+// of the grace period. weir_writer_passed returns whether every worker has passed a quiescent
+// state since then; it never waits.
 uint64_t weir_writer_mark(struct weir_writer *writer);
 bool weir_writer_passed(struct weir_writer *writer, uint64_t mark);
 

@@ -56,5 +56,6 @@ void weir_announcement_ready(struct weir_announcement *announcement, const char 
 // the ports to the notices.
 void weir_announcement_ports(struct weir_announcement *announcement);
 
-// The process will exit on request: remove the saved state, and do not save the state again.
+// Call this when the process was requested to exit: removes the saved state, and does not save the
+// state again.
 void weir_announcement_is_final(struct weir_announcement *announcement);

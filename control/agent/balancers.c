@@ -59,7 +59,7 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	case WEIR_REPLAY_FULL:
 		*refusal = WEIR_AGENT_REFUSAL_FULL;
 		return NULL;
-	default: // the sequence number is not above the highest answered number
+	default: // the sequence number is not above the highest sequence number that was answered
 		*refusal = WEIR_AGENT_REFUSAL_REPLAY;
 		return NULL;
 	}

@@ -3,9 +3,9 @@
 // Balancers: which balancers probe this agent, which fields each balancer requests, and whether
 // each balancer has acknowledged the announced state (WEIR_HEALTH_WORD_*). An entry is created by
 // the first authentic probe that is addressed to this agent process. It is removed when the
-// balancer has sent no probe for WEIR_AGENT_SILENT_PROBES of its intervals. A probe that is not
-// addressed to this process may be an old probe that was replayed. Such a probe is answered, but
-// creates no entry.
+// balancer has sent no probe for WEIR_AGENT_SILENT_PROBES of its probe intervals. A probe that is
+// not addressed to this process may be an old probe that was replayed. Such a probe is answered,
+// but creates no entry.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -26,7 +26,7 @@ struct weir_path { // addresses of a datagram; the answer is sent from `own` to 
 
 struct weir_balancer {
 	uint64_t id; // 0 = unused entry
-	uint16_t key_id; // key of the newest probe; the next fields are of this probe, too
+	uint16_t key_id; // key of the newest probe; the fields up to seen_ms are also of this probe
 	uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES];
 	struct weir_path path;
 	uint32_t wants;

@@ -31,13 +31,13 @@ struct weir_capacity_loop {
 	struct weir_capacity_line *lines;
 	uint32_t at; // current line of the walk
 	uint64_t chain[4];
-	uint64_t number; // the last result
+	uint64_t number; // result of the last round
 };
 
 // Returns 0 or -ENOMEM.
 int weir_capacity_loop_init(struct weir_capacity_loop *loop);
 void weir_capacity_loop_fini(struct weir_capacity_loop *loop);
 
-// Run one round. Returns a number that is computed from the results of all rounds so far. It is the
-// same on every CPU.
+// Run one round. Returns a number that is computed from the results of all rounds so far. The
+// number is the same on every CPU.
 uint64_t weir_capacity_loop_round(struct weir_capacity_loop *loop);

@@ -16,7 +16,7 @@ struct weir_commands {
 };
 
 // Execute a request: {"command": "lame-duck", "interval_ms", "patient"}, or another command without
-// parameters. context: struct weir_commands. While the process ends (announcement->final), changes
-// of the state are refused. Returns the status after the command or {"error"}, owned by the caller;
-// NULL = out of memory.
+// parameters. context: struct weir_commands. While the process is stopping (announcement->final),
+// changes to the state are refused. Returns the status after the command or {"error"}, owned by the
+// caller; NULL = out of memory.
 json_t *weir_commands_answer(void *context, const json_t *request);

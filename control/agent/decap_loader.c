@@ -117,7 +117,8 @@ static int attach(struct weir_decap *decap, const struct weir_decap_params *para
 	}
 	if (r == -EBUSY || r == -EEXIST) {
 		snprintf(why, why_bytes,
-			"%s already has an XDP program (see: ip link show %s): stop its owner, or "
+			"%s already has an XDP program (see: ip link show %s): stop the "
+			"process that attached it, or "
 			"use --detach to remove a stale decap program",
 			params->interface, params->interface);
 		return -EBUSY;
@@ -382,7 +383,7 @@ int weir_decap_stats_of(
 	r = map < 0 ? map : read_stats(map, ret);
 	if (r) {
 		snprintf(why, why_bytes, "cannot read the counters: %s",
-			r == -EPROTO ? "it was attached by another version of weir-agent"
+			r == -EPROTO ? "the program was attached by another version of weir-agent"
 				     : strerror(-r));
 	}
 	if (map >= 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Decap loader: loads decap.bpf.c, attaches it to an interface, fills its maps and reads its
-// counters. The kernel detaches the program when the process ends, for whatever reason (bpf link).
+// counters. The kernel detaches the program when the process exits for any reason (bpf link).
 //
 // Threads: one. No logging; why gets one line: the error and its remedy.
 #pragma once
@@ -33,8 +33,8 @@ bool weir_decap_is_attached(const struct weir_decap *decap); // false: the inter
 int weir_decap_set_addresses(
 	struct weir_decap *decap, const struct weir_address *addresses, uint32_t n);
 
-// List the addresses of an interface that can be an outer destination, at most `room`: no
-// link-local and no loopback addresses. Returns the number of addresses, or negative errno.
+// Lists the addresses of an interface that can be outer destinations, at most `room`. Leaves out
+// link-local and loopback addresses. Returns the number of addresses, or negative errno.
 int weir_decap_interface_addresses(
 	const char *interface, struct weir_address *addresses, uint32_t room);
 

@@ -2,7 +2,7 @@
 //
 // weir-agent doctor: checks the host settings that a backend needs, and prints the command that
 // fixes each problem. Changes nothing. WEIR_AGENT_DOCTOR_CHECKS has one row per check; a test
-// compares the table of docs/reference/doctor.md with it.
+// compares the table of docs/reference/doctor.md with this table.
 //
 // Threads: one; blocks.
 #pragma once
@@ -13,7 +13,7 @@
 #include "host.h"
 #include "options.h"
 
-// Function, name, what it checks.
+// X(suffix of the function, "name", "what the check examines")
 #define WEIR_AGENT_DOCTOR_CHECKS(X) \
 	X(decap, "decap", \
 		"decapsulation on INTERFACE by a program or a tunnel device, and refused packets") \
@@ -30,7 +30,7 @@
 		"a socket listens at each --port, and the limit of its accept queue") \
 	X(syn_queue, "syn-queue", "SYN cookies and the queue of half-open connections") \
 	X(capacity, "capacity", "the speed of the CPUs, for automatic weights") \
-	X(btf, "btf", "kernel BTF, which the meter and the events of listening sockets need")
+	X(btf, "btf", "kernel BTF, which the meter and the monitoring of listening sockets need")
 
 struct weir_agent_doctor {
 	const struct weir_agent_options *options;

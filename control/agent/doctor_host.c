@@ -21,7 +21,7 @@
 #define TUNNEL6 769 // ARPHRD_TUNNEL6: ip6tnl
 #define SIT 776 // ARPHRD_SIT
 
-// Returns the ARPHRD number of a tunnel device that is up, or 0. Ignores devices that are down: a
+// Returns the ARPHRD type of a tunnel device that is up, or 0. Ignores devices that are down: a
 // kernel module creates such a device, for example tunl0, when it is loaded.
 static int64_t tunnel_of(const char *interface) {
 	unsigned int flags = 0;
@@ -35,7 +35,7 @@ static int64_t tunnel_of(const char *interface) {
 											   : 0;
 }
 
-// Find a tunnel device of the kernel that decapsulates. Returns whether one exists.
+// Find a tunnel device of the kernel that decapsulates. Returns whether there is such a device.
 static bool find_tunnel(char *ret, size_t bytes) {
 	DIR *folder = opendir("/sys/class/net");
 	struct dirent *entry;
@@ -60,10 +60,9 @@ static void report_refused(struct weir_agent_doctor *doctor, const struct weir_d
 	if (refused > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
 			"%" PRIu64
-			" tunnel packet%s refused: their source is not in --from; unless "
-			"they are forged, add the address, source_ipv4 or source_ipv6 of their "
-			"balancer to the options of decap (as a service: in /etc/weir/decap.env). "
-			"Their sources:",
+			" tunnel packet%s refused: their source is not in --from. If they are "
+			"from a balancer, add its address, source_ipv4 or source_ipv6 to --from "
+			"(of the service weir-decap: in /etc/weir/decap.env). To list the sources:",
 			refused, weir_plural(refused));
 		weir_findings_cure(
 			&doctor->findings, "tcpdump -n -c 10 -i %s 'ip proto 4 or 41'", interface);
@@ -87,11 +86,12 @@ void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
 			tunnel);
 	} else if (r == -ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
-			"no decapsulation: neither weir-agent decap nor a tunnel device");
+			"packets are not decapsulated: there is no weir-agent decap and no tunnel "
+			"device");
 		weir_findings_cure(&doctor->findings, "systemctl enable --now weir-decap");
 	} else {
 		weir_findings_add(
-			&doctor->findings, WEIR_FINDING_NOTICE, interface, "unknown: %s", why);
+			&doctor->findings, WEIR_FINDING_NOTICE, interface, "not checked: %s", why);
 		weir_findings_cure(&doctor->findings, "sudo weir-agent doctor %s", interface);
 	}
 }
@@ -128,8 +128,8 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// Returns the effective value of a key. The kernel uses the value of "all" or the value of the
-// interface, whichever is larger.
+// Returns the effective value of a sysctl key. The kernel uses the value of "all" or the value of
+// the interface, whichever is larger.
 static int64_t effective(const char *interface, const char *key) {
 	int64_t all = 0, own = 0;
 
@@ -297,7 +297,8 @@ void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
 
 	if (doctor->host.mtu >= WEIR_AGENT_MTU) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, doctor->options->interface,
-			"MTU %u: %u bytes and the outer header fit", doctor->host.mtu, CLIENT_MTU);
+			"MTU %u: packets of %u bytes fit with the outer header", doctor->host.mtu,
+			CLIENT_MTU);
 		return;
 	}
 	report_mss(doctor, &any4);
@@ -327,7 +328,7 @@ void weir_agent_doctor_check_offloads(struct weir_agent_doctor *doctor) {
 		lro ? "LRO" : "hardware GRO",
 		!lro && gro_hw == WEIR_KERNEL_FIXED
 			? "; the offload can only be switched off where the device is created: in "
-			  "QEMU by guest_tso4=off,guest_tso6=off"
+			  "QEMU with guest_tso4=off,guest_tso6=off"
 			: "");
 	if (lro || gro_hw == 1) {
 		weir_findings_cure(&doctor->findings, "ethtool -K %s%s%s", interface,

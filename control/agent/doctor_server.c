@@ -73,7 +73,7 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 
 	if (found.here != 0 && geteuid() != 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, options->run_dir,
-			"weir-agent run (pid %d) runs; only root may connect to it",
+			"weir-agent run (pid %d) is running; only root can connect to it",
 			(int)found.here);
 		weir_findings_cure(findings, "sudo weir-agent doctor %s --run-dir %s",
 			options->interface, options->run_dir);
@@ -85,8 +85,8 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 	}
 	if (found.here != 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, options->run_dir,
-			"weir-agent run (pid %d) runs, but does not respond: the process is "
-			"starting, ending or hung, or the directory was replaced",
+			"weir-agent run (pid %d) is running, but does not respond: it is "
+			"starting, stopping or hung, or its run directory was replaced",
 			(int)found.here);
 		weir_findings_cure(findings, "systemctl restart weir-agent");
 		return true;
@@ -126,7 +126,7 @@ static void report_no_balancer(struct weir_agent_doctor *doctor) {
 	weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
 		"no balancer probes it with a key of its key file: %" PRIu64
 		" datagram%s with another key, the last %s ago. The key files differ, or a "
-		"process has not read its changed key file again",
+		"process has not reloaded its key file after a change",
 		other_key, weir_plural(other_key), age);
 	cure_keys(doctor);
 }
@@ -136,7 +136,7 @@ static void report_refusal(
 	struct weir_findings *findings = &doctor->findings;
 
 	weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-agent run",
-		"refused %" PRIu64 " datagram%s as %s since its start (%s)", count,
+		"refused %" PRIu64 " datagram%s since its start, reason %s: %s", count,
 		weir_plural(count), weir_agent_refusal_name(refusal),
 		is_of_key(refusal)
 			? "the key file of a balancer differed, or the datagrams are forged"
@@ -181,8 +181,8 @@ static void report_absent(struct weir_agent_doctor *doctor) {
 
 	if (has_died(run_dir)) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, run_dir,
-			"the weir-agent of this directory has died: balancers get no load reports "
-			"or drain notices");
+			"the weir-agent of this directory has crashed: balancers get no load "
+			"reports or drain notices");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, run_dir,
 			"weir-agent is not responding: balancers get no load reports or drain "
@@ -280,8 +280,8 @@ void weir_agent_doctor_check_ports(struct weir_agent_doctor *doctor) {
 	}
 	if (problem != NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "weir-agent run",
-			"no events of listening sockets, so a server that stops is announced as "
-			"down up to 0.1 s later: %s",
+			"cannot monitor listening sockets by events, so a server that stops is "
+			"announced as down up to 0.1 s late: %s",
 			problem);
 	}
 }
@@ -313,8 +313,8 @@ static void look_at_port(struct weir_agent_doctor *doctor, int fd, uint16_t port
 		weir_findings_cure(&doctor->findings, "ss -ltnp");
 	} else if (queue.limit < ACCEPT_QUEUE_LEAST) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
-			"the accept queue is limited to %u connection%s %s: a larger burst is "
-			"dropped",
+			"the accept queue is limited to %u connection%s %s: further "
+			"connections of a burst are dropped",
 			queue.limit, weir_plural(queue.limit),
 			queue.limit >= most ? "by net.core.somaxconn"
 					    : "by the server's listen() backlog");
@@ -371,7 +371,8 @@ void weir_agent_doctor_check_syn_queue(struct weir_agent_doctor *doctor) {
 	}
 	if (backlog < SYN_QUEUE_LEAST) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "net.ipv4.tcp_max_syn_backlog",
-			"%" PRId64 " half-open connection%s: beyond that, SYN cookies are sent",
+			"%" PRId64
+			" half-open connection%s at most: above this limit, SYN cookies are sent",
 			backlog, weir_plural((uint64_t)backlog));
 		weir_findings_cure(findings, "sysctl -w net.ipv4.tcp_max_syn_backlog=8192");
 	}

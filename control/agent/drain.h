@@ -34,7 +34,7 @@ struct weir_drain { // zeroed = NONE
 	// acknowledged it.
 	uint64_t acknowledged_ms;
 	uint64_t quiet_ms; // start of the time without connections; 0 = there are connections
-	uint32_t pending, connections; // numbers at the last call of weir_drain_step
+	uint32_t pending, connections; // values at the last call of weir_drain_step
 	bool patient;
 	bool notified; // at least one balancer has acknowledged the state
 	// The drain lasts for the whole interval. Set if the drain is patient, and there was a time

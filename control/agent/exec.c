@@ -22,7 +22,7 @@
 #include "run.h"
 #include "word_client.h"
 
-#define REPLY_MS 200 // maximum wait for a reply of the agent
+#define REPLY_MS 200 // maximum wait for a reply from the agent
 #define RETRY_MS 1000 // time between two attempts to announce a state
 #define STEP_MS 100 // time between two steps of a drain
 // Maximum wait for an agent that has answered before, and may be restarting.
@@ -41,8 +41,8 @@ struct exec {
 	int status; // status of the server, from waitpid()
 	enum state state;
 	enum weir_health_word word;
-	bool announced; // word is announced
-	bool complained; // the message that the word cannot be announced was printed
+	bool announced; // the state in `word` is announced
+	bool complained; // the message that the state cannot be announced was printed
 	uint64_t next_ms; // time of the next attempt
 	struct weir_word_reply reply; // the last reply
 	uint64_t reply_ms; // time of the last reply; 0 = no reply yet
@@ -64,8 +64,9 @@ static void say(const char *format, ...) {
 
 // --- the agent ----------------------------------------------------------------------------
 
-// Announce the word; repeating the announcement has no effect. The reply contains the number of
-// balancers that have not acknowledged the word. Returns 0 or negative errno.
+// Announces the state (exec->word). If the state is already announced, nothing changes. The reply
+// contains the number of balancers that have not acknowledged the state. Returns 0 or negative
+// errno.
 static int exchange(struct exec *exec, char *why) {
 	const struct weir_agent_options *options = exec->options;
 	char path[WEIR_WORD_PATH_BYTES], request[32], text[WEIR_WORD_REPLY_BYTES];
@@ -114,7 +115,7 @@ static void set_word(struct exec *exec, enum weir_health_word word) {
 // --- the drain ----------------------------------------------------------------------------
 
 static void stop_server(struct exec *exec, const char *reason) {
-	say("%s: SIG%s to the server", reason, sigabbrev_np(exec->options->stop_signal));
+	say("%s: sending SIG%s to the server", reason, sigabbrev_np(exec->options->stop_signal));
 	exec->state = STOPPING;
 	(void)kill(exec->server, exec->options->stop_signal);
 }
@@ -154,7 +155,7 @@ static void count_connections(struct exec *exec, uint32_t *ret_open, uint32_t *r
 	*ret_half_open = connections.half_open;
 }
 
-// Returns the number of balancers that have not acknowledged the word. While the word is not
+// Returns the number of balancers that have not acknowledged the state. While the state is not
 // announced, the number is above 0.
 static uint32_t pending(const struct exec *exec) {
 	const struct weir_word_reply *reply = &exec->reply;

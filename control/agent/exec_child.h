@@ -15,7 +15,7 @@ int weir_exec_block_signals(sigset_t *ret_before);
 
 // Start a program with this NOTIFY_SOCKET, this signal mask, and the descriptors of this process.
 // program: ends with NULL. The variables with the process id of this process (LISTEN_PID,
-// WATCHDOG_PID) get the id of the program. If the program cannot be run, its process prints the
+// WATCHDOG_PID) get the id of the program. If the program cannot be run, the new process prints the
 // reason and exits with 127 (not found) or 126. Returns the process id of the program, or -1 with
 // errno.
 pid_t weir_exec_spawn(char **program, const char *notify_socket, const sigset_t *mask);

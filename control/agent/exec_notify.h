@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Exec notify: the NOTIFY_SOCKET of a wrapped server (sd_notify(3)). Its messages are passed on to
-// the NOTIFY_SOCKET of weir-agent exec, without the lines about process ids and descriptors.
+// Exec notify: the NOTIFY_SOCKET of a wrapped server (sd_notify(3)). The messages of the server are
+// passed on to the NOTIFY_SOCKET of weir-agent exec, without the lines about process ids and
+// descriptors.
 //
 // Threads: one.
 #pragma once
@@ -30,5 +31,5 @@ void weir_exec_notify_close(struct weir_exec_notify *notify);
 enum weir_health_word weir_exec_notify_take(struct weir_exec_notify *notify, pid_t server);
 
 // Copy the lines of a message that are passed on. to: a buffer of WEIR_EXEC_MESSAGE_BYTES. The
-// message, with its NUL, must not be longer. Returns to.
+// message with its NUL must fit into this buffer. Returns to.
 const char *weir_exec_notify_filter(const char *message, char *to);

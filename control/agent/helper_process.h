@@ -2,7 +2,7 @@
 //
 // Helper process: a child process with some of root's privileges. The parent, which reads
 // datagrams, does not have these privileges. They communicate over a socket pair, with one message
-// per request and one per answer. The child ends with its parent, and ignores signals to the
+// per request and one per answer. The child exits when its parent exits, and ignores signals to the
 // process group. It inherits no descriptors but standard input, output and error.
 //
 // Threads: one; call before other threads start. No logging.
@@ -13,6 +13,6 @@
 typedef void (*weir_helper_body)(int fd, const void *context);
 
 // Fork a child with this process name (up to 15 characters), which runs body with context. *ret:
-// the parent's end of the connection, non-blocking; closing this descriptor ends the child. Returns
-// 0 or negative errno.
+// the parent's end of the connection, non-blocking; closing this descriptor terminates the child.
+// Returns 0 or negative errno.
 int weir_helper_start(const char *name, weir_helper_body body, const void *context, int *ret);

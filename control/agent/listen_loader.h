@@ -3,7 +3,7 @@
 // Listen loader: loads listen.bpf.c and attaches the program. The program stays attached while any
 // process, even without privileges, holds the descriptor of the attachment.
 //
-// Needs a kernel with BTF, 5.8 or newer, CAP_BPF and CAP_PERFMON.
+// Needs Linux 5.8 or newer with BTF, and the capabilities CAP_BPF and CAP_PERFMON.
 //
 // Threads: one. No logging; why gets one line: the error and its remedy.
 #pragma once

@@ -13,7 +13,7 @@
 // writer's position, and the records mapped twice in a row, so that no record is split. A position
 // only increases.
 struct weir_listen_reader {
-	uint64_t *taken; // writable
+	uint64_t *taken; // position of the reader, writable
 	const uint64_t *written;
 	const uint8_t *records;
 	size_t page, bytes; // size of a page, and of the ring

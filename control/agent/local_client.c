@@ -225,7 +225,7 @@ static void warn_of_balancers(const struct weir_agent_options *options, const js
 	const json_t *notified = json_object_get(json_object_get(status, "drain"), "notified");
 
 	if (!json_is_false(notified) || progress == CANCELLED) {
-		// not false: a balancer was notified, or weir-agent run is an earlier version
+		// true or absent: a balancer was notified, or the agent is too old to report it
 		return;
 	}
 	if (progress == DRAINED) {

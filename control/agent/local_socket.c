@@ -161,7 +161,7 @@ int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why,
 		close(fd);
 		return -EADDRINUSE;
 	}
-	(void)unlink(address.sun_path); // remove the socket of an agent that died
+	(void)unlink(address.sun_path); // remove the socket of an agent that has crashed
 	// bind() creates the socket with this mode, so no other user can ever connect.
 	if (fchmod(fd, 0600) || bind(fd, (const struct sockaddr *)&address, sizeof(address)) ||
 		listen(fd, WEIR_LOCAL_SOCKET_CLIENTS)) {

@@ -62,7 +62,7 @@ static void on_answer(uv_poll_t *poll, int status, int events) {
 	demand->pending = false;
 	if (r != 0) {
 		take_reader(demand, NULL);
-		lose_helper(demand, "the helper process has ended", r);
+		lose_helper(demand, "the helper process has exited", r);
 		return;
 	}
 	take_answer(demand, &answer);

@@ -16,7 +16,7 @@ struct weir_meter_demand {
 	struct weir_load *load; // gets the reader
 	int helper; // descriptor of weir_meter_helper_start, owned by the caller; -1 = none
 	bool poll_open;
-	bool pending; // an answer of the helper is pending
+	bool pending; // an answer from the helper is pending
 	bool failed; // loading has failed for a permanent reason, and is not tried again
 	uint64_t unwanted_ms; // start of the time without a request for the meter; 0 = requested
 	struct weir_meter *reader; // NULL unless the meter is loaded

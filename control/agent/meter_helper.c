@@ -16,7 +16,7 @@ enum { LOAD = 'l', UNLOAD = 'u', WATCH = 'w' }; // requests
 
 #define FDS 2
 
-struct message { // message of the helper; the descriptors of a loaded program are attached
+struct message { // message from the helper; the descriptors of a loaded program are attached
 	char request;
 	bool loaded;
 	int error;
@@ -139,7 +139,8 @@ int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret) {
 	if (r) {
 		return r;
 	}
-	if (message.request == WATCH) { // weir_meter_helper_watch has stopped waiting
+	// a late answer: weir_meter_helper_watch no longer waits for it
+	if (message.request == WATCH) {
 		late = (struct weir_listen_program){fds[0], fds[1]};
 		weir_listen_unload(&late);
 		return -EAGAIN;
@@ -161,7 +162,7 @@ int weir_meter_helper_watch(
 		r = poll(&answer, 1, timeout_ms) == 1 ? receive(fd, &message, fds) : -ETIMEDOUT;
 	}
 	if (r) {
-		snprintf(why, why_bytes, "no response of the helper process: %s", strerror(-r));
+		snprintf(why, why_bytes, "no response from the helper process: %s", strerror(-r));
 		return r;
 	}
 	if (message.error) {
@@ -172,7 +173,8 @@ int weir_meter_helper_watch(
 	// The kernel has passed only some of the descriptors.
 	if (program.ring < 0 || program.attachment < 0) {
 		weir_listen_unload(&program);
-		snprintf(why, why_bytes, "no descriptor for the events: %s", strerror(EMFILE));
+		snprintf(why, why_bytes, "cannot receive all descriptors of the BPF program: %s",
+			strerror(EMFILE));
 		return -EMFILE;
 	}
 	*ret = program;

@@ -3,7 +3,8 @@
 // Meter helper: a child process that loads and unloads the meter on request, with CAP_BPF and
 // CAP_PERFMON and no other capability. Therefore the process that reads datagrams needs no
 // capability. The meter is loaded only while a balancer requests its values. The helper also loads
-// the program that watches listening sockets, once at the start. The helper ends with its parent.
+// the program that watches listening sockets, once at the start. The helper exits when its parent
+// exits.
 //
 // Threads: one. No logging.
 #pragma once
@@ -21,18 +22,19 @@ struct weir_meter_answer {
 };
 
 // Fork the helper. *ret: the parent's end of the connection, non-blocking; closing this descriptor
-// ends the child. Call this function before any thread is started. Returns 0 or negative errno.
+// terminates the child. Call this function before any thread is started. Returns 0 or negative
+// errno.
 int weir_meter_helper_start(const struct weir_meter_params *params, int *ret);
 
 // Send a request to load or unload the meter. Each request gets one answer. Returns 0 or negative
 // errno.
 int weir_meter_helper_send(int fd, bool load);
 
-// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
+// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has exited), or another negative errno.
 int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret);
 
 // Make the helper load the program that watches listening sockets on the meter's ports, and wait
-// for its answer. *ret: as from weir_listen_load; it stays valid after the helper has ended. Call
+// for its answer. *ret: as from weir_listen_load; it stays valid after the helper has exited. Call
 // this function before weir_meter_helper_send. Returns 0, -ETIMEDOUT or another negative errno.
 int weir_meter_helper_watch(
 	int fd, int timeout_ms, struct weir_listen_program *ret, char *why, size_t why_bytes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Meter loader: loads meter.bpf.c and attaches the program. The kernel detaches the program when
-// the process ends, for whatever reason.
+// the process exits for any reason.
 //
-// Needs a kernel with BTF, 5.9 or newer, CAP_BPF and CAP_PERFMON.
+// Needs Linux 5.9 or newer with BTF, and the capabilities CAP_BPF and CAP_PERFMON.
 //
 // Threads: one. No logging; why gets one line: the error and its remedy.
 #pragma once

@@ -218,20 +218,21 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(CUSTOM, "address", "ADDRESS", "outer destination address to accept",
 		.repeatable = true, .fallback = "the current addresses of the interface",
 		.take = take_address, .groups = GROUP_DECAP),
-	WEIR_OPTION_ROW(CUSTOM, "from", "PREFIX", "outer source addresses to accept: the balancers",
-		.repeatable = true, .fallback = "any", .take = take_source, .groups = GROUP_DECAP),
+	WEIR_OPTION_ROW(CUSTOM, "from", "PREFIX",
+		"outer source addresses to accept: those of the balancers", .repeatable = true,
+		.fallback = "any", .take = take_source, .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(WORD, "mode", "MODE", "XDP mode", FIELD(mode),
 		.fallback = "native if the driver supports it", .words = modes,
 		.groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(FLAG, "stats", NULL, "print the counters every second while they change",
 		FIELD(stats), .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(FLAG, "detach", NULL,
-		"remove the stale decap program of a dead agent from INTERFACE", FIELD(detach),
-		.groups = GROUP_DECAP),
+		"remove the decap program that a crashed agent has left on INTERFACE",
+		FIELD(detach), .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "port", "PORT",
-		"TCP port of the service, or UDP port, as 53/udp; announced as down when its last "
-		"listening socket is closed. Connections to a TCP port are measured, and a drain "
-		"waits until they end",
+		"TCP port of the service, or UDP port, such as 53/udp; announced as down when its "
+		"last listening socket is closed. Connections to a TCP port are measured, and a "
+		"drain waits until they end",
 		.letter = 'p', .repeatable = true, .take = weir_take_port,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME=PORT[,PORT]",
@@ -248,8 +249,8 @@ static const struct weir_option rows[] = {
 		"announce a port as down only after this time without a listening socket",
 		FIELD(grace_ms), .fallback = "0", .max = 600000, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(CUSTOM, "cgroup", "PATH",
-		"cgroup directory of the service, for its CPU time and quota; with cgroup v1, one "
-		"for each controller",
+		"cgroup directory of the service, for its CPU time and quota; with cgroup v1, use "
+		"the option once for each controller",
 		.repeatable = true, .fallback = "the whole machine", .take = take_cgroup,
 		.groups = GROUP_RUN | GROUP_CAPACITY),
 	WEIR_OPTION_ROW(TEXT, "orca-url", "URL",
@@ -271,8 +272,8 @@ static const struct weir_option rows[] = {
 		"needs --port and CAP_NET_ADMIN",
 		FIELD(shed_idle), .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "shed-hook", "COMMAND",
-		"run this command with the connections that balancers want to end (weirctl backend "
-		"shed), for the server to close them; needs --port; it runs as --user",
+		"run this command, which must make the server close connections that balancers "
+		"request to end (weirctl backend shed); needs --port; it runs as --user",
 		FIELD(shed_hook), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "warm-up", "COMMAND",
 		"stay \"starting\" until this command exits with 0; it runs as --user",
@@ -314,8 +315,8 @@ static const struct weir_option rows[] = {
 		.fallback = WEIR_AGENT_RUN_DIR_DEFAULT, .min = 1, .max = 90, .groups = GROUP_LOCAL),
 	{WEIR_OPTION_LOG_LEVEL, .groups = GROUP_RUN, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, .groups = GROUP_RUN, FIELD(log_format)},
-	WEIR_OPTION_ROW(NUMBER, "id", "N", "number of the key", FIELD(key_id),
-		.fallback = "the smallest number that is not used in --key-file", .min = 1,
+	WEIR_OPTION_ROW(NUMBER, "id", "N", "ID of the key", FIELD(key_id),
+		.fallback = "the smallest ID that is not used in --key-file", .min = 1,
 		.max = UINT16_MAX, .groups = GROUP_KEY),
 	WEIR_OPTION_ROW(CUSTOM, "vip", "ADDRESS", "VIP that must be an address of this host",
 		.repeatable = true, .take = take_vip, .groups = GROUP_DOCTOR),
@@ -505,7 +506,7 @@ static int check(struct weir_agent_options *options, char *why, size_t why_bytes
 	return weir_check_services(options, why, why_bytes);
 }
 
-// Cut the program of exec, which is the arguments after "--", off the command line. Returns the
+// Removes the arguments after "--" from the command line: they are the program of exec. Returns the
 // number of words before "--".
 static int cut_program(int argc, char **argv, char ***ret_program) {
 	bool is_exec = false;

@@ -80,7 +80,7 @@ struct weir_agent_options { // strings point into argv
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
 	const char *service; // service of announce and exec; NULL: the only service of the user
-	const char *word; // announce: the word
+	const char *word; // announce: the argument WORD
 	char **program; // exec: the program with its arguments, in argv; ends with NULL
 	uint32_t delay_ms; // exec: minimum time until the server gets the signal
 	uint64_t drain_timeout_ms; // exec: maximum time until the server gets the signal
@@ -92,7 +92,7 @@ struct weir_agent_options { // strings point into argv
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
 
-// How the agent ends connections on order of a balancer.
+// How the agent ends connections when a balancer orders it.
 enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_options *options);
 
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.

@@ -16,7 +16,7 @@
 struct response {
 	CURL *easy;
 	struct curl_slist *headers; // headers of the request
-	struct weir_report report; // values read so far
+	struct weir_report report; // values that were read so far
 	bool in_header; // a header contained the load
 	char body[WEIR_ORCA_BYTES_MOST];
 	size_t bytes; // length of the body

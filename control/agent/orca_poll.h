@@ -21,7 +21,7 @@ struct weir_orca_poll_params {
 	const char *url; // must outlive the poll
 	uint32_t interval_ms;
 	const struct weir_log *log;
-	weir_orca_take take; // gets a validated report
+	weir_orca_take take; // called with each validated report
 	void *context;
 };
 

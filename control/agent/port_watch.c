@@ -92,8 +92,8 @@ static void log_missing(struct weir_port_watch *watch, uint64_t now_ms) {
 
 // --- the saved state ----------------------------------------------------------------------
 
-// Save the ports, each in one of three formats: "80/tcp"; "80/tcp=3" with the state that the
-// application has announced; "-80/tcp=3" for a port that had no listening socket. An earlier
+// Saves the ports. Each port has one of three formats: "80/tcp"; "80/tcp=3", where 3 is the state
+// that the application has announced; "-80/tcp=3", if the port had no listening socket. An earlier
 // version of weir-agent reads only "80/tcp" from the first two formats, and ignores the third
 // format.
 static void save(const struct weir_port_watch *watch) {
@@ -149,7 +149,7 @@ bool weir_port_watch_set_word(struct weir_port_watch *watch, uint16_t port, uint
 	enum weir_health_word word) {
 	bool changed = weir_watched_ports_set_word(&watch->ports, port, protocol, word);
 
-	save(watch); // saves the word even if the port is down for another reason
+	save(watch); // saves the announced state even if the port is down for another reason
 	return changed;
 }
 
@@ -203,7 +203,7 @@ static void set_blind(struct weir_port_watch *watch, bool udp, int error) {
 	}
 }
 
-// Returns whether the word of a port has changed.
+// Returns whether the state of a port has changed.
 static bool look_at(struct weir_port_watch *watch, bool udp, bool *ret_save) {
 	uint32_t first = udp ? watch->params.tcp_count : 0;
 	uint32_t count = udp ? watch->params.udp_count : watch->params.tcp_count;
@@ -337,7 +337,8 @@ static void start_events(uv_loop_t *loop, struct weir_port_watch *watch) {
 		snprintf(watch->problem, sizeof(watch->problem), "%s", strerror(-r));
 	}
 	weir_log_write(params->log, WEIR_LOG_WARN,
-		"no events of listening sockets, listing all sockets every %d ms: %s",
+		"cannot monitor listening sockets by events, so all sockets are listed every %d "
+		"ms: %s",
 		PERIOD_WITHOUT_EVENTS_MS, watch->problem);
 }
 

@@ -27,7 +27,7 @@ struct weir_port_watch_params { // pointers: must outlive the watch
 	uint32_t grace_ms;
 	int helper; // descriptor of weir_meter_helper_start, owned by the caller; -1 = none
 	int saved; // descriptor of weir_saved_state_open, owned by the caller; -1 = none
-	void (*changed)(void *context); // called when words of ports have changed
+	void (*changed)(void *context); // called when states of ports have changed
 	void *context;
 };
 
@@ -36,7 +36,7 @@ struct weir_port_watch {
 	struct weir_watched_ports ports; // TCP ports first, in the order of params
 	struct weir_listen_program program;
 	struct weir_listen_reader *reader; // NULL = no events: checks every 100 ms
-	// Why the kernel sends no events; "" = it sends events, or there is no TCP port.
+	// Why the kernel sends no events; "" = the kernel sends events, or there is no TCP port.
 	char problem[192];
 	// Why TCP sockets and UDP sockets cannot be listed; "" = they can be listed.
 	char blind[2][64];
@@ -54,8 +54,8 @@ struct weir_port_watch {
 // negative errno.
 int weir_port_watch_start(
 	uv_loop_t *loop, const struct weir_port_watch_params *params, struct weir_port_watch *ret);
-// Set and save the application's word for a port, without a call of `changed` and without a line in
-// the log. Return value as for weir_watched_ports_set_word.
+// Sets and saves the state that the application has announced for a port. Does not call `changed`,
+// and logs nothing. Return value as for weir_watched_ports_set_word.
 bool weir_port_watch_set_word(
 	struct weir_port_watch *watch, uint16_t port, uint8_t protocol, enum weir_health_word word);
 // After this call, run the loop to close the handles.

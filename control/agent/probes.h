@@ -29,7 +29,7 @@ struct weir_probes_params { // pointers: must outlive the probes
 	// the refusal, or NONE.
 	enum weir_agent_refusal (*steal)(
 		void *context, const struct weir_agent_steal *steal, const struct weir_path *path);
-	// The same for a shed order.
+	// Like `steal`, for a shed order.
 	enum weir_agent_refusal (*shed)(
 		void *context, const struct weir_agent_shed *order, const struct weir_path *path);
 	void *context;

@@ -30,7 +30,8 @@ static int open_sockets(const struct weir_agent_options *options, struct weir_lo
 
 	if (r == -EADDRINUSE) {
 		snprintf(why, why_bytes,
-			"UDP port %u is in use: is weir-agent running already? (--udp-port)",
+			"UDP port %u is in use, maybe by another weir-agent: stop it, or use "
+			"another --udp-port",
 			options->udp_port);
 	} else if (r) {
 		snprintf(why, why_bytes, "cannot listen on UDP port %u: %s", options->udp_port,
@@ -91,7 +92,7 @@ static int start_steal_helper(const struct weir_agent_options *options,
 	}
 	r = weir_steal_helper_start(&params, &resources->steal_helper);
 	if (r) {
-		snprintf(why, why_bytes, "cannot start the helper process for steals: %s",
+		snprintf(why, why_bytes, "cannot start the helper process for --allow-steal: %s",
 			strerror(-r));
 	}
 	return r;

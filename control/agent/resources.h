@@ -32,5 +32,5 @@ struct weir_agent_resources {
 // into ret, so that no copy of the keys is left in memory.
 int weir_agent_resources_open(const struct weir_agent_options *options, struct weir_log *log,
 	struct weir_agent_resources *ret, char *why, size_t why_bytes);
-// Close all descriptors, which ends the helpers, and wipe the keys.
+// Close all descriptors, which terminates the helpers, and wipe the keys.
 void weir_agent_resources_close(struct weir_agent_resources *resources);

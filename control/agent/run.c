@@ -96,7 +96,7 @@ static void print_addresses(const char *interface, const struct address_list *li
 static int list_addresses(const struct weir_agent_options *options, struct address_list *ret) {
 	int count;
 
-	memset(ret, 0, sizeof(*ret)); // zeroed, because lists are compared by memcmp
+	memset(ret, 0, sizeof(*ret)); // zeroed, because lists are compared with memcmp
 	if (options->address_count > 0) {
 		memcpy(ret->address, options->addresses,
 			options->address_count * sizeof(ret->address[0]));

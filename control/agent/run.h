@@ -2,7 +2,7 @@
 //
 // Run: executes the commands of weir-agent, with their output and exit status.
 //
-// Threads: one. decap and run end on SIGTERM or SIGINT.
+// Threads: one. decap and run exit on SIGTERM or SIGINT.
 #pragma once
 
 #include "options.h"

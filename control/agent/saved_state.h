@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Saved state: the announced state in a file of the run directory, so that a lame duck whose agent
-// has crashed is a lame duck again after the restart. The file also has the ports that had a
-// listening socket, so that a port without a listening socket is down after any restart. It also
-// has the states that applications have announced (words).
+// Saved state: stores the announced state in a file in the run directory. A lame duck whose agent
+// has crashed is therefore a lame duck again after the restart of the agent. The file also has the
+// ports that had a listening socket, so that a port without a listening socket is down after any
+// restart. It also has the states that applications have announced (words).
 //
 // Threads: one.
 #pragma once
@@ -20,16 +20,16 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log);
 // The state that a crashed process saved. fd: -1 is allowed.
 enum weir_health_word weir_saved_state_read(int fd);
 
-// Returns 1 if the last agent that used a run directory still runs or has crashed, or 0 if it has
-// exited normally: then it has saved NONE. Returns a negative errno if this is unknown (-ENOENT: no
-// agent has used the directory).
+// Returns 1 if the last agent that used a run directory is still running or has crashed. Returns 0
+// if it has exited normally: in this case it has saved NONE. Returns a negative errno if this
+// cannot be determined (-ENOENT: no agent has used the directory).
 int weir_saved_state_is_left(const char *run_dir);
 
 // Save a state. NONE: this process exits normally, so the next process restores no state. fd: -1 is
 // allowed.
 void weir_saved_state_write(int fd, enum weir_health_word word);
 
-// Save the ports as text, "80/tcp 53/udp ", padded with zeros. fd: with -1, nothing is saved.
+// Save the ports as text, "80/tcp 53/udp ", padded with zeros. fd: if -1, nothing is saved.
 #define WEIR_SAVED_PORTS_BYTES 2046 // 128 ports with at most 13 bytes each
 void weir_saved_state_read_ports(int fd, char ret[static WEIR_SAVED_PORTS_BYTES]);
 void weir_saved_state_write_ports(int fd, const char text[static WEIR_SAVED_PORTS_BYTES]);

@@ -218,8 +218,8 @@ static void on_stop(uv_signal_t *handle, int number) {
 		(unsigned long long)(drain->deadline_ms - uv_now(&service->loop) + 5000) * 1000);
 }
 
-// Block or unblock SIGHUP. With SIG_BLOCK, a request to read the keys again stays pending while the
-// process starts, and does not end the process.
+// Block or unblock SIGHUP. While the process starts, SIGHUP is blocked: a request to reload the
+// keys then stays pending, and does not terminate the process.
 static void set_hangup(int how) {
 	sigset_t hangup;
 

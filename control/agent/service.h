@@ -9,8 +9,8 @@
 //                  state after a crash
 //   load           the measured values; meter_demand loads the meter on demand
 //   capacity       the measured speed of the CPUs; capacity_demand measures it on demand
-//   steal_answers  whether a flow may move to another backend
-//   shed           ends connections on order of a balancer
+//   steal_answers  whether a flow can be moved to another backend
+//   shed           ends connections when a balancer orders it
 //   commands       status, lame-duck, ready; local_socket receives them
 //
 // Threads: one, the event loop's. The ORCA poll also uses a worker thread of libuv.

@@ -99,8 +99,8 @@ static void announce(void *context, uint32_t index, enum weir_health_word word) 
 }
 
 // Counts as pending only the balancers that have not acknowledged the state of this service. If
-// another service has announced a state later, this announcement has a higher serial, and need not
-// be acknowledged here.
+// another service has announced a state later, that announcement has a higher serial. Its
+// acknowledgements are not needed here.
 static void count(void *context, uint32_t index, struct weir_word_reply *reply) {
 	const struct weir_service_words *words = context;
 	const struct weir_balancers *balancers = words->announcement->params.balancers;

@@ -17,12 +17,14 @@ static bool has_hook(const struct weir_shed *shed) {
 	return shed->params.method == WEIR_AGENT_SHED_HOOK;
 }
 
-// With a hook the tokens of a second are spent together, because each run costs a process.
+// With a hook, the tokens of a whole second are spent at once, because each run of the hook starts
+// a process.
 static uint32_t burst_ms(const struct weir_shed *shed) {
 	return has_hook(shed) ? WEIR_SHED_HOOK_EVERY_MS : WEIR_SHED_TICK_MS;
 }
 
-// Why nothing can be ended: for the log, and for weir-agent status.
+// Sets the reason why no connection can be ended. A new reason is logged; weir-agent status shows
+// the reason.
 __attribute__((format(printf, 2, 3))) static void set_problem(
 	struct weir_shed *shed, const char *format, ...) {
 	char problem[WEIR_SHED_PROBLEM_BYTES];
@@ -54,7 +56,7 @@ static void send_answer(struct weir_shed *shed, const struct weir_agent_shed_ans
 	(void)weir_datagrams_send(shed->params.datagrams, datagram, sizeof(datagram), path);
 }
 
-// Answer an order that leaves no state.
+// Answers an order that is not stored.
 static void answer_at_once(struct weir_shed *shed, const struct weir_agent_shed *order,
 	enum weir_agent_shed_result result, const struct weir_path *path) {
 	const struct weir_agent_shed_answer answer = weir_shed_answer_begin(order, result);
@@ -67,7 +69,7 @@ static void log_end(const struct weir_shed *shed, const struct weir_shed_order *
 
 	if (answer->ended > 0) {
 		weir_log_write(shed->params.log, WEIR_LOG_INFO,
-			"%s %u connection%s of service %s on order of a balancer; %u are open",
+			"%s %u connection%s of service %s, as ordered by a balancer; %u are open",
 			has_hook(shed) ? "passed to --shed-hook:" : "ended", answer->ended,
 			weir_plural(answer->ended), entry->order.service, answer->connections);
 	}
@@ -88,7 +90,8 @@ static void end(struct weir_shed *shed, enum weir_agent_shed_result result) {
 
 // --- batches ------------------------------------------------------------------------------
 
-// Request the numbers of connections and the end of up to `count` of them from the helper.
+// Requests two things from the helper: the numbers of connections, and the end of up to `count`
+// connections.
 static void request(struct weir_shed *shed, uint32_t count) {
 	const struct weir_agent_shed *order = &shed->orders.active->order;
 	struct weir_shed_helper_request message = {.order = shed->order_number,
@@ -250,7 +253,7 @@ static void take_failed_start(
 	bool privileges = answer->step == WEIR_SHED_HELPER_PRIVILEGES;
 
 	set_problem(shed, "the helper process for sheds cannot %s: %s; %s",
-		privileges ? "become its user" : "list sockets of the kernel",
+		privileges ? "switch to its user" : "list sockets of the kernel",
 		strerror(-answer->error),
 		privileges ? "run as root, or with config/systemd/weir-agent-shed.conf"
 			   : "it needs AF_NETLINK (RestrictAddressFamilies= of its unit) and a "
@@ -258,8 +261,8 @@ static void take_failed_start(
 }
 
 static void lose_helper(struct weir_shed *shed, int error) {
-	if (shed->problem[0] == '\0') { // otherwise it has reported the cause
-		set_problem(shed, "the helper process for sheds has ended: %s; restart weir-agent",
+	if (shed->problem[0] == '\0') { // otherwise the helper has reported the cause
+		set_problem(shed, "the helper process for sheds has exited: %s; restart weir-agent",
 			strerror(-error));
 	}
 	uv_poll_stop(&shed->poll);

@@ -25,10 +25,10 @@ struct weir_shed_params { // pointers: must outlive the shed
 	struct weir_log *log;
 	const struct weir_agent_keys *keys;
 	const struct weir_datagrams *datagrams;
-	uint64_t number; // number of this process
+	uint64_t number; // random number of this process
 	uint64_t started_ms; // time at which `clock_ms` in answers is 0
 	enum weir_agent_shed_method method; // NO_METHOD: each order gets the answer OFF
-	const char *hook; // command, with the method HOOK
+	const char *hook; // command of the hook, if the method is HOOK
 	const uint16_t *ports; // ports of the service
 	uint32_t port_count;
 };
@@ -36,14 +36,14 @@ struct weir_shed_params { // pointers: must outlive the shed
 struct weir_shed {
 	struct weir_shed_params params;
 	uv_loop_t *loop;
-	int helper; // descriptor of weir_shed_helper_start; -1 = none, or ended
+	int helper; // descriptor of weir_shed_helper_start; -1 = none, or it has exited
 	uv_poll_t poll;
 	uv_timer_t timer; // runs while an order is carried out
 	struct weir_shed_hook hook;
 	struct weir_shed_orders orders;
 	struct weir_path path; // destination of the answers to the active order
-	uint32_t requests; // number of the last request to the helper
-	uint32_t order_number; // number of the active order, for the helper
+	uint32_t requests; // ID of the last request to the helper
+	uint32_t order_number; // ID of the active order, for the helper
 	bool requested; // the helper's answer is pending
 	uint64_t hook_ms; // time of the last start of the hook; 0 = none
 	uint64_t taken, ended; // orders that were carried out, and connections that they ended

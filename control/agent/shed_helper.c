@@ -14,12 +14,12 @@ struct helper {
 	const struct weir_shed_helper_params *params;
 	struct weir_shed_sockets sockets;
 	struct weir_shed_pick pick;
-	uint32_t order; // order of the last look; 0 = none
+	uint32_t order; // order for which the sockets were last listed; 0 = none
 	uint64_t looked_ms;
-	uint32_t ended; // ended since the last look
+	uint32_t ended; // connections ended since the sockets were last listed
 };
 
-// Bytes of an answer up to its first unused connection.
+// Size of an answer with this number of connections.
 static size_t answer_bytes(uint32_t connections) {
 	return offsetof(struct weir_shed_helper_answer, connection) +
 	       connections * sizeof(struct weir_shed_connection);
@@ -46,7 +46,7 @@ static int look(struct helper *helper, const struct weir_shed_helper_request *re
 	return r;
 }
 
-// Returns how many more connections may be ended, so that `keep` stay.
+// Returns how many more connections may be ended: at least `keep` connections must stay.
 static uint32_t surplus(
 	const struct helper *helper, const struct weir_shed_helper_request *request) {
 	const struct weir_shed_pick *pick = &helper->pick;

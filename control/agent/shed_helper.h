@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed helper: a child process that lists a service's connections, and ends idle ones with
-// CAP_NET_ADMIN and no other capability, as the agent's user. So the process that reads datagrams
-// needs no capability, and long lists do not delay its answers. With a hook the helper has no
-// capability, and only returns which connections the hook gets. The helper ends with its parent.
+// Shed helper: a child process that lists the connections of a service and ends idle connections.
+// It runs as the agent's user, with CAP_NET_ADMIN and no other capability. Therefore the process
+// that reads datagrams needs no capability, and long lists of sockets do not delay its answers.
+// With a hook, the helper has no capability, and only returns the connections to pass to the hook.
+// The helper exits when its parent exits.
 //
-// It ends no connection at other ports than the agent's, none that was idle for less than
-// WEIR_AGENT_SHED_IDLE_LEAST_MS, and never so many that fewer than `keep` stay.
+// The helper ends only connections to the agent's ports that have been idle for at least
+// WEIR_AGENT_SHED_IDLE_LEAST_MS. At least `keep` connections stay.
 //
 // Threads: one. No logging.
 #pragma once
@@ -15,7 +16,7 @@
 #include "shed_pick.h"
 
 #define WEIR_SHED_BATCH 256u // maximum connections of a request
-#define WEIR_SHED_LOOK_MS 1000u // minimum time between two looks for an order
+#define WEIR_SHED_LOOK_MS 1000u // minimum time between two lists of the sockets for an order
 
 struct weir_shed_helper_params {
 	const uint16_t *ports; // permitted ports, host order
@@ -25,8 +26,9 @@ struct weir_shed_helper_params {
 };
 
 struct weir_shed_helper_request {
-	uint32_t number; // number of the request, which the answer repeats; not 0
-	uint32_t order; // a new number means a new order: the helper looks again
+	uint32_t number; // ID of the request, which the answer repeats; not 0
+	// ID of the order; a new ID means a new order: the helper lists the sockets again
+	uint32_t order;
 	struct weir_agent_shed_bind binds[WEIR_AGENT_SHED_BINDS];
 	uint8_t bind_count;
 	uint32_t idle_ms, keep;
@@ -37,21 +39,23 @@ struct weir_shed_helper_request {
 enum weir_shed_helper_step { WEIR_SHED_HELPER_PRIVILEGES, WEIR_SHED_HELPER_START };
 
 struct weir_shed_helper_answer {
-	uint32_t number; // 0 = no request: the helper failed to start, and ends
+	uint32_t number; // 0 = no request: the helper failed to start, and exits
 	enum weir_shed_helper_step step; // if number is 0: the step that failed
 	int error; // 0 or negative errno: -EPERM, -EOPNOTSUPP, ...
-	uint32_t connections, candidates, leaving; // as in a shed answer, of the last look
-	uint32_t ended; // with a hook: how many of `connection` the hook gets
+	// as in a shed answer, from the last list of the sockets
+	uint32_t connections, candidates, leaving;
+	uint32_t ended; // connections ended; with a hook, number of connections in `connection`
 	struct weir_shed_connection connection[WEIR_SHED_BATCH]; // only with a hook
 };
 
 // Fork the helper. *ret: the parent's end of the connection, non-blocking; closing this descriptor
-// ends the child. Call this function before any thread is started. Returns 0 or negative errno.
+// terminates the child. Call this function before any thread is started. Returns 0 or negative
+// errno.
 int weir_shed_helper_start(const struct weir_shed_helper_params *params, int *ret);
 
 // Send a request; each request gets one answer. Returns 0 or negative errno: -EAGAIN, -EPIPE (the
-// helper has ended).
+// helper has exited).
 int weir_shed_helper_send(int fd, const struct weir_shed_helper_request *request);
 
-// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
+// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has exited), or another negative errno.
 int weir_shed_helper_answer(int fd, struct weir_shed_helper_answer *ret);

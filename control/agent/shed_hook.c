@@ -91,7 +91,7 @@ static void on_timeout(uv_timer_t *timer) {
 	struct weir_shed_hook *hook = timer->data;
 
 	weir_log_write(hook->log, WEIR_LOG_ERROR,
-		"--shed-hook: the command is killed, because it runs for more than %u s",
+		"--shed-hook: killing the command, because it has run for more than %u s",
 		WEIR_SHED_HOOK_MOST_MS / 1000);
 	kill(-hook->process.pid, SIGKILL); // the process group of the command
 }
@@ -181,7 +181,7 @@ int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
 		weir_log_write(hook->log, WEIR_LOG_ERROR, "--shed-hook: cannot run /bin/sh: %s",
 			strerror(-r));
 		close_all(hook);
-		return 0; // `ended` follows
+		return 0; // on_closed calls `ended` later
 	}
 	uv_timer_start(&hook->timer, on_timeout, WEIR_SHED_HOOK_MOST_MS, 0);
 	buffer = uv_buf_init(hook->lines, (unsigned int)bytes);

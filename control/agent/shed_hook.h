@@ -26,7 +26,7 @@ struct weir_shed_hook { // zeroed = none
 	uv_loop_t *loop;
 	uint64_t runs; // number of runs
 	bool running;
-	bool ok; // of the run that is ending
+	bool ok; // result of the run that is ending
 	uint32_t handles; // number of handles of this run that are not closed
 	char *lines; // standard input of the command; owned
 	uv_process_t process;
@@ -42,7 +42,7 @@ void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *comm
 // (logged). `ended` is called later, also after an error of the command.
 int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
 	const struct weir_shed_connection *connections, uint32_t count);
-// Stop waiting for a running command: it may finish. `ended` is not called any more. After this
+// Stop waiting for a running command, which continues. `ended` is not called any more. After this
 // call, run the loop.
 void weir_shed_hook_stop(struct weir_shed_hook *hook);
 

@@ -30,8 +30,9 @@ static struct weir_shed_order *find(
 	return found;
 }
 
-// Returns an entry that may be replaced: unused, or with the earliest deadline that has passed.
-// NULL = all entries may still be repeated.
+// Returns an entry that can be replaced: an unused entry, or else the entry with the earliest
+// deadline, if this deadline has passed. Returns NULL if the balancers may still repeat the orders
+// of all entries.
 static struct weir_shed_order *find_room(struct weir_shed_orders *orders, uint64_t clock_ms) {
 	struct weir_shed_order *room = NULL;
 
@@ -90,13 +91,13 @@ enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 
 // --- the rate -----------------------------------------------------------------------------
 
-// Time between two ends, in microseconds.
+// Time between two connections that are ended at the rate of the order, in microseconds.
 static uint64_t interval_us(const struct weir_agent_shed *order) {
 	return UINT64_C(1000000000) / order->rate_milli_per_s;
 }
 
-// Time of the first token that the bucket holds: older tokens than those of a burst are lost. A
-// bucket holds at least one token.
+// Time of the oldest token in the bucket. The bucket holds the tokens of burst_ms, but has room for
+// at least one token; older tokens are discarded.
 static uint64_t first_us(
 	const struct weir_shed_orders *orders, uint64_t clock_ms, uint32_t burst_ms) {
 	uint64_t one_us = interval_us(&orders->active->order), now_us = clock_ms * MS_US;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shed orders: the orders to end connections that were accepted, and their progress. An order is
-// carried out once, and its answer is repeated for a repeated order. An entry is kept at least
-// until the deadline of its order, after which the order is refused. One order is carried out at a
-// time. A token bucket for all orders together limits the rate.
+// carried out once. If a balancer repeats the order, only the answer is sent again. An entry is
+// kept at least until the deadline of its order, after which the order is refused. One order is
+// carried out at a time. A token bucket for all orders together limits the rate.
 //
 // Guarantees:
-//   R1 an order ends at most its `count` of connections, however often and in whatever sequence it
-//      and other orders arrive.
+//   R1 an order ends at most `count` connections, regardless of how often and in which sequence
+//      this order and other orders arrive.
 //   R2 after its deadline an order ends nothing.
-//   R3 all orders together end no more connections in a time than the rate of the last order
-//      permits, plus one burst.
+//   R3 in any period, all orders together end at most the number of connections that the rate of
+//      the last order permits, plus one burst.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -20,7 +20,7 @@
 #include "agent_message.h"
 
 #define WEIR_SHED_ORDERS 16
-#define WEIR_SHED_AHEAD_MS WEIR_AGENT_STEAL_AHEAD_MS // maximum time to a deadline
+#define WEIR_SHED_AHEAD_MS WEIR_AGENT_STEAL_AHEAD_MS // maximum time from now until a deadline
 
 struct weir_shed_order {
 	struct weir_agent_shed order; // order.id 0 = unused entry
@@ -37,23 +37,24 @@ struct weir_shed_orders { // zeroed = no order
 enum weir_shed_verdict {
 	WEIR_SHED_NEW, // carry it out: it is the active order now
 	WEIR_SHED_KNOWN, // repeat the entry's answer, if the numbers in it are known
-	WEIR_SHED_AT_ONCE, // answer with *result; the order leaves no state
+	WEIR_SHED_AT_ONCE, // answer with *result; the order is not stored
 	WEIR_SHED_REFUSED, // the order gets no answer; *refusal has the reason
 };
 
-// Classify an authentic order. agent: number of this process. clock_ms: the monotonic clock of
-// answers. *ret: the entry, with NEW and KNOWN. *result: LATE or BUSY, with AT_ONCE. *refusal:
-// AGENT, VALUE (the deadline is too far ahead) or REPLAY (older than an order of its balancer).
+// Classify an authentic order. agent: random number of this process. clock_ms: the monotonic clock
+// of answers. *ret: the entry, with NEW and KNOWN. *result: LATE or BUSY, with AT_ONCE. *refusal:
+// AGENT, VALUE (the deadline is too far ahead) or REPLAY (older than another order of the same
+// balancer).
 enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 	const struct weir_agent_shed *order, uint64_t agent, uint64_t clock_ms,
 	struct weir_shed_order **ret, enum weir_agent_shed_result *result,
 	enum weir_agent_refusal *refusal);
 
 // Returns how many connections the active order may end now; 0 without an active order. burst_ms:
-// the time whose tokens the bucket holds at most.
+// the bucket holds at most the tokens of this time, or one token.
 uint32_t weir_shed_orders_allowance(
 	const struct weir_shed_orders *orders, uint64_t clock_ms, uint32_t burst_ms);
-// Count connections that the active order has ended: at most its allowance.
+// Adds connections that the active order has ended. ended: at most the allowance.
 void weir_shed_orders_spend(
 	struct weir_shed_orders *orders, uint32_t ended, uint64_t clock_ms, uint32_t burst_ms);
 // Returns whether the active order is over: its count or its deadline is reached.

@@ -35,7 +35,7 @@ bool weir_shed_is_idle(const struct inet_diag_msg *message, const void *info, si
 	uint32_t idle_ms, uint32_t *ret) {
 	struct tcp_info tcp = {0};
 
-	// Without the number of unsent bytes (Linux before 4.6) the state is not known.
+	// Linux before 4.6 does not report unsent bytes, so the connection counts as not idle.
 	if (info_bytes <
 		offsetof(struct tcp_info, tcpi_notsent_bytes) + sizeof(tcp.tcpi_notsent_bytes)) {
 		return false;
@@ -45,7 +45,7 @@ bool weir_shed_is_idle(const struct inet_diag_msg *message, const void *info, si
 								 : tcp.tcpi_last_data_sent;
 	return *ret >= idle_ms && message->idiag_rqueue == 0 && message->idiag_wqueue == 0 &&
 	       tcp.tcpi_unacked == 0 && tcp.tcpi_notsent_bytes == 0 &&
-	       tcp.tcpi_ca_state == 0; // TCP_CA_Open: no loss is being repaired
+	       tcp.tcpi_ca_state == 0; // TCP_CA_Open: no loss recovery is in progress
 }
 
 // --- connections that were passed to the hook ----------------------------------------------
@@ -83,7 +83,8 @@ bool weir_shed_pick_hand(struct weir_shed_pick *pick, const struct weir_shed_con
 	return true;
 }
 
-// Forget connections that have closed, and those that were passed long ago.
+// Removes the entries of connections that have closed, or that were passed to the hook at least
+// WEIR_SHED_HANDED_MS ago.
 static void forget_handed(struct weir_shed_pick *pick, uint64_t now_ms) {
 	uint32_t kept = 0;
 
@@ -96,7 +97,7 @@ static void forget_handed(struct weir_shed_pick *pick, uint64_t now_ms) {
 	pick->handed_count = kept;
 }
 
-// --- a look -------------------------------------------------------------------------------
+// --- a scan -------------------------------------------------------------------------------
 
 int weir_shed_pick_init(struct weir_shed_pick *pick) {
 	*pick = (struct weir_shed_pick){0};

@@ -2,9 +2,10 @@
 //
 // Shed pick: which connections of a service may be ended, and in what sequence. A connection is
 // idle if nothing is unsent, unacknowledged or unread in either direction, and no data was sent or
-// received for a time. For SOCK_DESTROY, idle connections are picked, the longest idle first: these
-// need the least. For the hook, all connections are picked, the most recently used first, because
-// an application can only end a connection gracefully with its next answer.
+// received for a time. For SOCK_DESTROY, idle connections are picked, and the connections that were
+// idle for the longest time are ended first. For the hook, all connections are picked, and the most
+// recently used connections are passed first, because an application can end a connection
+// gracefully only with its next response.
 //
 // Threads: one. Pure: uses no clock and no socket.
 #pragma once
@@ -16,8 +17,8 @@
 #include "agent_message.h"
 #include "socket_dump.h"
 
-#define WEIR_SHED_PICKED_MOST 16384u // candidates that a look keeps
-// A connection that was passed to the hook is not passed again for this time.
+#define WEIR_SHED_PICKED_MOST 16384u // maximum number of candidates that are stored
+// Minimum time until a connection that was passed to the hook is passed again.
 #define WEIR_SHED_HANDED_MS 60000u
 
 struct weir_shed_connection {
@@ -28,20 +29,20 @@ struct weir_shed_connection {
 
 struct weir_shed_handed { // a connection that was passed to the hook
 	uint64_t cookie, at_ms;
-	bool open; // the last look has found it
+	bool open; // the last dump of the sockets contained it
 };
 
 struct weir_shed_pick { // zeroed = empty
-	// What is looked for: set before weir_shed_pick_begin.
+	// Criteria for candidates; set before weir_shed_pick_begin.
 	const struct weir_agent_shed_bind *binds;
 	uint8_t bind_count;
 	uint32_t idle_ms; // minimum idle time; ignored with `hook`
 	bool hook;
 
 	uint32_t connections; // connections of the binds
-	uint32_t candidates; // those that may be ended now
-	uint32_t leaving; // those that were passed to the hook
-	uint32_t picked, next; // number of picked connections; index of the next to end
+	uint32_t candidates; // connections that may be ended now
+	uint32_t leaving; // connections that were passed to the hook and are still open
+	uint32_t picked, next; // number of picked connections; index of the next connection to end
 	struct weir_shed_connection *connection; // [WEIR_SHED_PICKED_MOST]
 	struct weir_shed_handed *handed; // [handed_count], ascending by cookie
 	uint32_t handed_count;
@@ -51,22 +52,24 @@ struct weir_shed_pick { // zeroed = empty
 int weir_shed_pick_init(struct weir_shed_pick *pick);
 void weir_shed_pick_fini(struct weir_shed_pick *pick);
 
-// Begin a look. Connections that were passed to the hook long ago are forgotten.
+// Call this before a dump of the sockets. Removes the entries of connections that were passed to
+// the hook at least WEIR_SHED_HANDED_MS ago.
 void weir_shed_pick_begin(struct weir_shed_pick *pick, uint64_t now_ms);
-// Take a socket of a dump of ESTABLISHED sockets with INET_DIAG_INFO: a weir_socket_take, context:
-// the pick. If there are more candidates than room, the kernel's sequence decides, which is random.
+// Called for each socket in a dump of the ESTABLISHED sockets with INET_DIAG_INFO (a
+// weir_socket_take). context: the pick. If there is no room for all candidates, the first
+// candidates in the dump are stored. The kernel lists sockets in random order.
 void weir_shed_pick_take(void *context, const struct weir_socket *socket);
-// End a look: sort the candidates.
+// Call this after the dump: sorts the candidates.
 void weir_shed_pick_end(struct weir_shed_pick *pick);
 
-// Returns the next candidate, or NULL. It is not returned again by this look.
+// Returns the next candidate, or NULL. Each candidate is returned once.
 const struct weir_shed_connection *weir_shed_pick_next(struct weir_shed_pick *pick);
 // Record that a candidate was passed to the hook. Returns false if there is no room: then it must
 // not be passed.
 bool weir_shed_pick_hand(struct weir_shed_pick *pick, const struct weir_shed_connection *connection,
 	uint64_t now_ms);
 
-// Returns whether a socket is one of these binds' connections.
+// Returns whether a socket is a connection to one of these binds.
 bool weir_shed_is_of(const struct weir_agent_shed_bind *binds, uint8_t bind_count, uint8_t family,
 	const struct inet_diag_sockid *id);
 // Returns whether a socket is idle for at least idle_ms. info: its INET_DIAG_INFO. *ret: its idle

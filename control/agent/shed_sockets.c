@@ -11,7 +11,7 @@
 
 #include "socket_diag.h"
 
-struct answer { // what the kernel has answered to a request about one socket
+struct answer { // the kernel's answer to a request about one socket
 	const struct weir_shed_connection *connection;
 	uint32_t idle_ms; // minimum idle time
 	bool idle; // the connection is established and idle
@@ -34,7 +34,7 @@ void weir_shed_sockets_close(struct weir_shed_sockets *sockets) {
 	}
 }
 
-// --- lists --------------------------------------------------------------------------------
+// --- listing ------------------------------------------------------------------------------
 
 int weir_shed_sockets_look(struct weir_shed_sockets *sockets, const uint16_t *ports,
 	uint32_t port_count, struct weir_shed_pick *pick, uint64_t now_ms) {
@@ -53,7 +53,7 @@ int weir_shed_sockets_look(struct weir_shed_sockets *sockets, const uint16_t *po
 	return r;
 }
 
-// --- ends ---------------------------------------------------------------------------------
+// --- ending a connection ------------------------------------------------------------------
 
 static void take_answer(void *context, const struct inet_diag_msg *message, size_t bytes) {
 	struct answer *answer = context;
@@ -72,7 +72,8 @@ static int request(struct weir_shed_sockets *sockets, uint16_t type, struct answ
 		.sdiag_protocol = IPPROTO_TCP,
 		.idiag_ext = 1u << (INET_DIAG_INFO - 1),
 		.idiag_states = 1u << TCP_ESTABLISHED,
-		.id = answer->connection->id}; // with the cookie: no other socket is meant
+		// includes the cookie, so that no other socket matches
+		.id = answer->connection->id};
 
 	return weir_socket_diag_request(
 		sockets->fd, type, &request, ++sockets->sequence, take_answer, answer);

@@ -284,7 +284,7 @@ static void write_ports(const json_t *ports, FILE *out) {
 
 static void write_watch(const json_t *watch, FILE *out) {
 	static const char *const names[] = {"problem", "tcp_error", "udp_error"};
-	static const char *const labels[] = {"no events of listening sockets",
+	static const char *const labels[] = {"cannot monitor listening sockets by events",
 		"cannot list TCP sockets", "cannot list UDP sockets"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -121,8 +121,8 @@ static enum weir_agent_steal_result look(
 	if (result != WEIR_AGENT_STEAL_NOTHING && result != WEIR_AGENT_STEAL_NO_RESULT) {
 		return result;
 	}
-	// Read the count of cookies after the lookup, so that it includes each SYN that arrived
-	// before the lookup.
+	// Read the count of cookies after the lookup, so that the count includes each SYN that
+	// arrived before the lookup.
 	if (weir_syn_cookies_possible(&answers->cookies, uv_now(answers->loop))) {
 		return WEIR_AGENT_STEAL_COOKIES;
 	}
@@ -235,7 +235,7 @@ static void log_failed_start(
 static void lose_helper(struct weir_steal_answers *answers, int error) {
 	if (!answers->failed_start) { // if the helper failed to start, it has reported the cause
 		set_problem(answers,
-			"the helper process for steals has ended: %s; handshakes are not removed; "
+			"the helper process for steals has exited: %s; handshakes are not removed; "
 			"restart weir-agent",
 			strerror(-error));
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal answers: decides whether a flow may move to another backend. Looks up the flow in the
+// Steal answers: decides whether a flow can be moved to another backend. Looks up the flow in the
 // kernel, and makes the helper process remove an incomplete handshake.
 //
 // Threads: one, the event loop's.
@@ -31,7 +31,7 @@ struct weir_steal_answers_params { // pointers: must outlive the answers
 struct weir_steal_answers {
 	struct weir_steal_answers_params params;
 	uv_loop_t *loop;
-	int helper; // descriptor of weir_steal_helper_start; -1 = none, or ended
+	int helper; // descriptor of weir_steal_helper_start; -1 = none, or it has exited
 	bool failed_start; // the helper has reported why it cannot start
 	int error; // errno of the last removal or request that failed and was logged
 	char problem[WEIR_STEAL_PROBLEM_BYTES]; // why handshakes are not removed; "" = no problem

@@ -2,8 +2,8 @@
 //
 // Steal helper: a child process that removes incomplete handshakes. It runs as the agent's user,
 // with CAP_NET_ADMIN and no other capability. Therefore the process that reads datagrams needs no
-// capability. Through the helper it can remove only handshakes on the service's ports. The helper
-// ends with its parent.
+// capability. Through the helper, that process can remove only handshakes on the service's ports.
+// The helper exits when its parent exits.
 //
 // Threads: one. No logging.
 #pragma once
@@ -21,7 +21,7 @@ struct weir_steal_helper_params {
 };
 
 struct weir_steal_helper_request {
-	uint32_t number; // number of the request, which the answer repeats; not 0
+	uint32_t number; // ID of the request, which the answer repeats; not 0
 	struct weir_handshake_flow flow;
 	uint64_t deadline_ms; // CLOCK_MONOTONIC; after this time nothing is removed
 };
@@ -29,7 +29,7 @@ struct weir_steal_helper_request {
 enum weir_steal_helper_step { WEIR_STEAL_HELPER_PRIVILEGES, WEIR_STEAL_HELPER_SOCKET };
 
 struct weir_steal_helper_answer {
-	uint32_t number; // 0 = no request: the helper failed to start, and ends
+	uint32_t number; // 0 = no request: the helper failed to start, and exits
 	enum weir_steal_helper_step step; // if number is 0: the step that failed
 	int error; // 0 or negative errno: -ETIME (the deadline), -EPERM, -EOPNOTSUPP, ...
 	bool removed;
@@ -37,12 +37,13 @@ struct weir_steal_helper_answer {
 };
 
 // Fork the helper. *ret: the parent's end of the connection, non-blocking; closing this descriptor
-// ends the child. Call this function before any thread is started. Returns 0 or negative errno.
+// terminates the child. Call this function before any thread is started. Returns 0 or negative
+// errno.
 int weir_steal_helper_start(const struct weir_steal_helper_params *params, int *ret);
 
 // Send a request; each request gets one answer. Returns 0 or negative errno: -EAGAIN (too many
-// requests pending), -EPIPE (the helper has ended).
+// requests pending), -EPIPE (the helper has exited).
 int weir_steal_helper_send(int fd, const struct weir_steal_helper_request *request);
 
-// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
+// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has exited), or another negative errno.
 int weir_steal_helper_answer(int fd, struct weir_steal_helper_answer *ret);

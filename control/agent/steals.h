@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Steals: the steal requests that were processed, and their answers. A request is processed once.
-// If the same request arrives again, its answer is sent again. An entry exists until the deadline
-// of its request; after the deadline, the request is refused. At most WEIR_STEALS_MOST requests are
-// processed in that time.
+// If the same request arrives again, its answer is sent again. An entry exists at least until the
+// deadline of its request; after the deadline, the request is refused. A rate limit ensures that
+// at most WEIR_STEALS_MOST requests are accepted until then.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -27,7 +27,7 @@ struct weir_steals_entry {
 
 struct weir_steals { // zeroed = no entry
 	struct weir_steals_entry entry[WEIR_STEALS_MOST];
-	uint32_t last; // number of the newest entry
+	uint32_t last; // sequence number of the newest entry
 	// Token bucket. Each accepted request increases this time by WEIR_STEALS_EVERY_MS.
 	uint64_t busy_ms;
 };
@@ -36,7 +36,7 @@ enum weir_steals_verdict {
 	WEIR_STEALS_NEW, // process it, and put the result into the entry
 	WEIR_STEALS_KNOWN, // repeat the entry's answer
 	WEIR_STEALS_PENDING, // the request is in progress: send nothing
-	WEIR_STEALS_LATE, // the deadline has passed: answer with *answer
+	WEIR_STEALS_LATE, // the deadline has passed: answer with the result LATE
 	WEIR_STEALS_REFUSED, // the request gets no answer; *refusal has the reason
 };
 
@@ -48,5 +48,5 @@ enum weir_steals_verdict weir_steals_take(struct weir_steals *steals,
 	const struct weir_agent_steal *steal, uint64_t agent, uint64_t clock_ms,
 	struct weir_steals_entry **ret, enum weir_agent_refusal *refusal);
 
-// The pending entry with this number, or NULL.
+// The pending entry with this sequence number, or NULL.
 struct weir_steals_entry *weir_steals_pending(struct weir_steals *steals, uint32_t number);

@@ -4,10 +4,11 @@
 // SYN that it answers with a cookie, so the client's ACK can complete a connection that no lookup
 // finds.
 //
-// The kernel sends cookies while the queue of half-open connections of a socket is full
-// (tcp_syncookies 1, the default), always (2) or never (0); cookies are valid for two minutes. The
-// kernel counts cookies per network namespace (SyncookiesSent), so cookies of one socket affect the
-// result for all sockets. Cookies made by a firewall or a BPF program are not counted.
+// The sysctl tcp_syncookies determines when the kernel sends cookies: 0 = never, 1 (the default) =
+// while the queue of half-open connections of a socket is full, 2 = always. Cookies are valid for
+// two minutes. The kernel counts cookies per network namespace (SyncookiesSent), so cookies of one
+// socket affect the result for all sockets. Cookies made by a firewall or a BPF program are not
+// counted.
 //
 // Threads: one.
 #pragma once

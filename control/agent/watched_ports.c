@@ -126,9 +126,9 @@ static void step(struct weir_watched_port *port, uint32_t grace_ms, uint64_t now
 	}
 }
 
-// Drops the state that an application has announced when its process has ended. STARTING is dropped
-// when the socket is closed, because the next process may announce STARTING before its socket
-// listens. Other states are dropped when a socket listens again.
+// Drops the state that an application has announced, after its process has exited. STARTING is
+// dropped when the socket is closed, because the next process may announce STARTING before its
+// socket listens. Other states are dropped when a socket listens again.
 static void end_word(struct weir_watched_port *port, bool listens) {
 	if (listens == (port->word != WEIR_HEALTH_WORD_STARTING)) {
 		port->word = WEIR_HEALTH_WORD_NONE;
@@ -146,7 +146,7 @@ bool weir_watched_ports_take(
 	}
 	if ((port->listeners > 0) != (listeners > 0)) {
 		port->turn_ms = now_ms;
-		if (!first) { // before the first check, the number was unknown
+		if (!first) { // before the first check, the number of sockets was unknown
 			end_word(port, listeners > 0);
 			port->opened += listeners > 0;
 			port->closed += listeners == 0;
@@ -214,8 +214,8 @@ struct weir_port_word weir_watched_port_word(const struct weir_watched_port *por
 	return word;
 }
 
-// Add words of ports to an answer, as many as fit. down: true adds the ports that are down,
-// false adds the other ports.
+// Adds states of ports to an answer, as many as fit. down: true = of the ports that are down, false
+// = of the other ports.
 static void list_words(
 	const struct weir_watched_ports *ports, bool down, struct weir_agent_answer *answer) {
 	for (uint32_t i = 0; i < ports->count; i++) {
@@ -229,7 +229,7 @@ static void list_words(
 	}
 }
 
-// Returns the least severe word of all ports. Returns NONE if a port has no word.
+// Returns the least severe state of all ports. Returns NONE if a port has no announced state.
 static struct weir_port_word mildest(const struct weir_watched_ports *ports) {
 	struct weir_port_word mildest = {0};
 

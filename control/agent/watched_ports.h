@@ -12,7 +12,7 @@
 //
 // The application of a port may also announce a state (a word). The word of a port is the more
 // severe of the watched state and the application's word. The application's word is dropped after
-// its process has ended: when the port had no listening socket, and a socket listens again. The
+// its process has exited: when the port had no listening socket, and a socket listens again. The
 // word STARTING is an exception: it stays for the process that opens the next socket.
 //
 // Threads: one. Uses no clock and no socket.
@@ -54,7 +54,8 @@ struct weir_watched_port {
 	// A check has found a listening socket, or the port had one before the agent started.
 	bool had_listener;
 	uint32_t listeners; // listening sockets at the last check
-	uint32_t opened, closed; // how often `listeners` has changed from 0, and to 0
+	// how often `listeners` has changed from 0 (opened) and to 0 (closed)
+	uint32_t opened, closed;
 	uint32_t deaths;
 	// Number of recent deaths, which determines the time of the hold-down. It decreases by 1 in
 	// each minute without a death.
@@ -73,9 +74,9 @@ struct weir_watched_ports {
 void weir_watched_ports_init(struct weir_watched_ports *ports, uint32_t grace_ms);
 // Watch a port, once. Returns 0 or -ENOSPC.
 int weir_watched_ports_add(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol);
-// Record that a port had a listening socket before the agent started: the port is down if the first
-// check finds no listening socket, or none within the grace time. Without effect on a port that is
-// not watched.
+// Records that a port had a listening socket before the agent started. The port is then down if the
+// first check finds no listening socket, and no socket listens within the grace time. Has no effect
+// on a port that is not watched.
 void weir_watched_ports_had_listener(
 	struct weir_watched_ports *ports, uint16_t port, uint8_t protocol);
 
@@ -109,15 +110,15 @@ uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports);
 // Write the words of the ports into an answer. The host's fields of the answer must be set. If the
 // balancer does not request words of ports and all ports have a word, the least severe word becomes
 // the host's word. If the balancer requests words of ports and more ports are down than an answer
-// can list, the host's word becomes DOWN. Ports that are down come first, so that words of
-// applications never make the host worse for other ports. If the operator has made the host a lame
-// duck, this stays the host's word.
+// can list, the host's word becomes DOWN. Ports that are down come first, so that the word of an
+// application never makes the host's word more severe for other ports. If the operator has made the
+// host a lame duck, this stays the host's word.
 void weir_watched_ports_fill(
 	const struct weir_watched_ports *ports, uint32_t wants, struct weir_agent_answer *answer);
 
 const char *weir_port_state_name(enum weir_port_state state);
 
-// "port 80", "port 53/udp". Returns text.
+// Writes the name of a port, such as "port 80" or "port 53/udp". Returns text.
 #define WEIR_WATCHED_NAME_BYTES 24
 const char *weir_watched_port_name(
 	const struct weir_watched_port *port, char text[static WEIR_WATCHED_NAME_BYTES]);

@@ -16,7 +16,7 @@
 #include "terminal.h"
 #include "weir_version.h"
 
-#define RATE_DEFAULT 10000 // packets per second and worker
+#define RATE_DEFAULT 10000 // packets per second for each worker
 #define SHOWN 256 // maximum bytes of a file name in a message
 #define READER_MS 50 // polling interval for a named pipe without a reader
 
@@ -29,7 +29,8 @@ struct output {
 	json_t *interfaces; // port names, in the order of the interface blocks
 	uint32_t snaplen;
 	json_int_t packets;
-	off_t whole; // length of the file up to its last whole block; -1 = it cannot be truncated
+	// length of the file up to its last whole block; -1 = the file cannot be truncated
+	off_t whole;
 };
 
 // --- request ------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@
 #include "terminal.h"
 
 #define READ_WAITS_MS 1000 // maximum time that capture.read waits for packets
-// Pause between requests. With this pause, a ring holds up to 68,000 packets of 128 bytes a second.
+// Pause between requests. With this pause, a ring has room for up to 68,000 packets of 128 bytes
+// per second.
 #define GATHER_MS 20
 
 struct weir_capture_session {
@@ -76,8 +77,8 @@ void weir_capture_session_free(struct weir_capture_session *capture) {
 		return;
 	}
 	if (capture->signals >= 0) {
-		// The signal was already handled. Discard it, because it would end weirctl when
-		// signals are unblocked.
+		// The signal was already handled. Discard it, because it would terminate weirctl
+		// when signals are unblocked.
 		while (read(capture->signals, &info, sizeof(info)) == sizeof(info)) {
 		}
 		close(capture->signals);

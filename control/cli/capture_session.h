@@ -38,8 +38,8 @@ void weir_capture_session_pause(struct weir_capture_session *capture, int ms);
 int weir_capture_session_stop(struct weir_capture_session *capture);
 
 // weir_capture_session_lost returns the number of packets that did not fit into the rings of the
-// workers, weir_capture_session_limited the number of packets above the maximum rate. Both count
-// from the start of the capture.
+// workers. weir_capture_session_limited returns the number of packets above the maximum rate. Both
+// numbers count from the start of the capture.
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture);
 json_int_t weir_capture_session_limited(const struct weir_capture_session *capture);
 

@@ -136,8 +136,8 @@ static bool is_alive(const struct weir_cli *cli) {
 	return alive;
 }
 
-// Print why there is no answer. A walk over the flow tables can outlast the timeout although
-// weir-control works.
+// Print why there is no answer. A walk over the flow tables can take longer than the timeout
+// although weir-control works.
 static void print_no_answer(struct weir_cli *cli, int error, const char *why) {
 	if (error == -ETIMEDOUT && cli->walk != NULL) {
 		weir_client_free(cli->client); // unusable after the timeout

@@ -29,9 +29,9 @@ struct weir_cli { // one run of weirctl
 	// What weir-control does for a request that walks the flow tables, such as "deleting
 	// flows"; NULL = other requests.
 	const char *walk;
-	bool walks_on; // the request timed out, and weir-control goes on with it
+	bool walks_on; // the request timed out, and weir-control continues to process it
 	char printed_unpublished[512]; // the reason that was printed last for an unpublished
-				       // change; "" = all is published
+				       // change; "" = all changes are published
 };
 
 struct weir_cli_command {
@@ -39,7 +39,7 @@ struct weir_cli_command {
 	const char *verb; // NULL = the object alone is the command
 	const char *arguments; // text for the usage line, "" = none
 	const char *summary; // one line of help
-	const char *text; // more lines of help, the last one ends with "\n"; NULL = none
+	const char *text; // more lines of help; the last line ends with "\n"; NULL = none
 	const char *example;
 	const char *request; // command of the control API; NULL = local
 	short words_min, words_max;
@@ -83,7 +83,7 @@ json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command
 void weir_cli_show(
 	const struct weir_cli *cli, const struct weir_cli_command *command, json_t *result);
 
-// Print JSON unchanged: indented, ASCII only.
+// Print JSON with indentation, ASCII only.
 void weir_cli_print_json(FILE *out, const json_t *json);
 
 // Print a list of errors or warnings of the control API: [{line, column, path, reason}], one line

@@ -52,7 +52,7 @@ static bool explain_verb(const char *word, const char *next, char *why, size_t w
 	return found;
 }
 
-// Verbs of other programs for what Weir calls otherwise.
+// Verbs of other programs, each with the verb of Weir that has the same meaning.
 static const struct {
 	const char *verb, *meant;
 } foreign_verbs[] = {
@@ -66,7 +66,7 @@ static const struct {
 	{"get", "show"},
 };
 
-// Returns the verb among names that is meant by a verb of other programs, or NULL.
+// Returns the verb in names[] that has the meaning of this verb of another program, or NULL.
 static const char *find_meant(const char *verb, const char *const names[], uint32_t count) {
 	for (size_t i = 0; i < sizeof(foreign_verbs) / sizeof(foreign_verbs[0]); i++) {
 		for (uint32_t k = 0; strcmp(foreign_verbs[i].verb, verb) == 0 && k < count; k++) {

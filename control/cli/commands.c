@@ -336,8 +336,8 @@ static int build_file(const struct weir_cli *cli, json_t *request, char *why, si
 // clang-format off
 const struct weir_cli_command weir_cli_commands[] = {
 	{"service", "show", "[NAME]", "show services with binds and counters",
-	 "With NAME, shows the policy of the service, and the target share of new flows of each backend\n"
-	 "next to its actual share in the last minute.\n",
+	 "With NAME, shows the policy of the service and, for each backend, the target share of new flows\n"
+	 "and the actual share in the last minute.\n",
 	 "weirctl service show web", "service.show", 0, 1, 0, build_service, weir_show_services,
 	 NULL, false},
 	{"service", "set", "NAME policy=POLICY|configured",
@@ -350,8 +350,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 weir_show_policy, NULL, true},
 	{"service", "drain", "[--interval DURATION] [--wait] NAME",
 	 "refuse new flows of a service; existing flows continue",
-	 "Refuses new flows at all VIPs of the service. TCP clients get an RST, UDP clients \"port\n"
-	 "unreachable\"; with closed_ports \"drop\" clients get no answer. The drain ends when no open flow\n"
+	 "Refuses new flows at all VIPs of the service. TCP clients get an RST, UDP clients get\n"
+	 "\"port unreachable\"; with closed_ports \"drop\", clients get no answer. The drain ends when no open flow\n"
 	 "is left, or at the deadline; drain.at_deadline of the service decides whether the remaining flows\n"
 	 "are kept or dropped. New flows are refused until \"service ready\".\n",
 	 "weirctl service drain --interval 60s --wait web", "bind.drain", 1, 1, WEIR_CLI_DRAIN,
@@ -370,8 +370,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "bind.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
 	{"vip", "drain", "[--interval DURATION] [--wait] ADDRESS",
 	 "refuse new flows to a VIP, in all services; existing flows continue",
-	 "Refuses new flows like \"service drain\", but only at ADDRESS. Flows are counted by\n"
-	 "service: the drain also waits for flows to the other VIPs of the service, and at_deadline \"drop\"\n"
+	 "Refuses new flows like \"service drain\", but only at ADDRESS. Flows are counted\n"
+	 "per service: the drain also waits for flows to the other VIPs of the service, and at_deadline \"drop\"\n"
 	 "drops flows only if all VIPs of the service are drained.\n",
 	 "weirctl vip drain --interval 60s --wait 198.51.100.10", "bind.drain", 1, 1, WEIR_CLI_DRAIN,
 	 build_host, weir_drain_show_binds, weir_drain_run, true},
@@ -403,7 +403,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "  service-time-ms, busy-time-ms          mean per request\n"
 	 "  service-median-ms                      median\n"
 	 "  service-count, busy-count              number of requests measured (default 1)\n"
-	 "  requests-per-second, errors-per-second requests include those that failed\n"
+	 "  requests-per-second, errors-per-second requests include failed requests\n"
 	 "  utilization                            1 = fully used\n"
 	 "  active-requests, accept-queue, accept-queue-limit, cpus, cpu-mhz,\n"
 	 "  gcu, max-active-flows, weight-percent, weight\n"
@@ -411,11 +411,11 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 18, 0, build_report, weir_show_report, NULL, true},
 	{"backend", "shed", "--to-mean [--rate N/s] [--dry-run] [SERVICE/]NAME",
-	 "end connections of a backend that has more than the mean of its service",
-	 "The clients connect again, to backends with fewer connections: after a scale-out. The mean is\n"
-	 "that of open flows per weight over the backends that take new flows. weir-agent of the backend\n"
-	 "ends the connections, if it runs with --shed-idle or --shed-hook; never more than N a second, and\n"
-	 "never so many that the backend falls below the mean. \"backend show NAME\" has the progress.\n"
+	 "end connections of a backend that has more flows than the mean of its service",
+	 "For use after a scale-out: the clients connect again, to backends with fewer connections. The mean\n"
+	 "is the mean number of open flows per weight, over the backends that get new flows. weir-agent of\n"
+	 "the backend must run with --shed-idle or --shed-hook. It ends at most N connections per second,\n"
+	 "and never so many that the backend falls below the mean. \"backend show NAME\" shows the progress.\n"
 	 BACKEND_TEXT,
 	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,
 	 weir_shed_build, weir_shed_show, weir_shed_run, true},
@@ -423,8 +423,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl host show 10.0.0.11", "host.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
 	{"host", "drain", "[--interval DURATION] [--wait] ADDRESS",
 	 "drain all backends that have ADDRESS, in all services",
-	 "Drains the backends like \"backend drain\", in one step: after an error no backend is\n"
-	 "drained. Backends in maintenance stay in maintenance.\n",
+	 "Drains all of these backends like \"backend drain\", or no backend if there is an\n"
+	 "error. Backends in maintenance stay in maintenance.\n",
 	 "weirctl host drain --interval 60s --wait 10.0.0.11", "host.drain", 1, 1, WEIR_CLI_DRAIN,
 	 build_host, weir_drain_show_host, weir_drain_run, true},
 	{"host", "ready", "ADDRESS", "end the drains of all backends that have ADDRESS",
@@ -440,7 +440,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"canary", "start", "[--steps LIST] [--dry-run] SERVICE BACKEND",
 	 "give a backend a growing share of the new flows, and roll back if it is worse",
 	 "Compares the errors and the latency of BACKEND with the other backends, from their reports;\n"
-	 "if there are none, it compares the percentage of new flows that got no answer. If BACKEND is\n"
+	 "if there are no reports, compares the percentage of new flows that got no answer. If BACKEND is\n"
 	 "clearly worse, it is rolled back to weight 0 at once; after the last step it gets its configured\n"
 	 "weight.\n"
 	 "A step is prolonged until there are enough requests. Needs policy maglev or weighted-round-robin.\n"
@@ -450,7 +450,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 WEIR_CLI_CANARY, weir_canary_build_start, weir_canary_show_one, weir_canary_run_start, true},
 	{"canary", "list", "", "show the canaries of all services", NULL, "weirctl canary list",
 	 "canary.show", 0, 0, 0, build_nothing, weir_canary_show_list, NULL, false},
-	{"canary", "show", "SERVICE", "show the canary of a service, and its compared errors and latency", NULL,
+	{"canary", "show", "SERVICE", "show the canary of a service, and compare its errors and latency", NULL,
 	 "weirctl canary show web", "canary.show", 1, 1, 0, build_service, weir_canary_show_all, NULL,
 	 false},
 	{"canary", "stop", "[--promote|--rollback] SERVICE", "end the canary of a service",
@@ -462,7 +462,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "whole fleet.\n",
 	 "weirctl subset show web", "subset.show", 0, 1, 0, build_service, weir_show_subsets, NULL, false},
 	{"subset", "preview", "--clients N --backends M --size K",
-	 "compute clients per backend with subsets; needs no daemon",
+	 "compute the number of clients per backend with subsets; needs no daemon",
 	 NULL,
 	 "weirctl subset preview --clients 300 --backends 300 --size 30", NULL, 0, 0,
 	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run, false},
@@ -489,7 +489,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl flow list --service web --client 192.0.2.0/24 --limit 20", "flow.list", 0, 0,
 	 WEIR_CLI_SERVICE | WEIR_CLI_FLOWS, weir_flow_list_build, NULL, weir_flow_list_run, true},
 	{"flow", "delete", "PROTOCOL SOURCE:PORT DESTINATION:PORT", "delete a flow from the flow table",
-	 "Forwards the next packet of the flow like a packet of an unknown flow: for a SYN or a datagram\n"
+	 "The next packet is forwarded like a packet of an unknown flow: for a SYN or a datagram,\n"
 	 "the policy selects a backend; any other packet goes to the backend of the Maglev fallback. If\n"
 	 "this backend does not have the connection, it resets the connection.\n",
 	 "weirctl flow delete tcp 192.0.2.7:40000 198.51.100.10:80", "flow.delete", 3, 3, 0, build_tuple,
@@ -559,12 +559,12 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl config check /etc/weir/weir.json", NULL, 1, 1, WEIR_CLI_STRICT, NULL, NULL,
 	 weir_check_run, false},
 	{"config", "init", "[FILE]", "write a first configuration; needs no daemon",
-	 "Writes a configuration with a port at the interface of the default route, one service as an\n"
+	 "Writes a configuration with a port for the interface of the default route, one service as an\n"
 	 "example, and a random hash_seed. FILE defaults to /etc/weir/weir.json; \"-\" is standard output.\n"
-	 "An existing FILE is overwritten only if it has no service and its ports receive no packets, as in\n"
-	 "the file that the package installs.\n",
+	 "An existing FILE is overwritten only if it has no service and all its ports are null devices\n"
+	 "(net_null), as in the file that the package installs.\n",
 	 "weirctl config init /etc/weir/weir.json", NULL, 0, 1, 0, NULL, NULL, weir_init_run, false},
-	{"config", "diff", "[FILE]", "show what a reload would change, and what that costs in flows",
+	{"config", "diff", "[FILE]", "show what a reload would change, and the effect on open flows",
 	 "Compares FILE with the running configuration. FILE defaults to the file that weir-control was\n"
 	 "started with. In parentheses: how many open flows a change breaks or moves, or how many stay\n"
 	 "with a removed backend.\n",

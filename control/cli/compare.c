@@ -42,7 +42,7 @@ static void print_recording(FILE *out, const json_t *result) {
 	fprintf(out, "Replayed: start and duration of each flow%s.\n",
 		scaled != NULL && strcmp(scaled, "scaled") == 0
 			? ", scaled by the relative speed of the other backend"
-			: " as recorded, whichever backend gets it");
+			: " as recorded, regardless of the backend");
 	fprintf(out,
 		"Not simulated: slower responses under load, errors, changes to the backends.\n");
 }
@@ -138,8 +138,8 @@ static void add_line(struct weir_text_table *table, const char *name, const json
 	(void)weir_text_table_add(table, cells);
 }
 
-// Print the shares as a table. Policies are rows, because their names are long. A few backends are
-// columns.
+// Prints the shares as a table. The rows are policies, because their names are long. The columns
+// are backends, at most BACKENDS_SHOWN.
 static void print_table(FILE *out, const json_t **backends, size_t count, const json_t *policies) {
 	struct weir_text_table_column columns[BACKENDS_SHOWN + 1] = {{"BACKEND", false}};
 	char heads[BACKENDS_SHOWN][CELL];

@@ -86,8 +86,8 @@ static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	text[0] = '\0';
 	if (strcmp(waits_for(drain), "dataplane") == 0) {
 		snprintf(text, bytes,
-			"; waits for weir-dataplane, which does not run: the open flows are "
-			"unknown");
+			"; waits for weir-dataplane, which is not running: the number of "
+			"open flows is unknown");
 	} else if (json_is_integer(recount)) {
 		const json_t *most =
 			json_is_integer(deadline) &&
@@ -169,7 +169,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 }
 
 // Whether the counted flows include flows of other binds of the service, or of removed binds. The
-// other binds may be drained or not.
+// other binds count whether they are drained or not.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
 		       number(row, "other_removed_binds") + number(row, "removed_services") >
@@ -241,7 +241,7 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 // --- waiting --------------------------------------------------------------------------------
 
 // Returns whether some backends of the host, or some binds, are ready again or were added by a
-// reload. Then prints a message, because a script must not continue as if the whole host or VIP
+// reload. If so, prints a message, because a script must not continue as if the whole host or VIP
 // were drained.
 static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	bool binds = json_object_get(row, "drained_binds") != NULL;
@@ -327,7 +327,7 @@ static bool is_removed(const json_t *host) {
 }
 
 // Request the state of the drain. If all backends of a host were removed and have no flows left,
-// weir-control no longer reports the host: *ret is then the last reply, with the state "drained".
+// weir-control no longer reports the host. *ret is then the last reply, with the state "drained".
 static int look_up(struct wait *wait, json_t **ret) {
 	json_t *rows;
 	int r = wait->removed != NULL ? weir_cli_request_if_any(wait->cli, wait->request, &rows)

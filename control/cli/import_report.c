@@ -150,7 +150,7 @@ static void print_groups(FILE *out, const struct weir_import *import) {
 		print_group(out, &groups.group[i]);
 	}
 	if (shown < notes) {
-		fprintf(out, "%zu notes of %zu kind%s: --all prints each of them\n", notes,
+		fprintf(out, "%zu notes of %zu kind%s: --all prints each note\n", notes,
 			groups.count, weir_plural(groups.count));
 	}
 	free(groups.group);

@@ -15,7 +15,7 @@
 
 #define FILE_MOST (64u << 20) // maximum bytes of a file
 #define PATH_BYTES 4096
-// Maximum number of pairs of braces plus path components with wildcards in a pattern.
+// Maximum number of branches in a pattern: pairs of braces, and path components with wildcards.
 #define BRANCHES_MOST 3
 #define ALTERNATIVES_MOST 64 // maximum number of alternatives in the braces of a pattern
 

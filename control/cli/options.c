@@ -222,7 +222,7 @@ static const struct weir_option rows[] = {
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(NUMBER, "min-requests", "N",
 		"extend a step until the canary has N requests, and the other backends together "
-		"too",
+		"have N requests",
 		FIELD(canary.min_requests), .fallback = "50", .min = 1, .max = 1000000000,
 		.groups = WEIR_CLI_CANARY),
 	WEIR_OPTION_ROW(FLAG, "dry-run", NULL,
@@ -233,7 +233,7 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(FLAG, "rollback", NULL, "give the backend weight 0: no new flows",
 		FIELD(canary.rollback), .groups = WEIR_CLI_CANARY_STOP),
 	WEIR_OPTION_ROW(FLAG, "to-mean", NULL,
-		"end connections until the backend has its share of the mean of its service",
+		"end connections until the backend is at the mean of its service",
 		FIELD(shed.to_mean), .groups = WEIR_CLI_SHED),
 	WEIR_OPTION_ROW(SECONDS, "idle", "SECONDS",
 		"with --shed-idle of weir-agent: end only connections without data for this time",

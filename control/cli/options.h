@@ -8,7 +8,7 @@
 #include "subset.h"
 
 #define WEIR_CLI_TIMEOUT_MS 5000
-#define WEIR_CLI_TABLES_MS 60000 // default of commands that walk the flow tables
+#define WEIR_CLI_TABLES_MS 60000 // default timeout of commands that walk the flow tables
 
 // Groups of options; each command lists the groups that it accepts.
 enum weir_cli_option {
@@ -45,7 +45,7 @@ struct weir_cli_preview {
 
 enum weir_cli_protocol { WEIR_CLI_ANY_PROTOCOL, WEIR_CLI_TCP, WEIR_CLI_UDP, WEIR_CLI_ICMP };
 
-extern const char *const weir_cli_actions[]; // names, by enum weir_action
+extern const char *const weir_cli_actions[]; // names, indexed by enum weir_action
 
 // Options of capture start.
 struct weir_cli_capture {

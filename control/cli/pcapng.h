@@ -16,8 +16,8 @@
 #define WEIR_PCAPNG_FRAME_MAX 2048 // maximum captured bytes of a frame
 
 struct weir_pcapng_packet {
-	uint32_t interface; // number of the interface block, from 0
-	uint64_t time_ns; // since the Unix epoch
+	uint32_t interface; // index of the interface block, from 0
+	uint64_t time_ns; // time since the Unix epoch
 	const uint8_t *data;
 	uint32_t captured_bytes; // bytes in data; at most WEIR_PCAPNG_FRAME_MAX
 	uint32_t bytes; // original length of the frame

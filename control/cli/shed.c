@@ -45,7 +45,7 @@ int weir_shed_build(const struct weir_cli *cli, json_t *request, char *why, size
 	}
 	if (options->shed.stop && (options->rate > 0 || options->shed.idle_ms > 0 ||
 					  options->for_ms > 0 || options->canary.dry_run)) {
-		snprintf(why, n, "--stop accepts none of the other options of a shed");
+		snprintf(why, n, "--stop cannot be used with other options of a shed");
 		return -EINVAL;
 	}
 	set_number(request, "rate", options->rate);
@@ -82,7 +82,7 @@ const char *weir_shed_text(const json_t *shed, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// Print what the agent can end.
+// Prints how many connections the agent can end.
 static void print_agent(FILE *out, const json_t *shed) {
 	const json_int_t connections = integer(shed, "connections");
 	const json_int_t candidates = integer(shed, "candidates");
@@ -103,7 +103,7 @@ static void print_agent(FILE *out, const json_t *shed) {
 	}
 }
 
-// Print the flows, the mean and the terms.
+// Print the flows, the mean and the limits.
 static void print_plan(FILE *out, const json_t *shed) {
 	const double rate = json_number_value(json_object_get(shed, "rate"));
 	const double for_ms = json_number_value(json_object_get(shed, "for_ms"));
@@ -111,8 +111,8 @@ static void print_plan(FILE *out, const json_t *shed) {
 	char duration[WEIR_DURATION_BYTES];
 
 	fprintf(out,
-		"%lld open flow%s, %lld above its share of the mean, %lld\n"
-		"at most %g connections a second, %lld in all, for %s at most\n",
+		"%lld open flow%s, %lld above its share of the mean (%lld)\n"
+		"ends at most %g connections per second, %lld in total, for at most %s\n",
 		(long long)flows, weir_plural((uint64_t)flows), (long long)integer(shed, "above"),
 		(long long)integer(shed, "mean"), rate, (long long)most,
 		weir_duration_text((uint64_t)for_ms, duration));

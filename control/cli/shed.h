@@ -5,7 +5,8 @@
 
 #include "command.h"
 
-// Start a shed, or with --dry-run show what it would end, or with --stop stop it.
+// Starts a shed; with --dry-run, shows what the shed would end; with --stop, stops the running
+// shed.
 int weir_shed_run(struct weir_cli *cli, const struct weir_cli_command *command);
 // Build the request. Returns 0, or -EINVAL and one line in why.
 int weir_shed_build(const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);

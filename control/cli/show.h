@@ -26,14 +26,14 @@ struct weir_show_column {
 // Format the cell of a row in a column. Returns buffer.
 const char *weir_show_cell(
 	const json_t *row, const struct weir_show_column *column, char *buffer, size_t bytes);
-// Print an array of objects as a table; for an empty array, the text "nothing".
+// Prints an array of objects as a table. nothing: text that is printed for an empty array.
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
 // Print a text in indented lines, broken between words to fit a screen of this width.
 void weir_show_wrapped(FILE *out, const char *text, uint32_t width);
 uint32_t weir_show_lines(const char *text); // number of newlines
-// Print a line of text on a screen of this width, over the previous text. ">" marks a truncated
-// line; it replaces whole words and numbers, never a part of one.
+// Print a line of text on a screen of this width, over the previous text. A truncated line ends
+// with ">", which replaces whole words and numbers, never a part of a word or number.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);
 // Whether one object was requested by name: such an object is shown with all details.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);

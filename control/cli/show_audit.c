@@ -59,7 +59,7 @@ static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	snprintf(text, bytes, "%s: %s%s%s", object, done && json_is_string(before) ? from : "",
 		done && json_is_string(before) && json_is_string(after) ? " -> " : "",
 		!done || json_is_string(after) ? to : "");
-	// The reason says that the change is not published yet.
+	// The reason explains why the change is not published yet.
 	if (done && json_is_string(json_object_get(row, "why"))) {
 		snprintf(text + strlen(text), bytes - strlen(text), "; %.100s",
 			weir_show_value(

@@ -365,7 +365,7 @@ static bool weights_differ(const json_t *rows) {
 	return false;
 }
 
-// Add values for the columns that are not keys of the row.
+// Add values for the columns whose keys are not in the row.
 static void add_cells(json_t *row, bool differ) {
 	if (differ) {
 		json_object_set(row, "used_weight", json_object_get(row, "effective_weight"));
@@ -431,7 +431,8 @@ void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	weir_show_add_labels(rows, "name");
 	json_array_foreach (rows, i, row) {
 		add_cells(row, differ);
-		// the address may be hidden; the label has it if names are not unique
+		// the address column may be hidden; if names are not unique, the label has the
+		// address
 		if (width > 0) {
 			json_object_set(row, "name", json_object_get(row, "label"));
 		}

@@ -28,8 +28,8 @@ void weir_show_fitted(FILE *out, const json_t *all, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, const char *nothing,
 	uint32_t width);
 
-// Print a list. On a terminal, the columns are chosen to fit its width. Into a file, all columns
-// are printed, like weir_show_table does.
+// Print a list. On a terminal, the columns are chosen to fit its width. If `out` is not a terminal,
+// all columns are printed, as by weir_show_table.
 void weir_show_list(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing);
 

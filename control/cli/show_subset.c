@@ -81,7 +81,7 @@ static void show_clients(FILE *out, const json_t *service) {
 	char least[32], mean[32], most[32];
 
 	if (!json_is_integer(counted)) {
-		return; // too many to compute
+		return; // not counted, because there are too many clients and backends
 	}
 	if (summary == NULL || json_is_null(summary)) {
 		fprintf(out, "\nno backend is usable\n\n");

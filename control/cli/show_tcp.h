@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints TCP figures that agents report for backends.
+// Prints the TCP statistics that agents report for backends.
 #pragma once
 
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 
-// Print the TCP figures in the result of backend.show as a table, with a row for each address
+// Prints the TCP statistics in the result of backend.show as a table, with a row for each address
 // family of clients. width: columns of the terminal, 0 = unlimited.
 void weir_show_tcp(FILE *out, const json_t *backends, uint32_t width);

@@ -50,8 +50,7 @@ void weir_show_workers(const struct weir_cli *cli, json_t *result) {
 	show_state(cli->out, json_array_get(result, 0));
 }
 
-// Print the workers. Fails if a worker is stalled and thus loses packets, so that scripts notice
-// it.
+// Print the workers. Fails if a worker is stalled, so that scripts can detect the loss of packets.
 int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = weir_cli_build(cli, command), *result = NULL, *row;
 	int r = request != NULL ? weir_cli_request(cli, request, &result) : WEIR_CLI_REFUSED;

@@ -56,7 +56,7 @@ static json_t *rates_of_drops(const json_t *before, const json_t *after, json_in
 	return rates;
 }
 
-// Replace each counter of `after` by its rate.
+// Replace each counter of `after` with its rate.
 static json_t *rates_of(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_t *rates = json_object();
 	const char *key;
@@ -160,8 +160,8 @@ static void leave_out_zeroes(json_t *counts) {
 	}
 }
 
-// Print only those counters of agents that are not 0, because most kinds of answers and most
-// refusal reasons never occur.
+// Prints only the agent counters that are not 0, because most kinds of answers and most refusal
+// reasons never occur.
 static void print_agents(FILE *out, json_t *agents) {
 	if (json_integer_value(json_object_get(agents, "configured")) == 0) {
 		return;
@@ -198,9 +198,9 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"TO-KERNEL/S", "to_kernel", WEIR_SHOW_NUMBER},
 		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
 		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
-		// Packets that a worker handed over to another worker count in RX-PACKETS/S, but
-		// are not forwarded by the worker. Without this column they would look like lost
-		// packets.
+		// Packets that a worker handed over to another worker are counted in RX-PACKETS/S,
+		// but are not forwarded by the worker. Without this column they would look like
+		// lost packets.
 		{"HANDED-OVER/S", "handed_over", WEIR_SHOW_NUMBER},
 	};
 	static const struct weir_show_column services[] = {

@@ -103,7 +103,8 @@ static void show_dataplane(json_t *status, const struct weir_glance *glance, boo
 }
 
 // Determine the state of weir-dataplane from its process: only root can read the segment, but every
-// user can read whether the process is stopped. Returns whether weir-dataplane may be forwarding.
+// user can read whether the process is stopped. Returns false if weir-dataplane cannot be
+// forwarding packets.
 static bool judge_process(json_t *status, pid_t pid, int error, const char *why) {
 	if (weir_glance_is_stopped(pid)) {
 		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is stopped: " NO_PACKET,
@@ -111,7 +112,7 @@ static bool judge_process(json_t *status, pid_t pid, int error, const char *why)
 		return false;
 	}
 	if (error == -ENOENT) {
-		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is starting or ending",
+		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is starting or stopping",
 			(int)pid);
 		return false;
 	}
@@ -143,8 +144,8 @@ static bool judge_glance(json_t *status, const struct weir_glance *glance) {
 	return false;
 }
 
-// Determine the state of weir-dataplane without weir-control. Returns whether weir-dataplane may be
-// forwarding; if not, adds the reason to the status.
+// Determine the state of weir-dataplane without weir-control. Returns false if weir-dataplane
+// cannot be forwarding packets, and adds the reason to the status.
 static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	struct weir_glance glance = {0};
 	pid_t pid = weir_glance_find(run_dir);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weirctl status: whether this instance should get traffic, for scripts that announce routes, and
-// for monitoring. Ends within WEIR_STATUS_LIMIT_MS even if processes hang: without a reply of
+// for monitoring. Exits within WEIR_STATUS_LIMIT_MS even if processes hang: without a reply from
 // weir-control, weirctl reads the heartbeats and tables of weir-dataplane (glance.h).
 #pragma once
 

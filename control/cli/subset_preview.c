@@ -8,7 +8,7 @@
 #include "plural.h"
 #include "subset.h"
 
-// Maximum of clients times backends. With the maximum, the computation takes some seconds.
+// Maximum of clients times backends. At the maximum, the computation takes some seconds.
 #define PAIRS_MAX 1000000000u
 #define ROWS_MAX 16u // maximum number of rows of the histogram
 #define BAR_MAX 40u // maximum number of characters of a bar
@@ -98,7 +98,7 @@ static void print_bar(FILE *out, uint32_t value, uint32_t largest) {
 }
 
 static void print_histogram(FILE *out, const struct result *result) {
-	// range of numbers of clients in one row
+	// how many different numbers of clients one row covers
 	uint32_t width = (result->most - result->least) / ROWS_MAX + 1;
 	uint32_t largest = 1;
 

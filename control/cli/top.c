@@ -19,7 +19,7 @@
 #define BANNER_BYTES 2048
 #define PAGE 10u
 
-// The terminal, and its settings to restore at the end.
+// The terminal, and the settings that are restored at the end.
 struct screen {
 	struct weir_top_screen size;
 	enum weir_top_sort sort;
@@ -86,8 +86,8 @@ static json_t *take_sample(struct samples *samples, json_t *now) {
 		"total", drops);
 }
 
-// Take a new sample, and compute the view from the last sample to the new sample in *ret. After the
-// first sample, *ret is NULL.
+// Takes a new sample, and computes the view of the changes since the last sample in *ret. *ret is
+// NULL after the first sample.
 static int look(struct weir_cli *cli, struct samples *samples, json_t **ret) {
 	json_t *now = NULL, *workers = NULL, *events = NULL, *status = NULL, *view = NULL;
 	int r = send_command(cli, "stats.show", &now);

@@ -23,10 +23,11 @@ enum weir_top_sort {
 #undef X
 };
 
-// Compute the view between two samples: {interval_ms, workers, drops, ports, services, backends}
-// like weir_stats_rates, worker_rows like worker.show, events like health.history, newest last. The
-// caller adds status, and no_drops: {since: "dataplane", "top" or "drop", ms, total}: the duration
-// without drops, and the number of earlier drops; ms is null if unknown.
+// Computes the view of the changes between two samples. It has the keys interval_ms, workers,
+// drops, ports, services and backends of weir_stats_rates, worker_rows as in worker.show, and
+// events as in health.history, newest last. The caller adds the keys status and no_drops: {since:
+// "dataplane", "top" or "drop", ms, total}. ms: duration without drops, null if unknown. total:
+// number of earlier drops.
 json_t *weir_top_between(
 	const json_t *before, const json_t *after, json_t *worker_rows, json_t *events);
 // Sort the backends, in place.
@@ -58,7 +59,7 @@ struct weir_top_screen {
 void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen);
 
 // Draw the title, the banner (on several lines if necessary) and the view on a terminal, fitted to
-// its size. The backends get the lines that the other sections leave. Without backends in the view,
-// only the title and the banner are drawn.
+// its size. The backends use the lines that the other sections do not need. Without backends in the
+// view, only the title and the banner are drawn.
 void weir_top_draw(FILE *out, const json_t *view, const char *title, const char *banner,
 	struct weir_top_screen *screen);

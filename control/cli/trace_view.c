@@ -77,7 +77,7 @@ static const char *kind_text(const char *kind) {
 		{"icmp-error", "ICMP error about a packet of a flow"},
 		{"other", "not for any service"},
 		{"suspect", "invalid if sent to a VIP"},
-		{"broken", "broken"},
+		{"broken", "malformed"},
 		{"fragment-first", "first fragment of a flow's packet"},
 		{"fragment", "later fragment, handled like the first fragment"},
 		{"offered", "from another worker, which has made the decision"},

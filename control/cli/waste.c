@@ -106,7 +106,7 @@ static void print_nothing(FILE *out, const json_t *result, const char *service, 
 	fprintf(out, "%s: none of its %zu backend%s reports its utilization", service, backends,
 		weir_plural(backends));
 	if (again_ms > 0) {
-		fprintf(out, "; their agents were just requested to measure it: try again in %s\n",
+		fprintf(out, "; weirctl has just requested it from their agents: try again in %s\n",
 			weir_duration_text((uint64_t)(ceil(again_ms / 1000) * 1000), again));
 	} else {
 		fprintf(out, ": reports come from weir-agent, health checks or weirctl backend "

@@ -51,7 +51,7 @@ static void compare_ports(struct weir_daemon *daemon) {
 
 		if (strncmp(runs, file, WEIR_NAME_BYTES) != 0) {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
-				"port %u is %.63s in weir-dataplane and %s in %s: restart "
+				"port %u is named %.63s in weir-dataplane, but %s in %s: restart "
 				"weir-dataplane",
 				i, runs, file, weir_reload_file_in_use(daemon->reload));
 		}
@@ -121,7 +121,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 		continue_recount(daemon);
 	}
 	if (adopting) {
-		// Stop the checks: they refer to backend ids, which may have changed.
+		// Stop the checks, because they refer to backend ids, which can have changed.
 		weir_health_configure(daemon->health, NULL, 0);
 		weir_probed_agents_stop(daemon->probed_agents);
 		weir_flow_steals_clear(daemon->flow_steals);
@@ -166,7 +166,7 @@ static void detach(struct weir_daemon *daemon) {
 	weir_captures_bind(daemon->captures, NULL, NULL);
 	weir_steals_detach(daemon->steals);
 	weir_flow_steals_abandon(daemon->flow_steals);
-	weir_sheds_abandon(daemon->sheds, "weir-dataplane exited, or weir-control ends");
+	weir_sheds_abandon(daemon->sheds, "weir-dataplane exited, or weir-control is stopping");
 	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane exited");
 	uv_timer_stop(&daemon->grace);
 	uv_timer_stop(&daemon->collect);
@@ -201,7 +201,7 @@ static bool program_is_replaced(void) {
 	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
 }
 
-// Ends this process if it does not support the new dataplane, and an upgrade has replaced its
+// Ends this process if it does not support the new dataplane and an upgrade has replaced its
 // program file. The newly installed weir-control, which supports the dataplane, is then started.
 static void on_refused(void *context, int error) {
 	struct weir_daemon *daemon = context;
@@ -461,7 +461,7 @@ static int create_sheds(struct weir_daemon *daemon) {
 	return weir_sheds_create(&of, &daemon->sheds);
 }
 
-// Create the modules for requests of the API to workers.
+// Creates the modules that send requests of the API to workers.
 static int create_lookups(struct weir_daemon *daemon) {
 	int r;
 
@@ -473,7 +473,7 @@ static int create_lookups(struct weir_daemon *daemon) {
 	return r < 0 ? r : weir_captures_create(&daemon->loop, daemon->audit, &daemon->captures);
 }
 
-// Create the filter of the log, and the audit.
+// Creates the filter that limits repeated log lines, and the audit.
 static int create_log(struct weir_daemon *daemon) {
 	int r = weir_log_limit_create(daemon->log, NULL, &daemon->log_limit);
 

@@ -135,9 +135,9 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 
 // --- for the API's handlers ---
 
-// Publishes all marked changes now. Returns 0 or negative errno. -ENOTCONN: the changes are
-// published when a dataplane is attached. -EAGAIN: they are published when the configuration is
-// applied. Any other error was logged once, and every tick retries.
+// Publishes all marked changes now. Returns 0 or negative errno. -ENOTCONN: the changes will be
+// published when a dataplane is attached. -EAGAIN: the changes will be published when the
+// configuration is applied. Any other error was logged once, and every tick retries.
 int weir_daemon_publish(struct weir_daemon *daemon);
 // Returns why some changes are not published. NULL if all changes are published, or if no dataplane
 // is attached.

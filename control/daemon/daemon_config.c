@@ -24,8 +24,9 @@ static int update_maps(struct weir_daemon *daemon, const struct weir_config *con
 		config, (uint32_t)(weir_daemon_now_ns() / 1000000000), changes, why, why_bytes);
 }
 
-// Updates the VIP maps to the configuration. The removed binds that drain are added as one more
-// service. Returns 0 or negative errno, for example if there are too many removed binds.
+// Updates the VIP maps for the configuration and for the removed binds that still drain. These
+// binds are added as one more service. Returns 0 or negative errno, for example if there are too
+// many removed binds.
 static int update_maps_with_removed(struct weir_daemon *daemon, uint32_t removed,
 	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
 	struct weir_config config = *weir_reload_config(daemon->reload);
@@ -129,7 +130,7 @@ void weir_daemon_update_estimates(struct weir_daemon *daemon) {
 	(void)update_estimates(daemon, weir_reload_config(daemon->reload));
 }
 
-// Returns whether a retry may succeed because memory or a descriptor becomes free.
+// Returns whether a retry can succeed because memory or a descriptor becomes free.
 static bool may_retry(int error) {
 	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE ||
 	       error == -EAGAIN;
@@ -219,7 +220,7 @@ static void note_waiting(struct weir_daemon *daemon) {
 			waiting == 1 ? "s" : "");
 		if (daemon->config_why[0] == '\0') {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
-				"a part of the configuration is not published yet: %s", why);
+				"part of the configuration is not published yet: %s", why);
 		}
 	}
 	memcpy(daemon->config_why, why, sizeof(why));
@@ -231,7 +232,8 @@ int weir_daemon_apply(
 	uint64_t before = publications(daemon);
 	int r;
 
-	if (daemon->tables == NULL) { // the configuration is published to the first dataplane
+	// the configuration is published when the first dataplane is attached
+	if (daemon->tables == NULL) {
 		weir_probed_agents_read_keys(daemon->probed_agents, config);
 		return 0;
 	}
@@ -347,7 +349,7 @@ void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
 	}
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"cannot take over the settings of weir-dataplane: %s", strerror(-r));
+			"cannot load the running settings of weir-dataplane: %s", strerror(-r));
 	} else if (log_waiting(daemon) == 0 && waited) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO,
 			"weir-dataplane restarted: its new settings are active");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the files of the daemon: daemon.c (start and end, the dataplane, timers),
+// Declarations that the files of the daemon share: daemon.c (start and end, the dataplane, timers),
 // daemon_config.c (applies, retries and reloads the configuration), daemon_publish.c (publications
 // and their durations).
 //
@@ -17,14 +17,14 @@ int weir_daemon_apply(
 // daemon_config.c: logs that the configuration in use does not fit the newly attached dataplane.
 // The tables in its segment stay in use. If replaced tables still occupy the memory, applying is
 // retried when they are reclaimed. If this process is out of memory, applying is retried every
-// second. In all other cases only a smaller configuration may fit.
+// second. In all other cases, only a smaller configuration can fit.
 void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why);
 // daemon_config.c: applies the configuration if a retry is due.
 void weir_daemon_retry(struct weir_daemon *daemon);
 // daemon_config.c: if a retry is due, configures health checks, agents, neighbours, estimates and
 // ejections again. A retry is due one second after memory or descriptors were exhausted.
 void weir_daemon_configure_again(struct weir_daemon *daemon);
-// daemon_config.c: reads from a newly started dataplane the part of the configuration that it uses.
+// daemon_config.c: reads the part of the configuration that a newly started dataplane uses.
 // Call it before the epoch of the dataplane is stored.
 void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch);
 // daemon_config.c: updates the VIP maps of the steer programs.

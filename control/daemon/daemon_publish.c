@@ -24,7 +24,7 @@ uint64_t weir_daemon_wall_ms(void) {
 }
 
 // Sets the time of the tables. Called every tick, and also before a publication, because after a
-// pause of the whole process a publication may come before the next tick.
+// pause of the whole process a publication can come before the next tick.
 void weir_daemon_set_time(struct weir_daemon *daemon) {
 	if (daemon->tables != NULL) {
 		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / NS_PER_MS);
@@ -163,8 +163,8 @@ static void publish_due(uv_timer_t *timer) {
 	(void)timer; // wakes the loop, which publishes in after_wait or before_wait
 }
 
-// Publish before the loop waits again. A mass failure causes many changes in many iterations of the
-// loop: publications are then limited to 1 / PUBLISH_SHARE of the time.
+// Publish before the loop waits again. If many backends fail, there are changes in many iterations
+// of the loop. Publications are then limited to 1 / PUBLISH_SHARE of the time.
 void weir_daemon_publish_dirty(struct weir_daemon *daemon) {
 	uint64_t now, next;
 

@@ -186,8 +186,8 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
-	// Check this before opening the tunnel: the policy rules that it adds for checks via the
-	// data path are not removed at exit.
+	// Check this before opening the tunnel, because opening it adds policy rules that are not
+	// removed at exit.
 	r = weir_api_socket_check(options->run_dir, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
@@ -277,7 +277,7 @@ int main(int argc, char **argv) {
 
 	keep_large_arrays_out_of_heap();
 	weir_standard_output_claim();
-	signal(SIGPIPE, SIG_IGN); // the process that reads the log may exit before this process
+	signal(SIGPIPE, SIG_IGN); // the process that reads the log can exit before this process
 	if (weir_control_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\nTry: weir-control --help\n", why);
 		return EXIT_USAGE;

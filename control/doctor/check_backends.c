@@ -25,8 +25,8 @@
 struct vip {
 	const struct weir_address *address;
 	struct weir_address source; // source of requests to the VIP; family 0 = none
-	// The VIP is not probed, because there is no source address for it, the VIP is an address
-	// of this host, or this host drops the replies.
+	// The VIP is not probed. There is no source address for the requests, or the VIP is an
+	// address of this host, or this host drops the replies.
 	bool hidden;
 	bool answered;
 };
@@ -61,7 +61,7 @@ struct targets {
 
 // --- routes -------------------------------------------------------------------------------
 
-// Finds the port to which an interface belongs. It may be the interface of the port itself, or a
+// Finds the port to which an interface belongs. It can be the interface of the port itself, or a
 // bridge, bond or VLAN interface on top of it.
 static const struct weir_config_port *find_port(
 	const struct weir_config *config, const char *interface) {

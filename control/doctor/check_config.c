@@ -73,7 +73,7 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 }
 
 // Check the timeout of idle connections. If it is too short, a flow expires while its connection is
-// open. The connection may then get another backend, which resets it.
+// open. The connection can then get another backend, which resets it.
 static void check_timeouts(struct weir_doctor *doctor) {
 	const uint32_t established_ms = doctor->file->flow_table.established_ms;
 

@@ -57,7 +57,7 @@ void weir_doctor_check_cores(struct weir_doctor *doctor) {
 		weir_cpus_format(&workers, text), all);
 }
 
-// Returns the CPUs that processes in other systemd slices may use. The CPUs of workers can be
+// Returns the CPUs that processes in other systemd slices can use. The CPUs of workers can be
 // excluded with the setting AllowedCPUs= of these slices.
 static struct weir_cpus used_by_slices(const struct weir_doctor *doctor) {
 	const struct weir_cpus system =
@@ -95,7 +95,7 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 	if (weir_cpus_count(&shared) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "workers.cores",
 			"CPU %s is not isolated: other tasks on it delay a polling worker, so its "
-			"receive ring may overflow",
+			"receive ring can overflow",
 			weir_cpus_format(&shared, text));
 	} else if (weir_cpus_count(&ticking) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "workers.cores",

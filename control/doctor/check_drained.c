@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reports drained services and VIPs, each with the command that ends the drain. The command depends
-// on the last drain in the audit list of weir-control: of the service, or of a VIP.
+// on whether the last drain in the audit list of weir-control was a drain of the service or of a
+// VIP.
 #include <string.h>
 
 #include "doctor.h"

@@ -67,7 +67,7 @@ void weir_doctor_check_control(struct weir_doctor *doctor) {
 	}
 	if (version != NULL && strcmp(version, doctor->own_version) != 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-control",
-			"has version %s, but weirctl has %s", version, doctor->own_version);
+			"has version %s, but weirctl has version %s", version, doctor->own_version);
 		weir_findings_cure(findings, "systemctl restart weir-control");
 	}
 	if (!json_is_true(json_object_get(dataplane, "attached"))) {
@@ -114,7 +114,7 @@ static void report_merging(
 	weir_findings_add(findings, WEIR_FINDING_WARNING, interface,
 		"%s merges packets on receive: the merged packets are too long to forward%s",
 		lro ? "LRO" : "hardware GRO",
-		fixed ? "; it can be switched off only where the device is created: in QEMU by "
+		fixed ? "; it can be switched off only where the device is created: in QEMU with "
 			"guest_tso4=off,guest_tso6=off"
 		      : "");
 	if (!fixed) {

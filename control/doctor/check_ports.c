@@ -264,7 +264,8 @@ static void look_at_redirects(struct weir_doctor *doctor, const struct weir_conf
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, device->interface,
-		"accepts redirects: any host on the link can divert packets to the backends");
+		"accepts redirects: any host on the link can divert packets that Weir sends to "
+		"backends");
 	weir_findings_cure(&doctor->findings, "sysctl -w%s", list);
 }
 

@@ -108,7 +108,7 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 		}
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
 			"gc_thresh2 is %" PRId64 ", backends: %" PRIu64
-			": the kernel may remove neighbour entries that are in use",
+			": the kernel can remove neighbour entries that are in use",
 			most, backends);
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv%d.neigh.default.gc_thresh3=%" PRIu64
@@ -249,8 +249,9 @@ static void check_keys(struct weir_doctor *doctor, const struct weir_config_back
 	}
 }
 
-// Check whether the running weir-control may read the configuration file, as a reload does. It
-// reads the file at its start before it gives up root, so only the next reload fails.
+// Checks whether the running weir-control may read the configuration file, as a reload does. At
+// startup, weir-control reads the file before it drops root privileges, so a missing permission
+// shows only at the next reload.
 static void check_configuration(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	char found[WEIR_READABLE_FOUND_BYTES], cure[WEIR_READABLE_CURE_BYTES], user[64];
@@ -264,12 +265,11 @@ static void check_configuration(struct weir_doctor *doctor) {
 	switch (weir_readable_by(&ids, doctor->config_path, found, cure)) {
 	case WEIR_READABLE_YES:
 		weir_findings_add(findings, WEIR_FINDING_OK, doctor->config_path,
-			"user %s of weir-control may read it", user);
+			"user %s of weir-control can read it", user);
 		break;
 	case WEIR_READABLE_NO:
 		weir_findings_add(findings, WEIR_FINDING_FAULT, doctor->config_path,
-			"user %s of weir-control may not read it, so reloads fail: %s", user,
-			found);
+			"user %s of weir-control cannot read it, so reloads fail: %s", user, found);
 		weir_findings_cure(findings, "%s", cure);
 		break;
 	case WEIR_READABLE_UNKNOWN:
@@ -325,7 +325,7 @@ void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	}
 	if (locked >= 0 && locked < INT64_MAX) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "weir-dataplane",
-			"may lock %" PRId64 " bytes of memory: AF_XDP and VFIO need more unless "
+			"can lock %" PRId64 " bytes of memory: AF_XDP and VFIO need more unless "
 			"the process has CAP_IPC_LOCK",
 			locked);
 		weir_findings_cure(&doctor->findings, "prlimit --pid %d --memlock=unlimited",
@@ -336,7 +336,7 @@ void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	}
 	if (files >= 0 && files < need) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-control",
-			"may open %" PRId64 " files, but checks of all backends need %" PRId64,
+			"can open %" PRId64 " files, but checks of all backends need %" PRId64,
 			files, need);
 		weir_findings_cure(&doctor->findings, "prlimit --pid %d --nofile=%" PRId64,
 			(int)doctor->control, need * 2);

@@ -144,8 +144,8 @@ static void list_skipped(struct weir_doctor *doctor) {
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
-		// No weir-dataplane is running: the running configuration is from one that was
-		// killed.
+		// No weir-dataplane is running, so the running configuration was written by a
+		// process that was killed.
 		doctor->runs = NULL;
 	}
 	doctor->candidate &= doctor->file != NULL;

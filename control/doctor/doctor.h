@@ -82,14 +82,16 @@ struct weir_doctor {
 	const char *root; // directory that contains /proc, /sys and /run; "" = this machine
 	const char *config_path;
 	const struct weir_config *file; // NULL = the file could not be read
-	// The configuration file, with the values of the dataplane replaced by those that
-	// weir-dataplane runs with. If there is no file, the running configuration. NULL = unknown.
-	// Set by the caller; weir_doctor_run sets it to NULL if weir-dataplane does not run.
+	// The configuration file, in which the settings of the dataplane are replaced by the values
+	// that weir-dataplane is running with. If there is no file, the running configuration. NULL
+	// = unknown. Set by the caller; weir_doctor_run sets it to NULL if weir-dataplane does not
+	// run.
 	const struct weir_config *runs;
 	bool runs_services; // `runs` contains services, from the file or from weir-control
 	bool candidate; // --config was given: check the values of the file
 	const struct weir_config
-		*config; // set by weir_doctor_run: `runs`, or `file` without `runs`
+		// set by weir_doctor_run: `runs`, or `file` if `runs` is NULL or `candidate` is set
+		*config;
 	// Set by weir_doctor_run: the names of the checks that are skipped because there is no
 	// valid file.
 	char skipped[320];

@@ -178,7 +178,7 @@ static void take_reply(const struct taking *taking, const uint8_t *icmp, size_t 
 }
 
 // Returns whether an ICMP error quotes the packet of this probe. Ignores header fields that routers
-// change. IPv4 routers may quote only 8 bytes after the header.
+// change. IPv4 routers are allowed to quote only 8 bytes after the header.
 static bool is_quoted(
 	const struct weir_echo *probe, uint8_t *packet, uint8_t *quote, size_t quote_bytes) {
 	static const uint8_t changed4[] = {1, 8, 10, 11}, changed6[] = {0, 1, 7};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Echo: sends ICMP echo requests with DF to a backend, directly and through the tunnel that
-// weir-dataplane uses. From the requests that are not answered the caller can find the cause of a
-// problem: the address of the backend, its decapsulation, the VIP on its loopback interface, or the
+// weir-dataplane uses. The caller can find the cause of a problem from the requests that get no
+// reply: the address of the backend, its decapsulation, the VIP on its loopback interface, or the
 // packet size.
 //
 // Any host can send replies and errors to this host: a reply or an error is accepted only if it
@@ -29,10 +29,10 @@ struct weir_echo {
 	// addresses of the outer header, or of the only header in a direct probe
 	struct weir_address backend, source;
 	struct weir_address inner, inner_source; // inner header
-	uint16_t bytes; // length of the sent packet; 0 = a small packet
+	uint16_t bytes; // length of the packet to send; 0 = a small packet
 	bool answered;
-	uint32_t advertised_mtu; // MTU in a "too big" message of a router; 0 = none
-	int error; // negative errno of sending; 0 = sent
+	uint32_t advertised_mtu; // MTU in a "too big" message from a router; 0 = none
+	int error; // 0 = sent; negative errno = could not be sent
 };
 
 struct weir_echo_sockets {
@@ -42,8 +42,8 @@ struct weir_echo_sockets {
 	uint8_t token[WEIR_ECHO_TOKEN_BYTES];
 };
 
-// Open the sockets. Returns 0, or a negative errno with no socket open: -EPERM, or an error of
-// getrandom.
+// Opens the sockets. Returns 0. On an error, leaves no socket open and returns negative errno: for
+// example -EPERM, or an error of getrandom.
 int weir_echo_open(struct weir_echo_sockets *ret);
 void weir_echo_close(struct weir_echo_sockets *sockets);
 

@@ -27,12 +27,12 @@ enum weir_finding_level {
 struct weir_finding {
 	enum weir_finding_level level;
 	const char *check; // name of the check, borrowed
-	char subject[96]; // the checked object
+	char subject[96]; // the object that was checked
 	char found[448];
 	char cure[320]; // a shell command; "" = none
 };
 
-struct weir_findings { // zeroed at first
+struct weir_findings { // initialize to zero
 	struct weir_finding *list;
 	uint32_t count, room;
 	const char *check; // name of the check that the next findings belong to
@@ -52,7 +52,7 @@ enum weir_finding_level weir_findings_worst(const struct weir_findings *findings
 // Returns the exit status: 0 if no finding is worse than a notice, 1 for warnings, 2 for faults.
 int weir_findings_exit(const struct weir_findings *findings);
 
-// Print the table. A command is a separate line that begins with "$ ".
+// Prints the table. A command is printed on a line of its own, after "$ ".
 void weir_findings_print(const struct weir_findings *findings, FILE *out);
 // Returns the findings as JSON: {worst, findings: [{level, check, subject, found, cure}]}, owned by
 // the caller. Returns NULL if out of memory.

@@ -18,7 +18,7 @@ struct weir_kernel_route {
 	unsigned int index; // index of the interface
 	struct weir_address next_hop; // the destination itself if it is on the link
 	struct weir_address source; // family 0 = unknown
-	uint32_t mtu, advmss; // metrics; 0 = none
+	uint32_t mtu, advmss; // route metrics; 0 = not set
 };
 
 // Read the route to an address. Returns 0, or negative errno: -ENETUNREACH or -EHOSTUNREACH (no

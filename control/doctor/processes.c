@@ -16,7 +16,7 @@
 #define OPTION "--run-dir"
 
 static const struct program {
-	const char *name, *verb; // verb: required in the command line; NULL = none
+	const char *name, *verb; // verb: the command line must contain it; NULL = none
 	const char *shown, *run_dir; // name in messages; default of --run-dir
 	const char *endpoint; // file that a running program keeps in its run directory
 } programs[] = {
@@ -42,8 +42,8 @@ static bool same_network(const char *root, const char *pid) {
 	       (theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev);
 }
 
-// Reads the run directory from a command line, in which each word ends with NUL. Returns false if
-// the command line does not contain the verb of the program.
+// Reads the run directory from /proc/PID/cmdline, in which each argument ends with NUL. Returns
+// false if the command line does not contain the verb of the program.
 static bool read_command_line(
 	const struct program *program, const char *line, int length, char *run_dir, size_t bytes) {
 	const char *end = line + length, *word = line + strlen(line) + 1;
@@ -65,7 +65,8 @@ static bool read_command_line(
 	return found;
 }
 
-// Makes a relative path absolute, if this user may read the working directory of the process.
+// Makes a relative path absolute, if this user has permission to read the working directory of the
+// process.
 static void resolve(const char *root, const char *pid, char *run_dir, size_t bytes) {
 	char link[WEIR_TREE_PATH_BYTES], cwd[WEIR_TREE_PATH_BYTES], whole[2 * WEIR_TREE_PATH_BYTES];
 	ssize_t n;
@@ -121,7 +122,7 @@ static void look_at(const char *root, const struct program *program, const char 
 	}
 	length = weir_tree_text(root, line, sizeof(line), "/proc/%s/cmdline", pid);
 	if (length == 0) {
-		return; // the process has ended
+		return; // the process has exited
 	}
 	if (length > 0) {
 		if (!read_command_line(program, line, length, theirs, sizeof(theirs))) {
@@ -129,7 +130,7 @@ static void look_at(const char *root, const struct program *program, const char 
 		}
 		resolve(root, pid, theirs, sizeof(theirs));
 	}
-	// The copied files of another machine may lack the command line (length < 0).
+	// A copy of another machine's files can lack the command line (length < 0).
 	if (length < 0 || same_directory(root, pid, run_dir, theirs, sizeof(theirs))) {
 		found->here = found->here != 0 ? found->here : (pid_t)strtol(pid, NULL, 10);
 	} else if (found->elsewhere.pid == 0) {
@@ -172,7 +173,7 @@ bool weir_processes_explain(const struct weir_processes *processes, enum weir_pr
 	text[0] = '\0';
 	if (processes->here != 0) {
 		snprintf(text, bytes,
-			"%s (pid %d) runs, but has no %s in %s: it is starting or ending; if the "
+			"%s (pid %d) runs, but has no %s in %s: it is starting or stopping; if the "
 			"directory was replaced, restart the process",
 			of->shown, (int)processes->here, of->endpoint, shown);
 	} else if (other->pid != 0 && other->run_dir[0] != '\0') {

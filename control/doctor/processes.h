@@ -2,7 +2,7 @@
 //
 // Processes: finds the daemons of Weir that run on this machine, and their run directories. Daemons
 // with different run directories can run at the same time. Reads the command lines in /proc, which
-// every user may read. Used by the doctors, weirctl and weir-agent.
+// every user can read. Used by the doctors, weirctl and weir-agent.
 //
 // Threads: any. No logging.
 #pragma once
@@ -12,9 +12,8 @@
 #include <sys/types.h>
 
 #define WEIR_PROCESS_DIR_BYTES 128
-// Characters that have no special meaning in a shell.
-#define WEIR_SHELL_SAFE \
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%" // in any word
+// Characters that have no special meaning in a shell, at any position of a word.
+#define WEIR_SHELL_SAFE "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%"
 
 enum weir_program { WEIR_PROGRAM_DATAPLANE, WEIR_PROGRAM_CONTROL, WEIR_PROGRAM_AGENT };
 
@@ -30,11 +29,12 @@ struct weir_processes {
 	struct weir_process elsewhere; // a process with another run directory
 };
 
-// Find the processes of a program in this network namespace, or below a root (tree.h).
+// Finds the processes of a program in this network namespace, or in the copied files of another
+// machine below root (tree.h).
 struct weir_processes weir_processes_find(
 	const char *root, enum weir_program program, const char *run_dir);
 
-// Writes one line to text: why a running program does not answer in the run directory, and the
+// Writes one line to text: why a running program cannot be reached in the run directory, and the
 // remedy. If the program does not run, sets text to "" and returns false.
 bool weir_processes_explain(const struct weir_processes *processes, enum weir_program program,
 	const char *run_dir, char *text, size_t bytes);

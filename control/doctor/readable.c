@@ -58,7 +58,8 @@ static void read_groups(const char *text, struct weir_reader_ids *ids) {
 
 bool weir_readable_ids(pid_t pid, struct weir_reader_ids *ret) {
 	const unsigned long long all =
-		1ull << CAP_DAC_OVERRIDE | 1ull << CAP_DAC_READ_SEARCH; // each one suffices
+		1ull << CAP_DAC_OVERRIDE |
+		1ull << CAP_DAC_READ_SEARCH; // either one lets the process read every file
 	unsigned long long capabilities = 0;
 	unsigned int uid, gid;
 	char text[STATUS_BYTES];
@@ -68,7 +69,7 @@ bool weir_readable_ids(pid_t pid, struct weir_reader_ids *ret) {
 		return false;
 	}
 	*ret = (struct weir_reader_ids){0};
-	at = strstr(text, "\nUid:"); // real, effective, saved, of file accesses
+	at = strstr(text, "\nUid:"); // real, effective, saved and filesystem UID
 	if (at == NULL || sscanf(at, "\nUid: %*u %*u %*u %u", &uid) != 1) {
 		return false;
 	}
@@ -101,8 +102,8 @@ static bool is_member(const struct weir_reader_ids *ids, gid_t gid) {
 struct search {
 	const struct weir_reader_ids *ids;
 	char *found, *cure;
-	bool denied; // there was an obstacle
-	bool unknown; // this user may not see a part of the path
+	bool denied; // a permission is missing
+	bool unknown; // a part of the path could not be examined
 	bool no_cure; // the commands are incomplete
 };
 
@@ -165,7 +166,7 @@ static void examine(struct search *search, const char *path, unsigned int permis
 	add_cure(search, path, &status, permission);
 }
 
-// Examines the directories of an absolute path, without those of the path `done`.
+// Examines the directories of an absolute path, except those that are also on the path `done`.
 static void examine_directories(struct search *search, const char *path, const char *done) {
 	char directory[PATH_MAX];
 
@@ -182,7 +183,8 @@ static void examine_directories(struct search *search, const char *path, const c
 enum weir_readable weir_readable_by(const struct weir_reader_ids *ids, const char *path,
 	char found[WEIR_READABLE_FOUND_BYTES], char cure[WEIR_READABLE_CURE_BYTES]) {
 	struct search search = {.ids = ids, .found = found, .cure = cure};
-	char real[PATH_MAX]; // without links; the directories on both paths must be searchable
+	char real[PATH_MAX]; // the path without symbolic links; the directories of both paths must
+			     // be searchable
 
 	found[0] = cure[0] = '\0';
 	if (ids->reads_all) {

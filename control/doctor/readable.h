@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Readable: whether a running process may read a file, by its user, its groups and its capabilities
-// in /proc/PID/status, and by the modes of the file and of the directories on its path. Access
-// control lists and security modules are not read: a file or directory with an access control list
-// counts as accessible.
+// Readable: determines whether a running process has permission to read a file. Uses the user, the
+// groups and the capabilities in /proc/PID/status, and the modes of the file and of the directories
+// on its path. Access control lists and security modules are not evaluated: a file or directory
+// with an access control list counts as accessible.
 //
 // Threads: any. Reads only; no logging.
 #pragma once
@@ -29,12 +29,14 @@ bool weir_readable_ids(pid_t pid, struct weir_reader_ids *ret);
 
 enum weir_readable { WEIR_READABLE_UNKNOWN, WEIR_READABLE_YES, WEIR_READABLE_NO };
 
-// Whether a process with this identity may read the file. For WEIR_READABLE_NO, found has the first
-// obstacle, such as "mode 0600, owner root, group root", with the directory if it is one; cure has
-// commands for all obstacles, or "" if a path needs quotes or the commands are too long.
+// Returns whether a process with this identity has permission to read the file. For
+// WEIR_READABLE_NO, `found` describes the first file or directory that denies access, such as "mode
+// 0600, owner root, group root"; for a directory it also contains the path. `cure` contains the
+// commands that grant all missing permissions, or "" if a path needs quotes or the commands are too
+// long.
 enum weir_readable weir_readable_by(const struct weir_reader_ids *ids, const char *path,
 	char found[WEIR_READABLE_FOUND_BYTES], char cure[WEIR_READABLE_CURE_BYTES]);
 
-// The name of a user or group, or its number. Returns buffer.
+// Writes the name of a user or group, or its numeric ID if it has no name. Returns buffer.
 const char *weir_user_name(uid_t uid, char *buffer, size_t bytes);
 const char *weir_group_name(gid_t gid, char *buffer, size_t bytes);

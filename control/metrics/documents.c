@@ -20,8 +20,8 @@
 #include "weir_version.h"
 
 #define AGE_MIN_MS 1000
-#define AGE_FAILED_MAX_MS 10000 // maximum age after a failed request
-#define AGE_PER_REPLY 10 // a reply that took t ms is reused for this number times t ms
+#define AGE_FAILED_MAX_MS 10000 // maximum time for which the error of a failed request is reused
+#define AGE_PER_REPLY 10 // a reply that took t ms is reused for AGE_PER_REPLY * t ms
 #define WHY_BYTES 512
 
 struct weir_documents {
@@ -78,9 +78,9 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 	return answer;
 }
 
-// Sends a request, and repeats it once after a failure if time is left. Reasons for a failure that
-// does not repeat: weir-control has closed this connection because it was idle and another client
-// needed one, weir-control has restarted, or weir-dataplane has started or exited during the reply,
+// Sends a request. After a failure, repeats the request once if time is left, because some
+// failures are temporary: weir-control closed this connection because it was idle and another
+// client needed one, weir-control restarted, or weir-dataplane started or exited during the reply,
 // so that a list is incomplete.
 static json_t *send_command(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
@@ -281,9 +281,10 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 	return r;
 }
 
-// Requests the workers. After a failure, further requests within a short time fail immediately with
-// the same error, because two timeouts would exceed the timeout of a scraper. Without
-// weir-dataplane the reply is an error.
+// Requests the workers. If weir-control does not reply, stores the error: further requests within a
+// short time then fail immediately with this error, because waiting for a second timeout would
+// exceed the timeout of a scraper. If weir-dataplane does not run, weir-control replies with an
+// error, and the result is NULL.
 static json_t *request_workers(struct weir_documents *documents) {
 	uint64_t began_ms = weir_monotonic_ms();
 	double timestamp = (double)weir_wall_ms() / 1000;
@@ -296,7 +297,7 @@ static json_t *request_workers(struct weir_documents *documents) {
 		documents->timestamp = timestamp;
 		set_figures(documents, NULL, began_ms, why);
 	} else if (documents->why[0] != '\0' || documents->number == 0) {
-		// weir-control has answered after a failure, or for the first time
+		// This is the first reply of weir-control, or the first reply after a failure.
 		request_figures(documents);
 	}
 	return workers;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Documents: the bodies that the server sends, made from replies of weir-control. Regardless of the
-// number of clients, weir-control is queried at most once a second, and queries take at most a
-// tenth of the time. Between two queries, clients get the last document. The last document of each
-// kind is cached; clients that still receive an older document keep a reference to it.
+// number of clients, weir-control is queried at most once a second, and queries are in progress for
+// at most a tenth of the time. Between two queries, clients get the last document. The last
+// document of each kind is cached; clients that still receive an older document keep a reference to
+// it.
 //
 // Threads: any. If a new document is needed, one thread requests it from weir-control. Other
 // threads wait for this document, at most for the timeout of weir-control.
@@ -17,7 +18,7 @@
 enum weir_document_kind {
 	WEIR_DOCUMENT_TEXT, // metrics in the Prometheus text format
 	WEIR_DOCUMENT_OPENMETRICS,
-	WEIR_DOCUMENT_STATUS, // JSON for the page
+	WEIR_DOCUMENT_STATUS, // JSON for the web page
 	WEIR_DOCUMENT_KINDS,
 };
 

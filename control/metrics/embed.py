@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Embeds files in a C source: embed.py FILE... OUTPUT
+"""Embeds files in a C source file: embed.py FILE... OUTPUT
 
 page.html becomes `const char weir_page_html[]` and `const size_t weir_page_html_bytes`.
 """

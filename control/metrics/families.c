@@ -182,7 +182,7 @@ static void write_family(struct output *output, const struct weir_family *family
 		write_row(output, family, rows, i, column);
 	}
 	if (text->bytes == begun) {
-		// the reply has no value: remove the name and labels written before
+		// the family has no series: remove its header lines
 		text->bytes = before;
 	}
 }

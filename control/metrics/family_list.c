@@ -71,11 +71,11 @@ const struct weir_family weir_families[] = {
 		"and devices are absent.",
 		PLAIN),
 	GAUGE(METRICS, "weir_metrics_timestamp_seconds", "seconds", "timestamp_seconds",
-		"Unix time of the last query to weir-control. Queries are made at most once a "
-		"second, and take at most a tenth of the time.",
+		"Unix time of the last query to weir-control. Queries are sent at most once a "
+		"second, and are in progress for at most a tenth of the time.",
 		PLAIN),
 	GAUGE(METRICS, "weir_metrics_reply_seconds", "seconds", "reply_seconds",
-		"Time until the reply of weir-control to the last query.", PLAIN),
+		"Time from the last query to weir-control until its reply.", PLAIN),
 	COUNTER(METRICS, "weir_metrics_cpu_seconds", "seconds", "cpu_seconds",
 		"CPU time used by weir-metrics.", PLAIN),
 	GAUGE(METRICS, "weir_metrics_resident_memory_bytes", "bytes", "resident_bytes",
@@ -88,9 +88,9 @@ const struct weir_family weir_families[] = {
 	GAUGE(CONTROL, "weir_control_info", "", "version",
 		"Always 1; the label is the version of weir-control.", INFO),
 	GAUGE(CONTROL, "weir_serving", "", "serving",
-		"1 if this instance should get traffic, 0 if weirctl status is critical: no "
-		"weir-dataplane, a stalled worker, no service with an eligible backend that has a "
-		"next hop, or all services are drained and their drains have ended.",
+		"1 if this instance should get traffic, 0 if weirctl status is critical: "
+		"weir-dataplane is down, a worker is stalled, no service has an eligible backend "
+		"with a next hop, or all services are drained and their drains have ended.",
 		PLAIN),
 	GAUGE(CONTROL, "weir_control_start_time_seconds", "seconds", "started_ms",
 		"Unix time of the start of weir-control.", MS),
@@ -129,9 +129,9 @@ const struct weir_family weir_families[] = {
 	COUNTER(AGENTS, "weir_agent_probes", "", "probes", "Probes sent to weir-agents.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_answers", "", "answers", "Answers from weir-agents.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_silent_probes", "", "silent",
-		"Probes of weir-agents without an answer in time.", PLAIN),
+		"Probes that weir-agents did not answer in time.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_refused_messages", "", "refused",
-		"Messages of weir-agents refused, by reason.", MAP_OF("reason")),
+		"Messages from weir-agents that were refused, by reason.", MAP_OF("reason")),
 	COUNTER(AGENTS, "weir_agent_steal_requests", "", "steals",
 		"Steal requests to weir-agents, each to release a connection that is not "
 		"established.",
@@ -189,8 +189,8 @@ const struct weir_family weir_families[] = {
 		.unit = "",
 		.key = "xstats",
 		.label = "statistic",
-		.help = "Extended statistics of the device that are not 0, by their names in the "
-			"driver."},
+		.help = "Extended statistics (xstats) of the device that are not 0; the label is "
+			"the driver's name of the statistic."},
 
 	// services
 	GAUGE(SERVICE, "weir_service_info", "", "policy forwarding",
@@ -218,8 +218,8 @@ const struct weir_family weir_families[] = {
 		.unit = "seconds",
 		.key = "check_seconds",
 		.label = "le",
-		.help = "Durations of health checks of the service's backends, passed or failed, "
-			"without agent-checks."},
+		.help = "Durations of passed and failed health checks of the service's backends; "
+			"agent-checks are not included."},
 #define X(field, unit, metric, text) \
 	LISTED("weir_service_", WEIR_FAMILY_COUNTER, SERVICE, field, unit, metric, text)
 	WEIR_SHARE_COUNTERS(X)
@@ -261,7 +261,7 @@ const struct weir_family weir_families[] = {
 	GAUGE(BACKEND, "weir_backend_max_active_flows", "", "max_active_flows",
 		"Limit of the backend's active flows from this instance.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_counted_flows", "", "counted_flows",
-		"Flows that count towards the limit of the backend's active flows.", PLAIN),
+		"Flows that count towards weir_backend_max_active_flows.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_agent_silent", "", "agent_silent",
 		"1 if the backend's weir-agent does not answer, so that load and state of its host "
 		"are unknown. Absent without an agent, or without keys to probe the agent.",
@@ -313,7 +313,7 @@ const struct weir_family weir_families[] = {
 		"Bytes of data segments sent to clients since the start of the agent.", PLAIN),
 	GAUGE(TCP, "weir_backend_tcp_delivery_rate_bytes_per_second", "bytes_per_second",
 		"delivery_rate",
-		"Median delivery rate of connections that the application does not limit.", PLAIN),
+		"Median delivery rate of connections that are not application-limited.", PLAIN),
 };
 const size_t weir_family_count = COUNT(weir_families);
 

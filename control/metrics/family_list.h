@@ -37,12 +37,12 @@ enum weir_family_type {
 	WEIR_FAMILY_COUNTER,
 	WEIR_FAMILY_GAUGE,
 	WEIR_FAMILY_HISTOGRAM,
-	WEIR_FAMILY_UNKNOWN, // statistics of a device, of unknown type
+	WEIR_FAMILY_UNKNOWN, // device statistics, whose type (counter or gauge) is unknown
 };
 
 enum weir_family_kind {
 	WEIR_FAMILY_VALUE, // a number or a boolean, multiplied by scale
-	WEIR_FAMILY_SECONDS_OF_CYCLES, // a number of TSC cycles
+	WEIR_FAMILY_SECONDS_OF_CYCLES, // a number of TSC cycles, converted to seconds
 	WEIR_FAMILY_STATE, // one of several words: 1 for the current state, 0 for other states
 	WEIR_FAMILY_MAP, // an object {label: number}
 	WEIR_FAMILY_INFO, // 1, with texts as labels
@@ -56,8 +56,8 @@ struct weir_family {
 	enum weir_family_kind kind;
 	enum weir_family_scope scope;
 	const char *unit; // suffix of the name; "" = none
-	const char *key; // member of the row; of INFO: the members that become labels, separated by
-			 // spaces
+	const char *key; // member of the row; for INFO: the members that become labels, separated
+			 // by spaces
 	const char *label; // label of STATE and MAP
 	const char *const *states; // states of STATE, terminated by NULL
 	double scale; // factor of VALUE; 0 means 1

@@ -32,7 +32,7 @@ static const char *const processes[] = {
 
 // --- samples ----------------------------------------------------------------------------------
 
-// The n-th newest record, counted from 0.
+// Returns the n-th newest record; n = 0 is the newest.
 static const struct weir_history_sample *last_sample(
 	const struct weir_history_samples *ring, uint32_t n) {
 	return &ring->sample[(ring->next + 2 * WEIR_HISTORY_SAMPLES - 1 - n) %
@@ -52,8 +52,8 @@ static void remove_from(struct weir_history_samples *ring, uint64_t time_ms) {
 	}
 }
 
-// Returns whether a sample is due. A sample without a reply is due only after two periods, because
-// a sample with a reply may arrive before that.
+// Returns whether it is time to add a sample to the ring. A sample without a reply is added only
+// after two periods, because a sample with a reply can arrive before that.
 static bool is_due(const struct weir_history_samples *ring,
 	const struct weir_history_sample *sample, uint64_t period_ms) {
 	uint64_t age_ms =
@@ -93,7 +93,7 @@ void weir_history_add(struct weir_history *history, uint64_t time_ms, const json
 
 // --- starts -----------------------------------------------------------------------------------
 
-// The n-th newest record, counted from 0.
+// Returns the n-th newest record; n = 0 is the newest.
 static const struct weir_history_start *last_start(const struct weir_history *history, uint32_t n) {
 	return &history->start[(history->next_start + 2 * WEIR_HISTORY_STARTS - 1 - n) %
 			       WEIR_HISTORY_STARTS];

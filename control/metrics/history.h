@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // History: sums of the counters of all workers, in a ring for twenty minutes and in a ring for a
-// day, and the start times of processes. With it, a newly opened page can show plots and events.
-// The page and the file (history_file.h) use the same JSON.
+// day, and the start times of processes. The history lets a newly opened page show plots and events
+// of the past. The page and the file (history_file.h) use the same JSON.
 //
 // Threads: one, or under a lock. Reads no clock: the Unix time is an argument.
 #pragma once

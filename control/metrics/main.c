@@ -48,8 +48,8 @@ static int open_socket(const struct weir_metrics_options *options, struct weir_l
 	return fd;
 }
 
-// When started as root, changes to an unprivileged user with read access to weir-control, which
-// also drops all capabilities. An HTTP server needs no privileges.
+// If started as root, changes to an unprivileged user and to a group with read access to
+// weir-control. This also drops all capabilities. An HTTP server needs no privileges.
 static int drop_privileges(const struct weir_metrics_options *options, struct weir_log *log) {
 	char why[WHY_BYTES] = "";
 	uid_t uid;
@@ -68,8 +68,8 @@ static int drop_privileges(const struct weir_metrics_options *options, struct we
 		}
 		if (r == 0 && (uid == (uid_t)-1 || uid == 0 || gid == (gid_t)-1)) {
 			snprintf(why, sizeof(why),
-				"weir-metrics does not run as root: use another --user, and the "
-				"--group of weir-control");
+				"weir-metrics must not keep running as root: set --user to another "
+				"user, and --group to the group of weir-control");
 			r = -EINVAL;
 		}
 		if (r == 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
@@ -79,7 +79,9 @@ static int drop_privileges(const struct weir_metrics_options *options, struct we
 		}
 	} else {
 		r = options->user != NULL || options->group != NULL ? -EPERM : 0;
-		snprintf(why, sizeof(why), "--user and --group need root");
+		snprintf(why, sizeof(why),
+			"--user and --group require root: start weir-metrics as root, or omit "
+			"them");
 	}
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
 		r = -errno;

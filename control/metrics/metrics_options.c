@@ -95,18 +95,19 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR", "directory of the daemons' sockets", FIELD(run_dir),
 		.fallback = WEIR_RUN_DIR_DEFAULT, .min = 1, .max = WEIR_RUN_DIR_MAX),
 	WEIR_OPTION_ROW(TEXT, "state-dir", "DIR",
-		"directory to save the history of the page's plots in; without it the plots are "
-		"empty after a restart",
+		"directory in which the history of the page's plots is saved; without this option, "
+		"the plots are empty after a restart",
 		FIELD(state_dir), .min = 1, .max = STATE_DIR_MAX),
 	WEIR_OPTION_ROW(NUMBER, "timeout", "MS",
 		"time to wait for a reply of weir-control, in milliseconds", FIELD(timeout_ms),
 		.fallback = "5000", .min = 1, .max = 3600000),
 	WEIR_OPTION_ROW(TEXT, "user", "USER",
-		"user to run as; when started as root: weir-metrics if it exists, otherwise nobody",
+		"user to run as; when started as root, the default is the user weir-metrics, or "
+		"nobody if there is no such user",
 		FIELD(user)),
 	WEIR_OPTION_ROW(TEXT, "group", "GROUP",
-		"group to run as, which needs read access to weir-control; when started as root, "
-		"default weir",
+		"group to run as; must have read access to weir-control; default when started "
+		"as root: weir",
 		FIELD(group)),
 	WEIR_OPTION_ROW(FLAG, "families", NULL, "print the table of all families, and exit",
 		FIELD(families)),

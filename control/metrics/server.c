@@ -217,9 +217,9 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 
 // --- connections ------------------------------------------------------------------------------
 
-// Called by libmicrohttpd when a connection begins and when it ends. *slot_of: the slot of the
-// connection. The slot is released before the descriptor is closed; otherwise another connection
-// with this descriptor could be shut down.
+// Called by libmicrohttpd when a connection is opened and when it is closed. *slot_of: the slot of
+// the connection. The slot is released before the descriptor is closed; otherwise another
+// connection with this descriptor could be shut down.
 static void note_connection(void *context, struct MHD_Connection *connection, void **slot_of,
 	enum MHD_ConnectionNotificationCode code) {
 	const union MHD_ConnectionInfo *info =
@@ -271,8 +271,8 @@ void weir_server_second(struct weir_server *server) {
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Leaves escapes in paths undecoded, because no path of this server contains a character that needs
-// an escape.
+// Leaves percent-encoded characters in paths as they are, because no path of this server contains a
+// character that must be encoded.
 static size_t leave_escapes(void *context, struct MHD_Connection *connection, char *text) {
 	(void)context;
 	(void)connection;

@@ -7,14 +7,14 @@
 //   H1 memory is bounded. There are at most WEIR_SERVER_CONNECTIONS connections at a time, each
 //      with one request of at most WEIR_SERVER_REQUEST_BYTES and one document. Requests within
 //      the same second share a document. If a client is slow, an older document stays in memory
-//      until its connection ends.
-//   H2 a connection ends after WEIR_SERVER_CONNECTION_MS at the latest. While more than
-//      WEIR_SERVER_CROWDED connections are open, a connection without a complete request ends after
-//      WEIR_SERVER_SILENT_MS, or up to a second later.
+//      until the client's connection is closed.
+//   H2 a connection is closed after WEIR_SERVER_CONNECTION_MS at the latest. While more than
+//      WEIR_SERVER_CROWDED connections are open, a connection without a complete request is closed
+//      after WEIR_SERVER_SILENT_MS, or up to a second later.
 //   H3 other web sites cannot read, embed or execute the content in a browser (request_check.h).
 //
 // Threads: one thread serves all connections; while it waits for weir-control, no connection is
-// served. The thread inherits the signal mask of the creator.
+// served. The thread inherits the signal mask of the thread that creates the server.
 #pragma once
 
 #include <sys/socket.h>

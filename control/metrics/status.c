@@ -16,7 +16,7 @@ static json_t *last_of(const json_t *list) {
 }
 
 // Returns whether the page shows an entry of the audit list. It shows changes that may affect which
-// backends get traffic, and refused reloads. Other entries, for example of deleted flows and
+// backends get traffic, and refused reloads. Other entries, for example about deleted flows and
 // captures, contain addresses of clients and are not shown.
 static bool is_listed(const json_t *entry) {
 	static const char *const commands[] = {"backend.drain", "backend.ready",

@@ -139,7 +139,7 @@ static bool is_separator(char c) {
 	return c == ' ' || c == '\t' || c == ',';
 }
 
-// Returns the start of the description, or `end`.
+// Reads the words before the description. Returns the start of the description, or `end`.
 static const char *read_words(struct line *line, const char *at, const char *end) {
 	while (at < end && *at != '#') {
 		struct word word = {.text = at};

@@ -16,12 +16,13 @@
 
 #include "report.h"
 
-#define WEIR_AGENT_CHECK_LINE_BYTES 1024 // longer lines need not be read
+#define WEIR_AGENT_CHECK_LINE_BYTES 1024 // only this part of a longer line must be read
 #define WEIR_AGENT_CHECK_COMPLAINT_BYTES 64
 
 // The last words received from an agent. The word of a class stays until the agent sends another
-// word of that class: "up" does not end a "drain", only "ready" does. The caller keeps one struct
-// for each backend, zeroed at first and when the backend's state expires.
+// word of that class: for example, "up" does not end a "drain", but "ready" does. The caller keeps
+// one struct for each backend, and sets it to zero at the start and when the backend's state
+// expires.
 struct weir_agent_check {
 	uint8_t health; // enum weir_health_word: NONE, READY (up) or DOWN (down, fail, stopped)
 	uint8_t administration; // NONE, READY, LAME_DUCK (drain) or DOWN (maint)

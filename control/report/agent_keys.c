@@ -140,8 +140,8 @@ static int check_file(const struct reader *reader, int fd, uid_t user) {
 	}
 	if (status.st_uid != 0 && status.st_uid != user) {
 		snprintf(reader->why, reader->why_bytes,
-			"%s: owned by user %u; it must be root or user %u", file, status.st_uid,
-			user);
+			"%s: owned by user %u; the owner must be root or user %u", file,
+			status.st_uid, user);
 		return -EPERM;
 	}
 	if ((status.st_mode & 07777 & ~MODE_MOST) != 0) {

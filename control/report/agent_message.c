@@ -13,7 +13,7 @@ _Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES, "size of the key of
 _Static_assert(WEIR_AGENT_MAC_START + WEIR_AGENT_MAC_BYTES == WEIR_AGENT_MESSAGE_BYTES,
 	"the authentication code is at the end of the message");
 _Static_assert(WEIR_REPORT_FIELD_COUNT <= WEIR_AGENT_TCP_FIGURES_BIT,
-	"report fields must not use the bits for TCP figures and words of ports");
+	"report fields must not use the bits for TCP figures and port words");
 
 static const uint8_t magic[4] = {'W', 'E', 'I', 'R'};
 
@@ -320,7 +320,8 @@ static bool is_possible_tcp(const struct weir_agent_tcp *tcp) {
 	       is_possible_family(&tcp->ipv4) && is_possible_family(&tcp->ipv6);
 }
 
-// Whether the binds of an order have ascending ports, and unused binds are zero.
+// Returns whether the last port of each bind is not below its first port, and unused binds are
+// zero.
 static bool has_possible_binds(const struct weir_agent_shed *shed) {
 	for (uint8_t i = 0; i < shed->bind_count; i++) {
 		if (shed->binds[i].port_last < shed->binds[i].port_first) {

@@ -3,7 +3,7 @@
 // Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, and
 // an answer contains the report. If the probe requests it, a datagram with TCP figures (values from
 // the tcp_info of connections) follows the answer. A steal request names a TCP flow that may not be
-// established on the backend yet. The steal answer contains whether the flow may be moved. All
+// established on the backend yet. The steal answer states whether the flow may be moved. All
 // datagrams are WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be used for amplification.
 // They are authenticated, but not encrypted.
 //
@@ -15,7 +15,7 @@
 //   6       2      key id, 1 to 65535
 //   8              the fields of the kind, WEIR_AGENT_PROBE_FIELDS and so on
 //   ...            zero up to 224
-//   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of all bytes before it, with that key
+//   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of bytes 0 to 223, with that key
 //
 // Numbers are integers in network byte order. docs/reference/agent-protocol.md also lists the
 // fields, and a test compares both lists. A change that an older program would misinterpret needs a
@@ -26,9 +26,10 @@
 // the challenge of the balancer's newest probe. It repeats this answer until a probe acknowledges
 // its serial. weir-control sends a probe as soon as it receives a new serial.
 //
-// An answer contains the words of ports only if the balancer requests them (WEIR_AGENT_PORT_WORDS),
-// because an earlier weir-control rejects an answer with words of ports. For the same reason, an
-// answer contains the speed and the model of the CPUs only on request (the bit of GCU).
+// An answer contains the announced states of ports (port words) only if the balancer requests them
+// (WEIR_AGENT_PORT_WORDS), because an earlier weir-control rejects an answer with port words. For
+// the same reason, an answer contains the speed and the model of the CPUs only on request (bit
+// WEIR_REPORT_BIT_GCU of `wants`).
 //
 // TCP figures are in a separate datagram, because an answer has no room left. An agent sends this
 // datagram after the answer, and only to a registered balancer that requests it
@@ -36,8 +37,8 @@
 // address. Therefore a forged probe cannot make the agent send two datagrams to a third host.
 //
 // A probe and a steal request contain their destination address, and an agent ignores a datagram
-// that contains another address. Otherwise an attacker could send to this agent a datagram that is
-// for another agent, and use this agent's answer as the answer of the other agent.
+// that contains another address. Otherwise an attacker could send a datagram for another agent to
+// this agent, and pass off this agent's answer as the answer of the other agent.
 //
 // A steal request is executed once. If the request is repeated, the agent repeats its first answer.
 // The agent refuses a request whose id was used for another flow. It executes no request after its
@@ -46,9 +47,9 @@
 //
 // A shed order requests that the agent ends at most `count` connections of a service before a
 // deadline, no faster than a rate, and that at least `keep` connections stay open. An order is
-// executed once: if it is repeated, the agent repeats the answer with the present numbers.
-// Therefore a lost or repeated datagram, or a sender that ends, never causes more than `count`
-// ends.
+// executed once: if it is repeated, the agent repeats the answer with the current numbers.
+// Therefore the agent never ends more than `count` connections, even if a datagram is lost or
+// repeated, or if the sender exits.
 //
 // Threads: pure functions; call weir_agent_crypto_start() first.
 #pragma once
@@ -91,7 +92,7 @@ enum weir_agent_kind {
 
 // Reasons to refuse a datagram. Refused datagrams are counted by reason. X(NAME, "name",
 // "meaning"). The decode functions check the reasons that are listed before REPLAY. Their callers
-// check REPLAY and the reasons after it, because these depend on more than the datagram.
+// check REPLAY and the reasons after it, because these reasons depend on more than the datagram.
 #define WEIR_AGENT_REFUSALS(X) \
 	X(NONE, "none", "the datagram is accepted") \
 	X(LENGTH, "length", "the datagram is not 256 bytes long") \
@@ -114,17 +115,18 @@ enum weir_agent_kind {
 		"another address") \
 	X(CHALLENGE, "challenge", "an answer without a probe in flight, or a duplicate") \
 	X(SERIAL, "serial", \
-		"an unsolicited answer whose word is not newer than the last word received") \
+		"an unsolicited answer whose state is not newer than the last state received") \
 	X(OFTEN, "often", \
-		"an unsolicited answer with a new word too soon after the previous word") \
+		"an unsolicited answer with a new state too soon after the previous state") \
 	X(AGENT, "agent", "a steal request or a shed order to another process of the agent") \
 	X(FLOW, "flow", \
 		"a steal request with an id that was used for another flow, or a steal answer " \
-		"about another flow than the requested one") \
+		"about a flow that was not requested") \
 	X(RATE, "rate", "the steal requests exceed the agent's rate limit") \
 	X(STEAL, "steal", \
 		"a steal answer without a request in flight: late, a duplicate, or unsolicited") \
-	X(SHED, "shed", "a shed answer about another order than the last: late, or unsolicited")
+	X(SHED, "shed", \
+		"a shed answer about an order that is not the last order: late, or unsolicited")
 
 enum weir_agent_refusal {
 #define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,
@@ -136,8 +138,8 @@ const char *weir_agent_refusal_name(enum weir_agent_refusal refusal);
 const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
 // The fields in the order of the datagram, without gaps. X(bits, field, "meaning"); U8 to U64 are
-// numbers, and BYTES are arrays. PORTS are the words of ports, with 4 bytes for each port: port
-// number (2 bytes), protocol, word + 16 * reason.
+// numbers, and BYTES are arrays. PORTS are the announced states (words) of ports, with 4 bytes for
+// each port: port number (2 bytes), protocol (1 byte), and word + 16 * reason (1 byte).
 #define WEIR_AGENT_PROBE_FIELDS(X) \
 	X(U64, balancer, \
 		"ID of the sending balancer, not 0; random for each local address of a " \
@@ -147,7 +149,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U64, agent, "ID of the agent process that sent the serial in `acknowledged`, 0 = none") \
 	X(U64, clock_ms, "milliseconds since the start of the sending process") \
 	X(U32, interval_ms, "maximum time until the next probe, 1 to 3600000") \
-	X(U32, acknowledged, "serial of the newest word received from the agent, 0 = none") \
+	X(U32, acknowledged, "serial of the newest state received from the agent, 0 = none") \
 	X(U32, wants, "fields (bits as in `given`) that a policy uses; unknown bits are ignored") \
 	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
 	X(U32, recipient_port, "destination port")
@@ -178,13 +180,13 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U8, word, \
 		"state of the host: 0 = none, 1 = starting, 2 = ready, 3 = lame duck, 4 = down") \
 	X(U8, unasked, \
-		"1 = unsolicited: announces a new word, or repeats the announcement; 0 = the " \
+		"1 = unsolicited: announces a new state, or repeats the announcement; 0 = the " \
 		"answer to a probe") \
-	X(TEXT, why, "reason of the state in printable ASCII, padded with at least one zero") \
+	X(TEXT, why, "reason for the state in printable ASCII, padded with at least one zero") \
 	X(U8, port_word_count, "number of ports in `port_words`, 0 to 12") \
 	X(PORTS, port_words, "for each port: number, protocol, word and reason; then zeros") \
 	X(U16, gcu_milli, "measured speed of one CPU, 1000 = 1 GCU, 0 = unknown") \
-	X(U24, cpu_model, "number of the CPU model, 0 = unknown")
+	X(U24, cpu_model, "hash of the name of the CPU model, 0 = unknown")
 
 #define WEIR_AGENT_STEAL_FIELDS(X) \
 	X(U64, balancer, "ID of the sending balancer, as in the probes of that balancer") \
@@ -232,14 +234,15 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U64, retransmitted, "data segments retransmitted, a sum since the agent's start") \
 	X(U64, sent_bytes, "bytes in the data segments sent, a sum since the agent's start") \
 	X(U64, delivery_rate, \
-		"median delivery rate of the connections that the application does not limit, " \
+		"median delivery rate of the connections that are not application-limited, in " \
 		"bytes per second; 0 = unknown") \
 	X(U32, connections, "connections that are open now") \
 	X(U32, rtt_median_us, "median of the connections' smoothed round trip times; 0 = unknown") \
 	X(U32, rtt_p99_us, "99th percentile of the connections' smoothed round trip times") \
-	X(U32, rated, "number of connections in the median `delivery_rate`")
+	X(U32, rated, "number of connections from which `delivery_rate` was computed")
 
-// An order with a count of 0 ends nothing: the answer has the numbers of connections (a dry run).
+// An order with a count of 0 is a dry run: no connection is ended, and the answer contains the
+// numbers of connections.
 #define WEIR_AGENT_SHED_FIELDS(X) \
 	X(U64, balancer, "ID of the sending balancer, as in the probes of that balancer") \
 	X(U64, id, "increases by one with each shed order to this agent, not 0") \
@@ -250,7 +253,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
 	X(U32, recipient_port, "destination port") \
 	X(U32, count, "maximum number of connections to end, up to 10000; 0 = dry run") \
-	X(U32, rate_milli_per_s, "maximum number of ends per 1000 s, 1 to 1000000") \
+	X(U32, rate_milli_per_s, "maximum number of connections to end per 1000 s, 1 to 1000000") \
 	X(U32, keep, "number of connections of `binds` that must stay open") \
 	X(U32, idle_ms, "minimum time without data in either direction, at least 1000") \
 	X(TEXT, service, "name of the service, up to 31 characters, padded with zeros") \
@@ -263,8 +266,8 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U64, id, "`id` of the order") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
 	X(U32, connections, "established connections of the order's binds") \
-	X(U32, candidates, "those among `connections` that could be ended now") \
-	X(U32, leaving, "those among `connections` that the hook has got") \
+	X(U32, candidates, "how many of `connections` could be ended now") \
+	X(U32, leaving, "how many of `connections` were passed to the hook") \
 	X(U32, ended, "connections that this order has ended, or passed to the hook") \
 	X(U8, method, "how connections are ended: 0 = not at all, 1 = idle, 2 = hook") \
 	X(U8, result, "state of the order, 1 to 9")
@@ -296,7 +299,7 @@ const char *weir_agent_shed_result_meaning(enum weir_agent_shed_result result);
 enum weir_agent_shed_method {
 	WEIR_AGENT_SHED_NO_METHOD,
 	WEIR_AGENT_SHED_IDLE, // the kernel ends idle connections, with an RST
-	WEIR_AGENT_SHED_HOOK, // the application ends them, on request of a command
+	WEIR_AGENT_SHED_HOOK, // the application ends connections when the hook command requests it
 	WEIR_AGENT_SHED_METHOD_COUNT
 };
 // Returns "none", "idle" or "hook".
@@ -403,7 +406,7 @@ struct weir_agent_shed_answer {
 #undef WEIR_AGENT_FAMILY
 #undef WEIR_AGENT_BINDS
 
-// The bit for words of ports in `given` and `wants`. It is higher than the bits for the fields of a
+// The bit for port words in `given` and `wants`. It is higher than the bits for the fields of a
 // report.
 #define WEIR_AGENT_PORT_WORDS_BIT 31
 #define WEIR_AGENT_PORT_WORDS (1u << WEIR_AGENT_PORT_WORDS_BIT)
@@ -416,8 +419,8 @@ struct weir_agent_shed_answer {
 #define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
 
 // Writes a datagram, authenticated with a key. The caller must keep the fields in their ranges,
-// because weir_agent_*_decode refuses other values. `why` is truncated at its first NUL, and
-// port_words after port_word_count elements, and binds after bind_count elements.
+// because weir_agent_*_decode refuses other values. `why` is truncated at its first NUL, port_words
+// after port_word_count elements, and binds after bind_count elements.
 void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,
@@ -469,17 +472,18 @@ void weir_agent_recipient(
 	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]);
 
 // Returns the family, 4 or 6, of an address in the format of datagrams. *ret_bytes: the start of
-// its 4 or 16 bytes.
+// the 4 or 16 bytes of the address.
 uint8_t weir_agent_address_family(
 	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes);
 
-// Make random bytes for a challenge, and return a random ID for a process, which is not 0.
+// The first function writes random bytes for a challenge. The second function returns a random ID
+// for a process, which is not 0.
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
 uint64_t weir_agent_random_number(void);
 
-// Convert an answer to a report. Its times are those of the requests since `before`, the last
-// accepted answer of the backend. The report has no times if there was no request since `before`,
-// or if `before` is NULL, is from another process of the agent, or is not older than the answer.
-// Returns the fields (a bit set) that were left out because their values are impossible.
+// Converts an answer to a report. The times in the report are for the requests since `before`, the
+// last accepted answer of the backend. The report has no times if there was no request since
+// `before`, or if `before` is NULL, is from another process of the agent, or is not older than the
+// answer. Returns the fields (a bit set) that were left out because their values are impossible.
 uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

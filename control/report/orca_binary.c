@@ -142,7 +142,7 @@ static int take(struct orca *orca, const struct field *field) {
 		return 0;
 	}
 	if (field->wire != expected) {
-		return orca_complain(orca, "%s is of another type",
+		return orca_complain(orca, "%s has the wrong type",
 			orca_field_name((enum orca_field)field->number));
 	}
 	if (expected == WIRE_BYTES) {

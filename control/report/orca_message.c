@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collects the values of an ORCA message, which may have any format, and converts them to a report.
+// Collects the values of an ORCA message in any of the three formats, and converts them to a
+// report.
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>

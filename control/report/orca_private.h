@@ -69,9 +69,9 @@ bool orca_same(struct orca_name a, struct orca_name b);
 // Add the values of the message to *ret. Returns 0, or -EINVAL with *ret unchanged.
 int orca_report(struct orca *orca, struct weir_report *ret);
 
-// These read a message in one of the three formats. The names in *orca are borrowed from the
-// message; in the case of JSON, from *ret_json, which the caller must release with json_decref,
-// even after an error.
+// The next functions read a message in one of the three formats. The names in *orca are borrowed
+// from the message. With JSON, they are borrowed from *ret_json, which the caller must release with
+// json_decref, even after an error.
 int orca_read_text(struct orca *orca, const char *text, size_t bytes);
 struct json_t;
 int orca_read_json(struct orca *orca, const char *text, size_t bytes, struct json_t **ret_json);

@@ -18,7 +18,7 @@
 enum weir_replay_verdict {
 	WEIR_REPLAY_NEW, // the highest number so far
 	WEIR_REPLAY_LATE, // new, but lower than the highest number: the datagram is outdated
-	// accepted before, or so much lower than the highest number that this is unknown
+	// accepted before, or too far below the highest number to know this
 	WEIR_REPLAY_SEEN,
 	WEIR_REPLAY_FULL, // there is no unused or expired window for the sender
 };

@@ -42,8 +42,9 @@ enum weir_report_field {
 
 #define WEIR_REPORT_WHY_BYTES 64
 
-// Why the state of a port differs from the state of the host. The agent's datagrams contain the
-// numbers, so new reasons must be appended; the maximum is 15. X(NAME, "text")
+// Reasons why the state of a port differs from the state of the host. The agent's datagrams contain
+// the numbers of the reasons, so new reasons must be appended. The largest possible number is 15.
+// X(NAME, "text")
 #define WEIR_PORT_REASONS(X) \
 	X(NONE, "") \
 	X(NO_LISTENER, "no listening socket") \
@@ -81,26 +82,26 @@ struct weir_report {
 
 // Returns the text of a reason, or "" for an unknown reason.
 const char *weir_port_reason_text(uint8_t reason);
-// Returns whether all words of ports are valid and no port is listed twice.
+// Returns whether all elements are valid and no port is listed twice.
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
 
-// Remove invalid values: fields that are infinite, NaN, negative or above their maximum, a word
-// out of range, invalid words of ports, and bytes of why that a terminal or a log cannot print
-// safely. Returns the removed fields (bits as in given).
+// Removes invalid values: fields that are infinite, NaN, negative or above their maximum, a state
+// (`word`) out of range, invalid port states, and bytes of `why` that a terminal or a log cannot
+// print safely. Returns the removed fields (bits as in given).
 uint32_t weir_report_check(struct weir_report *report);
 
 // Set why to the start of text, which need not end with a NUL. Bytes that are not printable ASCII
 // become '?', and longer text is truncated.
 void weir_report_set_why(struct weir_report *report, const char *text, size_t bytes);
 
-// Set a field; returns false without a change if the value is infinite, NaN, negative or above
-// its maximum.
+// Sets a field. If the value is infinite, NaN, negative or above its maximum, returns false and
+// changes nothing.
 bool weir_report_set(struct weir_report *report, enum weir_report_field field, double value);
 double weir_report_value(const struct weir_report *report, enum weir_report_field field);
 
 // Returns the weight of a report: WEIGHT, or WEIGHT_PERCENT of the configured weight. The maximum
-// is 256 (HAProxy's maximum), or the configured weight if that is higher. Without WEIGHT and
-// WEIGHT_PERCENT, returns `configured`.
+// is 256 (HAProxy's maximum), or the configured weight if that is higher. If the report has neither
+// WEIGHT nor WEIGHT_PERCENT, returns `configured`.
 double weir_report_weight(const struct weir_report *report, double configured);
 
 const char *weir_report_field_name(enum weir_report_field field); // "service_time_ms"

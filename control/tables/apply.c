@@ -16,7 +16,7 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// Applies the configuration of a backend that existed before. The backend keeps its state; its
+// Applies a new configuration to an existing backend. The backend keeps its state, but its
 // configured weight may change.
 static void keep_backend(
 	struct weir_state *state, uint16_t id, const struct weir_config_backend *config) {
@@ -41,7 +41,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		return 0;
 	}
 	if (id >= 0) {
-		// With another address it is another machine. The flows must stay at the old
+		// A backend with another address is another machine. The flows must stay at the old
 		// address, so remove the old backend and add a new one.
 		weir_backend_leave(state, (uint16_t)id);
 	}
@@ -61,7 +61,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 	return 0;
 }
 
-// Returns whether services and backends without an id may wait until ids become free.
+// Returns whether services and backends without an id can wait until ids become free.
 static bool may_wait(const struct weir_state *state, const struct weir_config *config) {
 	uint64_t backends = 0;
 

@@ -86,8 +86,8 @@ void weir_bind_drains_follow(
 	}
 }
 
-// For each service that has a drain: whether it has drained binds, and whether it has open binds,
-// in the published service table. One bit per service id.
+// Which services with a drain have drained binds, and which have open binds, in the published
+// service table. One bit per service id.
 struct found {
 	uint64_t drained[WEIR_SERVICES_MAX / 64], open[WEIR_SERVICES_MAX / 64];
 };

@@ -181,7 +181,7 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 }
 
 #define AT_ONCE_SLOTS 8192u // building a table with up to this number of slots takes at most 0.5 ms
-// This many tables of at most that size are built at once in one publication.
+// maximum number of tables of up to AT_ONCE_SLOTS slots that one publication builds at once
 #define AT_ONCE_TABLES 8u
 
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
@@ -204,8 +204,8 @@ bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_sta
 	       (table.slot_count > AT_ONCE_SLOTS || at_once >= AT_ONCE_TABLES);
 }
 
-// Returns the published subsets. weir_selection_build copies those that are unchanged. Returns NULL
-// if copying saves no work, or if out of memory.
+// Returns the published subsets, of which weir_selection_build copies the unchanged subsets.
+// Returns NULL if copying saves no work, or if out of memory.
 static struct weir_policy_table *published_subsets(
 	const struct weir_tables *tables, const struct weir_selection_params *params) {
 	struct weir_policy_table *published;

@@ -170,8 +170,8 @@ static enum weir_group decide_panic(struct weir_service_entry *service) {
 	return service->eligible > 0 ? WEIR_GROUP_MAYBE_UP : WEIR_GROUP_LAST_RESORT;
 }
 
-// Updates whether a backend takes new flows: it must be a candidate of the published selection,
-// and chosen.
+// Updates whether a backend gets new flows. For this, it must be chosen and must be a candidate of
+// the published selection.
 static void set_in_selection(
 	struct weir_service_entry *service, struct weir_backend_entry *backend) {
 	bool in_selection = backend->listed && backend->chosen;
@@ -249,7 +249,7 @@ static void set_chosen(
 	set_in_selection(service, backend);
 }
 
-// Applies a change of one backend. Returns false if the change also affects other backends.
+// Applies a change to one backend. Returns false if the change also affects other backends.
 static bool move(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_service_entry *service = &state->services[backend->service];
@@ -300,7 +300,7 @@ bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];
 	uint32_t left = 0, in_service = 0;
-	bool others = false; // another backend can take the flows
+	bool others = false; // another backend can get the flows
 
 	if (service->config == NULL || group_of(state, backend) != WEIR_GROUP_ELIGIBLE) {
 		return false;

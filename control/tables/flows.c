@@ -23,8 +23,8 @@ static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t i
 	return flows;
 }
 
-// sum_given returns the number of completed moves of buckets between workers. sum_begun returns the
-// number of begun moves.
+// sum_given returns how many moves of buckets between workers have completed. sum_begun returns how
+// many moves have begun.
 static uint64_t sum_given(const struct weir_segment *segment) {
 	uint64_t buckets = 0;
 

@@ -14,7 +14,7 @@
 
 // Bit of removal_until_ns in struct weir_identity_service: clients are refused until that time. The
 // bit and the time are stored with one store. Therefore, if this process is killed before it stores
-// `removal`, it is still known to which phase the time belongs.
+// `removal`, the phase to which the time belongs is still known.
 #define REFUSING 1ull
 
 // Bits of `policies` in struct weir_identity_service.
@@ -28,16 +28,17 @@ static void store(uint32_t *word, uint32_t value) {
 
 // --- store --------------------------------------------------------------------------------
 
-// Stores the deadline of a drain. Call it before the phase is stored. If the drain has ended, it
-// changes nothing, so that the drain still has its deadline if this process is killed before it
-// stores the next phase.
+// Stores the deadline of a drain. Call it before the phase is stored. If the drain has ended, the
+// function changes nothing: the drain then still has its deadline if this process is killed before
+// it stores the next phase.
 static void store_deadline(uint64_t *deadline, uint8_t phase, uint64_t until_ns) {
 	if (phase == WEIR_DRAIN_DRAINING && *deadline != until_ns) {
 		__atomic_store_n(deadline, until_ns, __ATOMIC_RELEASE);
 	}
 }
 
-// Stores the phase of a removal and its end. Without a removal, removal_until_ns is not used.
+// Stores the phase of a removal and the end time of the phase. Without a removal, removal_until_ns
+// is not used.
 static void store_removal(struct weir_identity_service *to, const struct weir_service_entry *from) {
 	uint64_t until_ns = (from->removal_until_ns & ~REFUSING) |
 			    (from->removal == WEIR_DRAIN_DROPPED ? REFUSING : 0);

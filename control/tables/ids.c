@@ -6,7 +6,8 @@
 #include "hash.h"
 #include "state.h"
 
-// Numbers of list heads. They are powers of two, so that the index can be computed with a mask.
+// Numbers of list heads in the hash tables. They are powers of two, so that the index can be
+// computed with a mask.
 #define SERVICE_HEADS 8192u
 #define BACKEND_HEADS 65536u
 
@@ -144,8 +145,8 @@ void weir_state_mark_backend(struct weir_state *state, uint16_t backend) {
 	weir_state_touch_backend(state, backend);
 }
 
-// Frees an entry. Keeps its flag `touched`: it stays in the list of entries that have something to
-// publish.
+// Frees an entry. Keeps its flag `touched`, because the id stays in the list of ids that have
+// something to publish.
 static void clear_service(struct weir_service_entry *service) {
 	*service = (struct weir_service_entry){.touched = service->touched};
 }

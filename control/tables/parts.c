@@ -99,9 +99,9 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 	free(counts);
 }
 
-// If workers have separate subsets, the sum of the parts for each worker. It is equal for all
-// workers, because all workers get about equally many flows, regardless of the candidates in their
-// subsets.
+// Sum of the parts in each worker's subset if workers have separate subsets. The sum is equal for
+// all workers, because all workers get about the same number of flows, regardless of the candidates
+// in their subsets.
 #define PARTS_PER_WORKER 1e6
 
 static void count_subset(struct weir_state *state, const struct weir_policy_table *table,
@@ -212,7 +212,7 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 			ret[table.slots[i]].parts++;
 		}
 	}
-	// Backends that have closed since the selection was built have no parts.
+	// Backends that were closed after the selection was built have no parts.
 	for (uint32_t i = 0; i < count; i++) {
 		if (!is_open(tables->state, ret[i].backend)) {
 			ret[i].parts = 0;

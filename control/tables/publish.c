@@ -24,7 +24,7 @@ static bool has_no_flows(const struct weir_segment *segment, uint16_t id,
 }
 
 // Withdraws the selection of a service that workers can no longer look up, and begins to withdraw
-// its backends.
+// the backends of the service.
 static void withdraw_selection(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
@@ -112,7 +112,7 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 				weir_writer_passed(tables->writer, backend->mark))) {
 			passed = backend->mark;
 			if (advance_backend(tables, state, id)) {
-				continue; // the index in the list has another id now
+				continue; // this index of the list now contains another id
 			}
 		}
 		state->leaving_next++;
@@ -136,7 +136,7 @@ static void drop_leaving(struct weir_state *state) {
 
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state) {
 	if (tables->writer == NULL) {
-		// Keep the ids if a dataplane was attached before, because it may reconnect and
+		// Keep the ids if a dataplane was attached before, because it can reconnect and may
 		// still have flows.
 		if (tables->epoch == 0) {
 			drop_leaving(state);
@@ -162,7 +162,8 @@ static void add(
 	}
 }
 
-// Gets the n-th service that may have something to publish. Returns false after the last one.
+// Gets the n-th service that may have something to publish. Returns false if there are at most n
+// such services.
 static bool nth_service(const struct weir_state *state, uint32_t n, uint16_t *ret) {
 	uint32_t count = state->all_dirty ? state->service_ids : state->touched_service_count;
 
@@ -229,7 +230,8 @@ static int decide_moved(
 	return service->stale ? 0 : 1;
 }
 
-// Decides the members of marked services. Returns the maximum number of blobs to build, or -ENOMEM.
+// Decides which backends must be in the selections of marked services. Returns the maximum number
+// of blobs to build, or -ENOMEM.
 static int decide(const struct weir_tables *tables, struct weir_state *state) {
 	uint16_t id;
 	int n = 1;
@@ -259,7 +261,8 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 // Publishes the row of a backend. Rows are published before the selections that refer to them,
 // except rows that refuse new flows (closing), which are published after the selections. Otherwise,
 // when all backends of a service are replaced, workers would find no open backend until the new
-// selection is published, which would never happen if control exited in between.
+// selection is published. If control exited in between, the service would stay without an open
+// backend.
 static void publish_backend(
 	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];
@@ -399,8 +402,8 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	}
 	services = state->touched_service_count;
 	backends = state->touched_backend_count;
-	// Store the identities of all ids that were ever used, because the stored identities may
-	// contain anything.
+	// Store the identities of all ids that were ever used, because the stored identities may be
+	// invalid.
 	if (state->all_dirty) {
 		services = at_most(segment->notes->service_ids, segment->max_services);
 		backends = at_most(segment->notes->backend_ids, segment->max_backends);
@@ -437,8 +440,8 @@ static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 void weir_publish_rows(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
-	// Publish nothing if the rows are those of another process, or if workers do not skip
-	// closed candidates.
+	// Publish nothing if another process published the rows, or if workers do not skip closed
+	// candidates.
 	if (state->all_dirty || tables->segment->abi < WEIR_ABI_PASSES_OVER) {
 		return;
 	}

@@ -26,7 +26,7 @@ struct weir_rebuild {
 	uint64_t generation; // generation of the service's published selection at the start
 	uint32_t count;
 	struct weir_selection_params params;
-	struct weir_selection_member *member; // [members]; NULL once owned by the work
+	struct weir_selection_member *member; // [members]; NULL after `work` has become the owner
 	struct weir_selection_work *work;
 };
 
@@ -114,7 +114,7 @@ static int collect(struct weir_tables *tables) {
 	if (r < 0) {
 		return r;
 	}
-	rebuild->member = NULL; // owned by the work
+	rebuild->member = NULL; // now owned by `work`
 	return 1;
 }
 

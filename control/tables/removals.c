@@ -45,7 +45,8 @@ static void refuse(struct weir_state *state, uint16_t id) {
 
 void weir_removal_begin(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
-	// True if an earlier process has begun the removal; it has then also removed all backends.
+	// True if an earlier process has begun the removal. That process has then also removed all
+	// backends.
 	bool begun = service->config == NULL && service->backends == 0;
 	// True if an operator's drain has already ended the flows.
 	bool dropped = service->drain == WEIR_DRAIN_DROPPED;
@@ -129,8 +130,8 @@ static bool is_built(const struct collection *to, const struct weir_service_bind
 		       bind->port_first) != WEIR_SERVICE_NONE;
 }
 
-// Removes the ports at both ends of a range that have a bind of their own in the configuration.
-// Returns false if no ports are left.
+// Shortens a range at both ends by the ports that have their own bind in the configuration. Returns
+// false if no ports are left.
 static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	struct weir_service_bind last = *gap;
 
@@ -177,7 +178,7 @@ struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	struct weir_service_bind bind;
 
 	while (weir_service_next(published, &cursor, &bind)) {
-		// Collect only TCP, because UDP flows of a removed bind end at once.
+		// Collect only TCP binds, because UDP flows of a removed bind end at once.
 		if (bind.protocol == IPPROTO_TCP && bind.port_first <= bind.port_last &&
 			!add_gaps(&to, &bind)) {
 			to.count = 0;

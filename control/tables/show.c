@@ -194,9 +194,10 @@ uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t 
 	return state->backends[id].service;
 }
 
-// Returns the name only if the worker has already applied changes that were published after the id
-// was assigned to its current service. A reused id is published after this assignment and after its
-// previous service was removed.
+// Returns NULL if the worker may still use the id for its previous service. A reused id is
+// published only after it was assigned to its current service, and after its previous service was
+// removed. Therefore the name is valid if the worker has applied changes that were published after
+// the assignment.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates) {
 	const char *name = weir_tables_service_name(tables, id);

@@ -37,11 +37,11 @@ enum weir_set_flag {
 // Groups of backends, in order of preference for new flows.
 enum weir_group {
 	WEIR_GROUP_ELIGIBLE, // ready, healthy
-	// Ready, and either healthy but ejected, or refusing after it was healthy, so that the
-	// checks may be wrong.
+	// Ready, and either healthy but ejected, or REFUSING after it was healthy: its checks may
+	// be wrong.
 	WEIR_GROUP_MAYBE_UP,
 	WEIR_GROUP_LAST_RESORT, // all except maintenance: drained, lame duck, never healthy
-	WEIR_GROUP_NONE, // takes no flows
+	WEIR_GROUP_NONE, // gets no flows
 	WEIR_GROUPS,
 };
 
@@ -78,8 +78,9 @@ struct weir_service_entry {
 	uint32_t subsets;
 	// Number of members in each group, as last decided. While `counted` is set, the numbers are
 	// also updated when a single backend moves to another group.
-	uint32_t in_group[WEIR_GROUPS]; // members of each group
-	// members that have a known next hop and may get new flows, by their group and panic mode
+	uint32_t in_group[WEIR_GROUPS];
+	// members that have a known next hop, and that their group or panic mode allows to get new
+	// flows
 	uint32_t resolved;
 	uint32_t chosen; // chosen members
 	uint32_t listed; // members that are candidates of the published selection
@@ -123,8 +124,8 @@ struct weir_service_entry {
 	bool removed_ended; // the flows of some removed binds have ended
 	uint8_t former_stage; // enum weir_former_stage
 	uint64_t former_mark;
-	// Valid if they are known: the number of flows that were active after the last change of
-	// the chosen backends, and the number of spilled flows up to that time.
+	// Valid in stage WEIR_FORMER_KNOWN: the number of flows that were active after the last
+	// change to the set of chosen backends, and the number of spilled flows up to that time.
 	uint64_t former_flows;
 	uint64_t former_spilled;
 };
@@ -166,13 +167,13 @@ struct weir_backend_entry {
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // read from a segment, not from a configuration
 	bool weight_auto; // the configured weight is computed from the backend's CPUs
-	// The backend may get new flows. It is eligible or allowed because of panic mode; and its
-	// next hop is resolved, or none of the service's backends that are eligible or allowed has
-	// a resolved next hop.
+	// The backend may get new flows. This requires that the backend is eligible or that panic
+	// mode allows it, and that its next hop is resolved or that no such backend has a resolved
+	// next hop.
 	bool usable;
 	uint8_t flags; // flags of the row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool proven; // has been healthy since it was configured; see weir_backend_set_health
-	bool at_limit; // gets no new flows while other backends can take them
+	bool at_limit; // gets no new flows while other backends can get them
 	bool ejected; // ejected because connections fail: gets no new flows until the ejection ends
 	bool eligible; // ready, healthy, not ejected, weight above 0
 	bool chosen; // must be in the selection: usable, and a member of a subset
@@ -214,7 +215,7 @@ struct weir_state { // always freed or cloned as a whole
 	uint64_t examined; // number of backends examined by decisions
 	uint64_t updates; // value of the segment's number of updates before the last publication
 	uint32_t serial; // serial number of the configuration
-	uint32_t waiting; // services and backends of the configuration without an id
+	uint32_t waiting; // number of configured services and backends that have no id yet
 	// All ids may differ from the published state, even ids that are not listed as touched.
 	bool all_dirty;
 	bool undecided; // some service is undecided
@@ -237,17 +238,17 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret);
 void weir_state_mark_all(struct weir_state *state);
 void weir_state_mark_service(struct weir_state *state, uint16_t service); // marks the selection
 void weir_state_mark_backend(struct weir_state *state, uint16_t backend); // marks the row
-// Marks a backend that may start or stop taking new flows. Only this backend is examined, unless
+// Marks a backend that may start or stop getting new flows. Only this backend is examined, unless
 // the change affects other backends (weir_eligible_move).
 void weir_state_move_backend(struct weir_state *state, uint16_t backend);
-// These mark only the data that is stored for the next control process.
+// The next two functions mark only the data that is stored for the next control process.
 void weir_state_touch_service(struct weir_state *state, uint16_t service);
 void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
 
 // --- ids.c ---
 
 // Adds a name. weir_service_id_take and weir_backend_id_take use an id that the caller chooses (for
-// adoption), the other functions use the lowest free id. Returns the id, -ENOSPC, or -EEXIST if the
+// adoption); the other functions use the lowest free id. Returns the id, -ENOSPC, or -EEXIST if the
 // id or the name is in use (names of live services and backends are unique). The new entry is LIVE;
 // its other members are zero, and the run-time weight of a backend is unset.
 int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name);
@@ -312,16 +313,16 @@ static inline bool weir_backend_takes_flows(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	return backend->in_selection && state->services[backend->service].stage == WEIR_ID_LIVE;
 }
-// Returns the weight of a backend in a selection. If the policy chooses by slots, slow start
-// reduces this weight.
+// Returns the weight of a backend in a selection. If the policy uses slots, slow start reduces this
+// weight.
 uint32_t weir_backend_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 // Decides which backends of a service must be in its selection, depending on panic mode and
 // subsets, and what happens to the flows of the other backends. Marks the rows that change. Returns
 // 0 or -ENOMEM (unchanged).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
-// Decides each moved backend by itself. If the change also affects other backends, because of panic
-// mode, subsets or slow start, marks the service as undecided instead.
+// Decides each moved backend separately. If the change also affects other backends, because of
+// panic mode, subsets or slow start, marks the service as undecided instead.
 void weir_eligible_move(struct weir_state *state);
 // Returns whether the backend may be ejected: by the last decision, another backend could take its
 // flows, and the service would not enter panic mode.
@@ -352,7 +353,7 @@ uint16_t weir_bind_drains_flags(const struct weir_service_entry *service, uint32
 void weir_bind_drains_follow(
 	struct weir_service_entry *service, const struct weir_config_service *config);
 void weir_bind_drains_clear(struct weir_service_entry *service);
-// Call after the first configuration was applied to an adopted segment. Marks the binds as drained
+// Call after the first configuration was applied to an adopted segment. Marks as drained the binds
 // that are drained in the published service table. view: NULL = there is no table.
 void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view);
 
@@ -387,8 +388,8 @@ bool weir_flows_backend(const struct weir_segment *segment, uint16_t backend, ui
 // Call when new flows of a service may get other backends than before, or when the service's binds
 // have changed.
 void weir_former_changed(struct weir_state *state, uint16_t service);
-// Call before a selection is stored. It may be the first selection of the service, which begins the
-// count of former flows.
+// Call before a selection is stored. The first selection of a service begins the count of its
+// former flows.
 void weir_former_published(
 	const struct weir_segment *segment, struct weir_state *state, uint16_t service);
 // Call after adopting services that an earlier process has published, because all their flows may
@@ -402,8 +403,8 @@ void weir_former_tick(struct weir_tables *tables);
 // Call when a backend becomes eligible, or stops being eligible.
 void weir_slow_start_begin(const struct weir_state *state, struct weir_backend_entry *backend);
 void weir_slow_start_end(struct weir_state *state, uint16_t backend);
-// Computes the progress of a service's chosen backends. Marks the rows that change. Returns 0 or
-// -ENOMEM.
+// Computes the slow start progress of a service's chosen backends. Marks the rows that change.
+// Returns 0 or -ENOMEM.
 int weir_slow_start_decide(struct weir_state *state, struct weir_service_entry *service);
 // Marks the services whose next step of slow start is due. A window has WEIR_SLOW_START_STEPS
 // steps.
@@ -484,8 +485,8 @@ void weir_refusals_begin(struct weir_tables *tables, const struct weir_segment *
 // --- identity.c ---
 
 // Updates the identity of an id in the segment. The order of the stores keeps the identity
-// consistent, even if the process ends between two stores. For a backend or service with a new id,
-// the current counters in the segment are stored as its baseline. The ids must be reserved
+// consistent, even if the process is killed between two stores. For a backend or service with a new
+// id, the current counters in the segment are stored as its baseline. The ids must be reserved
 // (writer.h).
 void weir_identity_store_service(
 	const struct weir_segment *segment, const struct weir_state *state, uint16_t id);
@@ -507,13 +508,14 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 	uint16_t service, struct weir_blob **ret);
 // Returns whether a selection is good enough for a service. candidates: number of candidates of the
 // selection; open: number of open candidates; chosen: number of chosen backends of the service. At
-// least half of the candidates must be open, and at least half as many as there are chosen
-// backends. A worker's search then finds an open candidate (WEIR_POLICY_SEARCH).
+// least half of the candidates must be open, and the number of open candidates must be at least
+// half the number of chosen backends. A worker's search then finds an open candidate
+// (WEIR_POLICY_SEARCH).
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
 // Returns whether the service's selection may be built later, in steps. This requires that workers
 // skip closed candidates, and that enough candidates and slots of the published selection are open.
 // at_once: number of selections that the publication already builds; a small selection may wait
-// only if it already builds several.
+// only if the publication already builds several selections.
 bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, uint32_t at_once);
 // Returns the number of subsets published for a service; 0 = nothing valid is published.
@@ -543,7 +545,7 @@ void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
 // published, or a negative errno of build.c. After an error the marks are kept.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);
 // Call after weir_publish_state failed for lack of memory. Publishes rows, which need no memory, so
-// that workers skip backends that have closed. Keeps the marks.
+// that workers skip closed backends. Keeps the marks.
 void weir_publish_rows(struct weir_tables *tables);
 // Publish a selection that was built in steps, and update the state.
 void weir_publish_selection(struct weir_tables *tables, uint16_t service, struct weir_blob *blob);

@@ -128,7 +128,7 @@ static struct weir_subset_params params_of(
 		.client = weir_subset_client_index(config->client, &place)};
 }
 
-// The number of free places of a subset. The places are filled in order of preference.
+// The number of free places in a subset. The places are filled in order of preference.
 struct room {
 	uint32_t all;
 	uint32_t unhealthy; // places for backends that are usable only because of panic mode

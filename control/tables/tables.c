@@ -88,7 +88,7 @@ static void describe_busy(const struct weir_tables *tables, char *why, size_t wh
 	}
 	snprintf(why, why_bytes,
 		"the tables do not fit into the segment while replaced tables are in use; %s "
-		"has used replaced tables for %u ms",
+		"has used replaced tables for %u ms: retry, or raise segment.heap_bytes",
 		worker, WEIR_TABLES_WAIT_MS);
 }
 
@@ -147,8 +147,8 @@ static uint64_t services_bytes_most(const struct weir_config *config) {
 			       2 * sizeof(struct weir_bind_range));
 }
 
-// Withdraws a table that is larger than bytes_most, or invalid, because workers that refuse an
-// invalid table never complete a grace period. Returns whether the table was withdrawn.
+// Withdraws a table that is invalid or larger than bytes_most. Workers that refuse an invalid table
+// never complete a grace period. Returns whether the table was withdrawn.
 static bool withdraw_invalid(
 	struct weir_tables *tables, struct weir_root root, weir_ref ref, uint64_t bytes_most) {
 	const struct weir_blob *blob = weir_writer_current(tables->writer, root);
@@ -160,7 +160,7 @@ static bool withdraw_invalid(
 	return true;
 }
 
-// Withdraws all invalid tables. larger: whether to withdraw also tables that are larger than this
+// Withdraws all invalid tables. larger: true also withdraws tables that are larger than this
 // configuration requires.
 static bool withdraw_all_invalid(
 	struct weir_tables *tables, const struct weir_state *state, bool larger) {
@@ -180,8 +180,8 @@ static bool withdraw_all_invalid(
 
 // Publishes a configuration. first: this is the first configuration of this process, or the
 // previous one again, so an earlier process may have filled the heap. If the heap is full,
-// oversized tables are then withdrawn. This interrupts services for a grace period; otherwise the
-// configuration could never be published.
+// oversized tables are then withdrawn. This interrupts services for a grace period, but without it
+// the configuration could never be published.
 static int publish_config(struct weir_tables *tables, struct weir_state *state, bool first) {
 	int r = weir_publish_state(tables, state);
 

@@ -2,9 +2,9 @@
 //
 // Tables: builds and publishes tables from a configuration and the state of its backends. This is
 // the part of weir-control that needs no event loop; weir-pcap and the tests also use it.
-// Ids are stable (design invariant): a service or backend keeps its id as long as its name
-// (service, backend) exists. An id is reused only when no flow refers to it: after a grace period,
-// the sum of the workers' active_flows must be 0.
+// Ids are stable (design invariant): a service keeps its id as long as its name exists, and a
+// backend as long as the pair of its service's name and its own name exists. An id is reused only
+// when no flow refers to it: after a grace period, the sum of the workers' active_flows must be 0.
 // Published tables survive this process: weir_tables_open adopts their identities (S3). After a
 // dataplane restart, weir_tables_rebind publishes the state again, into the new segment (S4).
 //
@@ -24,8 +24,8 @@ struct weir_backend_state {
 	uint16_t id;
 	uint16_t service_id;
 	uint8_t admin; // enum weir_admin_state
-	// Time of the last change of the administrative state (CLOCK_MONOTONIC); 0 = not in this
-	// process.
+	// Time of the last change of the administrative state by this process (CLOCK_MONOTONIC); 0
+	// = none.
 	uint64_t admin_ms;
 	uint8_t health; // enum weir_health_state
 	// Gets no new flows until the ejection ends, because its connections fail; see outliers.h.
@@ -35,7 +35,9 @@ struct weir_backend_state {
 	bool leaving;
 	bool resolved; // the next hop is known
 	uint16_t path_mtu; // 0 = the port's MTU
-	bool in_selection; // at least one worker sends it new flows now, by panic mode and subsets
+	// At least one worker sends new flows to the backend now. Depends on panic mode and
+	// subsets.
+	bool in_selection;
 	uint8_t flags; // flags of the published row, WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	struct weir_policy_share share; // slow start; all zero = none
 	uint32_t configured_weight; // configured weight; if it is "auto", the automatic weight
@@ -53,7 +55,7 @@ struct weir_backend_state {
 	uint64_t drain_left;
 	uint32_t max_active_flows; // the backend's own limit, see weir_tables_set_limit; 0 = none
 	uint32_t limit; // published limit of active flows, for all workers together; 0 = none
-	bool at_limit; // the backend counts as at its limit, see weir_tables_set_limit
+	bool at_limit; // the backend counts as being at its limit, see weir_tables_set_limit
 	uint64_t identity; // hash of service and name
 };
 
@@ -82,20 +84,20 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay in t
 // an error of weir_tables_publish the segment is bound, and the caller must publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
-// Makes `config` the current configuration. config: borrowed; must stay valid until the next
-// weir_tables_apply has returned, which compares both configurations, or until the tables are
-// freed. After an error the published tables are unchanged. Only differences are published.
-// Administrative states and run-time weights are kept; a run-time weight is dropped when the
-// configured weight of its backend changes. New backends start as STARTING if their service has a
-// health check, else as HEALTHY. On failure one line is written to why. Waits up to
+// Makes `config` the current configuration. config: borrowed; must stay valid until the tables are
+// freed, or until the next weir_tables_apply has returned, because that call compares both
+// configurations. After an error the published tables are unchanged. Only differences are
+// published. Administrative states and run-time weights are kept; a run-time weight is dropped when
+// the configured weight of its backend changes. New backends start as STARTING if their service has
+// a health check, else as HEALTHY. On failure one line is written to why. Waits up to
 // WEIR_TABLES_WAIT_MS if memory becomes free only after a grace period. Returns 0, -ENOSPC (ids,
 // heap or services exhausted), -EBUSY (a worker still uses replaced tables after that time; retry),
 // -ENOMEM, -EEXIST (two services have a bind for the same address and port), -EINVAL (more backends
 // than table_size; a table_size that is not prime).
 // When the first configuration is applied to a segment, ids that an earlier process assigned may
 // still be in use. If there will be enough ids for the whole configuration after leaving entries
-// are removed, entries for which there is no free id are left out for now. Then apply this
-// configuration again later; see weir_tables_waiting.
+// are removed, entries for which there is no free id are left out for now. In this case, apply the
+// same configuration again later; see weir_tables_waiting.
 #define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
@@ -104,8 +106,9 @@ int weir_tables_apply(
 typedef bool (*weir_tables_find_hop_fn)(
 	void *context, const struct weir_address *address, struct weir_next_hop *ret);
 // Sets the function with which weir_tables_apply looks up the next hops of unresolved backends, so
-// that the first packets of a new service are forwarded. It is not called while no segment is
-// bound. It may call the getters, which still return the values before the apply.
+// that the first packets of a new service are forwarded. weir_tables_apply does not call `find`
+// while no segment is bound. `find` may call the getters, which still return the values from before
+// the apply.
 void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn find, void *context);
 
 // Returns the number of configured services and backends without an id; usually 0. *ret_retry: true
@@ -145,9 +148,9 @@ int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, ui
 // Sets the weight that a backend has reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
 // none. It replaces the configured weight, even 0, but not a run-time weight.
 int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
-// Sets the backend's own limit of active flows (0 = none), and whether the backend counts as at its
-// limit now. Both are published in the backend's row. The limit applies to all workers together; in
-// a dataplane older than WEIR_ABI_SHARED_LIMITS, it applies to each worker.
+// Sets the backend's own limit of active flows (0 = none), and whether the backend counts as being
+// at its limit now. Both are published in the backend's row. The limit applies to all workers
+// together; in a dataplane older than WEIR_ABI_SHARED_LIMITS, it applies to each worker.
 int weir_tables_set_limit(
 	struct weir_tables *tables, uint16_t backend, uint32_t max_active_flows, bool at_limit);
 int weir_tables_set_next_hop(
@@ -163,7 +166,7 @@ bool weir_tables_may_eject(const struct weir_tables *tables, uint16_t backend);
 
 // Set the policy of a service until the configured policy changes; WEIR_POLICY_UNSET = as
 // configured. Returns 0, -ENOENT, or -EINVAL (the policy is unknown, or the settings in the file
-// are not valid for it, see weir_config_policy_misfit).
+// are not valid for the policy, see weir_config_policy_misfit).
 int weir_tables_set_policy(struct weir_tables *tables, uint16_t service, uint8_t policy);
 // Sets whether the service times of the service's flows are measured even if its policy does not
 // need them; initially false. Returns 0 or -ENOENT.
@@ -187,8 +190,7 @@ uint32_t weir_tables_select_drained(
 // -ENOENT.
 int weir_tables_drain_binds(struct weir_tables *tables, uint16_t service,
 	const struct weir_address *address, bool drained, uint64_t until_ns);
-// Finds the first service with draining binds whose id is at least `from`. Returns its id or
-// -ENOENT.
+// Returns the lowest id, at least `from`, of a service with draining binds, or -ENOENT.
 int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from);
 // Sets the phase at the end of a drain of binds. DROPPED ends the service's flows; if some binds of
 // the service are not drained, KEPT is used instead. left: see weir_tables_end_drain. Returns the
@@ -203,10 +205,10 @@ uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t add
 // Returns whether a bind is drained. bind: index in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
-// Returns whether counters of 0 prove that a drained backend or bind has no flow. They do not prove
-// it if no segment is bound, or if a worker has not adopted the last begun drain yet and may begin
-// another flow. They also do not prove it if the dataplane was restarted a short time ago, because
-// it counts an existing flow only after the next packet of the flow.
+// Returns whether counters of 0 prove that a drained backend or bind has no flow. This is not the
+// case if no segment is bound, or if a worker has not adopted the last begun drain yet and may
+// begin another flow. It is also not the case if the dataplane was restarted a short time ago,
+// because the dataplane counts an existing flow only after the next packet of the flow.
 #define WEIR_TABLES_RECOUNT_MS 60000
 bool weir_tables_counts_drains(const struct weir_tables *tables);
 // Returns how much of WEIR_TABLES_RECOUNT_MS is left after a restart of the dataplane, in
@@ -223,8 +225,8 @@ void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 // client in a transfer ignores an RST whose sequence number is too old, so it may need several
 // RSTs. With other settings of on_backend_down, the binds are withdrawn at the deadline, and the
 // flows continue. For a removed service, this applies to all its binds, and its backends are down
-// after the deadline. Returns the id of the first service with a removal whose id is at least
-// `from`, or -ENOENT.
+// after the deadline. Returns the lowest id, at least `from`, of a service with a removal, or
+// -ENOENT.
 int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
 // Ends the current phase of a removal, because no flows are left (drained is true) or because the
 // time of the phase has passed. Returns what happens to the flows: DRAINED, DROPPED or KEPT of enum
@@ -237,7 +239,7 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool d
 uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(
-	const struct weir_tables *tables); // number for all services; cheap
+	const struct weir_tables *tables); // removed binds of all services; cheap
 // Returns whether this VIP was removed from a service: it belongs to a removed bind that is
 // draining, or to a service that this process has removed and whose flows have not ended. Takes as
 // long as weir_tables_removed_binds.
@@ -249,8 +251,8 @@ bool weir_tables_has_lost(
 uint32_t weir_tables_first_removed(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind ret[WEIR_TABLES_FIRST_REMOVED]);
 
-// Returns whether replaced tables are waiting for a grace period. When this becomes false, retry
-// operations that returned -EBUSY.
+// Returns whether replaced tables are waiting for a grace period. When the result becomes false,
+// retry operations that returned -EBUSY.
 bool weir_tables_wait(struct weir_tables *tables);
 
 // Publishes all marked changes, in the order of layout.h, then reclaims memory. Never waits. While
@@ -277,7 +279,7 @@ struct weir_tables_work {
 };
 struct weir_tables_work weir_tables_work(const struct weir_tables *tables);
 
-// Returns whether results of weir_tables_backend_is_far may have changed since the last call of
+// Returns whether results of weir_tables_backend_is_far may have changed since the last call to
 // this function.
 bool weir_tables_far_changed(struct weir_tables *tables);
 
@@ -303,8 +305,8 @@ void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms);
 // could not publish. Call about every 100 ms. Never waits.
 void weir_tables_tick(struct weir_tables *tables);
 
-// These functions look up and enumerate backends. All ids are below the returned number; the
-// functions return -ENOENT for a free id.
+// The following functions look up and enumerate backends. They return -ENOENT for a free id. All
+// ids of backends are below the result of weir_tables_backend_ids.
 uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
 // All ids of services are below the returned number, see weir_tables_service.
 uint32_t weir_tables_service_ids(const struct weir_tables *tables);
@@ -370,8 +372,7 @@ struct weir_service_state {
 	// Number of live backends, and number of eligible backends: live, ready, healthy, and with
 	// a weight above 0, regardless of panic mode.
 	uint32_t backends, eligible;
-	// Number of backends that have a next hop and are eligible or allowed because of panic
-	// mode.
+	// Number of backends that have a next hop, and that are eligible or allowed by panic mode.
 	uint32_t resolved;
 	uint32_t slots; // slots of all subsets; 0 = the policy does not use slots
 	// Number of slots of each subset that has candidates; 0 = the policy does not use slots.
@@ -405,12 +406,12 @@ int weir_tables_service(
 // Upper limits of the number of open flows of a service that may get another backend when a
 // worker starts, although their backend is in the selection.
 struct weir_former_flows {
-	// Flows that may have begun before the last change since the start of the dataplane: of the
-	// selection (backends, weights, settings), of the backends' rows (open or closed), or of
-	// the service's binds. UINT64_MAX = unknown, because workers may still use the previous
-	// tables, or because an earlier process published the change.
+	// Flows that may have begun before the last change to the selection (backends, weights,
+	// settings), to the backends' rows (open or closed), or to the service's binds. Only
+	// changes since the start of the dataplane count. UINT64_MAX = unknown, because workers may
+	// still use the previous tables, or because an earlier process published the change.
 	uint64_t older;
-	// Flows that began after that change at another backend than the selection chooses.
+	// Flows that began after that change, at a backend that the selection does not choose.
 	uint64_t spilled;
 };
 // Call when a worker has moved a flow to this backend. The selection may choose another backend for

@@ -33,8 +33,8 @@ enum weir_flow_end {
 	// An RST was seen without an earlier FIN; then a timeout passed, or a SYN came.
 	WEIR_FLOW_END_REFUSED,
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
-	WEIR_FLOW_END_EVICTED, // replaced by a newer flow, moved, without a service, or deleted by
-			       // an operator
+	// Replaced by a newer flow, moved, no longer part of a service, or deleted by an operator.
+	WEIR_FLOW_END_EVICTED,
 };
 
 // A reference to a flow in a table. It is valid until the next insertion or sweep. A negative value
@@ -47,8 +47,8 @@ struct weir_flow_start {
 	uint64_t now_ns;
 	enum weir_flow_event event;
 	uint16_t backend;
-	// Only with event SYN: the first packet is not a SYN but from the middle of a flow. The
-	// flow is half-open, but its end does not count as an error.
+	// Only with event SYN: the first packet is not a SYN, but a packet from the middle of a
+	// flow. The flow is half-open, but its end does not count as an error.
 	bool joined;
 	bool measured; // store the start time, to measure the service time
 	bool absent; // weir_flow_absent was true since the last insertion of this key (insert only)
@@ -66,9 +66,9 @@ struct weir_flow_listener {
 	// established, or that finishes with its second packet. answered: the flow began with a
 	// SYN, which the backend has therefore answered.
 	void (*established)(void *context, uint16_t backend, bool answered);
-	// A FIN or RST has finished the flow, which was open. Called before ended, and a second
-	// time only after resumed. service_ns: for a flow that completed, the time since its first
-	// packet; 0 = not measured.
+	// A FIN or RST has finished the flow, which was open. Called before `ended`. Called again
+	// for the same flow only after `resumed`. service_ns: for a flow that completed, the time
+	// since its first packet; 0 = not measured.
 	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
 		uint64_t service_ns, bool half_open);
 	// The flow had not finished: data after an RST shows that the RST was forged. The flow is
@@ -80,8 +80,8 @@ struct weir_flow_listener {
 		uint64_t service_ns, bool half_open);
 	// Returns false for a flow that the table must end (EVICTED): a UDP flow whose address and
 	// port now belong to another service than its backend, or to no service; a TCP flow whose
-	// bind was removed and whose drain is over. Called from within sweep, after
-	// weir_flow_recheck, and adopt. NULL = all flows belong to their backends.
+	// bind was removed and whose drain is over. Called from within sweep (after
+	// weir_flow_recheck) and from within adopt. NULL = all flows belong to their backends.
 	bool (*belongs)(void *context, const struct weir_flow_key *key, uint16_t backend);
 	void *context;
 };

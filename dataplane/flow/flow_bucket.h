@@ -102,7 +102,7 @@ struct weir_flow_family { // the flows of one family
 	uint32_t slots; // slots of a bucket
 	uint64_t bucket_count; // 64 bits: weir_flow_bucket_from needs no conversion
 	uint64_t part_buckets; // buckets of a part
-	uint64_t part_step; // distance from a part to the next; 0 = only one part
+	uint64_t part_step; // number of buckets from one part to the next; 0 = only one part
 	uint64_t owned_buckets; // buckets of the parts of this table
 	uint32_t capacity; // flows
 	uint32_t count;
@@ -327,7 +327,7 @@ static inline weir_flow_tuple4 weir_flow_tuple4_of(const struct weir_flow_key *k
 	return (weir_flow_tuple4){source, destination, ports};
 }
 
-// One bit per slot that holds the tuple; bits of free slots are arbitrary.
+// Returns a bit mask of the slots that hold the tuple. The bits of free slots are arbitrary.
 static inline unsigned int weir_flow_match4(
 	const struct weir_flow_bucket4 *bucket, weir_flow_tuple4 tuple) {
 #ifdef __SSE2__
@@ -369,8 +369,8 @@ static inline struct weir_flow_tuple6 weir_flow_tuple6_of(const struct weir_flow
 	return tuple;
 }
 
-// Returns one bit per slot that has these ports. Usually no bit is set, or only the bit of the
-// packet's flow.
+// Returns a bit mask of the slots that have these ports. Usually no bit is set, or only the bit of
+// the packet's flow.
 static inline unsigned int weir_flow_match_ports6(
 	const struct weir_flow_bucket6 *bucket, uint32_t ports) {
 #ifdef __SSE2__
@@ -410,7 +410,7 @@ static inline bool weir_flow_same_addresses6(const struct weir_flow_table *table
 #endif
 }
 
-// One bit per slot that holds the tuple; bits of free slots are arbitrary.
+// Returns a bit mask of the slots that hold the tuple. The bits of free slots are arbitrary.
 static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 	const struct weir_flow_bucket6 *bucket, const struct weir_flow_tuple6 *tuple) {
 	unsigned int match = 0;
@@ -437,9 +437,9 @@ static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_n
 	}
 }
 
-// Refresh the word of the flow that a packet belongs to, and return its backend. False, with no
-// change, if the state of the flow would change or the slot is free. An expired flow that the sweep
-// has not removed yet continues.
+// Refreshes the word of a packet's flow, and writes the flow's backend to *ret_backend. Returns
+// false and changes nothing if the packet would change the state of the flow, or if the slot is
+// free. An expired flow that the sweep has not removed yet continues.
 static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32_t *word,
 	enum weir_flow_event event, uint32_t *ret_backend) {
 	uint32_t old = *word;
@@ -454,8 +454,8 @@ static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32
 	return true;
 }
 
-// Find the word of a packet's flow in a bucket, or NULL. ip: the packet's IP header, of IPv4
-// without options or IPv6 without extension headers, followed by TCP or UDP. If flows of both
+// Returns the word of a packet's flow in a bucket, or NULL. ip: the packet's IP header (IPv4
+// without options, or IPv6 without extension headers), followed by TCP or UDP. If flows of both
 // protocols have equal addresses and ports, the word may belong to the flow of the wrong protocol:
 // weir_flow_refresh then returns false, and weir_flow_lookup finds the right flow.
 static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const uint8_t *ip) {
@@ -490,8 +490,8 @@ static inline uint32_t *weir_flow_find6(
 	return &bucket->word[slot];
 }
 
-// True if the two buckets of this key, written to ret_buckets, hold no entry with the key, not even
-// an expired entry.
+// Writes the indexes of the two buckets of this key to ret_buckets. Returns true if the buckets
+// hold no entry with the key, not even an expired entry.
 static inline bool weir_flow_absent(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint32_t ret_buckets[2]) {
 	const struct weir_flow_secret *secret = &table->secret;
@@ -529,8 +529,8 @@ static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flo
 // True if half-open flows are near their limit, or the table is full. A flow that is inserted now
 // may then be evicted before its second packet. Therefore the caller must choose the backend that
 // the second packet would get without an entry. This state starts at seven eighths of the limit and
-// ends at three quarters. Flows inserted earlier, with backends chosen by the policy, are not
-// evicted for a second (F3 of flow_table.h).
+// ends at three quarters. For one second, flows that were inserted earlier, with backends chosen by
+// the policy, are not evicted (F3 of flow_table.h).
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;

@@ -4,7 +4,7 @@
 #include "flow_life.h"
 
 #define SWEEP_BUCKETS_MAX 256 // maximum number of buckets per call
-#define FORGET_SWEEPS 256 // every 256th sweep clears old start times: every few minutes
+#define FORGET_SWEEPS 256 // every 256th sweep, every few minutes, clears old start times
 
 void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
@@ -38,7 +38,7 @@ void weir_flow_starts_clear(
 
 // --- changed services ------------------------------------------------------------------------
 
-// Number of sweeps that must end until a recheck is complete: the current sweep, which has already
+// Number of sweeps that must end before a recheck is complete: the current sweep, which has already
 // passed some buckets, and one complete sweep.
 #define RECHECK_SWEEPS 2u
 

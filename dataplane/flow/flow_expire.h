@@ -15,7 +15,8 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 
 // Make the sweep start at this part. Call when the table gets its first part.
 void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part);
-// Continue the sweep with the next part if the sweep is in this part, which the table has released.
+// Call when the table has released this part. If the sweep is in this part, the sweep continues
+// with the next part.
 void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);
 
 // Clear the old start times of a bucket long before their ticks wrap. The service times of these
@@ -27,7 +28,7 @@ void weir_flow_starts_clear(
 // within two seconds, the sweep ends UDP flows that no longer belong to their backend's service
 // (`belongs` of the listener), and the fast path leaves datagrams to weir_flow_lookup, whose caller
 // must call `belongs`. Afterwards the fast path has no extra cost. tcp: the sweep also ends TCP
-// flows that no longer belong; these flows continue until the sweep.
+// flows that no longer belong; these flows continue until the sweep reaches them.
 void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns);
 
 // End the flows of a bucket that do not belong to their backend's service: UDP flows, and TCP flows

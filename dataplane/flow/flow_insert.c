@@ -11,7 +11,7 @@
 
 // An insertion searches at most this number of flows for a flow that can move to its other bucket
 // (F7 of flow_table.h): the flows of both buckets, and the same number of flows in the buckets to
-// which these could move.
+// which the flows of both buckets could move.
 #define MOVES_MAX 16u
 
 static __rte_always_inline int slot_free(
@@ -304,10 +304,10 @@ static inline bool has_room(const struct weir_flow_family *family, enum weir_flo
 	return family->count < family->capacity && may_be_half_open(family, event);
 }
 
-// The table has reached its limit of flows, and the two buckets of a new flow have a free slot but
-// no flow to evict: evict a flow from the adjacent buckets. Only for IPv6, because half of all
-// bucket pairs have no half-open flow (IPv6 buckets are small). For IPv4 only a fifth of the pairs
-// have none, and reading the adjacent buckets would cost two cache misses.
+// Call if the table has reached its limit of flows, and the two buckets of a new flow have a free
+// slot but no flow to evict. Evicts a flow from the adjacent buckets. Only for IPv6, because half
+// of all bucket pairs have no half-open flow (IPv6 buckets are small). For IPv4 only a fifth of the
+// pairs have none, and reading the adjacent buckets would cost two cache misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->family6.bucket_count;

@@ -271,8 +271,8 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 	}
 }
 
-// The phase of a flow that is moved to another backend by a packet other than its first. An
-// established flow stays established, and a half-open flow stays half-open.
+// Returns the new phase of a flow when a packet other than its first packet moves the flow to
+// another backend. An established flow stays established, and a half-open flow stays half-open.
 static enum weir_flow_phase next_phase(unsigned int former, const struct weir_flow_start *start) {
 	switch (start->event) {
 	case WEIR_FLOW_EVENT_DATAGRAM: // may be a repetition of the first datagram

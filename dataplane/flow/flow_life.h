@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow life: begin, state changes and end of flows in the table, with calls of the listener. The
-// pipeline calls the functions that take a reference; flow_insert.c and flow_expire.c call the
-// functions that take a slot.
+// Flow life: start, state changes and end of flows in the table. Calls the listener. The pipeline
+// calls the functions that take a reference; flow_insert.c and flow_expire.c call the functions
+// that take a slot.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
@@ -13,7 +13,7 @@
 // after 4.9 hours.
 #define WEIR_FLOW_START_SHIFT 14
 
-// Advance the state of a found flow by a packet of the flow, and refresh the time of its last
+// Updates the state of a found flow for a packet of the flow, and refreshes the time of its last
 // packet. Returns true if the event starts a new flow in place of the old flow (SYN in closing):
 // the caller then chooses a backend and calls weir_flow_restart.
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
@@ -36,14 +36,14 @@ void weir_flow_move(
 void weir_flow_challenge(struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns);
 bool weir_flow_is_challenged(const struct weir_flow_table *table, weir_flow_ref flow);
 
-// End a found flow whose backend was removed and that no other backend can take.
+// Ends a found flow whose backend was removed and for which there is no other backend.
 void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 
 // --- slots -------------------------------------------------------------------------------------
 
-// Begin a new flow in a slot that already has the flow's key. Call weir_flow_stamp with
-// start->now_ns before.
+// Begin a new flow in a slot that already has the flow's key. Before that, call weir_flow_stamp
+// with start->now_ns.
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start);
 
@@ -51,7 +51,8 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns);
 
-// Evict the IPv6 flow in a slot, because the table has no number for the flow's destination.
+// Evict the IPv6 flow in a slot. Call this if the table of IPv6 destinations (flow_destinations.h)
+// has no free number for the destination of the flow.
 void weir_flow_slot_lose(
 	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t now_ns);
 

@@ -38,8 +38,8 @@ static uint32_t root_of(uint64_t n) {
 }
 
 // The flows of a part are binomially distributed. A part has room for the mean plus four standard
-// deviations plus a few flows. In less than one in a thousand fully used memories, a part gets more
-// flows than this.
+// deviations plus a few flows. In fewer than one of a thousand fully used memories, a part gets
+// more flows than this.
 static uint64_t part_buckets_for(uint64_t flows, const struct family_size *size) {
 	uint64_t mean = (flows + WEIR_FLOW_PARTS - 1) / WEIR_FLOW_PARTS;
 	uint64_t buckets = RTE_MAX(buckets_for(mean, size->fill_percent, size->slots),

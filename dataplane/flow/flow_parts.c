@@ -9,9 +9,9 @@
 #include "flow_life.h"
 #include "flow_slot.h"
 
-// An age above this limit means that the time is in the future, because the clock of the flow's
-// previous worker was ahead. A timeout is at most half of the range, and a sweep is late by at most
-// one second, which is at most a sixteenth of the range.
+// An age above this limit means that the time of the last packet is in the future, because the
+// clock of the flow's previous worker was ahead. A timeout is at most half of the range, and a
+// sweep is late by at most one second, which is at most a sixteenth of the range.
 #define AGE_MAX (WEIR_WORD_LAST_MASK / 4 * 3)
 
 #define SWEEP_NS 800000000ull
@@ -128,7 +128,7 @@ void weir_flow_own(struct weir_flow_table *table, uint32_t part) {
 // A bucket of a part. The IPv4 buckets come first.
 struct spot {
 	bool ipv6;
-	uint32_t bucket; // number of the bucket in the memory
+	uint32_t bucket; // index of the bucket in the memory
 	uint32_t *words;
 	unsigned int slots;
 };

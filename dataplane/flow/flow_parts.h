@@ -51,7 +51,7 @@ struct weir_flow_parcel {
 	uint64_t next; // next bucket of the part: IPv4 buckets first, then IPv6 buckets
 	uint32_t flows; // number of flows of both families
 	uint32_t half_open; // flows that count towards the half-open limit, of both families
-	bool measured; // start times may be set
+	bool measured; // some flows may have start times
 	uint32_t rechecks; // `rechecks` of the adopting table at the start of adopt
 	uint32_t backend_count;
 	uint32_t cursor, waits; // not used by this module: progress, for pipeline_parts.c
@@ -64,8 +64,8 @@ struct weir_flow_parcel {
 	struct weir_flow_destinations destinations;
 };
 
-// Create a parcel for parts of the memory with flows of backends below max_backends. Returns 0,
-// -ENOMEM. [set-up]
+// Creates a parcel for parts of the memory. The ids of the flows' backends must be below
+// max_backends. Returns 0, -ENOMEM. [set-up]
 int weir_flow_parcel_create(const struct weir_flow_memory *memory, uint32_t max_backends,
 	int socket, struct weir_flow_parcel **ret);
 void weir_flow_parcel_free(struct weir_flow_parcel *parcel); // NULL is allowed
@@ -85,8 +85,8 @@ static inline uint32_t weir_flow_owned_count(const struct weir_flow_table *table
 	return table->owned.parts;
 }
 
-// Take ownership of a part without flows that no table owns. A table with private memory must own
-// part 0. [set-up]
+// Takes ownership of a part that has no flows and that no table owns. A table with private memory
+// must own part 0. [set-up]
 void weir_flow_own(struct weir_flow_table *table, uint32_t part);
 
 // Release a part that the table owns, at most WEIR_FLOW_SLICE buckets per call. parcel: empty at

@@ -37,7 +37,8 @@ static inline uint32_t *weir_flow_bucket_words(
 	return weir_flow_word_at(table, ipv6, bucket, 0);
 }
 
-// One bit per slot of a bucket that has this key; free slots may also have this key.
+// Returns a bit mask of the slots of a bucket that have this key. Free slots may also have this
+// key.
 static inline unsigned int weir_flow_match(const struct weir_flow_table *table, bool ipv6,
 	uint32_t bucket, const struct weir_flow_key *key) {
 	if (ipv6) {

@@ -195,7 +195,7 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 
 // --- lookup ---------------------------------------------------------------------------------
 
-// Only TCP and UDP have flows, so that the phase determines the protocol.
+// Only TCP and UDP have flows. Therefore the phase determines the protocol.
 static inline bool is_live(
 	const struct weir_flow_table *table, uint32_t word, uint8_t protocol, uint64_t now_ns) {
 	return word != 0 && weir_flow_is_udp(word) == (protocol == 17) &&

@@ -54,7 +54,7 @@ struct weir_flow_table_params {
 	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // by enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
 	uint64_t hash_seed; // seed of the hashes passed by callers
-	// Random, kept secret; tables with equal secrets use equal buckets for a flow
+	// Random and secret. Tables with equal secrets use the same buckets for a flow.
 	uint64_t secret;
 	// Memory shared with the tables of other workers, which have equal parameters; must outlive
 	// the table. The table then initially owns no part of the memory (flow_parts.h), and
@@ -71,7 +71,8 @@ struct weir_flow_table;
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret);
 void weir_flow_table_free(struct weir_flow_table *table);
-// Bytes of memory of a table of `flows` with private memory; shown in docs and start-up messages.
+// Returns the size in bytes of a table with private memory for `flows` flows. Docs and start-up
+// messages show this size.
 uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent);
 // Returns the size in bytes of a table that uses shared memory for `flows` flows, without the
 // shared memory.
@@ -87,7 +88,7 @@ bool weir_flow_owns_key(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash);
 
 // Like weir_flow_lookup, but for keys that may be in a part that the table does not own
-// (flow_parts.h): finds no flow in such a part. Packets arrive only for owned parts, so that
+// (flow_parts.h): finds no flow in such a part. Packets arrive only for owned parts, so
 // weir_flow_lookup suffices for packets.
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);

@@ -17,7 +17,8 @@
 struct weir_flow_waiting_search {
 	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // backends of the flows; WEIR_BACKEND_NONE =
 						      // unused
-	// Minimum time without a packet. A flow with a packet in the current tick never waits.
+	// Minimum time without a packet. A flow with a packet in the current tick does not count as
+	// waiting.
 	uint32_t idle_ms;
 };
 
@@ -33,7 +34,7 @@ uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret);
 
-// Returns one number for the state, the backend and the time of the last packet of a found flow. If
-// the number is the same as in an earlier search, less than WEIR_FLOW_WRAP_NS_MIN ago, the flow has
-// had no packet since that search and was not moved.
+// Returns a number that combines the state, the backend and the time of the last packet of a found
+// flow. If the number is the same as in an earlier search, less than WEIR_FLOW_WRAP_NS_MIN ago, the
+// flow has had no packet since that search and was not moved.
 uint32_t weir_flow_waiting_stamp(const struct weir_flow_table *table, weir_flow_ref flow);

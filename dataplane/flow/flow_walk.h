@@ -2,7 +2,7 @@
 //
 // Flow walk: iterates over a flow table, a line at a time, in a fixed order, so that a walk can be
 // resumed even if flows have begun or ended in the meantime. A walk returns each flow that stays in
-// the table once. Exception: the insertion of a new flow may move a flow to another bucket
+// the table exactly once. Exception: the insertion of a new flow may move a flow to another bucket
 // (flow_insert.c). The walk may then return the moved flow twice or not at all.
 //
 // Threads: one table per worker; only that worker calls these functions.

@@ -67,7 +67,7 @@ struct weir_pipeline {
 	struct weir_icmp_limit
 		unreachable_limit; // limit of "port unreachable" and RSTs to closed ports
 	struct weir_pending pending;
-	// [max_backends] by backend: service to which the backend's flows were counted
+	// [max_backends] by backend: service for which the backend's flows were counted
 	uint16_t *owner;
 	uint64_t now_ns; // time of the current call
 	// Number of workers that may have a flow, including this worker (offer.h). 0 = no packet is
@@ -241,8 +241,8 @@ static __rte_always_inline void weir_burst_prefetch_backend(
 
 // --- verdicts -------------------------------------------------------------------------------
 
-// Copy the verdict of packet i to the array of the caller. Not for packets that stage_rewrite
-// forwards by itself: it copies their verdicts.
+// Copy the verdict of packet i to the array of the caller. Not needed for packets that
+// stage_rewrite forwards by itself, because it copies their verdicts.
 static inline void weir_burst_report(struct weir_burst *b, unsigned int i) {
 	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
 }
@@ -258,11 +258,11 @@ void weir_burst_count_drop(
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
-// True if a reply to packet i is allowed; if not, the packet was dropped, with reason `rate` if the
-// limit has no token. A packet from a VIP gets no reply (weir_burst_vip_source). A packet with a
-// group source MAC address gets no reply either: a reply swaps the MAC addresses, so that it would
-// go to the whole group. Frames with a group destination address are already dropped (RFC 1122,
-// 3.2.2).
+// Returns true if a reply to packet i is allowed. Otherwise the packet was dropped; the reason is
+// `rate` if the limit has no token. A packet from a VIP gets no reply (weir_burst_vip_source). A
+// packet with a group source MAC address gets no reply either: a reply swaps the MAC addresses, so
+// the reply would go to the whole group. Frames with a group destination address are already
+// dropped (RFC 1122, 3.2.2).
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate);
 
@@ -275,7 +275,7 @@ static inline bool weir_burst_is_vip(
 // other would loop forever (CVE-2024-2169).
 bool weir_burst_vip_source(struct weir_burst *b, unsigned int i);
 
-// Send a packet that was rewritten into a reply on the port that received the packet. Takes a token
-// of the rate limit, which the caller has checked.
+// Sends a packet that was rewritten into a reply. The reply is sent on the port that received the
+// packet. Takes a token of the rate limit, which the caller has checked.
 void weir_burst_reply(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_icmp_limit *limit);

@@ -2,8 +2,8 @@
 //
 // Internet checksums (RFC 1071, RFC 1624). Included by parse, encap and icmp.
 //
-// Sums are sums of 16-bit words as stored in memory: ones' complement addition is independent of
-// byte order, so that a folded and complemented sum can be stored unchanged.
+// A sum is the sum of 16-bit words as stored in memory. Ones' complement addition does not depend
+// on the byte order, so a folded and complemented sum can be stored unchanged.
 //
 // Threads: pure functions.
 #pragma once

@@ -6,8 +6,8 @@
 #include "icmp.h"
 
 // Returns the hash of a packet's flow, or 0 if the packet belongs to no flow. Sets the key in *d to
-// the key of the flow; its family is 0 if the packet belongs to no flow. pipeline: its fragment
-// table is used; NULL = no fragment table.
+// the key of the flow; the family of the key is 0 if the packet belongs to no flow. pipeline:
+// provides the fragment table; NULL = no fragment table.
 static inline uint64_t distribution_hash(struct weir_pipeline *pipeline, struct rte_mbuf *pkt,
 	uint64_t hash_seed, struct weir_descriptor *d) {
 	weir_parse(pkt, hash_seed, d);
@@ -63,7 +63,7 @@ static inline uint32_t part_by_rss(struct weir_pipeline *pipeline, struct rte_mb
 	if (d.key.family != 0) {
 		return weir_rss_part(weir_rss_hash(&pipeline->rss, &d.key));
 	}
-	// A packet without a flow may get any part. The part of its RSS hash usually belongs to the
+	// A packet without a flow can get any part. The part of its RSS hash usually belongs to the
 	// worker of its queue, so that a flood of such packets from all queues does not go to one
 	// worker.
 	return (pkt->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0 ? weir_rss_part(pkt->hash.rss) : 0;

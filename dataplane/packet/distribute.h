@@ -15,8 +15,8 @@ struct weir_pipeline;
 // that cannot be parsed gets 0. ICMP errors get the hash of the flow in the quoted packet. Headers
 // that continue in other segments are copied into the first segment.
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);
-// The part of all flows, below WEIR_FLOW_PARTS, that a packet belongs to: all packets of a flow,
-// ICMP errors about the flow, and fragments have the same part. With shared flow memory, the flow
+// Returns the part (below WEIR_FLOW_PARTS) to which a packet belongs. All packets of a flow, ICMP
+// errors about the flow, and fragments belong to the same part. With shared flow memory, the flow
 // is stored in this part of the memory. Packets without a flow get an arbitrary part. If parts come
 // from RSS hashes, the device's hash is used if the packet has one, even for packets without a
 // flow; the packet must then carry its part when it is processed (weir_distributor_mark). Uses the

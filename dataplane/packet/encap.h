@@ -125,8 +125,8 @@ static inline void weir_encap_ipv6(
 					(uint32_t)WEIR_OUTER_TTL << 24);
 }
 
-// Replace the frame's Ethernet header by the backend's Ethernet header and the outer IP header; the
-// frame's padding is cut off. head: head of the row, valid; from: the row's header, header_bytes
+// Replaces the frame's Ethernet header with the backend's Ethernet header and the outer IP header.
+// Removes the frame's padding. head: head of the row, valid; from: the row's header, header_bytes
 // bytes. The packet must fit, be in one segment, and have headroom of at least header_bytes -
 // l3_offset.
 static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descriptor *d,

@@ -8,7 +8,7 @@
 #include "flow_list.h"
 #include "steal_flow.h"
 
-// The key in the request. Writes the hash of the key to the response.
+// Returns the key in the request, and writes the hash of the key to the response.
 static struct weir_flow_key read_key(
 	const struct weir_pipeline *pipeline, struct weir_message *message) {
 	struct weir_flow_key key = {.family = message->flow.family,

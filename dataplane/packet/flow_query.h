@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow query: responds to requests of control about flows (mailbox.h). Control may request the
+// Flow query: responds to requests of control about flows (mailbox.h). Control can request the
 // backend that a flow has or would get, lists of flows, the end of listed flows (flow_list.h), a
 // list of flows that wait for their backend, or the move of a waiting flow (steal_flow.h).
 //

@@ -171,8 +171,8 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 			return;
 		}
 	} else {
-		// The pipeline counts this fragment as a hit without a lookup. weir_fragment_finish
-		// counts a hit if the fragment has a flow.
+		// The pipeline has counted this fragment as a hit without a lookup. Undo this:
+		// weir_fragment_finish counts a hit if the fragment has a flow.
 		pipeline->pending.flow_hits--;
 	}
 	b->fragment_count++;
@@ -208,7 +208,7 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 		entry->fate = WEIR_FRAGMENT_DROP;
 		entry->reason = verdict->reason;
 		break;
-	case WEIR_ACTION_OFFER: // does not occur: an offered first fragment is not settled here
+	case WEIR_ACTION_OFFER: // does not occur: settle is not called for offered fragments
 		break;
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragments: finds the backend of received fragments by the flow of their datagram. The first
+// Fragments: finds the backend of received fragments from the flow of their datagram. The first
 // fragment has ports: it is processed like a whole packet, and the fragment table stores its
 // verdict. Later fragments are processed at the end of the burst.
 //
@@ -11,7 +11,8 @@
 
 // Register packet i, which was parsed as a fragment. A first fragment becomes a packet of its flow
 // (WEIR_PACKET_FLOW); a later fragment stays WEIR_PACKET_FRAGMENT and waits for
-// weir_fragment_finish. A fragment that is invalid or not to a VIP gets another kind.
+// weir_fragment_finish. A fragment that is invalid, or whose destination is not a VIP, gets another
+// kind.
 void weir_fragment_note(struct weir_burst *b, unsigned int i);
 
 // Set the verdicts of the remaining fragments. All other packets of the burst must have verdicts.

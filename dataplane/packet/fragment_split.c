@@ -57,7 +57,7 @@ static void finish_header(uint8_t *ip, uint32_t header_bytes, uint32_t data, uin
 }
 
 // Copy bytes [offset, offset + bytes) of the packet. A packet in one segment is read from the
-// buffer, which may hold more than data_len (weir-pcap with a cut frame).
+// buffer, which can hold more than data_len (weir-pcap with a truncated frame).
 static void copy_data(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes, uint8_t *to) {
 	const void *from = m->nb_segs == 1 ? rte_pktmbuf_mtod_offset(m, const void *, offset)
 					   : rte_pktmbuf_read(m, offset, bytes, to);

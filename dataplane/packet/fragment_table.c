@@ -15,7 +15,7 @@
 #define WAYS 4u // entries of a bucket
 
 struct weir_fragment_table {
-	uint32_t mask; // mask for the number of a bucket
+	uint32_t mask; // mask to compute the index of a bucket
 	uint32_t timeout_ms;
 	uint64_t secret;
 	struct weir_fragment_entry entry[];
@@ -112,7 +112,7 @@ struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table
 	return find(table, bucket_of(table, key, id), key, id, milliseconds(now_ns));
 }
 
-// The entry of a bucket that a new datagram replaces.
+// Returns the entry of a bucket that a new datagram will replace.
 static struct weir_fragment_entry *victim(const struct weir_fragment_table *table,
 	struct weir_fragment_entry *bucket, uint32_t now_ms) {
 	struct weir_fragment_entry *oldest = bucket;

@@ -126,7 +126,7 @@ static void swap_bytes(uint8_t *a, uint8_t *b, size_t bytes) {
 	memcpy(b, saved, bytes);
 }
 
-// Bytes of headroom to restore the tag that the NIC stripped.
+// Returns the bytes of headroom that are needed to restore the tag that the NIC stripped.
 uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m) {
 	return (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 ? WEIR_VLAN_BYTES : 0;
 }

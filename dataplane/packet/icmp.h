@@ -60,5 +60,6 @@ uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
 // restore the tag that the NIC stripped. Pad the frame to the minimum Ethernet length if it has
 // room, because not every NIC pads frames.
 void weir_icmp_reply_l2(struct rte_mbuf *m);
-// Whether the TCP, UDP or ICMP checksum of a packet is right. UDP in IPv4 may have none.
+// Whether the TCP, UDP or ICMP checksum of a packet is right. A UDP packet in IPv4 need not have a
+// checksum.
 bool weir_icmp_l4_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d);

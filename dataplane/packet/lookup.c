@@ -6,7 +6,7 @@
 #include "flow_life.h"
 
 // Returns the event of a packet. Unlike the parser, this function distinguishes TCP packets with a
-// payload (DATA) from packets without (ACK).
+// payload (DATA) from packets without a payload (ACK).
 static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *tcp;

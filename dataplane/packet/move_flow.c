@@ -111,10 +111,11 @@ static bool is_group_frame(const struct rte_mbuf *m) {
 }
 
 // Reply to a SYN of an established flow, whose backend is draining, with a challenge ACK. If the
-// SYN was forwarded, a backend without state of the old connection would accept it as a new
-// connection. If the client has really sent the SYN, it replies with an RST, which ends the flow,
-// and its next SYN starts a new flow. Further SYNs before a reply are forwarded to the backend,
-// because a firewall may drop the challenge. SYNs that cannot be challenged are also forwarded.
+// SYN were forwarded, a backend without state of the old connection would accept the SYN as a new
+// connection. If the client has really sent the SYN, the client replies with an RST, which ends the
+// flow, and the client's next SYN starts a new flow. Further SYNs before a reply are forwarded to
+// the backend, because a firewall may drop the challenge. SYNs that cannot be challenged are also
+// forwarded.
 static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];

@@ -23,15 +23,16 @@ static inline const struct weir_outer *weir_move_outer(
 // backend. If this backend accepts no new flows, the SYN begins a flow at another backend. A SYN of
 // an established flow may be forged. Therefore an established flow moves only if its backend is
 // down. Otherwise, if another backend accepts new flows, the client gets a challenge ACK, but no
-// second one before its next packet.
+// second challenge ACK before the client's next packet.
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
-// Choose another backend by the Maglev fallback, because the backend of packet i was removed. Move
-// the flow if it has an entry. Returns the new headers, or NULL after setting a verdict.
+// Chooses another backend with the Maglev fallback, because the backend of packet i was removed.
+// Moves the flow if it has an entry. Returns the new headers, or NULL after setting a verdict.
 const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i);
 
-// Handle packet i, whose backend is down. Returns the headers to push: those of the backend in the
-// verdict if the verdict has another backend, otherwise those of the flow's backend. Returns NULL
-// if the verdict was set to a reply with an RST (the flow has then ended) or to a drop.
+// Handle packet i, whose backend is down. Returns the headers to push. If the verdict names another
+// backend, these are the headers of that backend; otherwise they are the headers of the flow's
+// backend. Returns NULL if the verdict was set to a reply with an RST (the flow has then ended) or
+// to a drop.
 const struct weir_outer *weir_move_from_down(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);

@@ -298,9 +298,9 @@ static inline bool choose(
 	struct weir_chosen chosen;
 
 	if (unlikely(!is_first(d)) || weir_flow_crowded(pipeline->flows, d->key.family)) {
-		// If the packet is not the first of its flow, another instance, or this instance
-		// before a restart or while its flow table was full, has probably chosen the
-		// backend with an equal Maglev table.
+		// If the packet is not the first of its flow, the backend was probably chosen with
+		// an equal Maglev table: by another instance, or by this instance before a restart
+		// or while its flow table was full.
 		uint16_t backend = weir_burst_fallback(pipeline, of->view, d->hash);
 
 		d->verdict.backend = backend;

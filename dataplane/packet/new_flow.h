@@ -40,8 +40,8 @@ uint16_t weir_new_flow_choose(
 	struct weir_burst *b, uint16_t service, const struct weir_descriptor *d);
 
 // Packet i has restarted its flow, with the backend in its verdict: redirect later packets of the
-// flow in this burst to this backend. They were looked up before the restart, and data after a SYN
-// (RFC 7413) must not go to the old flow's backend.
+// flow in this burst to this backend. These packets were looked up before the restart, and data
+// after a SYN (RFC 7413) must not go to the old flow's backend.
 void weir_new_flow_redirect(struct weir_burst *b, unsigned int i);
 
 // Returns the parameters for inserting the flow of a packet. The packet's verdict must have service

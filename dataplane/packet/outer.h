@@ -92,8 +92,8 @@ static __rte_always_inline void weir_outer_write6(
 		inner - WEIR_IPV6_BYTES, s->hash, s->first >> 8, s->ttl_protocol >> 8, s->ip_bytes);
 }
 
-// Replace the Ethernet header of a packet by the backend's Ethernet header, add the outer IP
-// header, and cut off the padding of the frame. The packet must have a summary and at most
+// Replaces the Ethernet header of a packet with the backend's Ethernet header, adds the outer IP
+// header, and removes the padding of the frame. The packet must have a summary and at most
 // inner_max bytes. The result is the same as that of weir_encap_push; a test compares both results.
 static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {

@@ -92,7 +92,7 @@ static bool is_active(struct weir_packet_capture *capture, uint64_t now_ns) {
 
 // --- saving -------------------------------------------------------------------------------
 
-// Save packet m if it may match the order.
+// Save packet m if it may match the filter of the capture.
 static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, uint8_t port,
 	struct weir_capture_record *record, struct weir_flow_key *key, uint8_t *data) {
 	const struct weir_capture_terms *terms = &capture->terms;
@@ -265,7 +265,7 @@ static bool is_wanted(
 	       (terms->backend == WEIR_BACKEND_NONE || terms->backend == record->backend);
 }
 
-// Write a record that matches.
+// Writes a matching record to the ring, unless the rate limit is reached.
 static void put(struct weir_packet_capture *capture, struct weir_capture_record *record,
 	const uint8_t *data) {
 	if (!weir_icmp_limit_ready(&capture->limit, capture->now_ns)) {

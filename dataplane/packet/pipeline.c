@@ -73,9 +73,9 @@ static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t pa
 }
 
 // The loops below copy data to local variables if all packets of the burst use it and a loop uses
-// it several times: the compiler must assume that a store to a packet may change the pipeline. Data
-// that is used once is read as a memory operand, which needs no register. Each loop is a separate
-// function, so that it can use all registers.
+// it several times, because the compiler must assume that a store to a packet may change the
+// pipeline. Data that is used once is read as a memory operand, which needs no register. Each loop
+// is a separate function, so that it can use all registers.
 
 // Parse a packet of the slow path. The packet gets a descriptor, and its bit in b->described is
 // set.
@@ -104,7 +104,7 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 
 // Returns the hash from which the buckets of a summary's flow are computed. m: the packet, if it
 // carries the part of its flow; NULL = the part is computed from the hash. In each inlined call,
-// the family is constant, and it is constant whether m is NULL.
+// the family is a constant, and m is either always NULL or never NULL.
 static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *secret,
 	const struct weir_summary *s, const struct rte_mbuf *m, unsigned int family) {
 	uint64_t hash = family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);

@@ -19,9 +19,9 @@
 // A worker that hands packets to another worker without giving them to its own pipeline adds the
 // packets to rx_packets, rx_bytes and handed_over. So that these equations hold and the counters
 // never decrease, the counts of a burst are only published by the next call to
-// weir_pipeline_maintain. A packet to which the reply is "too big", "port unreachable" or an RST
-// was not delivered. It counts as dropped (MTU_EXCEEDED, CLOSED_PORT, BACKEND_DOWN), not as
-// replied. The caller counts the packets that it sends (tx_packets, tx_bytes).
+// weir_pipeline_maintain. A packet that gets the reply "too big", "port unreachable" or an RST was
+// not delivered. It counts as dropped (MTU_EXCEEDED, CLOSED_PORT, BACKEND_DOWN), not as replied.
+// The caller counts the packets that it sends (tx_packets, tx_bytes).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -39,8 +39,9 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
 // Set the number of pipelines, including this one, that may have the flow of a packet. 0 = only
-// this one, as after creation. Otherwise the pipeline returns WEIR_ACTION_OFFER for some packets;
-// the caller must pass such a packet to the next pipeline and count it as handed over. [set-up]
+// this pipeline, which is the value after creation. Otherwise the pipeline returns
+// WEIR_ACTION_OFFER for some packets; the caller must pass such a packet to the next pipeline and
+// count it as handed over. [set-up]
 void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers);
 // Like weir_pipeline_process, for packets that another worker has offered. All packets must have
 // the same weir_pipeline_offered_port, which is passed as in_port.
@@ -58,7 +59,7 @@ uint16_t weir_pipeline_extra(struct weir_pipeline *pipeline, struct rte_mbuf ***
 // Call if packet m, of the last burst or of its extra packets, could not be delivered: counts the
 // packet as dropped for `reason`. verdict: verdict of the packet (FORWARD, REPLY or KERNEL). The
 // packet is subtracted from the packets and bytes of its service and backend, and added to their
-// drops. Call before the next call of weir_pipeline_maintain. Counters of services and backends are
+// drops. Call before the next call to weir_pipeline_maintain. Counters of services and backends are
 // not published per iteration: a reader may count a packet that is subtracted within microseconds.
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason);

@@ -56,8 +56,8 @@ static void take_flows(
 	struct weir_pipeline *pipeline, uint16_t backend, const struct weir_flow_tally *tally) {
 	uint16_t service = (uint16_t)tally->label;
 
-	// The owner differs if this worker has not read the row of a new backend yet. Set the
-	// owner, as when a flow begins.
+	// The owner of the backend differs if this worker has not read the row of a new backend
+	// yet. Set the owner, as when a flow begins.
 	if (pipeline->owner[backend] != service) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}

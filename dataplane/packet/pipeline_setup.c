@@ -34,7 +34,7 @@ static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row 
 	return true;
 }
 
-// Creates the tables per backend and per service.
+// Creates the tables that are indexed by backend or by service.
 static int tables_create(
 	struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
 	const struct weir_segment *segment = params->segment;

@@ -109,7 +109,7 @@ static bool read_key(const struct weir_message *message, struct weir_flow_key *r
 	return true;
 }
 
-// Returns the service of the flow's destination if both backends also belong to it, otherwise
+// Returns the service of the flow's destination if both backends belong to this service, otherwise
 // WEIR_SERVICE_NONE.
 static uint16_t common_service(struct weir_pipeline *pipeline, const struct weir_flow_key *key,
 	uint16_t from, uint16_t to) {
@@ -132,7 +132,7 @@ static uint16_t common_service(struct weir_pipeline *pipeline, const struct weir
 }
 
 // True if the backend and the flow table have room for the moved flow. While the table is crowded,
-// as in a flood, no flow is moved: if the entry of the moved flow was evicted, the Maglev fallback
+// as in a flood, no flow is moved: if the entry of the moved flow were evicted, the Maglev fallback
 // would send the next packet to a different backend.
 static bool has_room(
 	struct weir_pipeline *pipeline, uint16_t service, uint16_t to, uint8_t family) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Trace: the cycles of each stage of the pipeline. For weir-bench. The pipeline of a worker has no
-// trace, so that the check for one costs it only a well-predicted branch per stage and burst.
+// trace. There, the check for a trace costs only a well-predicted branch per stage and burst.
 //
 // Threads: a trace belongs to the worker of its pipeline.
 #pragma once

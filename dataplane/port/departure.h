@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Departure: whether a device has transmitted the packets in one of its transmit queues. A device
-// may transmit packets of two queues in any order. Therefore, before a flow changes to another
-// queue (moves.h), its packets in the previous queue must have been transmitted.
+// Departure: determines whether a device has transmitted the packets in one of its transmit queues.
+// A device may transmit packets of two queues in any order. Therefore, before a flow changes to
+// another queue (moves.h), its packets in the previous queue must have been transmitted.
 //
 // Only the worker that owns a queue may query its driver. A worker that uses the queue through a
 // ring requests the state from the owner of the queue. The owner checks for requests once per
@@ -25,8 +25,9 @@
 // while the driver reports no transmitted packet. [worker]
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
-// For a path with a ring: request that the owner of the queue confirms when the packets given to
-// the device were transmitted. The request is pending until weir_path_stop_requesting. [worker]
+// For a path with a ring: requests that the owner of the queue confirms when the packets that were
+// passed to the device have been transmitted. The request is pending until
+// weir_path_stop_requesting. [worker]
 static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 }

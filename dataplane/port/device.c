@@ -120,8 +120,8 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 }
 
 // Interrupts and an RSS key are optional, because not all drivers support them. If the device
-// rejects the configuration, the key is omitted before the interrupts: devices that reject the key
-// may have equal default keys.
+// rejects the configuration, the function first omits the key, then the interrupts, then both:
+// devices that reject the key may have equal default keys.
 static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
 	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
 	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};

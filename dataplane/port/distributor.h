@@ -93,8 +93,8 @@ static inline uint32_t weir_distributor_worker(
 	return distributor->worker[bucket];
 }
 
-// Stores the bucket of a packet in the packet, and reads it again. The distributor's owner stores
-// the bucket; the worker that gets the packet reads it. [owner], then [worker]
+// The next two functions store the bucket of a packet in the packet, and read it. The distributor's
+// owner stores the bucket; the worker that gets the packet reads it. [owner], then [worker]
 static inline void weir_distributor_mark(struct rte_mbuf *m, uint32_t bucket) {
 	m->hash.usr = bucket;
 }

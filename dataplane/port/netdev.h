@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 // Returns the number of combined queues that the interface uses now (ethtool -l), or 1 if the
-// interface does not report the number. AF_XDP can only use combined queues: an interface that has
-// separate receive queues, such as veth, must have only one of them. Returns -ENODEV if there is no
-// such interface, -EMLINK if it has several separate receive queues, or another negative errno.
+// interface does not report the number. AF_XDP can only use combined queues: an interface with
+// separate receive queues, such as veth, must have only one receive queue. Returns -ENODEV if there
+// is no such interface, -EMLINK if it has several separate receive queues, or another negative
+// errno.
 int weir_netdev_queues(const char *interface);
 // True if the hardware spreads flows over its queues (ethtool -x), so that a flow stays on one
 // queue.

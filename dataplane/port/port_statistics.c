@@ -140,8 +140,8 @@ void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	statistics->counts_refused =
 		is_driver(device, "net_af_xdp") || is_driver(device, "net_tap");
 	// For extended statistics, net_af_xdp writes to a struct inside DPDK, beyond the end of the
-	// struct if there are more than XDP_QUEUES_FIT queues. Skip them in this case: they only
-	// repeat other statistics.
+	// struct if there are more than XDP_QUEUES_FIT queues. In this case, skip the extended
+	// statistics, which only repeat other statistics.
 	if (device->rx_queues <= XDP_QUEUES_FIT || !is_driver(device, "net_af_xdp")) {
 		list_xstats(statistics, counters);
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS: how a device spreads flows over its receive queues: the key of its hash (rss_hash.h) and its
-// redirection table (RETA), whose index is the low bits of the hash. Flows are divided into buckets
-// (moves.h) if key and RETA are known and the RETA can be set.
+// RSS: determines how a device spreads flows over its receive queues. This depends on the key of
+// its hash (rss_hash.h), and on its redirection table (RETA), whose index is the low bits of the
+// hash. Flows are divided into buckets (moves.h) if key and RETA are known and the RETA can be set.
 //
 // Threads: main. No worker may call these functions, because drivers wait for their device.
 #pragma once
@@ -29,12 +29,13 @@ struct weir_rss {
 	struct weir_rss_key key;
 };
 
-// Enable RSS with this key, and the report of the hash with each packet, if the device supports
-// these features. key: WEIR_RSS_KEY_ROOM bytes; borrowed until the device is configured.
+// Requests RSS with this key, and requests that the device passes the hash with each packet, if the
+// device supports these features. key: WEIR_RSS_KEY_ROOM bytes; borrowed until the device is
+// configured.
 void weir_rss_request(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
 // Get the RSS configuration of a started device. reports: the device was configured to pass the
 // hash with each packet. info: read before the device was configured. Call before workers run,
-// because the RETA may be set.
+// because this function may set the RETA.
 struct weir_rss weir_rss_find(
 	uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues, bool reports);
 // Read the RETA into ret_queue[entries]. Returns 0, or negative errno without a result.

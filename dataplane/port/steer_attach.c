@@ -26,7 +26,7 @@
 
 // --- messages -----------------------------------------------------------------------------
 
-// The log for messages of the libraries. It is global, because the libraries pass no context to
+// The log for messages of libbpf and libxdp. It is global, because the libraries pass no context to
 // their callbacks.
 static const struct weir_log *messages;
 

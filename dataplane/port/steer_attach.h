@@ -22,10 +22,10 @@ void weir_steer_take_messages(const struct weir_log *log);
 // descriptor to keep open, -EBUSY (why names the holder), or another negative errno.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
-// Detach a stale steer program from the interface. The caller must hold the claim: then the
-// dataplane of the program has exited. Returns 1 (detached), 0 (no program), -EBUSY (the interface
-// has another program, which is not detached; why describes how to detach it), or another negative
-// errno.
+// Detach a stale steer program from the interface. The caller must hold the claim, which proves
+// that the dataplane of the program has exited. Returns 1 (detached), 0 (no program), -EBUSY (the
+// interface has another program, which is not detached; why describes how to detach it), or another
+// negative errno.
 int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
 // Get the VIP map of the steer program on the interface. libxdp's dispatcher may call the program.

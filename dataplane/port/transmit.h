@@ -41,7 +41,8 @@ struct weir_outlet {
 			    // ring
 	uint32_t answered; // last confirmed request; read by the requesting worker
 	uint32_t noted; // last request that the owner has read
-	uint64_t noted_put; // packets put into the queue before `noted`
+	// number of packets put into the queue before the owner read the request `noted`
+	uint64_t noted_put;
 	struct rte_mbuf *pkts[WEIR_BURST];
 } __attribute__((aligned(64)));
 
@@ -81,17 +82,17 @@ static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbu
 	       (m->nb_segs == 1 || path->multi_segment || rte_pktmbuf_linearize(m) == 0);
 }
 
-// Send packets. Returns the number of packets that were sent, which are the first in pkts. The
+// Send packets. Returns the number n of sent packets, which are the first n packets in pkts. The
 // caller keeps the other packets. [worker]
 uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
 
-// True if the first `put` packets that were put into the path's ring have been given to the device.
-// [worker]
+// True if the first `put` packets that were put into the path's ring have been passed to the
+// device. [worker]
 static inline bool weir_path_is_given(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL || __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE) >= put;
 }
 
-// The total number of packets from the path's ring that were given to the device. [worker]
+// The total number of packets from the path's ring that were passed to the device. [worker]
 static inline uint64_t weir_path_sent(const struct weir_path *path) {
 	return path->ring == NULL ? 0 : __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE);
 }

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An agent controlled by tests: answers the probes of weir-control as specified in
-docs/reference/agent-protocol.md, or incorrectly on request. Used by the scenarios as a library
+docs/reference/agent-protocol.md, or incorrectly for a test. Used by the scenarios as a library
 (class Agent, in a namespace of a lab), and stand-alone as many agents on loopback:
 
     agent.py --keys FILE --count N [--port P] [--seconds S]
 
-answers at port P of N addresses, from 127.1.0.1 on, and prints its counts as JSON at the end.
+answers on port P of N addresses, from 127.1.0.1 on, and prints its counts as JSON at the end.
 """
 import argparse
 import hashlib
@@ -81,7 +81,7 @@ class Agent:
         self.started = time.monotonic()
         self.word, self.serial, self.why = WORDS["ready"], 1, ""
         self.values = {}  # values of FIELDS, as in the datagram
-        # states of ports, sent if requested: {("tcp", 80): "down"}, or ("down", 1), where 1 is the reason
+        # states of ports, sent if requested: {("tcp", 80): "down"}, or ("down", 1), where 1 is the reason code
         self.port_words = {}
         self.balancers, self.silent = {}, False
         self.steal = None  # called with each steal request and its sender

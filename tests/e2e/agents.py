@@ -11,8 +11,8 @@ KEY_ID = 7
 
 
 class Agents:
-    """One `weir-agent run` per backend of the lab. Agents are created before the programs of the lab
-    start, by start_lab(), or afterwards, with:
+    """One `weir-agent run` per backend of the lab. start_lab() starts the agents and the programs of the
+    lab. A scenario that starts these programs itself must set, before it writes the configuration:
 
         lab.extra = Agents.configuration(lab)
     """

@@ -13,7 +13,7 @@ OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm
 
 
 class Browser:
-    """Chromium in a namespace. The caller kills its program, or removes the namespace."""
+    """Chromium in a namespace. The caller kills the browser, or removes the namespace."""
 
     def __init__(self, namespace, folder):
         self.namespace = namespace

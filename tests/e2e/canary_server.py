@@ -4,8 +4,8 @@
 
 tcp 8080  HTTP; connections are kept open.
     GET /         200, or 500 for every Nth request (/fail/N); header x-backend: NAME
-    GET /load     200, for health checks; the header endpoint-load-metrics (ORCA) has the requests,
-                  failures and mean time since the last GET /load
+    GET /load     200, for health checks; the header endpoint-load-metrics (ORCA) has the numbers
+                  of requests and failures, and the mean time, since the last GET /load
     GET /fail/N   from now on every Nth request fails; 0 = none
 """
 import asyncio

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl capture start and trace in the background, and the contents of their files as read by
+"""Runs weirctl capture start and weirctl trace in the background, and reads their files with
 tshark, scapy and weir-pcap."""
 import contextlib
 import json
@@ -25,7 +25,7 @@ Ended = namedtuple("Ended", "status packets lost limited err")
 
 
 class Weirctl:
-    """A weirctl that runs until it ends by itself or is stopped."""
+    """A weirctl that runs until it exits by itself or is stopped."""
 
     def __init__(self, lab, *arguments):
         self.lab = lab

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients of the lab: curl for HTTP, plain sockets for connections that must stay.
+"""Clients of the lab: curl for HTTP, plain sockets for connections that must stay open.
 
 All functions open their sockets inside the client namespace; see netns.py.
 """
@@ -85,8 +85,8 @@ def http_get(namespace, host, path="/", timeout=5, port=80):
 
 
 class Threads:
-    """Threads that call work(number) repeatedly. They end when stop() sets `stopping`, or at the end of a
-    `with` block."""
+    """Threads that call work(number) repeatedly. They exit when stop() sets `stopping`, or at the end of
+    a `with` block."""
 
     def __init__(self, count):
         self.stopping = threading.Event()
@@ -112,7 +112,7 @@ class Threads:
 
 
 class Load(Threads):
-    """HTTP requests from several threads, each on a new connection, until stop()."""
+    """HTTP requests from several threads, each on a new connection, until stop() is called."""
 
     def __init__(self, namespace, host, threads=4, pause=0.004, path="/"):
         super().__init__(threads)
@@ -144,7 +144,7 @@ class Load(Threads):
 
 class Line:
     """A TCP connection to the line server (port 7000). ask() returns the backend. source: the
-    client's port, which an earlier connection may have used."""
+    client's port; an earlier connection may have used the same port."""
 
     def __init__(self, namespace, host, port=7000, timeout=5, source=0):
         with namespace.inside():
@@ -230,7 +230,7 @@ def check_lines(found):
 
 
 def lose(sock, one_of):
-    """Make a filter drop random packets at the client's socket, so that the server must retransmit them."""
+    """Attach a filter that drops random packets to the client's socket: the server must retransmit them."""
     code = [(0x20, 0, 0, 0xfffff000 + 56), (0x94, 0, 0, one_of), (0x15, 0, 1, 0), (0x06, 0, 0, 0),
             (0x06, 0, 0, 0xffffffff)]  # a random number modulo one_of: drop if 0, otherwise accept
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *op) for op in code))
@@ -269,8 +269,8 @@ HELD_AFTER = 8 << 20  # bytes
 class Download:
     """One curl that downloads a file and hashes it, in the background.
 
-    With `held` the download stops after 8 MB, and finish() reads the rest. Until then the server
-    still has to send much of a 24 MB file.
+    With `held` the download stops after 8 MB, and finish() reads the remaining bytes. Until
+    then the server still has to send much of a 24 MB file.
     """
 
     def __init__(self, namespace, host, path, timeout=300, held=False):

@@ -189,7 +189,7 @@ class Demo:
             load.wait_for_more(200)
             again = load.since(back).served[name]
             print(f"   {name} was restarted and serves again: {again} connections\n")
-        # Until a health check detects a dead backend, clients' connections are refused. Such
+        # Until a health check detects a dead backend, it refuses connections of clients. Such
         # requests do not count as failures.
         early = load.between(0, noticed)
         refused = [e for e in early.errors if any(f"curl exit {n}:" in e for n in REFUSED)]

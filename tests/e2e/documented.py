@@ -15,7 +15,7 @@ def documented_commands():
 
 def check_form(command, result, optional=()):
     """Check that the result of a command has the keys and types of the example. optional: keys that
-    either may lack."""
+    can be missing in the result or in the example."""
     with open(f"{FOLDER}/{command}.json", encoding="utf-8") as file:
         example = json.load(file)["result"]
     for key in optional:

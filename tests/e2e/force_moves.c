@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Force moves: runs in place of weir-control. A hundred times a second, it requests each worker
-// to give away a bucket, mostly one with many packets. Like weir-control, it may be killed at any
-// time and started again. Stealing of buckets must be enabled in the dataplane (workers.steal).
+// to move a bucket to another worker, in most cases a bucket with many packets. Like
+// weir-control, it can be killed at any time and started again. Stealing of buckets must be
+// enabled in the dataplane (workers.steal).
 //
 // usage: force_moves RUN_DIR MOVES
 // Prints the total number of buckets moved, by any process, after every 10 moves. Exits when
@@ -49,8 +50,8 @@ static uint64_t packets_of(const struct weir_segment *segment, uint32_t bucket) 
 	return packets;
 }
 
-// Chooses a bucket of the worker at random, mostly one with many packets: in three of four cases,
-// a bucket with more packets replaces the one chosen so far.
+// Chooses a random bucket of the worker, in most cases a bucket with many packets: in three of
+// four cases, a bucket with more packets replaces the bucket chosen so far.
 static uint32_t choose_bucket(struct forcing *forcing, uint32_t worker) {
 	uint32_t bucket = (uint32_t)next_random(forcing) % WEIR_BUCKETS;
 	uint64_t most = 0;
@@ -80,7 +81,7 @@ static void ask(struct forcing *forcing, uint32_t victim) {
 	message.steal.bucket = choose_bucket(forcing, victim);
 	message.steal.thief = (victim + other) % segment->workers;
 	message.steal.deadline_ns = now_ns() + DEADLINE_NS;
-	// Fails if the queue is full; then it still has requests of another process.
+	// Fails if the queue is full, because it still contains requests from another process.
 	(void)weir_mailbox_send(&segment->control_boxes[victim].request,
 		&segment->worker_boxes[victim].request, &message);
 }
@@ -127,7 +128,7 @@ static void force(struct forcing *forcing, uint64_t moves) {
 	}
 }
 
-// The dataplane may not have detected yet that the previous control process has ended.
+// The dataplane may not have detected yet that the previous control process has exited.
 static int attach(const char *run_dir, struct weir_segment **ret) {
 	struct weir_handover handover;
 	char why[256] = "";

@@ -362,7 +362,7 @@ class Lab:
         self.wait_for_program("control", lambda: self.api("version"), 10)
 
     def start_metrics(self, *options):
-        """Start weir-metrics at 127.0.0.1:9479 of the balancer, as a user with read access only."""
+        """Start weir-metrics on the balancer's 127.0.0.1:9479, as a user with read access only."""
         self.program("metrics", self.lb, self.binary("weir-metrics"), "--run-dir", self.run_dir,
                      "--user", "daemon", "--group", "nogroup", *options)
         self.wait_for_program("metrics", lambda: "/metrics" in self.programs["metrics"].output(),
@@ -399,7 +399,7 @@ class Lab:
 
     def all_usable(self):
         """Check that every backend that is not drained gets new flows; otherwise an AssertionError
-        names it.
+        names the backend.
 
         Backends that are in no subset of a service get no new flows.
         """
@@ -417,7 +417,7 @@ class Lab:
         self.programs[f"nginx-{number}"].kill()
 
     def stop_host(self, number):
-        """Stop the host of a backend: it sends nothing, not even an RST."""
+        """Stop the host of a backend: the host sends nothing, not even an RST."""
         self.net.ip("link", "set", f"b{number}", "nomaster")
 
     def start_host(self, number):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sends a descriptor to a process that does not expect one. Closing this descriptor takes long."""
+"""Sends a descriptor that takes a long time to close to a process that expects no descriptors."""
 import contextlib
 import signal
 import subprocess
@@ -33,8 +33,8 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def lingering(namespace, program, path, user, group=None):
-    """Send the program a connection whose close takes long, as this user. The program is stopped
-    until the sender has closed its own descriptor, so that the program has the last one."""
+    """Send a connection that takes a long time to close to the program, as this user. The program is
+    stopped until the sender has closed its own descriptor, so that the program has the last descriptor."""
     program.send_signal(signal.SIGSTOP)
     with namespace.inside():
         sender = subprocess.Popen(["/usr/bin/python3", "-c", SEND_LINGERING, path], user=user,

@@ -33,7 +33,7 @@ def sh(*command, check=True, **options):
 
 
 def ip_batch(commands, namespace=None):
-    """Run `ip` commands in this order, in one process, because starting ip takes longer than a command."""
+    """Run `ip` commands in this order, in one process: starting ip takes longer than one command."""
     text = "".join(" ".join(map(str, command)) + "\n" for command in commands)
     if text:
         sh("ip", *(("-n", namespace) if namespace else ()), "-batch", "-", input=text)
@@ -46,7 +46,7 @@ PATIENCE = float(os.environ.get("WEIR_PATIENCE", "1"))
 def wait_for(what, condition, timeout=10.0, interval=0.02):
     """Poll until condition() is true, and return its value. Raises AssertionError after PATIENCE * timeout.
 
-    If condition() raises AssertionError or OSError, it counts as false; the message shows the last one.
+    If condition() raises AssertionError or OSError, it counts as false; the message shows the last error.
     """
     timeout *= PATIENCE
     deadline = time.monotonic() + timeout
@@ -83,7 +83,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self):
-        """Within the block this thread is in the namespace. Other threads are not affected."""
+        """Put this thread into the namespace within the block. Other threads are not affected."""
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         there = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -99,7 +99,7 @@ class Namespace:
             return sh(*command, check=check, **options)
 
     def sysctl(self, **values):
-        """Set values like net__ipv4__ip_forward=1. A thread accesses the /proc/sys/net of its namespace."""
+        """Set values like net__ipv4__ip_forward=1. A thread's /proc/sys/net belongs to its namespace."""
         with self.inside():
             for key, value in values.items():
                 path = "/proc/sys/" + key.replace("__", "/")
@@ -143,7 +143,7 @@ def remove_namespaces(namespaces):
 
 
 def reap():
-    """Reap exited children that are not waited for, so that they do not count as running."""
+    """Reap exited children that no other code waits for, so that they do not count as running."""
     for pid in children():
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
@@ -214,7 +214,7 @@ class Program:
 
 
 def sweep():
-    """Remove namespaces that killed runs have left."""
+    """Remove the namespaces of runs that were killed."""
     for line in sh("ip", "netns", "list", check=False).splitlines():
         name = line.split()[0] if line.split() else ""
         match = NAMES.match(name)

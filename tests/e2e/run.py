@@ -3,8 +3,8 @@
 """Run end-to-end scenarios: run.py [--build DIR] [--jobs N] [--short] [--list] [NAME...]
 
 Each function of scenarios_*.py marked @scenario is one test with its own lab; several run
-concurrently. NAME may be a prefix or a pattern (drain*). Needs root. The last line is "<n>
-passed, <n> failed". Exits with 0 if no test failed, 1 if one failed, 2 if the lab does not work
+concurrently. NAME can be a prefix or a pattern (drain*). Needs root. The last line is "<n>
+passed, <n> failed". Exits with 0 if no test failed, 1 if a test failed, 2 if the lab does not work
 or no NAME matches.
 """
 import argparse
@@ -75,8 +75,8 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_telemetry, scenarios_canary, scenarios_shed, scenarios_tcp,
            scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)
-# More than one per CPU, because scenarios mostly wait: for programs to start, health checks and
-# timeouts.
+# More than one scenario per CPU, because scenarios mostly wait for programs to start, for health
+# checks and for timeouts.
 JOBS = 2 * os.cpu_count()
 
 
@@ -96,7 +96,7 @@ def select(patterns):
 
 @contextlib.contextmanager
 def deadline(seconds):
-    """Makes a block fail that takes longer; the traceback shows where it was."""
+    """Raises TimeoutError in a block that takes longer. The traceback shows where the block was."""
     def expired(_number, _frame):
         raise TimeoutError(f"not done within {seconds} s")
     signal.signal(signal.SIGALRM, expired)
@@ -136,7 +136,7 @@ class Running:
         self.output, self.result = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         sys.stdout.flush()
         sys.stderr.flush()
-        # Block signals, so that none makes the child run the `finally` blocks of the parent.
+        # Block signals, so that no signal makes the child run the `finally` blocks of the parent.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, netns.SIGNALS)
         self.pid = os.fork()
         if self.pid == 0:
@@ -185,9 +185,9 @@ class Running:
 
 
 def run_all(chosen, build, jobs):
-    """Run `jobs` scenarios at a time, then the scenarios that run in pairs, then those that run
-    alone. Yields each finished scenario. Before this function ends, also by an exception, it
-    stops the running scenarios."""
+    """Run `jobs` scenarios at a time, then the scenarios that run in pairs, then the scenarios
+    that run alone. Yields each finished scenario. Stops the running scenarios before it returns or
+    raises an exception."""
     running = []
     try:
         for at_once in (None, 2, 1):

@@ -176,12 +176,12 @@ def run_dir_of_an_older_version_is_repaired(lab):
         squatter.kill()
         squatter.communicate()
     assert modes(lab)["."] == (0, GROUP, 0o750), modes(lab)
-    assert "could be written by others" in lab.programs["dataplane"].output()
+    assert "was writable by others" in lab.programs["dataplane"].output()
 
 
 @scenario(start=False, services=[web()])
 def control_of_another_user_gets_the_reason(lab):
-    """The dataplane refuses another user than --control-user; control reports the reason and the remedy"""
+    """The dataplane refuses a user other than --control-user; control reports the reason and the remedy"""
     lab.dataplane_options = (*lab.dataplane_options, "--control-user", "daemon")
     lab.start_backends()
     lab.start_dataplane()

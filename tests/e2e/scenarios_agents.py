@@ -34,7 +34,7 @@ def unchecked(**more):
 
 @contextlib.contextmanager
 def agents(lab, numbers=(1,)):
-    """Write the key file, make control read it, and serve agents at these backends."""
+    """Write the key file, make control read it, and run an agent on each of these backends."""
     path = os.path.join(lab.dir, "agent.keys")
     with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
         file.write(f"# of this lab\n7 {SECRET.hex()}\n")
@@ -176,7 +176,7 @@ SLOW = {"type": "http", "path": "/healthz", "interval_ms": 4000, "rise": 2}
 @scenario(services=[service("web", 80, check=SLOW, agent=AGENT), unchecked(agent=AGENT)],
           config=QUICK, start=False)
 def port_that_is_down_takes_only_its_service(lab):
-    """Port 80 announced as down makes only its service refusing; when down ends, new checks decide"""
+    """If port 80 is announced as down, only its service is refusing; afterwards new checks decide"""
     with agents(lab) as served:
         one = served[1]
         wait_for("healthy", lambda: health(lab, "web") == "healthy", 20)
@@ -190,8 +190,8 @@ def port_that_is_down_takes_only_its_service(lab):
         assert "port 80: no listening socket" in shown, shown
         shown = lab.weirctl("health", "show", "web")[1]
         assert "reports down: port 80: no listening socket; HTTP 200" in shown, shown
-        # The service's checks passed all the time. When "down" ends, new checks run at once, not
-        # after the interval.
+        # The service's checks passed during the whole time. When the port is no longer "down",
+        # new checks run at once, not after the interval.
         passes = lab.api("health.show", service="web")[0]["passes"]
         one.say("ready")
         wait_for("healthy again", lambda: health(lab, "web") == "healthy", 20)
@@ -239,7 +239,7 @@ def ready_waits_for_the_check(lab):
 
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
 def full_accept_queue_gets_no_new_flows(lab):
-    """An accept queue filled to 3/4 makes a backend at-limit within one report; at 1/2 the state ends"""
+    """A backend is at-limit one report after its accept queue is 3/4 full, until it is below half of that"""
     with agents(lab, (1, 2, 3, 4)) as served:
         one = served[1]
 
@@ -283,7 +283,7 @@ def weir_agent_states_are_followed(lab):
                 return sh(lab.binary("weir-agent"), *words, *options)
 
         def reported():
-            """Returns the fields that are requested and reported; none before the first answer."""
+            """Returns the fields that the agent reports on request; none before its first answer."""
             return lab.backend("web-1", "echo")["report"] or ()
 
         lab.wait_for_program("weir-agent", lambda: os.path.exists(

@@ -185,8 +185,8 @@ def backend_without_decapsulation_is_ejected(lab):
             assert REJECTED in last and kind in last, last
         assert not used("web-3") and not used("web-4")
         lab.wait_published()
-        # New sessions reach only other backends. Ports from 20000 on are lower than those of Datagrams, so
-        # the sessions are new.
+        # New sessions reach only other backends. Ports from 20000 on are lower than the ports of
+        # Datagrams, so the sessions are new.
         for port in range(20000, 20040):
             with contextlib.closing(clients.Udp(lab.client, VIP4, source_port=port)) as session:
                 assert session.ask() in ("web-1", "web-2")

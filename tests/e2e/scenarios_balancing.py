@@ -17,7 +17,7 @@ FALL, INTERVAL_S = 3, 0.4  # options of the health check of web() in lab.py
 
 @scenario(services=[web(backends={"web-1": 100, "web-2": 200, "web-3": 300, "web-4": 400})])
 def shares_follow_weights(lab):
-    """1,000 connections: shares of slots within 1 % of the weights, and shares of flows near the weights"""
+    """Each backend's share of slots is within 1 % of its weight; 1,000 connections follow the weights"""
     wanted = {"web-1": 10.0, "web-2": 20.0, "web-3": 30.0, "web-4": 40.0}
     for backend in lab.backends():
         share = wanted[backend["name"]]
@@ -35,7 +35,7 @@ def shares_follow_weights(lab):
 
 @scenario(short=True, services=[web(), lines()])
 def drain_keeps_flows(lab):
-    """A drained host keeps its connections and gets no new ones in any service, until it is ready"""
+    """A drained host keeps its connections, and gets no new connections in any service until it is ready"""
     size = 24 << 20
     digest = lab.make_file("long", size)
     download = clients.Download(lab.client, VIP4, "/files/long", held=True)
@@ -153,7 +153,7 @@ def drain_waits_for_a_former_address(lab):
 
 @scenario(services=[lines()])
 def maintenance_gets_no_new_flows(lab):
-    """Maintenance is like drain for new flows; if all backends are in maintenance, new connections fail"""
+    """A backend in maintenance gets no new flows; if all backends are in maintenance, new connections fail"""
     for name in BACKENDS[:3]:
         assert "warning" not in lab.weirctl("backend", "maintenance", name)[1]
     assert lab.weirctl("backend", "drain", "web-4")[1].endswith(
@@ -180,7 +180,7 @@ def maintenance_gets_no_new_flows(lab):
 
 @scenario(short=True)
 def killed_backend_is_avoided(lab):
-    """SIGKILL to a backend under load: new connections avoid it within fall x interval"""
+    """If a backend under load is killed, it gets no new connections after fall x interval"""
     with clients.Load(lab.client, VIP4) as load:
         load.wait_for_more(100)
         lab.kill_backend(2)
@@ -192,8 +192,8 @@ def killed_backend_is_avoided(lab):
         load.wait_for_more(200)
         assert not load.errors(since=adopted), load.errors(since=adopted)[:5]
         assert "web-2" not in load.served(since=killed + 0.05)
-        # FALL failed checks, at most one interval before the first of them, and 0.5 s for a busy
-        # machine
+        # FALL failed checks, at most one interval before the first failed check, and 0.5 s for a
+        # busy machine
         limit = FALL * INTERVAL_S + INTERVAL_S + 0.5
         assert avoided - killed < limit, f"{avoided - killed:.2f} s, limit {limit:.2f} s"
         lab.start_nginx(2)
@@ -244,7 +244,7 @@ def down_lines(what):
 
 @scenario(services=[down_lines("keep")])
 def tcp_client_of_a_dead_backend_gets_an_rst(lab):
-    """When a backend's host stops, its connections hang with keep, and get an RST with rehash and reset"""
+    """When a backend's host stops, its connections hang (on_backend_down keep) or get an RST (rehash, reset)"""
     def ask(line):
         try:
             return line.ask()
@@ -253,7 +253,7 @@ def tcp_client_of_a_dead_backend_gets_an_rst(lab):
         except ConnectionResetError:
             return "reset"
 
-    found = {}  # VIP: (a connection to web-1, one to another backend)
+    found = {}  # VIP: (a connection to web-1, a connection to another backend)
     for vip in (VIP4, VIP6):
         each = clients.line_per_backend(lab.client, vip, BACKENDS)
         for line in each.values():
@@ -274,7 +274,7 @@ def tcp_client_of_a_dead_backend_gets_an_rst(lab):
         if number == 2:
             wait_for(f"{name} refusing",
                      lambda: lab.backend("web-2", "lines")["health"] == "refusing", 5)
-        else:  # a third failed backend would cause panic, so this one is put in maintenance instead
+        else:  # a third failed backend would cause panic: put it into maintenance instead
             lab.weirctl("backend", "maintenance", name)
         lab.wait_published()
         clients_of[what] = [ask(found[vip].pop(name)) for vip in (VIP4, VIP6)]
@@ -367,7 +367,7 @@ def removed_backend_keeps_its_id_while_flows_refer_to_it(lab):
     clients.check_lines(found)
     found["web-4"].close()
     found.pop("web-4")
-    # The flow ends when the closing timeout expires after its FIN. Then a new backend can get
+    # The flow ends when the `closing` timeout after its FIN expires. Then a new backend can get
     # the id.
     wait_for("web-4 released",
              lambda: "web-4" not in [b["name"] for b in lab.backends()], 20, 0.1)
@@ -394,14 +394,14 @@ def reload_changes_only_what_differs(lab):
     whats = " ".join(c["kind"] + " " + c["what"] for c in changes)
     assert "web-4" in whats and "web-3" in whats and "web-1" not in whats, changes
     assert "echo" not in whats, changes
-    # The answer has the number of open flows that each change affects. Each backend has one open
-    # connection.
+    # The answer contains the number of open flows that each change affects. Each backend has one
+    # open connection.
     costs = {c["what"]: c.get("cost") for c in changes}
     assert costs["service lines backend web-4"] == {
-        "effect": "stay", "flows": 1, "text": "1 open flow: TCP stays until it ends"}, costs
+        "effect": "stay", "flows": 1, "text": "1 open flow: TCP flows stay until they end"}, costs
     assert costs["service lines backend web-3 weight"] is None, costs
     code, out, _ = lab.weirctl("config", "reload")
-    assert "weight 100 (1 open flow: TCP stays until it ends)" in out, out
+    assert "weight 100 (1 open flow: TCP flows stay until they end)" in out, out
     assert code == 0 and "web-4" in out and "web-3" in out, out
     assert lab.api("config.diff")["changes"] == []
     after = generations()
@@ -451,7 +451,7 @@ def bad_reload_changes_nothing(lab):
 
 @scenario(short=True, services=[web(), lines()])
 def weirctl_shows_the_state(lab):
-    """flow lookup, exit codes and --json, which scripts depend on"""
+    """Output that scripts depend on: flow lookup, exit codes and --json"""
     line = clients.Line(lab.client, VIP4)
     _, out, _ = lab.weirctl("flow", "lookup", "tcp", f"192.0.2.2:{line.port()}", f"{VIP4}:7000",
                             "--json")

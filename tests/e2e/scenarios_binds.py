@@ -63,13 +63,13 @@ def remove_binds(lab):
 
 @scenario(services=[web(), lines()])
 def removed_bind_keeps_open_connections(lab):
-    """Connections continue without their bind, new ones go to the kernel; on_backend_down still applies; AF_XDP"""
+    """AF_XDP: connections of a removed bind continue, new connections go to the kernel; on_backend_down applies"""
     remove_binds(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[web(), lines()])
 def removed_bind_keeps_open_connections_with_tap(lab):
-    """Connections continue without their bind, new ones go to the kernel; tap device"""
+    """tap device: connections of a removed bind continue, new connections go to the kernel"""
     start_with_tap(lab)
     remove_binds(lab)
 
@@ -179,7 +179,7 @@ class Removal:
         self.lab.write_config(services)
         self.began = time.monotonic()
         _, text, _ = self.lab.weirctl("config", "reload")
-        assert f"TCP drains for {REMOVED_S}.0s, then is reset" in text, text
+        assert f"TCP flows drain for {REMOVED_S}.0s, then are reset" in text, text
         return text
 
     def restart_control(self):
@@ -191,7 +191,7 @@ class Removal:
         assert time.monotonic() - self.began < REMOVED_S, "the machine is too slow"
 
     def are_reset(self, *downloads):
-        """Check that curl gets an RST at the deadline."""
+        """Check that the curl of each of these downloads gets an RST at the deadline."""
         assert all(download.running() for download in downloads), "ended before the deadline"
         for download in downloads:
             wait_for("end of a download", lambda download=download: not download.running(),
@@ -213,7 +213,7 @@ def removed_vip_drains_then_resets(lab):
     one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
     with Removal(lab, VIP4, VIP6) as removal:
         text = removal.reload(one_vip, lines())
-        # The text has the number of open flows of the whole service, which is both downloads.
+        # The text contains the number of open flows of the whole service: the two downloads.
         assert "up to 2 open flows of all binds of the service: " in text, text
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP6, 80)
         removal.restart_control()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workers take buckets of flows from each other, with skewed traffic through the real dataplane.
 
-The port is a tap device, where worker 0 receives all packets. Sending takes most of the time, and
-each worker sends on its own queue. An AF_XDP port is not suitable: it has as many transmit as
-receive queues, and with one queue, the worker of this queue would always have most of the work."""
+The port is a tap device, where worker 0 receives all packets. Sending takes most of the CPU time, and
+each worker sends on its own queue. An AF_XDP port is not suitable, because it has as many transmit
+queues as receive queues. With one queue, the worker of this queue would always have most of the work."""
 import contextlib
 import ipaddress
 import os
@@ -20,7 +20,7 @@ HOT = 16
 PER_SECOND = 250_000
 CHUNK = 500
 EVEN = 1.2  # maximum load of the busiest worker, divided by the mean load
-EVEN_READINGS = 5  # consecutive readings, each with different shares
+EVEN_READINGS = 5  # number of consecutive readings; each reading has different shares
 UNCHANGED = ("flow_new", "flow_untracked")
 ROUND_ROBIN = {"name": "round-robin"}  # with round robin a lost flow gets another backend
 SERVICES = [web(policy=ROUND_ROBIN), lines()]
@@ -38,7 +38,7 @@ def total(lab, counter):
 
 
 def establish(lab):
-    """Start FLOWS flows with a handshake and data. Packets lost for lack of CPU are sent again."""
+    """Start FLOWS flows with a handshake and data. Packets lost because the CPU was too busy are sent again."""
     def all_there():
         for first in range(0, FLOWS, CHUNK):
             for kind in ("syn", "ack", "data"):
@@ -49,9 +49,9 @@ def establish(lab):
 
 
 def look_up(lab, flow):
-    """Returns (worker, backend) of an existing flow of the flood. If the flow is not found,
-    repeats the request: a worker had no CPU, or the bucket moved between the answers of two
-    workers."""
+    """Returns (worker, backend) of an existing flow of the flood. Repeats the request
+    if the flow is not found, because a worker had no CPU time, or the bucket moved between the
+    answers of two workers."""
     source = ipaddress.ip_address(0x0ac00000 + 256 + flow // 4)
 
     def found():
@@ -97,7 +97,7 @@ def enough_moved(lab):
 
 def stays_even(lab):
     """Returns a condition: the last EVEN_READINGS readings were even. One reading is not enough: a worker
-    that waits for a CPU counts as busy, so shares may be even for a moment without any move."""
+    that waits for a CPU counts as busy, so the shares can be even for a moment without any move."""
     in_a_row = []
 
     def condition():
@@ -148,7 +148,7 @@ def spread(lab, workers):
 
 @scenario(start=False, lb_mtu=1500, workers=TWO, alone=True, services=SERVICES)
 def two_workers_share_hot_flows(lab):
-    """If a few flows of one worker have most packets, another worker takes half; no flow is lost"""
+    """If a few flows of one worker have most packets, another worker takes half of them; no flow is lost"""
     spread(lab, 2)
 
 
@@ -159,14 +159,14 @@ def four_workers_share_hot_flows(lab):
 
 
 KILLS = 10
-# Packets per second. At this rate a worker may wait an eighth of a second for a CPU before its ring
-# is full.
+# Packets per second. At this rate a worker can wait an eighth of a second for a CPU before its
+# ring is full.
 GENTLE = 8_000
 STEALING = {"cores": [0, 1], "steal": True}
 
 
 def all_accounted_for(lab):
-    """Returns whether no received packet is still in flight between workers."""
+    """Returns True if no received packet is in flight between workers."""
     return total(lab, "rx_packets") == sum(total(lab, c) for c in (
         "forwarded", "replied", "to_kernel", "dropped", "handed_over"))
 
@@ -180,7 +180,7 @@ def put_first(lab):
 
 
 def lost(lab):
-    """Returns the drops of packets of flows. Drops for lack of an exception port are of ARP packets."""
+    """Returns the drops of packets of flows. The packets dropped as no_exception_port are ARP packets."""
     return {reason: n for reason, n in lab.drops().items() if reason != "no_exception_port"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Canaries with real servers, which report their load in the answers to health checks (ORCA)."""
+"""Canaries with real servers that report their load in the responses to health checks (ORCA)."""
 import contextlib
 import json
 import os
@@ -41,7 +41,7 @@ def connect(namespace, address=VIP4):
 
 
 class Requests:
-    """Sends requests from several clients until the end of a `with` block, each on a new connection."""
+    """Sends requests from several clients, each request on a new connection, until a `with` block ends."""
 
     def __init__(self, lab, clients=6):
         self.lab, self.stopping, self.failed = lab, False, []
@@ -104,7 +104,7 @@ def wait_for_end(lab, state):
 
 @scenario(start=False, hosts=3, services=[API])
 def failing_canary_is_rolled_back(lab):
-    """A canary that fails every second request gets no new flows; its open connections stay"""
+    """A canary that fails every second request gets no new flows; its open connections stay open"""
     start(lab)
     lab.start_metrics()
     fail(lab, 3, 2)
@@ -116,7 +116,7 @@ def failing_canary_is_rolled_back(lab):
         lab.weirctl("canary", "start", "api", "web-3", "--steps", "20,50", "--every", "300s",
                     "--min-requests", "20")
         assert 20 <= lab.backend("web-3", "api")["effective_weight"] <= 60
-        wait_for_end(lab, "rolled-back")  # the canary does not wait for the end of the step
+        wait_for_end(lab, "rolled-back")  # the rollback does not wait for the end of the step
         canary = canary_of(lab)
         assert "errors: " in canary["why"] and "requests" in canary["why"], canary
         assert canary["figures"] == "orca", canary
@@ -158,7 +158,7 @@ def end_without_a_file(lab):
 
 @scenario(start=False, hosts=3, services=[API])
 def good_canary_is_promoted(lab):
-    """A canary as good as the others gets its full weight, even if weir-control is killed meanwhile"""
+    """A canary as good as the other backends gets its full weight, even if weir-control is killed before that"""
     start(lab)
     code, _, err = lab.weirctl("canary", "start", "api", "web-9", check=False)
     assert code == 1 and 'no backend "web-9"' in err, (code, err)

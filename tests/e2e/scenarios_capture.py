@@ -74,7 +74,7 @@ def capture_follows_a_connection(lab):
 
 @scenario(services=[web()])
 def capture_shows_why_packets_are_dropped(lab):
-    """Packets dropped for one reason are captured, and no forwarded packets"""
+    """A capture of one drop reason contains the dropped packets, and no forwarded packets"""
     for backend in lab.backends("web"):
         lab.api("backend.maintenance", service="web", backend=backend["name"])
     with contextlib.closing(Capture(lab, filter={"reasons": ["no_backend"]})) as capture:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl capture and trace with real traffic: files agree with the counters and with the packets
-on the wire, and no traffic is lost because of them."""
+"""weirctl capture and trace with real traffic: the files agree with the counters and with the packets
+on the wire, and captures and traces cause no loss of traffic."""
 import json
 import os
 import re
@@ -46,7 +46,7 @@ def to_lb(lab, *layers):
 
 @scenario(services=[web(), lines()], two_armed=True)
 def captures_agree_with_counters_and_the_wire(lab):
-    """capture start by service or backend captures all counted packets, with their bytes on the wire"""
+    """A capture of a service or a backend contains all counted packets, with their bytes on the wire"""
     with Wire(lab.net, "lb0") as wire, Capture(lab, "--service", "web", *WHOLE) as capture:
         before, backend_before = service_packets(lab, "web"), lab.backend("web-2")["packets"]
         for vip in (VIP4, VIP6):
@@ -110,7 +110,7 @@ def broken_frames(lab):
 
 @scenario(services=[web(closed_ports="drop"), lines()])
 def drops_are_captured_by_reason(lab):
-    """capture start of all drops, of two reasons, or of a client captures the counted packets as received"""
+    """A capture of all drops, of two reasons, or of a client contains the counted packets as received"""
     for number in range(1, 5):
         lab.weirctl("backend", "maintenance", f"lines/web-{number}")
     lab.wait_published()
@@ -199,7 +199,7 @@ def capture_ends_by_itself(lab):
 
 @scenario(services=[web()])
 def capture_reports_which_process_ended(lab):
-    """If weirctl, weir-control or weir-dataplane is killed during a capture, this is reported; the next one works"""
+    """If weirctl, weir-control or weir-dataplane is killed during a capture, this is reported; the next capture works"""
     with clients.Load(lab.client, VIP4, pause=0.05) as load:
         with Capture(lab, "--service", "web") as capture:
             capture.wait_for(20)
@@ -245,7 +245,7 @@ def whole_file(capture):
 
 @scenario(services=[web()])
 def one_capture_at_a_time(lab):
-    """A second capture is refused, with the name of the first; read access is not enough"""
+    """A second capture is refused, with the user of the first capture; read access is not enough"""
     with Capture(lab, "--service", "web") as capture:
         status, _, err = lab.weirctl("capture", "start", lab.dir + "/second", check=False)
         assert status == 1 and "user 0 is already capturing packets" in err, err
@@ -265,7 +265,7 @@ def one_capture_at_a_time(lab):
 
 @scenario(services=[web()], alone=True)
 def capture_of_everything_disturbs_no_traffic(lab):
-    """If all packets of wrk are captured, none of its requests fails, and lost records are counted"""
+    """If all packets of wrk are captured, no request of wrk fails, and lost records are counted"""
     drops = lab.drops()
     for rate in ("1000", "1000000"):
         with Capture(lab, "--service", "web", "--rate", rate) as capture:

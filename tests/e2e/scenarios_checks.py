@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Health checks of every type with real servers, and the backends' reports in their answers."""
+"""Health checks of every type with real servers, and reports of the backends in their responses."""
 import os
 import time
 from collections import Counter
@@ -85,7 +85,7 @@ def checks_of_every_type(lab):
     expect(lab, "rarely", "healthy", "healthy")
     lab.programs["checks-1"].kill()
     begin = time.monotonic()
-    # takes 3 s and four quick retries; without quick retries it would take 12 s
+    # takes 3 s plus four quick retries; without quick retries, it would take 12 s
     expect(lab, "rarely", "refusing", "healthy")
     assert time.monotonic() - begin < 8
     expect(lab, "tls", "refusing", "healthy")
@@ -162,14 +162,14 @@ def lost_link_fails_no_check(lab):
 
 
 def refused(lab):
-    """The changes to refusing that health history has."""
+    """The changes to "refusing" in the health history."""
     return [change for change in lab.api("health.history") if change["to"] == "refusing"]
 
 
 @scenario(start=False, hosts=3, two_armed=True, services=[
     service("lines", 7000, backends=THREE, vips=(VIP4,), check={"type": "tcp"})])
 def lost_link_blames_no_backend_at_restarts(lab):
-    """Without the link of one of two ports, and without next hops, neither restart blames a backend"""
+    """If one of two ports has no link, no backend becomes refusing when control or dataplane restarts"""
     lab.start()
     lab.net.ip("link", "set", "lb1", "down")
     wait_for("no next hops", lambda: not any(row["resolved"] for row in lab.backends()), 10)
@@ -192,7 +192,7 @@ def lost_link_blames_no_backend_at_restarts(lab):
     service("six", 8082, vips=(VIP4,), check={"type": "tcp", "port": 80},
             backends=[{"name": f"web-{n}", "address": backend_address(n, 6)} for n in (1, 2)])])
 def disabled_link_blames_no_backend(lab):
-    """Checks that fail at once without a route blame no backend, nor until its address is back"""
+    """While the balancer has no route or no IPv6 address, failed checks do not make a backend refusing"""
     lab.start()
     for _ in range(3):
         lab.lb.ip("link", "set", "lb0", "down")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Control or dataplane killed at any moment (S3, S4), and answers of control."""
+"""Control or the dataplane is killed at any moment (S3, S4); the form of control's answers."""
 import contextlib
 import os
 import random
@@ -30,7 +30,7 @@ def s3_control_killed_20_times_under_load(lab):
             lab.programs["control"].kill()
             dead_until = len(load.samples) + moment.randrange(10, 60)
             wait_for("requests without control", lambda n=dead_until: len(load.samples) >= n, 20)
-            # The scenario does not wait until control has started, so that the next kill may hit
+            # The scenario does not wait until control has started, so that the next kill can hit
             # any instruction, also during the start.
             lab.spawn_control()
             clients.check_lines(found)
@@ -64,7 +64,7 @@ def s4_dataplane_restarts(lab):
     result = clients.curl_batch(lab.client, VIP4, 200)
     assert result.ok == 200, result.errors[:5]
     assert "web-1" not in result.served and result.served["web-2"] < 30, result.served
-    # By the Maglev fallback, open connections continue on their backends.
+    # Because of the Maglev fallback, open connections continue on their backends.
     clients.check_lines(found)
     assert clients.Udp(lab.client, VIP6).ask() in BACKENDS
     assert lab.programs["control"].alive() and lab.programs["control"].pid == pid
@@ -88,8 +88,8 @@ def drain_after_both_restarted_waits_for_the_recount(lab):
 
 
 def breaks_at_restart(lab):
-    """Returns (open flows, maximum of flows that a restart breaks, flows that it breaks only if they began
-    before the last change of backends or weights), and the text. All values were computed at the same time."""
+    """Returns (number of open flows, maximum number of flows that a restart breaks, number of these flows that
+    it breaks only if they began before the last change of backends or weights), and the text of weirctl."""
     number = lab.api("config.waiting")["restart"]
     return (number["open_flows"], number["breaks"], number["older"]), \
         lab.weirctl("config", "waiting")[1]
@@ -166,7 +166,7 @@ def control_may_start_first(lab):
 
 @scenario(services=[web()])
 def second_control_is_refused(lab):
-    """A second control process exits with a clear message; the first continues"""
+    """A second control process exits with a clear message; the first control process continues"""
     first = lab.programs["control"]
     second = lab.program("control-2", lab.lb, lab.binary("weir-control"), "--config",
                          lab.config_path, "--run-dir", lab.run_dir, *lab.control_options)
@@ -214,7 +214,7 @@ def control_drops_root(lab):
 
 @scenario(services=[lines()])
 def health_lost_and_restored_keeps_flows(lab):
-    """Without configured checks every backend is healthy at once, and flows survive a restart of control"""
+    """Without configured checks, every backend is healthy at once, and flows survive a restart of control"""
     assert {b["health"] for b in lab.backends()} == {"healthy"}
     found = clients.line_per_backend(lab.client, VIP6, BACKENDS)
     lab.programs["control"].stop()
@@ -272,7 +272,7 @@ WRITERS, WRITES = 8, 50
 
 
 def write_in_turns(lab, writer, done):
-    """Set the weight of a backend that other clients also change, and of one that only this client changes."""
+    """Set the weights of two backends: other clients also change the first, only this client changes the second."""
     service = ("web", "lines")[writer % 2]
     mine = f"web-{writer // 2 + 1}"
     with contextlib.closing(lab.api_connect()) as sock:
@@ -300,7 +300,8 @@ def concurrent_writers_lose_no_change(lab):
         thread.join()
     assert len(done) == WRITERS, done
     lab.wait_published()
-    for writer in range(2, WRITERS):  # the backends of the first two writers are also changed by the others
+    # The other writers also change the backends of the first two writers
+    for writer in range(2, WRITERS):
         backend = lab.backend(f"web-{writer // 2 + 1}", ("web", "lines")[writer % 2])
         wanted = 100 * writer + WRITES
         got = backend["runtime_weight"], backend["effective_weight"]
@@ -310,8 +311,8 @@ def concurrent_writers_lose_no_change(lab):
     assert len(written) > 200 and all(e["outcome"] == "done" for e in written), len(written)
 
 
-# An accept4() that fails with ENFILE (too many open files in the system) while the file named by
-# NO_FILES exists.
+# An accept4() that fails with ENFILE (too many open files in the system) while the file $NO_FILES
+# exists.
 NO_FILES = """
 #define _GNU_SOURCE
 #include <errno.h>

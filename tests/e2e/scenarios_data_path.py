@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Health checks via the data path: their results, their requirements, and removal of their device and rules."""
+"""Health checks via the data path: their results and requirements, and the removal of their device and rules."""
 import json
 import socket
 import struct
@@ -107,7 +107,8 @@ def data_path_checks_find_lost_vips(lab):
     assert result.failed == 0 and "web-2" not in result.served, (result.errors, result.served)
     lab.program("agent-2", lab.namespaces["b2"], lab.binary("weir-agent"), "decap", "eth0")
     wait_for_states(lab, 2, **healthy)
-    # The default route of the checks, which the kernel also lists, is not used as the host's.
+    # The kernel also lists the default route of the checks; it is not used as the host's default
+    # route.
     lab.lb.ip("route", "del", "default")
     assert ",iface=lb" in lab.weirctl("config", "init", "-")[1]
 
@@ -115,7 +116,7 @@ def data_path_checks_find_lost_vips(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_without_a_result_change_nothing(lab):
-    """With a local VIP, or a removed device, data path checks keep the states and show the reason"""
+    """If a VIP is local, or the device was removed, data path checks change no state, and show the reason"""
     start(lab, OPTION)
     lab.lb.ip("addr", "add", VIP4 + "/32", "dev", "lo")
     wait_for_no_result(lab, 1, f"{VIP4} is an address of this host")  # checks of the other VIP pass
@@ -161,7 +162,7 @@ def data_path_checks_continue_after_a_kill(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_need_their_option(lab):
-    """Without the option or its privileges, control refuses such a configuration at its start and in a reload"""
+    """Without the option or its privileges, control refuses data path checks at its start and in a reload"""
     lab.start_backends()
     lab.start_dataplane()
 
@@ -188,7 +189,7 @@ def data_path_checks_need_their_option(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_need_an_address_of_the_family(lab):
-    """If the balancer has no IPv6 address, checks of the IPv6 VIP have no result; checks of the IPv4 VIP count"""
+    """If the balancer has no IPv6 address, checks of the IPv6 VIP have no result, and checks of the IPv4 VIP have results"""
     start(lab, OPTION)
     wait_for_states(lab, 1, web="healthy")
     lab.lb.ip("-6", "addr", "flush", "dev", "lb0", "scope", "global")
@@ -238,7 +239,7 @@ def data_path_checks_pass_once_for_each_vip(lab):
     change_vip(lab, 1, "add", SIX_VIPS[4])
     wait_for_states(lab, 1, web="healthy")
     row = lab.api("health.show")[0]
-    assert row["fails"] <= 2 and row["passes"] <= len(SIX_VIPS) + 1, row  # perhaps one more since then
+    assert row["fails"] <= 2 and row["passes"] <= len(SIX_VIPS) + 1, row  # perhaps one more result since then
 
 
 def checksum(header):
@@ -248,7 +249,7 @@ def checksum(header):
 
 
 def forge_path_mtu(lab, backend, mtu):
-    """A client reports this path MTU to a backend, about an echo reply, which the kernel does not verify."""
+    """The client sends an ICMP error with this path MTU, about an echo reply: the kernel does not verify these."""
     quoted = struct.pack("!BBHHHBBH4s4sBBHI", 0x45, 0, 28, 1, 0x4000, 64, socket.IPPROTO_ICMP, 0,
                          socket.inet_aton("10.0.0.2"), socket.inet_aton(backend), 0, 0, 0xffff, 0)
     error = struct.pack("!BBHI", 3, 4, 0, mtu) + quoted
@@ -259,7 +260,7 @@ def forge_path_mtu(lab, backend, mtu):
 @scenario(start=False, hosts=1, services=[
     service("tls", 8443, backends={"web-1": 1}, vips=(VIP4,), check={"type": "https", "verify": False, **VIA})])
 def data_path_checks_ignore_a_forged_path_mtu(lab):
-    """One ICMP error of a client does not make the packets of TLS checks too long"""
+    """An ICMP error from a client does not make the packets of TLS checks too long"""
     start_servers(lab, 1)
     start(lab, OPTION)
     forge_path_mtu(lab, backend_address(1), 552)
@@ -274,7 +275,7 @@ def data_path_checks_ignore_a_forged_path_mtu(lab):
     service("lines", 7000, backends={"web-1": 1, "web-2": 1}, vips=(VIP4,),
             check={"type": "tcp", **VIA}, on_backend_down="reset")])
 def a_vip_that_checks_will_cover_is_warned_of(lab):
-    """config diff and reload warn of a new VIP; in the documented order, no connection to another VIP ends"""
+    """config diff and reload warn of a new VIP; with the documented order, no connection to another VIP ends"""
     start(lab, OPTION)
     held = [Line(lab.client, VIP4) for _ in range(10)]
     assert {line.backend for line in held} == {"web-1", "web-2"}, held
@@ -296,7 +297,7 @@ def a_vip_that_checks_will_cover_is_warned_of(lab):
         now - then for now, then in zip(passed_checks(lab), before)) >= 4)
     assert all(line.ask() == line.backend for line in held), held
     assert Line(lab.client, VIP4).backend
-    # Without the address, the backend fails as a whole.
+    # If only the new VIP is missing, the whole backend is refusing.
     change_vip(lab, 1, "del", NEW_VIP)
     wait_for_states(lab, 1, lines="refusing")
     assert detail(lab, "lines", 1)["detail"].startswith(NEW_VIP + ": "), detail(lab, "lines", 1)

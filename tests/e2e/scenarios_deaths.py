@@ -29,7 +29,7 @@ PORT, FIN, RST = 80, 1, 4
 UNASKED = 21  # index of the field "unsolicited" in ANSWER_FIELDS
 PORTS = {"web": PORT, "lines": 7000}  # ports of nginx, and of a server that keeps running
 AGENT = {"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300}
-ALLOWED_S = 0.005  # allowed time in addition to two round trips and the publication
+ALLOWED_S = 0.005  # allowed in addition to the time of two round trips and of the publication
 FREE_DEATHS = 2  # after this number of deaths, an agent delays the report that the server is back
 
 SERVICES = [service(name, port, backends={"web-1": 900, "web-2": 100}, vips=(VIP4,),
@@ -37,11 +37,11 @@ SERVICES = [service(name, port, backends={"web-1": 900, "web-2": 100}, vips=(VIP
                     health_check={"type": "agent", "rise": 1, "fall": 10})
             for name, port in PORTS.items()]
 
-# Seconds. close: from kill() until the last process of nginx, which needs a CPU to exit, closes
-# its sockets; last: from that close to the last new flow that reaches the dead server; notice:
-# from that close until the agent's notice leaves the backend; after: from the notice to the last
-# new flow; flows: new flows after the notice; trip: from the notice until the probe that
-# acknowledges it reaches the backend; published: duration of the publication.
+# Seconds. close: from kill() until the last process of nginx closes its sockets (it needs a CPU
+# to exit); last: from that close to the last new flow that reaches the dead server; notice: from
+# that close until the agent's notice leaves the backend; after: from the notice to the last new
+# flow; flows: new flows after the notice; trip: from the notice until the probe that acknowledges
+# it reaches the backend; published: duration of the publication.
 Death = namedtuple("Death", "close last notice after flows trip published")
 
 
@@ -55,15 +55,15 @@ def first_notice(packets, since):
 
 
 def closed_at(packets, since):
-    """Returns when nginx's connection to this test was closed. A process closes its descriptors
+    """Returns the time when nginx closed its connection to this test. A process closes its descriptors
     in order, so its listening sockets were closed just before."""
     return next((packet.at for packet in packets if packet.sent and packet.flags & (FIN | RST)
                  and packet.source == PORT and packet.at > since), None)
 
 
 def judge(there, elsewhere, killed, published):
-    """Returns a Death. Returns None if no new flows arrived, or the agent or the balancer did not
-    answer: then programs waited for a CPU, and the trial is invalid."""
+    """Returns a Death. Returns None if no new flows arrived, or if the agent or the balancer did not
+    answer. Then programs waited for a CPU, and the trial is invalid."""
     said, serial = first_notice(there, killed)
     closed = closed_at(there, killed)
     confirmed = said and acknowledged(there, serial)
@@ -101,7 +101,7 @@ class Nginx:
             return file.read().split()
 
     def start(self):
-        """Start nginx on its agent's CPU, not on the balancer's, because these would be different hosts."""
+        """Start nginx on its agent's CPU, not on the balancer's CPU: in production they are different hosts."""
         self.lab.start_nginx(1)
         self.pond.place("nginx-1", True)
 
@@ -139,7 +139,7 @@ class Nginx:
             there, elsewhere = (stack.enter_context(Tap(lab.namespaces[name], "eth0"))
                                 for name in ("b1", "b2"))
             stack.enter_context(self.connect())
-            # the master first, so that it cannot start new workers
+            # kill the master first, so that it cannot start new workers
             os.kill(lab.programs["nginx-1"].pid, signal.SIGKILL)
             lab.programs["nginx-1"].process.wait()
             time.sleep(random.uniform(0.1, 0.2))  # a random phase relative to control's timers
@@ -212,7 +212,7 @@ def ask_quit(nginx):
 @scenario(services=SERVICES, config=QUICK, start=False, alone=True, seconds=120 + 6 * TRIALS,
           hosts=2)
 def kernel_death_and_birth(lab):
-    """After kill -9 of nginx, new flows mostly end within two round trips, a publication and 5 ms"""
+    """After kill -9 of nginx, its new flows usually stop within two round trips, a publication and 5 ms"""
     nginx = Nginx(lab)
     deaths, births = [], []
     with nginx.pond.flows(PORT):
@@ -237,8 +237,8 @@ def kernel_death_and_birth(lab):
             f"{max(d.flows for d in deaths)} at most, {within} of {len(deaths)} within; "
             f"{row('notice of birth to first flow', births)} ms")
     print(f"\n    {text}", end=" ", flush=True)
-    # Both sides of each comparison are delayed by the same lack of CPUs. An agent that read the
-    # sockets once a second would be ten times slower, and so would health checks.
+    # If CPUs are busy, both sides of each comparison are delayed in the same way. An agent that
+    # read the sockets once a second would be ten times slower, and so would health checks.
     assert of([d.last for d in deaths], 0.5) < 5 * of([d.trip for d in deaths], 0.5) + ALLOWED_S, text
     assert within >= 0.5 * len(deaths), text
     history = [each for each in lab.api("health.history", service="web", backend="web-1")

@@ -42,7 +42,7 @@ def agent_doctor(lab, number, *options):
 
 
 def find(lab, check, subject, level, words="", look_at=weirctl_doctor):
-    """Wait for the finding, and return it."""
+    """Wait for the finding. Returns the finding."""
     def look():
         row = look_at(lab)[0].get((check, subject))
         assert row and row["level"] == level and words in row["found"], row
@@ -84,7 +84,7 @@ def probes_some_of_many_vips(lab):
 
 @scenario(services=[web(OUTER, vips=(VIP4, VIP6, OTHER_VIP))])
 def doctor_finds_problems_of_backends(lab):
-    """A missing decapsulator, VIP, host or large MTU is found, and repaired"""
+    """A missing decapsulator, VIP or host, or an MTU that is too small, is found and repaired"""
     for number in (1, 2, 3, 4):
         lab.namespaces[f"b{number}"].ip("addr", "add", OTHER_VIP + "/32", "dev", "lo")
     found, _ = weirctl_doctor(lab)
@@ -167,10 +167,10 @@ def doctor_finds_problems_of_the_balancer(lab):
 
 
 def configuration_is_readable_again(lab):
-    """Check that the cure gives weir-control's user a file and a directory that only root can use, so that a reload works."""
+    """Check that the cure gives weir-control's user access to a file and a directory of root, and that a reload then works."""
     os.chmod(lab.config_path, 0o644)
     row = find(lab, "access", lab.config_path, "ok")
-    assert row["found"] == "user nobody of weir-control may read it", row
+    assert row["found"] == "user nobody of weir-control can read it", row
     closed = lab.dir + "/closed"
     os.mkdir(closed, 0o700)
     path = closed + "/weir.json"
@@ -180,7 +180,7 @@ def configuration_is_readable_again(lab):
     assert status == 1 and f"user nobody cannot read {path}" in err, err
     row = weirctl_doctor(lab, "--config", path)[0]["access", path]
     assert row["level"] == "fault" and row["found"] == (
-        "user nobody of weir-control may not read it, so reloads fail: "
+        "user nobody of weir-control cannot read it, so reloads fail: "
         f"directory {closed}: mode 0700, owner root, group root"), row
     assert row["cure"] == (f"chgrp nogroup {closed} && chmod 0710 {closed} && "
                            f"chgrp nogroup {path} && chmod 0640 {path}"), row
@@ -202,7 +202,7 @@ def changes_that_wait(lab):
                  for change in waiting["changes"]}
         assert set(whats) == {"port wan mtu", "instance hash_seed"}, whats
         assert whats["port wan mtu"] == ("1600", "1550", "needs a restart of weir-dataplane"), whats
-        # hidden, because clients with read access only can also request this list
+        # hidden, because clients with only read access can also request this list
         assert whats["instance hash_seed"][:2] == ("hidden", "hidden"), whats
         assert {c["what"] for c in lab.api("config.diff")["changes"]} == set(whats)
         found, _ = weirctl_doctor(lab)
@@ -228,7 +228,7 @@ def changes_that_wait(lab):
 
 
 def check_directory_in_environment(lab):
-    """If weirctl gets the directory from its environment, printed commands have no --run-dir, except after sudo."""
+    """Check that printed commands have no --run-dir if weirctl gets the directory from its environment, except after sudo."""
     lab.api("backend.drain", backend="web-1")
     for variable, options, prefix in ((lab.run_dir, (), "weirctl "),
                                       (lab.run_dir, ("--run-dir", lab.run_dir), "weirctl "),
@@ -331,7 +331,7 @@ def doctor_works_without_the_daemons(lab):
 
 @scenario(services=[web({"web-1": 100}, agent={})], hosts=1)
 def doctor_checks_what_runs_without_a_valid_file(lab):
-    """After a rejected reload the running values are checked; the output names what is not checked"""
+    """After a rejected reload, doctor checks the running values, and names what it does not check"""
     with open(lab.config_path, encoding="ascii") as file:
         whole = file.read()
     with open(lab.config_path, "w", encoding="ascii") as file:
@@ -461,7 +461,7 @@ def wrong_directory_of_agent(lab, run_dir):
     assert f"pid {pid}" not in output, output  # that agent is in another network namespace
     status, output = inside(b1, "setpriv", "--reuid", "nobody", "--clear-groups", "--bounding-set", "-all",
                             agent, "doctor", "eth0", "--run-dir", run_dir)
-    assert re.search(rf"^notice +balancers +{run_dir} +weir-agent run \(pid {pid}\) runs; only root", output,
+    assert re.search(rf"^notice +balancers +{run_dir} +weir-agent run \(pid {pid}\) is running; only root", output,
                      re.M), output
 
 
@@ -489,7 +489,7 @@ def doctor_finds_problems_on_a_backend(lab):
     bad = [row for row in found.values() if row["level"] not in ("ok", "notice")]
     assert status == 0 and not bad, bad
     lab.programs["speaker-1"].kill()
-    row = expect("balancers", run_dir, "warning", "has died")
+    row = expect("balancers", run_dir, "warning", "has crashed")
     assert row["cure"] == "systemctl enable --now weir-agent" and look(lab)[1] == 1, row
     agents.start(1)
     expect("balancers", "weir-agent run", "ok", "probe it: 1")
@@ -549,13 +549,13 @@ def doctor_finds_problems_on_a_backend(lab):
     expect("arp", "eth0", "ok", "does not answer ARP")
 
     lab.programs["agent-1"].stop()
-    row = expect("decap", "eth0", "fault", "no decapsulation")
+    row = expect("decap", "eth0", "fault", "packets are not decapsulated")
     assert row["cure"] == "systemctl enable --now weir-decap" and look(lab)[1] == 2, row
     lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0", "--from", "192.0.2.99")
     expect("decap", "eth0", "ok")
     weirctl_doctor(lab)  # sends probes through the tunnel, which the decapsulator refuses
     found, _ = look(lab)
-    assert any("their source is not in --from; unless they are forged, add" in row["found"]
+    assert any("their source is not in --from. If they are from a balancer, add" in row["found"]
                for row in found.values()), found
 
     listen = "import socket, time; s = socket.socket(); s.bind(('', 81)); s.listen(511); time.sleep(999)"

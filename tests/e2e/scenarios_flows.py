@@ -15,8 +15,8 @@ LARGE = {"flow_table": {"flows_per_worker": 262144}}
 
 
 def establish(lab):
-    """Start FLOWS flows with a handshake and data. Packets lost for lack of CPU are sent again,
-    because a flow whose SYN and data were lost is "young" and expires soon."""
+    """Start FLOWS flows with a handshake and data. Packets lost because the CPU was busy are sent
+    again, because a flow whose SYN and data were lost is "young" and expires soon."""
     def all_there():
         for first in range(0, FLOWS, CHUNK):
             for kind in ("syn", "ack", "data"):
@@ -37,7 +37,8 @@ def tuple_of(flow):
 
 
 def check_list(flows, tolerance=0):
-    """Check that the list has each flow of the flood once; concurrent insertions may move flows within the table."""
+    """Check that the list has each flow of the flood once. tolerance: number of flows that may be missing or
+    repeated, because concurrent insertions can move flows within the table."""
     ours = [f for f in flows if not f["source"].startswith("192.0.2.")]
     different = len({tuple_of(f) for f in ours})
     assert different >= FLOWS - tolerance and len(ours) <= different + tolerance, \

@@ -37,7 +37,7 @@ def flood(lab, *arguments, port=80):
 
 
 def send_chunk(lab, kind, first):
-    """Send a packet of each of CHUNK flows and wait for all, because a worker of this lab has no dedicated core."""
+    """Send a packet of each of CHUNK flows and wait until all have arrived: the worker has no dedicated core."""
     for _ in range(20):
         before = worker(lab)["rx_packets"]
         flood(lab, "flows", kind, first, CHUNK)

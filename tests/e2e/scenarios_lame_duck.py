@@ -25,7 +25,7 @@ TRIALS = int(os.environ.get("WEIR_TRIALS", "5"))
 PORT, SYN = 4777, 2
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 600, "timeout_ms": 80}
 PORTS = {"unchecked": 7000, "checked": 80}
-EVENLY_S = 0.005  # after the notice at least a fifth of the due flows arrive within this time
+EVENLY_S = 0.005  # after the notice, at least a fifth of the expected flows arrive within this time
 TRIES = 5  # attempts for each trial: a trial in which the lab waited for a CPU is invalid
 FLOWS_PER_SECOND = 10000  # nine of ten flows go to web-1: one every 0.11 ms
 QUICK = {"flow_table": {"flows_per_worker": 262144, "timeout_ms": {"syn_seen": 300}}}
@@ -121,8 +121,8 @@ class Pond:
         self.place(self.agents.name(1), True)
 
     def place(self, program, with_worker):
-        """Set the CPUs of a program. With few CPUs, agent and weir-control must not wait for each
-        other, because they would run on different hosts."""
+        """Set the CPUs of a program. With few CPUs, the agent and weir-control must not wait for
+        each other, because in production they run on different hosts."""
         cores = {core for core in os.sched_getaffinity(0) if (core == self.lab.core) == with_worker}
         if cores:
             os.sched_setaffinity(self.lab.programs[program].pid, cores)
@@ -214,8 +214,8 @@ def lame_duck_reaches_new_flows_at_once(lab):
                     f"{row('other round trips', plain)} ms, flows "
                     f"{max(t.flows for t in trials)} at most, {within} of {len(trials)} within")
             print(f"\n    {text}", end=" ", flush=True)
-            # Both sides of the comparison are delayed by the same lack of CPUs. It would fail if
-            # the notice were processed, or published, ten times later.
+            # If CPUs are busy, both sides of the comparison are delayed in the same way. The
+            # comparison would fail if the notice were processed or published ten times later.
             assert within >= 0.8 * len(trials), text
             assert of([t.trip for t in trials], 0.5) < 5 * of(plain, 0.5), text
     history = lab.api("health.history", service="checked", backend="web-1")

@@ -42,7 +42,7 @@ def worker_sum(lab, counter):
 
 @scenario(short=True, services=[lines(), web()], config=SMALL_TABLE)
 def syn_flood_evicts_no_established_flow(lab):
-    """After 20,000 forged SYNs to a table of 1,024 flows, open connections still exist and new ones work"""
+    """After 20,000 forged SYNs to a table of 1,024 flows, open connections continue and new connections work"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     with raw_socket(lab.client) as sock:
         for n in range(20000):
@@ -62,7 +62,7 @@ def syn_flood_evicts_no_established_flow(lab):
 
 @scenario(services=[lines()], config=SMALL_TABLE)
 def full_table_refuses_no_connection(lab):
-    """If 1,500 connections are open and 1,024 fit, the others use the Maglev fallback and are counted"""
+    """If only 1,024 of 1,500 connections fit into the table, the others use the Maglev fallback and are counted"""
     opened = []
     try:
         for _ in range(1500):

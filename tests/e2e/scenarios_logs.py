@@ -64,7 +64,7 @@ MANY = [{"name": f"web-{n}", "address": f"10.64.0.{n}"} for n in range(1, 61)]
 
 @scenario(start=False, hosts=1, services=[service("web", 80, backends=MANY, vips=(VIP4,))])
 def a_lost_link_is_not_logged_for_each_of_many_backends(lab):
-    """Next hops of many backends that change at the same time are counted in one line"""
+    """If the next hops of many backends change at the same time, one log line counts the changes"""
     def words(state):
         return [line.split(" ", 1)[1].strip() for line in lab.programs["control"].output().splitlines()
                 if re.search(state, line)]

@@ -112,7 +112,7 @@ def check_starts(lab, families):
 
 
 def check_reloads(lab):
-    """Check that a refused reload is shown until the next accepted one, and the time of the last accepted reload."""
+    """Check that metrics show a refused reload until a reload is accepted, and the time of the last accepted reload."""
     names = [f"weir_config_last_reload_{end}" for end in ("successful", "success_timestamp_seconds")]
     families = age_out(lab)
     good, since = (value(families, name) for name in names)
@@ -179,7 +179,7 @@ def metrics_agree_with_clients_and_servers(lab):
 
 @scenario(services=[web()])
 def metrics_omit_unavailable_values(lab):
-    """Without weir-dataplane there are no counters, without weir-control only its state; both return later"""
+    """Without weir-dataplane, metrics have no counters; without weir-control, only its state; all return later"""
     lab.start_metrics()
     families = age_out(lab)
     assert value(families, "weir_worker_up", worker="0") == value(families, "weir_serving") == 1
@@ -286,7 +286,7 @@ def metrics_server_survives_hostile_clients(lab):
     grown = resident_bytes(lab) - before
     assert grown < 4 << 20, f"{grown} bytes more"
     with contextlib.ExitStack() as stack:
-        for number in range(200):  # more than are served concurrently
+        for number in range(200):  # more clients than are served concurrently
             with lab.lb.inside():
                 sock = stack.enter_context(socket.create_connection(("127.0.0.1", PORT)))
             sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc"[:number % 40])
@@ -349,7 +349,7 @@ def cost(lab, *commands):
 
 @scenario(services=[web()] + MANY, start=False, alone=True, seconds=400)
 def metrics_of_10000_backends_delay_nothing(lab):
-    """With 10,000 backends in 1,000 services, a scrape has all values, takes little CPU time and delays nothing"""
+    """With 10,000 backends in 1,000 services, a scrape contains all values, takes little CPU time and delays nothing"""
     lab.start_backends()
     lab.start_dataplane()
     lab.start_control()

@@ -196,7 +196,7 @@ def send_redirect(lab, gateway):
 
 @scenario(start=False, services=[web(backends(4))], hosts=2)
 def redirects_are_followed_no_longer_than_by_the_kernel(lab):
-    """A forged redirect diverts a backend's packets only while the kernel uses it, which is some minutes"""
+    """A forged redirect diverts a backend's packets only while the kernel uses the redirect, for some minutes"""
     narrow_path(lab, 1600)
     lab.lb.sysctl(net__ipv4__conf__all__accept_redirects=1)
     lab.start()
@@ -284,12 +284,12 @@ def fragments_follow_the_first(lab):
 
 @scenario(services=[echo(backends=ONE)])
 def ipv6_fragments_with_options(lab):
-    """IPv6 fragments that start with an extension header follow the first fragment (AF_XDP)"""
+    """IPv6 fragments that start with an extension header reach the backend of the first fragment (AF_XDP)"""
     fragments_follow_the_first(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[echo(backends=ONE)])
 def ipv6_fragments_with_options_tap(lab):
-    """IPv6 fragments that start with an extension header follow the first fragment (tap, no steer program)"""
+    """IPv6 fragments that start with an extension header reach the backend of the first fragment (tap, not steered)"""
     start_with_tap(lab)
     fragments_follow_the_first(lab)

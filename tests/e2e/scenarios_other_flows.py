@@ -96,7 +96,8 @@ def flows_of_the_other_instance_count(lab, policy):
             others.pop().close()
         wait_for("a report without the ended flows", lambda: reported(lab, "web-1") < OTHERS / 2, 10)
         given = serve(lab, OWN // 2, own)
-        assert given["web-1"] >= OWN / 16, given  # web-1 now has the fewest flows, so it gets many of the new ones
+        # web-1 now has the fewest flows, so it gets many of the new flows
+        assert given["web-1"] >= OWN / 16, given
 
 
 @scenario(start=False, services=[counted("least-loaded")], workers=FOUR_WORKERS)

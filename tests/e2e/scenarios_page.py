@@ -166,7 +166,7 @@ def check_rows(browser):
 def check_silence(lab, browser):
     """Check that the page marks its data as outdated while weir-metrics hangs."""
     lab.programs["metrics"].signal(signal.SIGSTOP)
-    wait_for("the page to show it", lambda: "no response from weir-metrics" in text_of(browser, "problem"), 60, 0.5)
+    wait_for("the page to show the problem", lambda: "no response from weir-metrics" in text_of(browser, "problem"), 60, 0.5)
     assert [text_of(browser, badge) for badge in ("control", "dataplane")] == ["", ""]
     assert is_stale(browser)
     lab.programs["metrics"].signal(signal.SIGCONT)
@@ -177,7 +177,7 @@ def check_silence(lab, browser):
 def check_stall(lab, browser):
     """Check that the page shows that a stopped dataplane does not forward."""
     lab.programs["dataplane"].signal(signal.SIGSTOP)
-    wait_for("the page to show it", lambda: text_of(browser, "dataplane") == "dataplane stalled", 30, 0.1)
+    wait_for("the page to show the stall", lambda: text_of(browser, "dataplane") == "dataplane stalled", 30, 0.1)
     assert "no packet is forwarded" in text_of(browser, "problem")
     check_names(browser, problem=True)
     browser.screenshot("page-dataplane-stalled")
@@ -192,7 +192,7 @@ def is_stale(browser):
 
 @scenario(services=[web(), echo()], pair=True, seconds=400)
 def page_shows_events(lab):
-    """The page shows states, shares, flows, events and plots, light and dark, and when control is down; no errors"""
+    """The page shows states, shares, flows, events and plots, in light and dark, and while control is down"""
     browser = open_page(lab)
     assert [row[0] for row in browser.rows("services")] == ["web", "echo"]
     check_names(browser, problem=False)
@@ -337,7 +337,7 @@ def plotted(lab):
 
 @scenario(services=[web()], pair=True, seconds=200)
 def page_keeps_its_plots_over_restarts(lab):
-    """Plots show earlier values at once, also after weir-metrics restarts; it starts with an invalid file, too"""
+    """Plots show earlier values at once, also after weir-metrics restarts; an invalid file does not prevent its start"""
     folder = os.path.join(lab.dir, "state")
     os.mkdir(folder)
     os.chown(folder, pwd.getpwnam("daemon").pw_uid, -1)

@@ -66,7 +66,7 @@ def final_service_times_ms(lab):
 
 
 def measured(lab, servers, count, at_once=CLIENTS):
-    """Make `count` requests. Returns the count of each backend. The counts of weirctl, servers
+    """Make `count` requests. Returns the number for each backend. The counts of weirctl, servers
     and clients must be equal."""
     flows, accepted = counts(lab), servers.accepted()
     with Work(lab.client, at_once, count) as load:
@@ -86,7 +86,7 @@ def warm_up(lab, servers, count=200):
 
 
 def spread(served, names=BACKENDS):
-    """Returns the load of the most loaded backend divided by that of the least loaded backend."""
+    """Returns the load of the most loaded backend divided by the load of the least loaded backend."""
     least = min(served[name] for name in names)
     return max(served.values()) / least if least else math.inf
 
@@ -132,13 +132,13 @@ def inverse_to_cost(load, ms=None):
 
 
 def weight_over_cost(load):
-    """Check shares by weight and service time: a backend's turn ends with the flow that uses up its weight, in ms."""
+    """Check shares by weight and service time: a backend's turn ends when its flows' service times reach its weight in ms."""
     near(load.served(), {name: math.ceil(WEIGHTS[name] / cost)
                          for name, cost in costs(load).items()}, 1.5)
 
 
 def as_weirctl_says(lab, load):
-    """Check shares against the target shares in `weirctl service show`, and the achieved shares there."""
+    """Check that shares agree with the target shares in `weirctl service show`. Also check its achieved shares."""
     near(load.served(), shares(lab, "effective_share_percent"), 1.7)
     achieved = shares(lab, "achieved_share_percent")
     assert 99 < sum(achieved.values()) < 101, achieved
@@ -162,7 +162,7 @@ PROMISES = {
     "time-weighted-round-robin": weight_over_cost,
     "interleaved-weighted-round-robin": weight_over_cost,
 }
-# These policies aim at equal load, not at given shares of flows.
+# These policies aim at equal load, not at specified shares of flows.
 UNPLANNED = ("least-loaded", "power-of-two")
 FLOWS = 900
 
@@ -265,7 +265,7 @@ def least_loaded_leaves_a_sinkhole(lab):
 
 @scenario(services=[work(**policy("least-loaded"))])
 def least_loaded_avoids_a_stuck_server(lab):
-    """A server that accepts and never answers gets a few flows with least-loaded, and blocks all with round robin"""
+    """A server that accepts and never answers gets few flows with least-loaded; with round robin it blocks all clients"""
     servers = Servers(lab, (20, 20, 20, 20))
     with Work(lab.client, CLIENTS) as load:
         load.wait_for_more(200)
@@ -276,7 +276,7 @@ def least_loaded_avoids_a_stuck_server(lab):
         load.wait_for_more(450)
         got = servers.accepted() - accepted
         # Each waiting client has a flow at the stuck server. The server gets no more flows when
-        # it has as many as each other backend, which is a third of the other clients.
+        # it has as many flows as each other backend, which serves a third of the other clients.
         assert got[SINKHOLE] <= CLIENTS / 3 + 1, got
         assert got[SINKHOLE] < 0.05 * sum(got.values()), got
         assert not load.errors(), load.errors()[:3]
@@ -424,7 +424,7 @@ def s6_policy_changes_move_no_flow(lab):
 
 @scenario(alone=True, services=[work(**policy("least-loaded", error_window_ms=1000))])
 def service_times_are_correct(lab):
-    """Mean and median service times agree with those of clients; they are not measured if the policy needs none"""
+    """Mean and median service times agree with the clients' times; they are measured only if the policy needs them"""
     servers = Servers(lab, MILLISECONDS.values())
     measured(lab, servers, 200)
     assert not any(service_times_ms(lab).values()), service_times_ms(lab)
@@ -493,8 +493,9 @@ def fair_share_does_not_flood_a_returning_backend(lab):
         wait_for("web-1 in use", lambda: load.served(since=ready)["web-1"] > 0, 5)
         load.wait_for_more(150)
         served = load.served(since=ready)
-        # The share of web-1 is 53 %. It would get all new flows if it had to make up for flows missed during
-        # the drain: the predicted ends of the other backends are seconds ahead of the clock.
+        # The share of web-1 is 53 %. If it had to make up for the flows missed during the drain,
+        # it would get all new flows, because the predicted ends of the other backends are seconds
+        # ahead of the clock.
         assert 0.3 < served["web-1"] / sum(served.values()) < 0.75, served
 
 

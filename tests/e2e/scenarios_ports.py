@@ -64,7 +64,7 @@ def check_received_once(lab):
 
 @scenario(short=True, workers={"cores": [0, 1, 1]}, services=[web(), lines()])
 def several_workers_by_distributor(lab):
-    """With one queue and three workers, the software distributor spreads flows, and each stays at its worker"""
+    """With one queue and three workers, the software distributor spreads flows, and each flow stays at its worker"""
     result = clients.curl_batch(lab.client, VIP4, 300)
     assert result.ok == 300, result.errors[:5]
     found = clients.line_per_backend(lab.client, VIP6, BACKENDS)
@@ -79,15 +79,15 @@ def several_workers_by_distributor(lab):
     assert '"web-1"' in out, out
 
 
-# These drivers support an MTU of at most 1500 bytes. A client's full packets do not fit in the
-# tunnel, so uploads begin with an ICMP error "too big".
+# These drivers support an MTU of at most 1500 bytes. A client's packets of full size do not fit
+# into the tunnel, so uploads begin with an ICMP error "too big".
 STATIC_MAC = "02:00:00:00:00:b0"
 # The kernel does not have these devices, so the path to the backends is configured.
 STATIC = {"source_ipv4": "10.0.0.3", "source_ipv6": "2001:db8:a::3"}
 
 
 def start_with_static_gateway(lab, device, before=lambda: None, after=lambda: None):
-    """Start everything with the given port device; VIPs are routed to STATIC_MAC."""
+    """Start everything with this port device; VIPs are routed to STATIC_MAC."""
     lab.start_backends()
     lab.net.ip("link", "set", "br0", "address", "02:00:00:00:00:01")
     lab.port = {"device": device, "gateway_mac": "02:00:00:00:00:01", **STATIC}
@@ -176,7 +176,7 @@ def move_udp_bind(lab):
             try:
                 raise AssertionError(f"answered by {sock.ask()}, which is not configured any more")
             except OSError:
-                pass  # the kernel gets the datagram, and may answer it with an ICMP error
+                pass  # the kernel gets the datagram, and can answer it with an ICMP error
         sock.close()
 
 
@@ -259,7 +259,7 @@ def set_up_balancer_link(lab):
 
 @scenario()
 def interface_down_and_replaced(lab):
-    """A port's interface goes down, and is later replaced by another; both are logged, and a restart repairs it."""
+    """A port's interface goes down, and is later replaced by another: both are logged; a restart repairs the port"""
     dataplane = lab.programs["dataplane"]
     lab.lb.ip("link", "set", "lb0", "down")
     wait_for("link down", lambda: "net_af_xdp0: link down" in dataplane.output())
@@ -288,7 +288,7 @@ def interface_down_and_replaced(lab):
 
 @scenario(services=[upload()])
 def lowered_mtu_of_an_interface_is_reported(lab):
-    """If another program lowers the MTU of lb0, longer packets are lost, and the log has the reason"""
+    """If another program lowers the MTU of lb0, longer packets are lost, and the log contains the reason"""
     def log():
         return lab.programs["dataplane"].output()
     said = ("port wan: the MTU of interface lb0 was lowered to 1500, longer packets are lost; "

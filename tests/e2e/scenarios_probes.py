@@ -27,7 +27,7 @@ def of_this_lab(lab, text):
 
 
 class Script:
-    """Runs a script of config/bpftrace on the programs of this lab, until text()."""
+    """Runs a script of config/bpftrace on the programs of this lab, until text() is called."""
 
     def __init__(self, lab, name):
         with open(os.path.join(SCRIPTS, f"{name}.bt"), encoding="utf-8") as file:
@@ -37,7 +37,7 @@ class Script:
         path = os.path.join(lab.dir, f"{name}.bt")
         with open(path, "w", encoding="utf-8") as file:
             file.write(of_this_lab(lab, text))
-        # BEGIN prints this text. It fires when all other probes are attached.
+        # BEGIN prints this text when all other probes are attached.
         self.program = lab.program(name, lab.lb, "bpftrace", path)
         lab.wait_for_program(name, lambda: "^C ends." in self.program.output(), 60)
 

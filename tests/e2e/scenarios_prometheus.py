@@ -109,7 +109,7 @@ def alerts(lab):
 
 @scenario(services=[web(), echo()], alone=True, seconds=300)
 def prometheus_agrees_with_curl_and_nginx(lab):
-    """Prometheus has the flows of 200 requests; rules and dashboard queries work; alerts fire"""
+    """Prometheus counts the flows of 200 requests; rules and dashboard queries work; alerts fire"""
     lab.start_metrics()
     start_prometheus(lab)
     flows = 'weir_service_new_flows_total{service="web"}'

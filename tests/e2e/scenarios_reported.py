@@ -65,8 +65,8 @@ class Pair:
 
 
 class Window:
-    """Measures for some seconds: requests served, CPU seconds, and the latency that clients
-    see."""
+    """Measures for some seconds: requests served, CPU seconds, and the latency that
+    clients measure."""
 
     def __init__(self, pair, load, seconds):
         begin, cpu = time.monotonic(), pair.cpu_seconds()
@@ -138,7 +138,7 @@ def half_the_cpu_has_no_effect_by_load(lab):
 
 @scenario(start=False, pair=True, hosts=2, seconds=300)
 def half_the_cpu_is_as_busy_with_balanced_weights(lab):
-    """With balanced weights, both are equally busy after 45 s, and shares follow the CPU quotas 2:1"""
+    """With balanced weights, both backends are equally busy after 45 s, and shares follow the CPU quotas 2:1"""
     half_cpu(lab, {"name": "weighted-round-robin", "weights": "balanced"}, 45,
              lambda w: close(w.ratio, 2) and close(w.used[1], w.used[0], 0.1))
 
@@ -164,7 +164,7 @@ def by_measurement(lab, measurement, good):
 
 @scenario(start=False, pair=True, hosts=2, seconds=240)
 def by_execution_time_shares_depend_on_latency(lab):
-    """By execution time, a backend that computes and one that sleeps for as long get equal shares"""
+    """By execution time, a backend that computes and a backend that sleeps equally long get equal shares"""
     by_measurement(lab, "execution", lambda w: close(w.ratio, w.latency_ms[1] / w.latency_ms[0]))
 
 

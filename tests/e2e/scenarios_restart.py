@@ -24,7 +24,7 @@ def service(**more):
 
 
 class Downloads:
-    """Makes slow downloads, `count` at a time, until stop()."""
+    """Makes slow downloads, `count` at a time, until stop() is called."""
 
     def __init__(self, lab, path, sha256, count):
         self.lab, self.path, self.sha256, self.count = lab, path, sha256, count
@@ -94,8 +94,8 @@ def wrk(lab):
 
 @contextlib.contextmanager
 def undisturbed_requests(lab):
-    """Make requests and slow downloads; none may fail within the block. Yields the Downloads, which the
-    caller must check from time to time."""
+    """Make requests and slow downloads. Check that no request fails within the block. Yields the Downloads,
+    which the caller must check from time to time."""
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
     downloads.look()
@@ -110,7 +110,7 @@ def undisturbed_requests(lab):
 
 @scenario(start=False, hosts=HOSTS, services=[service(agent={"interval_ms": 500})], seconds=300)
 def rolling_restart_by_agents_fails_nothing(lab):
-    """If eight nginx with agents are restarted one by one, no request and no download fails"""
+    """If eight nginx servers with agents are restarted one by one, no request and no download fails"""
     agents = Agents(lab, "--port", "80", "--interval", "30s")
     agents.start_lab()
     with undisturbed_requests(lab) as downloads:
@@ -149,7 +149,7 @@ def too_short_a_drain_breaks_the_longer_downloads(lab):
 
 @scenario(start=False, hosts=HOSTS, services=[service()], seconds=300)
 def rolling_restart_by_checks_alone_breaks_requests(lab):
-    """Without agents, requests at a stopped server fail, and also new requests until checks detect the stop"""
+    """Without agents, requests to a stopped server fail, and so do new requests until checks detect the stop"""
     lab.start()
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)

@@ -20,7 +20,7 @@ def kill(namespace, *which):
 
 
 def ended_by_backend(lab, line, _vip):
-    """End the connection at the backend. Its RST goes directly to the client, not through Weir."""
+    """End the connection at the backend. The backend's RST goes directly to the client, not through Weir."""
     kill(lab.namespaces["b" + line.backend[-1]], "sport", "=", ":7000", "and",
          "dport", "=", f":{PORT}")
     wait_for("the RST", lambda: "ESTAB" not in lab.client.run(
@@ -28,7 +28,7 @@ def ended_by_backend(lab, line, _vip):
 
 
 def forgotten_by_client(lab, _line, vip):
-    """End the connection at the client. Its RST is lost, so the backend still has the connection."""
+    """End the connection at the client. The client's RST is lost, so the backend keeps the connection."""
     route = ("-6" if ":" in vip else "-4", "route")
     lab.client.ip(*route, "add", "blackhole", vip)
     kill(lab.client, "dport", "=", ":7000")
@@ -52,8 +52,8 @@ def use_port_again(lab, vip, end):
 
 
 def forge_syns(lab):
-    """Forge SYNs of a connection to a draining backend. Check that its client gets challenge ACKs, and that
-    the connection continues."""
+    """Forge SYNs of a connection to a draining backend. Check that the client of the connection gets challenge
+    ACKs, and that the connection continues."""
     line = clients.Line(lab.client, VIP4, source=PORT)
     before = lab.api("worker.show")[0]
     lab.weirctl("backend", "drain", f"lines/{line.backend}")

@@ -25,10 +25,10 @@ TX_NS = 10_000  # time to send a packet, as if each packet needed a system call
 PER_SECOND = 10_000
 FEW = 50  # allowed number of other packets, for example of neighbour discovery
 WINDOW = 0.25  # seconds over which the shares of workers are measured
-# Busy flows of each worker. There are so few that a flow has several packets during the pause of
-# a queue.
+# Busy flows of each worker. There are so few flows that each flow has several packets while a
+# queue pauses.
 FEW_HOT = 2
-PAUSE_US = 500  # pause of a transmit queue, while the others continue
+PAUSE_US = 500  # pause of a transmit queue, while the other queues continue
 FAULTS = ("unsent", "unknown", "reordered", "strayed")
 
 
@@ -44,7 +44,7 @@ def start(lab):
 
 
 def shares_cpus(lab):
-    """Returns whether workers share CPUs. If so, rings of a worker that waits for a CPU may overflow."""
+    """Returns whether workers share CPUs. If so, the rings of a worker that waits for a CPU can overflow."""
     return len(lab.workers["cores"]) > len(set(lab.workers["cores"]))
 
 
@@ -132,7 +132,7 @@ def spread(lab, hot, within):
     assert len({worker for worker, _ in where.values()}) == len(lab.workers["cores"]), where
     assert {flow: backend for flow, (_, backend) in where.items()} == flows, (where, flows)
     assert [total(lab, name) for name in UNCHANGED] == counts, "flows were lost"
-    # A worker with all flows may be overloaded.
+    # A worker that has all flows can be overloaded.
     check_faults(nic, nic["missed"] + sum(lost(lab).values()))
     print(f"packets of workers {before}, after {seconds:.1f} s {after}; "
           f"{total(lab, 'buckets_taken')} buckets moved, {nic['updates']} changes of the table, "
@@ -147,7 +147,7 @@ def rss_two_workers_share_hot_flows(lab):
 
 @scenario(start=False, workers=FOUR, alone=True, services=SERVICES)
 def rss_four_workers_share_hot_flows(lab):
-    """If four workers share two CPUs, and one queue has the hot flows, each worker gets some of them"""
+    """If four workers share two CPUs, and one queue has the hot flows, each worker gets some hot flows"""
     spread(lab, 32, WITHIN_SHARED)
 
 
@@ -189,7 +189,7 @@ def forced(lab):
 
 
 def force_moves(lab):
-    """Force MOVES moves, by a control process that is killed repeatedly."""
+    """Force MOVES moves with a control process that is killed repeatedly."""
     for kill in range(1, KILLS + 1):
         program = lab.program("force_moves", lab.lb,
                               os.path.join(lab.build, "tests", "e2e", "force_moves"), lab.run_dir,
@@ -263,7 +263,7 @@ def rss_table_that_is_refused(lab):
     establish(lab)
     flows = hot_flows(lab, 1)
     nic["refuses"] = 1
-    time.sleep(0.2)  # until the device has read it
+    time.sleep(0.2)  # until the device has read this setting
     table = nic.table()  # buckets may have moved before
     nic["tx_ns"] = TX_NS
     before = nic["updates"]
@@ -280,7 +280,7 @@ def rss_table_that_is_refused(lab):
 
 @scenario(start=False, workers=STEALING2, services=SERVICES)
 def rss_table_that_cannot_be_set(lab):
-    """Without a configurable redirection table, flows stay with the queues; worker show has the reason"""
+    """Without a configurable redirection table, flows stay with the queues; worker show displays the reason"""
     nic = RssNic(lab)
     nic["refuses"] = 1
     lab.start()

@@ -3,10 +3,10 @@
 an additional weir-agent that watches the port. Nine of ten connections go to this nginx.
 
 WEIR_TRIALS sets how often each way to stop nginx is tried (default 1). For each way, the scenario
-prints the refused connections, and the milliseconds from the signal to the last new flow at
-nginx's host before it is unused (median, 99th percentile and maximum). WEIR_TRIALS_TO names a
-file, to which a line for each trial is appended: agent or checks, way, connections, refused,
-milliseconds or "-". server_ends.gp plots this file.
+prints the number of refused connections, and the milliseconds from the signal to the last new
+flow at nginx's host before the host is unused (median, 99th percentile and maximum).
+WEIR_TRIALS_TO names a file, to which a line for each trial is appended: agent or checks, way,
+connections, refused, milliseconds or "-". server_ends.gp plots this file.
 """
 import contextlib
 import json
@@ -36,10 +36,10 @@ CHECK = {"type": "http", "path": "/healthz", "interval_ms": 1000, "timeout_ms": 
          "rise": 1, "fall": 3}
 QUICK = {"flow_table": {"flows_per_worker": 262144, "timeout_ms": {"syn_seen": 300}}}
 
-# connections: connections of the clients from the signal until nginx is used again; refused:
-# those of them that were refused. last: seconds from the signal to the last new flow at nginx's
-# host before a pause of PAUSED_S; None if there was no such pause, because the backend was always
-# used.
+# connections: number of the clients' connections from the signal until nginx is used again;
+# refused: number of these connections that were refused. last: seconds from the signal to the
+# last new flow at nginx's host before a pause of PAUSED_S; None if there was no such pause,
+# because the backend was always used.
 PAUSED_S = 0.1
 Trial = namedtuple("Trial", "connections refused last")
 
@@ -126,7 +126,7 @@ class Server:
         return False
 
     def forget_deaths(self):
-        """Restart the agent if it has detected deaths: after several deaths it delays the report of a start."""
+        """Restart the agent if it has detected deaths, because it delays the report of a start after several deaths."""
         if not self.agents or self.deaths < FREE_DEATHS:
             return
         self.lab.programs[self.agents.name(1)].kill()

@@ -65,7 +65,7 @@ def opened():
 
 @scenario(services=limited("reject"), workers={"cores": [0, 1, 0, 1]})
 def limit_is_that_of_all_workers(lab):
-    """With four workers and limit 10, 10 of 30 concurrent connections are served, even if one worker has all"""
+    """With four workers and limit 10, 10 of 30 concurrent connections are served, even if all are on one worker"""
     assert len(lab.api("worker.show")) == WORKERS
     with opened() as found:
         threads = [threading.Thread(target=lambda: found.append(connect(lab)))
@@ -96,7 +96,7 @@ def limit_is_that_of_all_workers(lab):
 
 @scenario(services=limited("spill"), workers={"cores": [0, 1, 0, 1]})
 def limit_follows_a_reload_and_a_restart(lab):
-    """Existing flows count after the limit changes, and after a restart of each process"""
+    """Existing flows still count after the limit changes, and after a restart of each process"""
     with opened() as found:
         for _ in range(LIMIT + 2):
             found.append(clients.Line(lab.client, VIP4))

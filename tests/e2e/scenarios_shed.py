@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weirctl backend shed: nginx, weir-agents, and wrk with keep-alive connections. A third backend is
-added to two, and connections leave the two until each has its share of the mean."""
+added to two backends, and connections leave these two until each has the mean number of connections."""
 import contextlib
 import os
 import random
@@ -32,7 +32,7 @@ end
 
 
 def start(lab, *options):
-    """Start two of the three backends, with an agent each. options: of the agents of the two."""
+    """Start two of the three backends, each with an agent. options: options of the agents."""
     lab.services = [web(backends=OLD, vips=(VIP4,), agent=AGENT)]
     for number in lab.hosts:
         folder = lab.shed_folder(number)
@@ -60,14 +60,14 @@ def scale_out(lab, agents):
 
 
 def established(lab, number):
-    """The number of established connections of clients at a backend."""
+    """Returns the number of established connections of clients at a backend."""
     lines = lab.namespaces[f"b{number}"].run(
         "ss", "-Htn", "state", "established", "src", f"{VIP4}:80").splitlines()
     return len(lines)
 
 
 class Watch:
-    """The fewest connections that each backend had, until the end of the block."""
+    """Records the minimum number of connections of each backend until the end of the block."""
 
     def __init__(self, lab, numbers):
         self.lab, self.over = lab, False
@@ -91,7 +91,7 @@ class Watch:
 
 @contextlib.contextmanager
 def wrk(lab, path, pause_ms=0):
-    """wrk with all of its connections. Yields a function that ends wrk and returns its output."""
+    """Run wrk, and wait until it has all its connections. Yields a function that stops wrk and returns its output."""
     script = os.path.join(lab.dir, "wrk.lua")
     with open(script, "w", encoding="ascii") as file:
         file.write(PAUSES.replace("PAUSE", str(pause_ms)) if pause_ms else "")
@@ -112,7 +112,7 @@ def wrk(lab, path, pause_ms=0):
 
 
 def errors(text):
-    """What wrk has counted as failed: connects, reads, writes, timeouts and other statuses."""
+    """Returns wrk's counts of failed connects, reads, writes, timeouts and other statuses."""
     found = [int(word) for line in text.splitlines() if "Socket errors" in line
              for word in line.replace(",", " ").split() if word.isdigit()]
     return (found or [0] * 4) + [int(line.split()[-1]) for line in text.splitlines()
@@ -135,7 +135,7 @@ def wait_ended(lab, name, timeout=60):
 
 @scenario(start=False, hosts=3)
 def shed_with_a_hook_fails_no_request(lab):
-    """Two backends of three are shed by their servers' Connection: close: no request of wrk fails"""
+    """If the servers of two of three backends shed connections by Connection: close, no request of wrk fails"""
     agents = start(lab, "--shed-hook", HOOK)
     with wrk(lab, "/shed") as end:
         scale_out(lab, agents)
@@ -171,8 +171,8 @@ def shed_with_a_hook_fails_no_request(lab):
 
 @scenario(start=False, hosts=3)
 def shed_of_idle_connections_ends_as_many_as_it_counts(lab):
-    """Two backends of three are shed by the kernel: wrk counts each end as a read error, a client that
-    retries does not notice"""
+    """If the kernel closes idle connections of two of three backends, wrk counts each as a read error; a client
+    that retries has no error"""
     agents = start(lab, "--shed-idle")
     with wrk(lab, "/", pause_ms=1500) as end:
         scale_out(lab, agents)
@@ -192,7 +192,8 @@ def shed_of_idle_connections_ends_as_many_as_it_counts(lab):
     print(f"  {before}, then {watch.least} at least; in {took:.1f} s {ended} ended; "
           f"errors {errors(text)}; {[each['why'] for each in last.values()]}")
     connects, reads, writes, timeouts, *others = errors(text)
-    # Each end is a read or write error of wrk, which then connects again; nothing else fails.
+    # wrk counts each closed connection as a read or write error, and connects again. Nothing else
+    # fails.
     assert connects == timeouts == 0 and not others, text
     assert reads + writes <= ended, (text, last)
     for number, name in ((1, "web-1"), (2, "web-2")):
@@ -203,7 +204,7 @@ def shed_of_idle_connections_ends_as_many_as_it_counts(lab):
 class Reusing:
     """Clients with keep-alive connections, which connect again when a connection has closed while it
     was idle, as browsers and libraries do. Counts requests, connections that closed while idle, and
-    requests that were sent and got an RST. The pauses are about --idle: the worst case."""
+    requests that were sent and got an RST. The pauses are about as long as --idle, which is the worst case."""
 
     def __init__(self, lab, count, pause):
         self.lab, self.pause, self.over = lab, pause, False
@@ -255,7 +256,7 @@ class Reusing:
 
 @scenario(start=False, hosts=3)
 def shed_of_idle_connections_hardly_fails_a_request(lab):
-    """Clients that use connections again after about --idle: an RST rarely meets a request"""
+    """If clients use a connection again after about --idle, few requests get an RST"""
     agents = start(lab, "--shed-idle")
     with Reusing(lab, CONNECTIONS, (0.9, 1.3)) as clients:
         scale_out(lab, agents)
@@ -279,15 +280,15 @@ def refused(lab, name, *options):
 
 @scenario(start=False, hosts=3)
 def shed_without_consent_is_refused(lab):
-    """Each reason why a backend cannot be shed has its message, and no connection ends"""
+    """For each reason why a backend cannot be shed, there is a message, and no connection is closed"""
     agents = start(lab)
     with wrk(lab, "/") as end:
-        assert "nothing is above it" in refused(lab, "web-1") + refused(lab, "web-2")
+        assert "there is nothing to shed" in refused(lab, "web-1") + refused(lab, "web-2")
         scale_out(lab, agents)
         before = {number: established(lab, number) for number in (1, 2)}
         for options in ((), ("--dry-run",)):
             assert "does not permit it" in refused(lab, "web-1", *options)
-        assert "nothing is above it" in refused(lab, "web-3")
+        assert "there is nothing to shed" in refused(lab, "web-3")
         assert shed(lab, "web-1", "--stop", check=False)[0] == 1
         assert shed(lab, "web-1", check=False)[0] == 2
         lab.weirctl("backend", "drain", "web/web-1")
@@ -306,7 +307,7 @@ def shed_without_consent_is_refused(lab):
 
 @scenario(start=False, hosts=3)
 def shed_ends_with_its_agent_or_control(lab):
-    """SIGKILL to the agent, and to weir-control: no connection ends after the deadline of the order"""
+    """If the agent or weir-control is killed, no connection is closed after the deadline of the order"""
     agents = start(lab, "--shed-idle")
     with wrk(lab, "/", pause_ms=4000):
         scale_out(lab, agents)
@@ -322,7 +323,7 @@ def shed_ends_with_its_agent_or_control(lab):
         shed(lab, "web-2", "--to-mean", "--rate", "2/s", "--idle", "1")
         wait_for("an end", lambda: shed_of(lab, "web-2")["ended"] >= 1, 20)
         lab.programs["control"].kill()
-        time.sleep(1.6)  # the order in flight lasts for a second
+        time.sleep(1.6)  # the current order is valid for a second
         count = reset_count(lab, 2)
         time.sleep(3)
         assert reset_count(lab, 2) == count
@@ -341,7 +342,7 @@ def shed_ends_with_its_agent_or_control(lab):
 
 
 def reset_count(lab, number):
-    """RSTs that this backend has sent."""
+    """Returns the number of RSTs that this backend has sent."""
     names, values = [line.split() for line in lab.namespaces[f"b{number}"].run(
         "cat", "/proc/net/snmp").splitlines() if line.startswith("Tcp:")]
     return int(values[names.index("OutRsts")])

@@ -61,7 +61,7 @@ def healthy_since(lab):
 
 
 def check_ramp(load, since, name):
-    """Check that the share of each second, until one second after the ramp, is right within 20 % and two flows."""
+    """Check that the share of each second, until one second after the ramp, is correct within 20 % and two flows."""
     time.sleep(max(0, since + WINDOW_S + 1 - time.monotonic()))
     load.wait_until(since + WINDOW_S + 1)
     assert not load.errors(since), load.errors(since)[:3]

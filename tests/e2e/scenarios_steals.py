@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Connections that wait at a backend with a full accept queue move to another backend. No
-connection is served twice, whichever process is killed meanwhile."""
+connection is served twice, even if a process is killed meanwhile."""
 import collections
 import contextlib
 import itertools
@@ -21,12 +21,12 @@ from scenarios_agents import agents
 
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
 SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
-BACKLOG = 8  # accept queue of web-1, whose server is stopped
+BACKLOG = 8  # backlog of web-1's listening socket; its server is stopped
 # Time for the first clients to connect. Control usually gets the report of a full queue later
 # than that.
 FIRST_SECONDS = 0.2
-# Accept queue of the other backends, because all connections that leave web-1 may arrive at the
-# same time.
+# Backlog of the other backends' sockets. All connections that leave web-1 can arrive at the same
+# time.
 ROOM = 64
 NUMBERS = range(1, len(BACKENDS) + 1)
 
@@ -41,7 +41,7 @@ STEAL = {"after_ms": 300}
 
 @contextlib.contextmanager
 def serving(lab):
-    """Run a server that logs ids, and an agent, at every backend."""
+    """Run an agent, and a server that logs ids, on every backend."""
     path = os.path.join(lab.dir, "agent.keys")
     with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
         file.write(f"7 {secrets.token_hex(32)}\n")
@@ -125,8 +125,8 @@ class Client:
 
 class Clients:
     """Real TCP clients, each with its own id. `count` clients connect within `seconds`, to the
-    VIPs in turn. If `first` is set, that many connect first, and the others when these are
-    connected."""
+    VIPs in turn. If `first` is set, this number of clients connect first, and the others
+    when these are connected."""
     numbers = itertools.count(1)
 
     def __init__(self, namespace, count, seconds, vips=(VIP4,), first=0):
@@ -141,7 +141,7 @@ class Clients:
                 self.run(FIRST_SECONDS, Clients.all_connected)
             due = start + i * seconds / count
             self.run(max(0, due - time.monotonic()))
-            # needed if run() ended early because all clients had their answers
+            # needed if run() returned early because all clients had their answers
             time.sleep(max(0, due - time.monotonic()))
             client = Client(next(self.numbers), sock, time.monotonic())
             sock.connect_ex((targets[i], PORT))
@@ -223,9 +223,9 @@ def release(lab, clients, seconds=20):
 def connections_leave_a_stopped_server(lab):
     """Measures the time to connect with stealing off and on, if one accept queue is full and others are empty"""
     with serving(lab):
-        # The accept queue holds one connection more than the backlog. Some of the other connections
-        # are half-open, or established only for the client; the others wait as long as the server is
-        # stopped.
+        # The accept queue holds one connection more than the backlog. Some of the other
+        # connections are half-open, or established only on the client's side; the others wait as
+        # long as the server is stopped.
         wait_for_report(lab)
         off = crowd(lab, 6)
         without = figures(off)
@@ -277,7 +277,7 @@ def connections_leave_a_server_with_lost_answers(lab):
         with unreachable(lab, 1):
             off = Clients(lab.client, 160, 0.04).run(4, Clients.all_connected)
             assert figures(off)["failed"] == len(off.all) // len(BACKENDS), figures(off)
-        off.run(20)  # the server accepts the connections at last
+        off.run(20)  # now the server accepts the connections
         check_served_once(lab, off)
         off.close()
         set_steal(lab, STEAL)
@@ -311,7 +311,7 @@ BOTH = (VIP4, VIP6)
 @scenario(services=[ids(vips=BOTH, agent=SELDOM, steal=STEAL)], start=False,
           workers={"cores": [os.cpu_count() - 1] * 2})
 def steals_by_two_workers_of_both_families(lab):
-    """IPv4 and IPv6 clients, with flows at two workers, leave a stopped server"""
+    """IPv4 and IPv6 clients with flows on two workers leave a stopped server"""
     with serving(lab):
         moved = collections.Counter()
         for _ in range(3):
@@ -362,14 +362,14 @@ def steals_survive_kills(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
 def steals_survive_stops(lab):
-    """If agent, control or dataplane is stopped for a while meanwhile, no client is served twice"""
+    """If agent, control or dataplane is paused while connections are stolen, no client is served twice"""
     chance, moved = random.Random(4712), 0
     with serving(lab):
         for turn in range(9):
             stopped = lab.programs[("control", "weir-agent-1", "dataplane")[turn % 3]]
             clients = crowd(lab, 0.25 + chance.random() * 0.5, until=None)
             stopped.signal(signal.SIGSTOP)
-            clients.run(chance.choice((0.05, 0.3, 1, 4)))  # listed flows may be moved for 3 s
+            clients.run(chance.choice((0.05, 0.3, 1, 4)))  # listed flows can be moved for 3 s
             stopped.signal(signal.SIGCONT)
             clients.run(1 + chance.random())
             moved = sum(row["moved"] for row in lab.api("flow.steals")["services"])
@@ -444,7 +444,7 @@ def steal_counts(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=600)
 def steals_accept_one_valid_answer(lab):
-    """Late, repeated or wrong confirmations, or killing control meanwhile, move no flow twice"""
+    """No flow is moved twice because of late, repeated or wrong confirmations, or because control is killed"""
     with lying_agent(lab) as (agent_of, liar):
         # weir-control sends requests to a silent agent less and less often, at last so late that
         # all clients have already connected elsewhere. An agent that refuses gets requests at the
@@ -487,8 +487,8 @@ def steals_accept_one_valid_answer(lab):
             clients.close()
 
 
-SLOW_MS = 32  # service time of a connection; nine in a full queue take 0.29 s
-STAY_SECONDS = 0.6  # connections that wait behind a full queue stay for longer
+SLOW_MS = 32  # service time of a connection; nine connections in a full queue take 0.29 s
+STAY_SECONDS = 0.6  # connections that wait behind a full queue stay for longer than this
 
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
@@ -523,8 +523,8 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
         # The service time is unknown: connections leave after 0.3 s.
         _, asked, _ = crowded(20)
         assert asked > 0
-        # The service time is known: connections leave when they have waited twice as long as the
-        # whole queue takes.
+        # The service time is known: connections leave when they have waited for twice the service
+        # time of the whole queue.
         for served_by_now in range(10, 60, 10):  # connections served since the agent started
             values.update({"service_time_ms": SLOW_MS * 1000 * served_by_now, "service_count": served_by_now})
             agent_of[1].wait_for_probe()

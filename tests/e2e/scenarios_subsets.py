@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Subsets: which of six backends are used, and what happens if one of these fails."""
+"""Subsets: which of six backends are used, and what happens if a used backend fails."""
 import json
 import os
 

@@ -33,7 +33,7 @@ def ask(prefix, *commands):
 
 
 def idle_part(prefix):
-    """Returns a function. Each call of it returns the share of idle cycles since the previous call."""
+    """Returns a function. Each call of this function returns the share of idle cycles since its previous call."""
     last = {}
 
     def part():
@@ -47,7 +47,7 @@ def idle_part(prefix):
 
 @scenario(start=False, services=[web()])
 def telemetry_distinguishes_busy_from_polling(lab):
-    """dpdk-telemetry.py agrees with weirctl; only root may query; the dataplane removes the socket at its exit"""
+    """dpdk-telemetry.py agrees with weirctl; only root can query; the dataplane removes the socket at its exit"""
     lab.dataplane_options = (*lab.dataplane_options, "--telemetry")
     lab.start()
     prefix = prefix_of(lab)

@@ -56,7 +56,7 @@ def ipip_all_four_mixes(lab):
 
 @scenario(short=True, services=[echo()])
 def udp_flow_stays_on_its_backend(lab):
-    """Each of 80 UDP sessions of 20 datagrams stays at its first backend; every backend gets some"""
+    """Each of 80 UDP sessions of 20 datagrams stays at its first backend; every backend gets some sessions"""
     for vip in (VIP4, VIP6):
         seen = set()
         for _ in range(40):
@@ -158,7 +158,7 @@ def too_big_packet_is_reported(lab):
 
 @scenario()
 def own_address_stays_with_the_kernel(lab):
-    """TCP and ping to the balancer's own address reach its kernel, as ssh would"""
+    """TCP connections (like ssh) and pings to the balancer's own address reach its kernel"""
     for family, address in ((socket.AF_INET, "10.0.0.2"), (socket.AF_INET6, "2001:db8:a::2")):
         with lab.lb.inside():
             listener = socket.socket(family)

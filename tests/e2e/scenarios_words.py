@@ -18,7 +18,7 @@ SERVICES = ("--service", "web=80", "--allow-user", f"{USER}=web", "--service", "
 
 
 class Servers:
-    """Runs nginx on each host by weir-agent exec, instead of the lab's nginx."""
+    """Runs nginx on each host with weir-agent exec, instead of the lab's nginx."""
 
     def __init__(self, lab, agents):
         self.lab, self.agents = lab, agents

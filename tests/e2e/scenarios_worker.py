@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Workers make no system calls, apart from the driver's (S1). strace under load checks this."""
+"""Workers make no system calls, except system calls of the driver (S1). strace under load checks this."""
 import ctypes
 import os
 import re
@@ -19,7 +19,7 @@ SYS_PIDFD_GETFD = 438
 POLL = {"cores": [os.cpu_count() - 1], "idle": "poll"}
 SLEEP = {**POLL, "idle": "sleep"}
 WOKEN = re.compile(r"epoll_p?wait\(.*\) += [1-9]")
-# Flows end during the trace, so that expiry runs as well.
+# Flows end during the trace, so that the workers also remove expired flows.
 SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
                               "timeout_ms": {"closing": 200, "udp": 200}}}
 # Counters of a worker's activities. Each must increase while strace is attached.
@@ -43,7 +43,7 @@ class Strace:
         assert self.threads, "the dataplane has no thread that is called a worker"
         self.path = os.path.join(lab.dir, "strace")
         attach = [word for tid in self.threads for word in ("-p", tid)]
-        # # One file per thread: in a common file, a call can be split over two lines.
+        # one file per thread: in a common file, a call can be split over two lines
         self.program = lab.program("strace", lab.lb, "strace", "-ff", "-o", self.path, *attach)
         wait_for("strace to be attached to the workers", self.attached)
 
@@ -151,7 +151,7 @@ def s1_no_system_call(lab):
 @scenario(alone=True, workers={"cores": [os.cpu_count() - 1] * 2, "idle": "poll"},
           services=[web(), lines(), echo()], config=SHORT_FLOWS)
 def s1_af_xdp_driver_calls_only(lab):
-    """strace shows only the driver's calls on its sockets by two AF_XDP workers, under load (S1)"""
+    """Under load, strace of two AF_XDP workers shows only system calls of the driver on its sockets (S1)"""
     strace = Strace(lab)
     use_everything(lab)
     of_driver, own = strace.divide(lambda fd: is_xdp_socket(strace.pid, fd))
@@ -166,8 +166,8 @@ def loops(lab):
 
 
 def sleeps(lab):
-    """Returns a condition: the worker makes about one iteration per millisecond. In idle mode yield it would
-    make ten times as many."""
+    """Returns a condition: the worker makes about one iteration per millisecond. In idle mode yield, it would
+    make ten times as many iterations."""
     before, since = loops(lab), time.monotonic()
 
     def condition():
@@ -209,5 +209,5 @@ def worker_without_wakeups_keeps_polling(lab):
     """In idle mode sleep, a worker that gets packets from a distributor keeps polling"""
     output = lab.programs["dataplane"].output()
     assert "worker 0: woken by packets" in output, output
-    assert "worker 1: sleeps as with idle yield" in output, output
+    assert "worker 1: falls back to idle yield" in output, output
     requests_and_upload(lab)

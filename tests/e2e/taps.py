@@ -11,8 +11,8 @@ SOL_PACKET, ETH_P_ALL, PACKET_OUTGOING = 263, 3, 4
 BUFFER_BYTES = 64 << 20
 ETHERNET_BYTES, IPIP = 14, 4
 
-# at: seconds since 1970; sent: whether the device's host sent it; to: address; source, destination:
-# ports; data: after the UDP or TCP header; flags: TCP flags
+# at: seconds since 1970; sent: whether the device's host sent the packet; to: address; source,
+# destination: ports; data: after the UDP or TCP header; flags: TCP flags
 Seen = namedtuple("Seen", "at sent protocol to source destination flags data")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Load for the backends: servers with a set service time, and clients that keep them busy.
+"""Load for the backends: servers with a fixed service time, and clients that keep them busy.
 
 One connection is one request and one flow: connect, wait for the answer, close.
 """
@@ -51,7 +51,7 @@ class Work:
     """Requests from several clients at once, each on a new connection.
 
     With a count, makes this many requests in total, and join() waits for them. Without a count,
-    makes requests until stop().
+    makes requests until stop() is called.
     """
 
     def __init__(self, namespace, clients=12, count=None, timeout=30, vip=VIP4):
@@ -72,7 +72,7 @@ class Work:
         self.stop()
 
     def ticket(self):
-        """Returns whether another request may start."""
+        """Returns whether another request is allowed to start."""
         with self.lock:
             if self.tickets is not None:
                 self.tickets -= 1
@@ -102,7 +102,7 @@ class Work:
         return Sample(start, time.monotonic(), answer.decode(), error)
 
     def join(self, timeout=60):
-        """Wait until all requests have finished. Raises AssertionError if one failed."""
+        """Wait until all requests have finished. Raises AssertionError if a request failed."""
         deadline = time.monotonic() + timeout
         for thread in self.threads:
             thread.join(max(0, deadline - time.monotonic()))
@@ -151,7 +151,7 @@ class Work:
 
 
 class Steady(Work):
-    """Makes `per_second` requests per second, even if earlier requests are unfinished, while a client is free."""
+    """Makes `per_second` requests per second, even if earlier requests are unfinished, if a client is free."""
 
     def __init__(self, namespace, per_second, clients=40, **more):
         super().__init__(namespace, clients, **more)

@@ -16,6 +16,7 @@ enum agent_rig_form {
 	AGENT_RIG_FOREIGN, // one datagram of any length, unchanged
 	// two datagrams from an owner of the key; the target computes their authentication codes
 	AGENT_RIG_OWNER,
-	AGENT_RIG_REPLAYS, // sender, distance of the sequence number and of the clock, 3 bytes each
+	// Records of 3 bytes: sender and sequence number, which also advances the clock
+	AGENT_RIG_REPLAYS,
 	AGENT_RIG_FORMS
 };

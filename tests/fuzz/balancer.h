@@ -5,9 +5,9 @@
 //
 //   service 0  TCP 80 and 8000..8099 of both VIPs      backends 0 to 3
 //   service 1  UDP, every port, of both VIPs           backends 4 and 5
-// Even backends have IPv4 addresses, odd ones IPv6. Packets to backend 2 get a
-// VLAN tag. Backend 3 has no next hop yet. Backend 6 is in a selection although its row was removed
-// (see enum balancer_tables).
+// Backends with even ids have IPv4 addresses, backends with odd ids have IPv6 addresses. Packets
+// to backend 2 get a VLAN tag. Backend 3 has no next hop yet. Backend 6 is in a selection
+// although its row was removed (see enum balancer_tables).
 //
 // Threads: one.
 #pragma once
@@ -44,8 +44,8 @@ struct balancer {
 	uint64_t now_ns;
 };
 
-// Nothing is published, the worker is offline. Flow timeouts are 50 (half-open), 200 (young, UDP),
-// 1000 and 100 (closing) ms.
+// Publishes nothing; the worker is offline. Flow timeouts in ms: 50 (half-open), 200 (young,
+// UDP), 100 (closing), 1000 (others).
 void balancer_init(struct balancer *balancer);
 void balancer_fini(struct balancer *balancer);
 void balancer_publish(struct balancer *balancer, enum balancer_tables tables);

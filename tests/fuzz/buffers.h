@@ -13,8 +13,8 @@
 void buffers_start(uint32_t buffers, uint16_t room);
 
 // Returns a packet buffer on the heap: `headroom` bytes, the frame, and `tailroom` bytes. If
-// first > 0, the buffer has two segments: the first segment has the first `first` bytes of the
-// frame and the tailroom, the second segment has the rest of the frame.
+// first > 0, the buffer has two segments: the first segment contains `first` bytes of the frame
+// and the tailroom, the second segment contains the remaining bytes of the frame.
 struct rte_mbuf *buffer_make(
 	const uint8_t *frame, uint32_t bytes, uint16_t headroom, uint32_t first, uint16_t tailroom);
 void buffer_free(struct rte_mbuf *m);

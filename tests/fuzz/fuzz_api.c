@@ -56,7 +56,7 @@ static const char config_text[] =
 	"  \"backends\": [{\"name\": \"b-1\", \"address\": \"10.0.0.11\"}]}]}\n";
 
 // The loop of weir-control in this process, and a dataplane without packets that passes a segment
-// to it.
+// to this loop.
 struct world {
 	struct weir_daemon daemon;
 	struct weir_api_socket socket;
@@ -398,7 +398,7 @@ __attribute__((format(printf, 2, 3))) static bool write_text(
 	return written;
 }
 
-// Creates a user namespace if the user is not root, so that the process may create other
+// Creates a user namespace if the user is not root, so that the process can create other
 // namespaces.
 static bool become_root(void) {
 	uid_t uid = geteuid();

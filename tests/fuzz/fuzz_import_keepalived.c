@@ -14,8 +14,8 @@ struct included {
 	unsigned int opened;
 };
 
-// Provides two files for each pattern. At most 16 files in total, because files may include
-// themselves.
+// Provides two files for each pattern. Provides at most 16 files in total, because files can
+// include themselves.
 static int open_file(void *context, const char *from, const char *pattern, unsigned int n,
 	char **ret_name, char **ret_text, size_t *ret_bytes) {
 	struct included *included = context;

@@ -26,7 +26,7 @@ void __lsan_enable(void);
 
 #define FRAMES_MAX 64
 #define PATH_BYTES 32
-#define TIME_MAX_NS (INT32_MAX * 1000000000ull) // largest timestamp that libpcap keeps
+#define TIME_MAX_NS (INT32_MAX * 1000000000ull) // largest timestamp that libpcap can store
 
 static const char config_text[] =
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}],\n"
@@ -63,7 +63,7 @@ static void check_why(const char *why) {
 	REQUIRE(why[0] != '\0' && strchr(why, '\n') == NULL);
 }
 
-// Process one frame; returns true if it is sent.
+// Processes one frame. Returns true if the frame is sent.
 static bool process(const struct weir_capture_frame *frame, struct weir_offline_result *ret) {
 	weir_offline_process(offline, frame, ret);
 	REQUIRE(ret->action <= WEIR_ACTION_DROP && ret->choice <= WEIR_CHOICE_REPLACED);

@@ -4,8 +4,8 @@
 // headers of an HTTP response, and ORCA in all its formats. An accepted report must have valid
 // values; a refused report must change nothing and have a reason.
 //
-// The first byte of an input: A = agent-check lines, H = header line, J = body of JSON, T and B =
-// the data after TEXT and BIN (before base64).
+// The first byte of an input: A = agent-check lines, H = header line, J = JSON body, T = data
+// after TEXT, B = data after BIN, before it is encoded in base64.
 #include <errno.h>
 #include <sodium.h>
 
@@ -71,7 +71,7 @@ static void agent_check(const char *text, size_t bytes) {
 			REQUIRE(agent.health <= WEIR_HEALTH_WORD_DOWN &&
 				agent.health != WEIR_HEALTH_WORD_LAME_DUCK);
 			REQUIRE(agent.administration <= WEIR_HEALTH_WORD_DOWN);
-			// If a line has no word about health or administration, the word of an
+			// If a line announces no health or administrative state, the state of an
 			// earlier line remains valid.
 			REQUIRE(agent.health != WEIR_HEALTH_WORD_NONE ||
 				before.health == WEIR_HEALTH_WORD_NONE);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: a malicious control process. It overwrites the memory of the tables with arbitrary
-// bytes at arbitrary offsets, frees pages of it, and appends arbitrary entries to the update log.
-// The worker that uses this memory continues meanwhile and afterwards, and another control
-// process attaches to the memory. Neither of them may crash or read outside of the segment.
-// Statistics are also overwritten, because a control process reads them. The worker captures
-// packets if the capture order is valid.
+// bytes at arbitrary offsets, frees pages of this memory, and appends arbitrary entries to the
+// update log. The worker that uses this memory continues meanwhile and afterwards, and another
+// control process attaches to the memory. The worker and this process must not crash or read
+// outside of the segment. Statistics are also overwritten, because a control process reads them.
+// The worker captures packets if the capture order is valid.
 //
 // The input is a byte of options (enum option), followed by pieces. A piece is a byte that names a
 // part of the segment (enum place), an offset in that part (2 bytes, little endian), a number of
@@ -13,9 +13,10 @@
 //
 //   ANY           the offset is in words of 8 bytes, from the start of the tables
 //   CAPTURE_RING  the offset is in words of 4 bytes
-//   // RENEW a table gets a new reference, so that the worker loads its current contents LOG an
-//   entry with the offset as its value is appended to the update log PUNCH the page with this
-//   number is freed BURST the worker processes a burst
+//   RENEW         a table gets a new reference, so that the worker loads its current contents
+//   LOG           an entry is appended to the update log; the offset is its value
+//   PUNCH         the page whose index is the offset is freed
+//   BURST         the worker processes a burst
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -209,7 +210,7 @@ static void rule(struct weir_segment *segment) {
 	weir_config_free(config);
 }
 
-// Reads records from the capture rings, which may have arbitrary contents.
+// Reads records from the capture rings, whose contents can be arbitrary.
 static void read_rings(struct weir_segment *segment) {
 	static struct weir_capture_packet packet;
 
@@ -221,7 +222,7 @@ static void read_rings(struct weir_segment *segment) {
 	}
 }
 
-// Attaches a new control process to this memory. It may refuse the memory.
+// Attaches a new control process to this memory. The new process can refuse the memory.
 static void take_over(const struct balancer *balancer, uint8_t options) {
 	const struct weir_segment *segment = balancer->memory.dataplane;
 	struct weir_segment *attached = NULL;
@@ -363,7 +364,7 @@ static weir_ref *root_of(const struct weir_segment *control, enum place place) {
 	return place == SERVICES ? &roots->services : &roots->selection[place - SELECTION_0];
 }
 
-// // Returns the offset of a place from the start of tables.
+// Returns the offset of a place from the start of tables.
 static uint64_t start_of(
 	const struct weir_segment *control, const struct blobs *blobs, enum place place) {
 	const void *starts[PLACES] = {[NEWS] = control->news,

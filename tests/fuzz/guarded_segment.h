@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Guarded segment: a real segment with the mappings of the dataplane and the writer. There is
-// inaccessible memory before and after each mapping, so that an access outside of it crashes. The
-// segment is small enough to be recreated for every input.
+// inaccessible memory before and after each mapping, so that an access outside of the mapping
+// crashes. The segment is small enough to be recreated for every input.
 //
 // Threads: one.
 #pragma once

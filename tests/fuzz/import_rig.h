@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks an import: it must give a configuration that Weir accepts, or an error with a reason.
-// All texts must be printable.
+// Checks an import: the result must be a configuration that Weir accepts, or an error with a
+// reason. All texts must be printable.
 #pragma once
 
 #include "config.h"

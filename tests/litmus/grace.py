@@ -53,7 +53,7 @@ class Shape:
     name: str
     threads: list
     bad: object  # function of registers
-    needed: list  # (thread, index): without it, the bad outcome is allowed
+    needed: list  # (thread, index) of an instruction: without it, the bad outcome is allowed
 
 
 def weakened(threads, thread, index):
@@ -99,7 +99,7 @@ def grace_shapes(sources):
         [R("token", "token", token_load), W("word", 1, online), F(online_fence),
          R("root", "root", "rlx")],
     ], lambda r: r["word"] == 0 and r["root"] == 0, [(0, 2), (1, 2)])
-    # Here the fence after the load of the token would be sufficient, too.
+    # Here the fence after the load of the token would also be sufficient.
     yield Shape("3: a worker that goes online and reports the token does not find what was unlinked", [
         [W("root", 1, "rlx"), W("token", T, token_store), F(token_fence),
          R("word", "word", word_load)],

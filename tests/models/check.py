@@ -188,7 +188,8 @@ def main():
     failed = 0
     with ThreadPool(os.cpu_count()) as pool:
         verified = pool.starmap(verify, [(model, case) for case in cases])
-        # No optimization: finding a fault mostly takes less time than compiling with -O1.
+        # No optimization, because in most cases a fault is found in less time than -O1 needs to
+        # compile.
         broken = pool.starmap(
             verify, [(mutate(model, fault), cases[fault.case], "-O0") for fault in faults])
     for case, (sound, output) in zip(cases, verified):

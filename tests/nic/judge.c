@@ -25,7 +25,7 @@ struct flow {
 	struct key key;
 	bool used;
 	bool came_back; // whether a packet of the flow has come back
-	uint32_t arrived, departed; // number of the next packet in each direction
+	uint32_t arrived, departed; // sequence number of the next packet in each direction
 	uint32_t backend; // address of the outer header, 0 = none yet
 };
 
@@ -47,8 +47,8 @@ void judge_free(struct judge *judge) {
 	free(judge);
 }
 
-// Reads the flow key from an IP header; n: bytes from there on. Returns false if it is not an
-// unfragmented TCP or UDP packet without IP options.
+// Reads the flow key of an IP packet. n: bytes from its header to the end of the frame. Returns
+// false if it is not an unfragmented TCP or UDP packet without IP options.
 static bool read_key(const uint8_t *at, uint32_t n, struct key *ret) {
 	if (n < IPV4_BYTES + 8 || at[0] != 0x45 || (at[6] & 0x3f) != 0 || at[7] != 0 ||
 		(at[9] != IPPROTO_TCP && at[9] != IPPROTO_UDP)) {
@@ -101,7 +101,7 @@ void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n) {
 	}
 	if (key.protocol == IPPROTO_TCP && n > ETHERNET_BYTES + IPV4_BYTES + TCP_FLAGS &&
 		(at[IPV4_BYTES + TCP_FLAGS] & TCP_SYN) != 0) {
-		flow->backend = 0; // a new connection may get another backend
+		flow->backend = 0; // a new connection can get another backend
 	}
 	number = rte_cpu_to_be_16((uint16_t)flow->arrived++);
 	memcpy(at + 4, &number, 2);
@@ -113,8 +113,8 @@ void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n) {
 	}
 }
 
-// Counts earlier packets that have not come back as lost. A packet that comes back after it was
-// counted as lost is late.
+// Counts as lost all earlier packets that have not come back yet. If a packet comes back after it
+// was counted as lost, it is late.
 static void compare(struct judge *judge, struct flow *flow, uint16_t number) {
 	struct nic_state *state = judge->state;
 	int16_t ahead = (int16_t)(number - (uint16_t)flow->departed);

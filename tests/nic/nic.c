@@ -125,7 +125,7 @@ static int make(void) {
 	return 0;
 }
 
-// --- functions that replace those of DPDK ----------------------------------------------------
+// --- functions that replace DPDK functions ----------------------------------------------------
 
 EXPORTED int rte_eth_dev_get_port_by_name(const char *name, uint16_t *ret) {
 	if (strcmp(name, NIC_NAME) != 0) {

@@ -57,7 +57,7 @@ class Checks:
         wait_for("the state of the model", self.compare, SECONDS)
 
     def published(self):
-        """Wait until a change is published. Needed if control died before its answer, because
+        """Wait until a change is published. Needed if control was killed before it answered, because
         control shows changes before it publishes them."""
         self.lab.wait_published(SECONDS)
 
@@ -107,7 +107,7 @@ class Checks:
                 f"flow {wanted[number]} of {address(host)}, {vip} removed, went to {backend}"
 
     def old_ports(self):
-        """Send SYNs from the ports of existing connections, as if forged, or as if the client
+        """Send SYNs from the ports of existing connections, like an attacker, or a client that
         reuses the port. The flow stays on its backend unless the backend is down. The balancer
         sends no challenge ACK, because the checksum of the SYN is wrong."""
         keys = [key for key in self.model.flows

@@ -66,7 +66,7 @@ class Service:
         return self.runtime_policy or self.policy
 
     def usable(self, up):
-        """Returns (hosts that may get new flows, whether the service is in panic mode)."""
+        """Returns (hosts that can get new flows, whether the service is in panic mode)."""
         eligible, failed, last = [], [], []
         for host, backend in self.backends.items():
             if backend.admin == "maintenance" or backend.effective_weight == 0:
@@ -90,7 +90,7 @@ class Service:
         return backend is None or backend.admin == "maintenance" or host not in up
 
     def selected_is_right(self, selected, up):
-        """Whether exactly these hosts may get new flows."""
+        """Whether `selected` is a correct set of hosts that get new flows."""
         usable, _ = self.usable(up)
         if self.subset is None or len(self.backends) <= self.subset:
             return selected == usable

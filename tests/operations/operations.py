@@ -239,7 +239,7 @@ class Operations:
     def choose_reload(self, kind):
         def action():
             changes = self.changed_file()
-            # Left out: "cost" is a number of flows, which changes
+            # "cost" is left out, because it is a number of flows, which changes
             listed, done = ([{key: change[key] for key in change if key != "cost"}
                              for change in self.lab.api(command)["changes"]]
                             for command in ("config.diff", "config.reload"))
@@ -324,7 +324,8 @@ class Operations:
                     sock.settimeout(pause or 0.00001)
                     sock.recv(1)
                 self.lab.programs["control"].kill()
-            self.checks.old_flows(protocols=("tcp",))  # UDP flows may or may not have moved yet
+            # It is unknown whether UDP flows have already moved
+            self.checks.old_flows(protocols=("tcp",))
             self.lab.start_control()
             self.control_pid = self.lab.programs["control"].pid
             was_done = self.is_done(command, arguments)
@@ -350,14 +351,14 @@ class Operations:
         return backend["admin"] == command.partition(".")[2]
 
     def has_deadline(self, drain, arguments):
-        """Whether a drain has a deadline like that of the arguments: soon, or far away."""
+        """Whether a drain's deadline is like the deadline in the arguments: soon, or far away."""
         if drain is None:
             return True
         far = drain["state"] == "draining" and drain["left_ms"] not in range(SOON_MS)
         return not far if self.is_soon(arguments) else far or drain["state"] == "drained"
 
     def choose_kill_dataplane(self, kind):
-        """The dataplane dies. Control is not restarted and publishes the whole state again (S4)."""
+        """Kill the dataplane. Control is not restarted, and publishes the whole state again (S4)."""
         def action():
             epoch = self.lab.api("version")["dataplane"]["epoch"]
             self.lab.programs["dataplane"].kill()

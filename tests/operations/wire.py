@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Packets of clients, sent and captured outside of the balancer.
 
-A packet socket is open on the far end of the balancer's link. Packets sent on it arrive at the
-balancer, and it receives the encapsulated packets that the balancer sends. Every packet has a
-number, to check that it was forwarded exactly once, and to which backend.
+A packet socket is open on the far end of the balancer's link. Packets sent on this socket
+arrive at the balancer. The socket receives the encapsulated packets that the balancer sends. Every
+packet has a number, to check that it was forwarded exactly once, and to which backend.
 """
 import ipaddress
 import select

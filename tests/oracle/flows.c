@@ -56,7 +56,8 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 	case FLOW_YOUNG:
 		key = WEIR_FLOW_YOUNG;
 		break;
-	// Has the timeout of a closing flow while the table is at least three quarters full
+	// Such a flow has the timeout of a closing flow while the table is at least three
+	// quarters full
 	case FLOW_RESET:
 		key = plan->crowded && least ? WEIR_FLOW_CLOSING : WEIR_FLOW_ESTABLISHED;
 		break;
@@ -82,7 +83,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 
 #define SPARED (FLOW_ESTABLISHED | FLOW_CHALLENGED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)
 
-// Whether the flow may be evicted by a newer flow after `idle_ns`.
+// Whether a newer flow can evict the flow after `idle_ns`.
 static bool evictable(const struct plan *plan, uint32_t state, uint64_t idle_ns) {
 	return plan->crowded && ((state & SPARED) == 0 || idle_ns + TICK_NS > IN_USE_NS);
 }
@@ -194,7 +195,7 @@ void flows_clear(struct flows *flows) {
 	flows->count = 0;
 }
 
-// The slot that contains the flow of a key, or the free slot for it.
+// Returns the slot that contains the flow of a key, or a free slot for this flow.
 static uint32_t *slot_of(struct flows *flows, const struct key *key, uint64_t hash) {
 	uint32_t i = (uint32_t)(hash ^ hash >> 32) & (2 * FLOWS_MAX - 1);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flows: the oracle's own flow table. It has the possible states and backends of each flow. Mostly
-// only one state and one backend are possible. More are possible
-//   - in the second after the timeout of a flow: the sweep may or may not have removed it yet;
+// Flows: the oracle's own flow table. It has the possible states and backends of each flow. In
+// most cases only one state and one backend are possible. Several are possible
+//   - in the second after the timeout of a flow: it is unknown whether the sweep has already
+//     removed the flow;
 //   - after a burst with several packets of a flow, one of which starts or ends the flow: the
 //     pipeline looks up all flows of a burst before it inserts new ones, so it does not handle the
 //     packets strictly in order;
@@ -63,7 +64,8 @@ struct flow *flows_take(
 	struct flows *flows, const struct plan *plan, const struct key *key, uint64_t now_ns);
 // Update the states of a flow to the time now_ns.
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
-// Whether the flow may have expired but still be in the table. Packets do not find such a flow.
+// Whether it is possible that the flow has expired and is still in the table. Packets do not find
+// such a flow.
 bool flow_may_be_unswept(const struct flow *flow, const struct plan *plan, uint64_t now_ns);
 // Call after a change of the plan: UDP flows end if their backends belong to another service.
 void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns);
@@ -87,7 +89,7 @@ struct flow_counts {
 void flows_count(
 	struct flows *flows, const struct plan *plan, uint64_t now_ns, struct flow_counts *ret);
 
-// Whether a flow in one of these states that has just had a packet may be evicted.
+// Whether a flow in one of these states can be evicted although it has just had a packet.
 bool flow_evictable(const struct plan *plan, uint32_t states);
 // Returns the state of a flow after a packet; FLOW_ABSENT: a SYN restarts the flow. *ret_refresh:
 // whether the packet refreshes the flow.

@@ -175,7 +175,7 @@ static void try_all(struct trial *trial, uint32_t states, uint64_t backends) {
 	}
 }
 
-// Whether the packets of the group cannot move the flow to another backend.
+// Returns true if no packet of the group can move the flow to another backend.
 static bool stays(const struct judge *judge, const struct group *group) {
 	int service = plan_service_of(judge->plan, &group->flow->key);
 	uint64_t backends = group->backends;
@@ -194,9 +194,9 @@ static bool stays(const struct judge *judge, const struct group *group) {
 	return true;
 }
 
-// Whether the packets of the group have the same effect as if they arrived in separate bursts. This
-// is so if all of them change the flow in the same way, or if the flow is absent before the burst
-// and no packet ends it.
+// Whether the packets of the group have the same effect as if they arrived in separate bursts.
+// This is the case if all packets change the flow in the same way, or if the flow is absent
+// before the burst and no packet ends it.
 static bool in_order(
 	const struct judge *judge, const struct judged_burst *burst, const struct group *group) {
 	bool begins = false, ends = false;
@@ -274,7 +274,7 @@ static bool judge_any_order(
 		backends |= backend < PLAN_BACKENDS ? 1ull << backend : 0;
 	}
 	for (uint32_t round = 0; round < 3; round++) {
-		// the flow may be evicted by another packet of the burst
+		// another packet of the burst can evict the flow
 		if (flow_evictable(judge->plan, states)) {
 			states |= FLOW_ABSENT;
 		}
@@ -397,8 +397,8 @@ static void settle_first(struct judge *judge, const struct seen *seen) {
 	}
 }
 
-// If entries may be evicted, it is not known to which first fragment a later fragment belongs.
-// Therefore try all first fragments.
+// If entries can be evicted, it is not known to which first fragment a later fragment belongs.
+// Therefore this function tries all first fragments.
 static void predict_evicted(
 	struct trial *trial, struct seen *seen, const struct datagram *datagram) {
 	uint32_t n = datagram->firsts < DATAGRAM_PORTS ? datagram->firsts : DATAGRAM_PORTS;

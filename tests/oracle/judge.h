@@ -69,7 +69,7 @@ bool judge_counters(
 // Record an error of a packet (-1: of no packet). Returns false.
 bool judge_fail(struct judge *judge, int packet, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-// Whether the first bytes of the sent packet are those of a packet of this flow to its backend.
+// Whether the sent packet begins like a packet of this flow to its backend.
 bool judge_is_sent(const struct plan *plan, const struct seen *seen);
 // Check the sent packets, and add them to the totals.
 bool judge_outputs(struct judge *judge, struct judged_burst *burst);

@@ -42,7 +42,7 @@ static void print_hex(const char *name, const uint8_t *bytes, uint32_t n) {
 static bool report(const struct run *run) {
 	const struct judge *judge = &run->judge;
 
-	printf("seed %" PRIu64 ", packet %" PRIu64 " of it:\n%s", run->seed,
+	printf("seed %" PRIu64 ", packet %" PRIu64 " of this seed:\n%s", run->seed,
 		run->packets + (judge->wrong > 0 ? (uint32_t)judge->wrong : 0), judge->text);
 	if (judge->wrong >= 0) {
 		const struct seen *seen = &run->burst.seen[judge->wrong];

@@ -113,7 +113,7 @@ void output_plan(const struct plan *plan, const struct view *view, uint16_t back
 				      : pieces_of(view->ip_bytes - inner_header(view), first, part);
 		ret->tiny = first == 0;
 	} else if (view->ip_bytes <= 1280) {
-		// Routers may fragment the outer packet, even if it fits the MTU of the port.
+		// Routers can fragment the outer packet, even if it fits the MTU of the port.
 		bool v4 = path->family == 4;
 		uint32_t part;
 

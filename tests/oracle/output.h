@@ -24,9 +24,9 @@ struct output_path {
 	const struct weir_backend_path *path;
 	uint64_t hash; // hash of the packet's flow
 	uint32_t pieces; // 0 = the packet does not fit, and must not be fragmented
-	bool outer; // whether the outer packet is fragmented, or may be fragmented by routers
+	bool outer; // whether the outer packet is fragmented, or routers can fragment it
 	uint32_t outer_max; // size of the fragments of the outer packet
-	bool tiny; // the packet may be fragmented, but not even 8 bytes of data fit
+	bool tiny; // fragmentation is allowed, but not even 8 bytes of data fit
 };
 
 void output_plan(const struct plan *plan, const struct view *view, uint16_t backend, uint64_t hash,

@@ -122,7 +122,7 @@ void plan_draw(struct plan *plan, struct random *random) {
 
 // --- changes ------------------------------------------------------------------------------------
 
-// The new state is mostly the usual state: usable.
+// In most cases, the new state is the usual state: the backend is usable.
 static void change_state(struct plan *plan, struct random *random, uint16_t id) {
 	struct plan_backend *backend = &plan->backends[id];
 	struct weir_backend_path *path = &backend->path;

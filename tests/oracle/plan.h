@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plan: the configuration of a balancer, as plain data. The rig publishes the plan, the oracle uses
-// it for predictions. Plans are drawn from a seed, so that all settings vary: policies, closed
-// ports, limits, path MTUs, and what happens to the flows of a backend that is down.
+// Plan: the configuration of a balancer, as plain data. The rig publishes the plan, the oracle
+// uses it for predictions. Plans are generated at random from a seed, so that all settings vary:
+// policies, closed ports, limits, path MTUs, and what happens to the flows of a backend that is
+// down.
 #pragma once
 
 #include "backend_row.h"

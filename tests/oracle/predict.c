@@ -5,7 +5,7 @@
 #include "layout.h"
 
 #define NOBODY (-1)
-#define EXTRAS_MAX 256 // additional packets that a burst may create
+#define EXTRAS_MAX 256 // additional packets that a burst can create
 
 // The state of a flow after a possible outcome.
 struct next {
@@ -243,8 +243,8 @@ static void from_gone(struct trial *trial, const struct next *next) {
 	deliver(trial, &moved);
 }
 
-// Finds all backends that the policy may choose and that are not closed; with Maglev at most one.
-// Returns the number of these backends.
+// Finds all backends that the policy can choose and that are not closed; with Maglev, at most
+// one. Returns the number of these backends.
 static uint32_t chosen(
 	const struct trial *trial, int service, int ret[PLAN_PER_SERVICE], bool *ret_refused) {
 	const struct plan_service *s = &trial->plan->services[service < 0 ? 0 : service];
@@ -278,7 +278,7 @@ static uint32_t chosen(
 }
 
 // The packet goes to the backend of its flow. If the table is so small that flows are evicted, an
-// earlier packet of the burst may have evicted the flow; it is then absent.
+// earlier packet of the burst may have evicted the flow; the flow is then absent.
 static void stay(struct trial *trial, const struct next *next) {
 	struct next evicted = *next;
 
@@ -286,8 +286,8 @@ static void stay(struct trial *trial, const struct next *next) {
 	deliver(trial, &evicted);
 }
 
-// The policy chooses again, because the flow's backend gets no new flows. The packet may also go to
-// the flow's present backend.
+// The policy chooses again, because the flow's backend gets no new flows. The packet may also go
+// to the flow's current backend.
 static void choose_another(struct trial *trial, const struct next *next, uint32_t states) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
 	int ids[PLAN_PER_SERVICE + 1];
@@ -295,7 +295,7 @@ static void choose_another(struct trial *trial, const struct next *next, uint32_
 	uint32_t n = chosen(trial, service, ids, &refused);
 	bool stays = n == 0 || refused || trial->plan->crowded;
 
-	if (trial->plan->crowded && service >= 0) { // moved flows may also use the fallback
+	if (trial->plan->crowded && service >= 0) { // moved flows can also use the fallback
 		ids[n++] = fallback(trial->plan, service, trial->seen->hash);
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -511,7 +511,7 @@ static void begin(struct trial *trial, const struct next *former, bool restart) 
 		return;
 	}
 	n = chosen(trial, service, ids, &refused);
-	if (trial->plan->crowded) { // in a crowded table, first packets may use the fallback
+	if (trial->plan->crowded) { // in a crowded table, first packets can use the fallback
 		enter(trial, other, (view->event == EVENT_SYN ? FLOW_SYN : FLOW_UDP_SEEN) | waiting,
 			restart, other);
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Predict: computes the possible verdicts of a packet from the possible states of its flow. Each
-// possible verdict is compared with the actual verdict; the flow then has the states of those
-// possible verdicts that agree.
+// possible verdict is compared with the actual verdict; the flow then has the states of the
+// verdicts that agree.
 //
 // Threads: one.
 #pragma once

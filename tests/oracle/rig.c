@@ -154,7 +154,7 @@ static struct weir_pipeline *make_pipeline(
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret) {
 	*rig = (struct rig){.plan = plan, .now_ns = now_ns};
 	open_segment(&rig->memory, plan);
-	// the worker draws all random numbers from the epoch
+	// the worker generates all its random numbers from the epoch
 	rig->memory.dataplane->epoch = secret | 1;
 	rig->pipeline = make_pipeline(rig->memory.dataplane, plan, secret);
 	REQUIRE(weir_packet_capture_create(rig->pipeline, SOCKET_ID_ANY, &rig->capture) == 0);

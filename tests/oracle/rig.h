@@ -34,8 +34,8 @@ void rig_start(void);
 // Create the rig, and publish the plan. Also computes the Maglev slots of the plan's services.
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);
 void rig_fini(struct rig *rig); // checks that all buffers were freed
-// Draw a change of a backend, of a selection or of a bind and publish it. When this function
-// returns, the change is in effect and the replaced tables are freed.
+// Choose a random change of a backend, of a selection or of a bind, and publish it. When this
+// function returns, the change is in effect and the replaced tables are freed.
 void rig_change(struct rig *rig, struct plan *plan, struct random *random);
 // Advance the time in small steps, as a poll loop does.
 void rig_wait(struct rig *rig, uint64_t ns);
@@ -50,7 +50,8 @@ struct rig_burst {
 	uint8_t gathered[BURST_MAX][OUTPUT_FRAME_MAX]; // copies of packets in several segments
 };
 
-// Put packet number burst->judged.n into the burst. bytes are borrowed until the burst ends.
+// Append a packet to the burst; its index is burst->judged.n. bytes are borrowed until the burst
+// has been freed.
 void rig_receive(struct rig_burst *burst, const uint8_t *bytes, uint32_t n,
 	const struct reception *reception);
 void rig_process(struct rig *rig, struct rig_burst *burst, uint8_t in_port);

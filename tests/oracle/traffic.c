@@ -13,7 +13,7 @@ void traffic_start(struct traffic *traffic, const struct plan *plan, uint64_t se
 
 // --- clients -----------------------------------------------------------------------------------
 
-// Mostly returns a port of a service. second: use the ports of the second pair of VIPs.
+// In most cases, returns a port of a service. second: use the ports of the second pair of VIPs.
 static uint16_t draw_port(struct random *r, uint8_t protocol, bool second) {
 	static const uint16_t ports[2][2][8] = {
 		{{80, 80, 8000, 8099, 8100, 443, 443, 25}, {53, 53, 500, 600, 601, 499, 4500, 0}},
@@ -397,8 +397,9 @@ static struct sent_datagram *pick_datagram(struct traffic *traffic) {
 	return sent;
 }
 
-// Returns the Next Header of a fragment. Mostly it is the same in all fragments of a datagram, as
-// hosts send it; later fragments may have any value, as RFC 8200 permits.
+// Returns the Next Header of a fragment. In most cases it is the same in all fragments of a
+// datagram, as hosts send them. Sometimes later fragments have any other value, as RFC 8200
+// permits.
 static uint8_t next_header(struct random *r, const struct sent_datagram *sent, uint32_t from) {
 	static const uint8_t any[] = {6, 17, 58, 59, 60, 43, 0, 44, 51, 50, 255};
 

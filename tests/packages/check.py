@@ -275,7 +275,7 @@ def metrics_and_page_are_served(lab):
     lab.balancer.run("systemctl restart weir-metrics && "
                      "test $(stat -L -c %a /var/lib/weir-metrics/history.json) = 600")
     said = lab.balancer.journal("weir-metrics")
-    # Records of the journal have a timestamp, so the program writes none
+    # Records of the journal have a timestamp, so the program writes no timestamp
     if "\nweir-metrics " not in said:
         raise AssertionError(f"the journal of weir-metrics has other records:\n{said}")
 
@@ -426,7 +426,7 @@ def changes_layout(lab, folder, text):
     before = lab.balancer.pid("weir-control")
     lab.balancer.run("systemctl restart weir-dataplane")
     wait_for("another weir-control", lambda: lab.balancer.pid("weir-control") not in (0, before), WAIT_S)
-    wait_for("the new ones serve", lambda: serves(lab), WAIT_S)
+    wait_for("the new processes to serve", lambda: serves(lab), WAIT_S)
     wait_for("requests are answered", lambda: request(lab.client, lab.vip) is None, WAIT_S)
     lab.requests.bad.clear()  # requests failed for about a second, while no dataplane was running
     lab.requests.expect_more(text + ", restarted")

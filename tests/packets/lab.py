@@ -97,8 +97,8 @@ def frame(packet):
 def frames_from(packet, sources):
     """Frames of a TCP or UDP packet, one from each (address, port) of sources.
 
-    scapy needs half a millisecond for a packet, so it makes only the first packet. The others are
-    copies of it with the source and the checksum replaced (RFC 1624).
+    scapy needs half a millisecond for a packet, so it makes only the first packet. The other packets
+    are copies of the first packet with the source and the checksum replaced (RFC 1624).
     """
     first = frame(packet)
     version, protocol = (4, first[23]) if first[14] >> 4 == 4 else (6, first[20])
@@ -264,7 +264,7 @@ class Lab:
         return run
 
     def run(self, made, packets, options=(), start_ns=1_700_000_000 * 10**9, step_ns=1_000_000):
-        """Run weir-pcap on packets: scapy packets, bytes, or (delay in ns before it, packet)."""
+        """Run weir-pcap on packets: scapy packets, bytes, or (delay in ns before the packet, packet)."""
         records, now = [], start_ns
         for packet in packets:
             delay = step_ns

@@ -4,7 +4,7 @@
 
     tests/packets/run.py --weir-pcap BUILD/tools/pcap/weir-pcap [--few-drivers MODULE] [NAME]...
 
-NAME is a part of a scenario's name; none runs all of them. MODULE is BUILD/tests/packets/few_drivers.so.
+NAME is a part of a scenario's name; without NAME, all scenarios run. MODULE is BUILD/tests/packets/few_drivers.so.
 """
 import argparse
 import concurrent.futures
@@ -55,7 +55,7 @@ def collect(names):
 
 
 def run_one(program, few_drivers, name, function):
-    """Returns (text, passed, failed). A scenario may return the number of its cases; otherwise it
+    """Returns (text, passed, failed). A scenario can return the number of its cases; otherwise it
     is one case."""
     place = lab.Lab(program, few_drivers)
     try:

@@ -144,7 +144,7 @@ def test_drained_backend_is_the_last_resort(lab):
     # panic.
     run = lab.run(made, flows(200), ["--down", "web/b0"])
     expect_equal(shares(run), {"b1": 1.0}, "shares with one down")
-    # No backend is healthy: all backends are used, including the drained one.
+    # No backend is healthy: all backends are used, including the drained backend.
     run = lab.run(made, flows(400), ["--down", "web/b0", "--down", "web/b1"])
     expect_share(run, "b0", 0.5, 0.1)
     run = lab.run(made, flows(200), ["--down", "web/b0", "--drain", "web/b1"])

@@ -357,7 +357,7 @@ def test_only_copies_are_dropped(lab):
         run = lab.run(config(), [packets[0], packets[1], packets[1], packets[0], packets[2]])
         expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops")
         check_forwarded(run[4], BACKEND4)
-        # After the datagram is complete, its identification may be reused.
+        # After the datagram is complete, its identification can be reused.
         run = lab.run(config(), packets * 3)
         expect_equal(run.totals["forwarded"], 9, "forwarded")
 
@@ -430,8 +430,7 @@ def test_long_fragments_are_fragmented_again_or_answered(lab):
     check_forwarded(run[1], BACKEND4)
 
 
-# --- IPv6 packets and ports with a small MTU
-# ----------------------------------------------------------------
+# --- IPv6 packets and ports with a small MTU ---------------------------------------------------
 
 
 def outer_pieces(verdict):

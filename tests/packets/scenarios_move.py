@@ -172,7 +172,7 @@ def test_syn_of_each_state_and_backend(lab):
 
 
 def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
-    """Forged SYNs do not move the flow, whatever the client responds."""
+    """Forged SYNs do not move the flow, regardless of the client's responses."""
     old = first_backend(lab, of(), tcp("S"))
     run = lab.run(of(), [tcp(f) for f in ("S", "A", "S", "A", "S", "S", "S", "PA")],
                   ["--drain", f"web/{old}@3"])
@@ -247,8 +247,8 @@ def test_flow_stays_without_another_backend(lab):
 
 
 def test_flow_stays_in_panic(lab):
-    """If all backends fail their health checks, the checks may be wrong; all backends are used as
-    before."""
+    """If all backends fail their health checks, the checks may be wrong. Therefore all backends are
+    used as before."""
     made = of(policy={"name": "round-robin"})
     options = [word for n in range(4) for word in ("--down", f"web/b{n}@41")]
     packets = [udp(n) for n in range(20)] + [tcp("S", n) for n in range(1, 21)]
@@ -309,7 +309,7 @@ def test_rehash_gives_the_backend_of_other_instances(lab):
 
 
 def test_flow_that_was_rehashed_ends_soon(lab):
-    """The new backend sends the client an RST. The entry of the flow then ends soon, not after 15
+    """The new backend sends the client an RST. Then the entry of the flow expires soon, not after 15
     minutes."""
     made = of(on_backend_down="rehash")
     old = first_backend(lab, made, tcp("S"))
@@ -322,7 +322,7 @@ def test_flow_that_was_rehashed_ends_soon(lab):
 
 
 def segments(family, port):
-    """Segments that a client may send, with various sequence and acknowledgement numbers."""
+    """Segments that a client can send, with various sequence and acknowledgement numbers."""
     ip = IP(src=CLIENT4, dst=VIP4) if family == 4 else IPv6(src=CLIENT6, dst=VIP6)
     tcps = [
         dict(flags="A", seq=1000, ack=77),
@@ -413,7 +413,7 @@ def test_no_reset_answers_a_wrong_checksum(lab):
 
 def test_resets_are_limited(lab):
     """At most 10,000 RSTs per second are sent. Packets beyond the limit are dropped; their flows
-    get an RST at a later packet."""
+    get an RST when a later packet arrives."""
     made = of(on_backend_down="reset")
     count = 15000
     sources = [(CLIENT4, 1024 + n) for n in range(count)]

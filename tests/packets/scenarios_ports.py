@@ -136,7 +136,7 @@ def closed(answer):
 
 
 def both(l4, **more):
-    """A packet to VIP4 and one to VIP6."""
+    """A packet to VIP4 and a packet to VIP6."""
     return [IP(src=CLIENT4, dst=VIP4, **more) / l4, IPv6(src=CLIENT6, dst=VIP6) / l4]
 
 

@@ -126,7 +126,7 @@ def of_binds(**binds):
 
 def of_moved_datagrams(lab, before, after):
     """Send datagrams from one client to port 80 before and 1 to 41 s after a reload. Returns (why,
-    backend) of each datagram after it."""
+    backend) of each datagram after the reload."""
     packets = [packet("UDP")] * 2 + [(20 * 10**9, packet("UDP")) for _ in range(3)]
     run = lab.run(before, packets, ["--reload", f"{reload(lab, 'moved.json', after)}@3"])
     expect_equal([v.backend for v in run[:2]], ["b0", "b0"], "backends before")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Measures the cost of publications (one row and 10,000 rows; a selection with 65,537 slots for 100
-// and 10,000 backends, with equal and with different weights; a service table of 4,000 binds), and
-// the grace period with busy workers. Prints minimum, median and 90th percentile of many
-// iterations. Other load of the host affects the latter two.
+// Measures the cost of publications (one row and 10,000 rows; a selection with 65,537 slots for
+// 100 and 10,000 backends, with equal and with different weights; a service table of 4,000
+// binds), and the grace period with busy workers. Prints minimum, median and 90th percentile of
+// many iterations. Other load on the host affects the median and the 90th percentile.
 //
 // usage: publish_cost [TURNS [WORKERS]]
 #include <netinet/in.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Measures what a tick of stealing costs weir-control: for requests at backends only the plan
-// (policy/steal_plan.h), for the buckets of workers all code (control/daemon/load). Prints medians
-// of many ticks. In an even case no task moves. In an uneven case, the first worker gets its tasks
-// (or their load) back before every tick.
+// Measures the cost of a tick of work stealing in weir-control. For requests at backends, only the
+// planner is measured (policy/steal_plan.h); for the buckets of workers, all code of
+// control/daemon/load. Prints medians of many ticks. In cases with even load, no task moves. In
+// cases with uneven load, the first worker gets its tasks (or their load) back before every tick.
 //
 // usage: steal_cost [--once | CASE TICKS]
 //
@@ -88,9 +88,9 @@ __attribute__((noinline)) static void tick(struct bench *bench) {
 	}
 }
 
-// --- what happens between ticks -----------------------------------------------------------
+// --- between ticks ----------------------------------------------------------------------------
 
-// All victims refuse to give tasks away, so that the next tick has the same input.
+// All victims refuse the requests, so that the next tick has the same input.
 static void refuse_requests(struct bench *bench) {
 	for (uint32_t i = 0; i < bench->request_count; i++) {
 		weir_steal_plan_answer(bench->plan, bench->requests[i].task, bench->requests[i].id,

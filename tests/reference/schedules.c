@@ -16,7 +16,8 @@ struct weir_schedule {
 	enum weir_schedule_kind kind;
 	uint32_t n;
 	uint32_t at; // position at which the scan continues
-	// classic: turns of the present backend so far; interleaved: the round; edf: choices
+	// classic: turns of the current backend so far; interleaved: current round; edf: number of
+	// choices
 	uint64_t step;
 	uint64_t total; // sum of the weights
 	uint32_t largest;

@@ -5,9 +5,9 @@
 // static stride schedule (stride.h).
 //
 //   classic      all turns of a backend in succession
-//   interleaved  rounds 1 .. largest weight; each serves all backends of at least that weight
-//   smooth       nginx: every backend gains its weight; the backend with the highest sum is chosen
-//                and pays the total
+//   interleaved  rounds 1 .. largest weight; round r chooses each backend of at least weight r
+//   smooth       nginx: each choice adds its weight to the sum of every backend, chooses the
+//                backend with the highest sum, and subtracts the total weight from this sum
 //   edf          earliest deadline first: a backend's k-th turn is due at k / weight; of the
 //                turns due at the same time, the turn that has waited longest is chosen
 //

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Subsetting algorithms of other projects. Tests measure them for the comparison in
-// docs/design/policy-measurements.md. They cannot be configured.
+// docs/design/policy-measurements.md. Services cannot be configured to use them.
 //
-// Threads: pure functions; memory is the caller's.
+// Threads: pure functions; the caller provides the memory.
 #pragma once
 
 #include <stdint.h>

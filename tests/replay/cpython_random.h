@@ -12,7 +12,7 @@
 
 struct cpython_random {
 	uint32_t word[CPYTHON_RANDOM_WORDS];
-	uint32_t used; // number of words of the state that were used
+	uint32_t used; // number of words of the state that were already drawn
 };
 
 void cpython_random_seed(struct cpython_random *random, uint32_t seed);

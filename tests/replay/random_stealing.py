@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random plans of steals, without recorded traces: random_stealing.py REPLAY_VECTORS
-DASK_STEALING_JSON
+"""Compares work-stealing plans for random cases, without recorded traces: random_stealing.py
+REPLAY_VECTORS DASK_STEALING_JSON
 
 A simple planner, written from the rules of dask.distributed, makes plans for random workers and
 tasks. replay-vectors must report that the planner of policy/ makes the same requests, in the same
@@ -20,7 +20,7 @@ import tempfile
 
 SEED, CASES = 7, 600
 LEAST = 3000  # minimum total number of requests of all cases
-WORKERS, TASKS = 8, 64  # maximum numbers in a case
+WORKERS, TASKS = 8, 64  # maximum numbers of workers and of tasks in a case
 BYTES = 1_562_500  # bytes transferred in 1/64 s
 BANDWIDTH, LATENCY = 100e6, 0.1
 LEVELS = 15

@@ -5,8 +5,8 @@
 // program.
 //
 // To add a format, write a file replay_<format>.c with a recogniser and a replayer, and add a line
-// to REPLAY_FORMATS. A format is recognised by the keys of its data; nothing may depend on the name
-// of a file or of a case unless the data lacks something that only its name contains.
+// to REPLAY_FORMATS. A format is recognised by the keys of its data. Use the name of a file or of a
+// case only for information that its data lacks.
 //
 // Rules for a replayer: call replay_begin and replay_end for each case, even if its data is
 // invalid. An unknown key is a failure; a case without any check is a failure, too.
@@ -53,7 +53,7 @@ struct replay {
 REPLAY_FORMATS(X)
 #undef X
 
-// Start and end of a case. Only the first failure in between is reported.
+// Start and end a case. Only its first failure is reported.
 void replay_begin(struct replay *replay, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void replay_end(struct replay *replay);
@@ -76,7 +76,7 @@ bool replay_check(
 	struct replay *replay, const char *what, long index, long long expected, long long got);
 bool replay_check_text(
 	struct replay *replay, const char *what, long index, const char *expected, const char *got);
-// tolerance is relative, and absolute below 1.
+// tolerance is relative to the expected value, or absolute if the expected value is below 1.
 bool replay_check_real(struct replay *replay, const char *what, long index, double expected,
 	double got, double tolerance);
 

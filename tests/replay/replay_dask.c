@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Work stealing of dask.distributed: bins of tasks, idle and overloaded workers, requests,
-// consequences of answers, estimates of durations, and 40 tasks until they are done.
+// Replays work stealing of dask.distributed: levels of tasks, idle and overloaded workers,
+// requests, the effects of answers, estimates of durations, and a complete run of 40 tasks.
 //
 // Not replayed: `cost_multiplier` and `log2` in the computation of a level, and `messages` of the
 // recorded scheduler. Kinds of tasks that are never moved are `fixed` here.
@@ -170,7 +170,8 @@ static void check_by_name(struct dask *dask, const char *what, const json_t *obj
 	}
 }
 
-// Adds tasks that cost nothing to move; per_worker: count and duration for each worker.
+// Adds tasks that cost nothing to move; per_worker: for each worker, the number of its tasks and
+// their duration.
 static void put_equal_tasks(struct dask *dask, const json_t *per_worker) {
 	const json_t *pair;
 	size_t worker;
@@ -421,7 +422,7 @@ static void replay_event(struct replay *replay, const json_t *vector) {
 			weir_steal_plan_in_flight(dask.plan));
 		check_by_name(&dask, "in flight after",
 			json_object_get(vector, "in_flight_occupancy_after"));
-	} else { // aborted or removed: in Weir, an answer about a removed task is late
+	} else { // aborted or removed: in Weir, an answer about a removed task counts as late
 		weir_steal_plan_remove(dask.plan, requests[0].task);
 		outcome = weir_steal_plan_answer(
 			dask.plan, requests[0].task, requests[0].id, WEIR_STEAL_GIVEN_UP, true, 0);

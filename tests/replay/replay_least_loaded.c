@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Least loaded: the table of the SRE book, a backend that fails at once, and limits of active
+// Least loaded: the table of the SRE book, a backend whose flows fail at once, and limits of active
 // flows, all replayed through Weir's policy.
 #include <math.h>
 #include <stdio.h>
@@ -242,9 +242,9 @@ static void replay_sinkhole(struct replay *replay, const json_t *vector) {
 	}
 }
 
-// With errors counted as in Weir, the bad backend must get as many flows as if errors lingered for
-// the recorded time, or for an eighth less. The tolerance is two flows, because time is counted in
-// ticks.
+// Errors are counted as in Weir. The bad backend must get at least as many flows as if errors
+// lingered for the recorded time, and at most as many as if they lingered for an eighth less. The
+// tolerance is two flows, because time is counted in ticks.
 static void replay_sinkhole_in_slots(struct replay *replay, const json_t *vector) {
 	const json_t *picks = replay_list(replay, vector, "picks");
 	double linger_s = json_number_value(json_object_get(vector, "linger_s"));

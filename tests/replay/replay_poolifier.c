@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replays traces of poolifier through the policies that make the same choices: round robin, except
-// for the first choice; least used, where the lowest key wins a tie; and interleaved rounds of
-// tasks, as documented by poolifier. docs/reference/policies.md lists the differences of Weir.
+// Replays traces of poolifier through the policies that make the same choices. These are round
+// robin (except for its first choice), least used (where the lowest key wins a tie), and
+// interleaved rounds of tasks, as documented by poolifier. docs/reference/policies.md lists the
+// differences between poolifier and Weir.
 #include <stdlib.h>
 #include <string.h>
 

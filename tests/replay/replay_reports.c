@@ -104,7 +104,8 @@ static void check_values(struct replay *replay, const json_t *parsed, const stru
 	}
 }
 
-// Checks that a text ends with the expected text, after the word to which the expected text refers.
+// Checks that the text `got` ends with the expected text. In `got`, the word to which the text
+// refers comes first.
 static void check_end(
 	struct replay *replay, const char *what, const char *expected, const char *got) {
 	size_t all = strlen(got), end = strlen(expected);

@@ -77,8 +77,8 @@ static void replay_reference(struct replay *replay, enum weir_schedule_kind kind
 
 // --- static stride ------------------------------------------------------------------------------
 
-// Creates a client. A weight of 0 is unknown; without known weights no client is created. Returns
-// the number of known weights.
+// Creates a client. A weight of 0 means "unknown". If no weight is known, no client is created.
+// Returns the number of known weights.
 static uint32_t create_stride(
 	const double *weights, uint32_t n, bool reported, struct policy_client **ret_with) {
 	uint32_t *whole = replay_alloc(n * sizeof(whole[0]));

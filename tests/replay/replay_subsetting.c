@@ -18,7 +18,7 @@ static bool read_seed(struct replay *replay, const json_t *object, uint64_t *ret
 		replay_fail(replay, "\"seed\" is no whole number");
 		return false;
 	}
-	// The file has values above 2^63 - 1 as negative numbers
+	// The file stores values above 2^63 - 1 as negative numbers
 	*ret_seed = (uint64_t)json_integer_value(value);
 	return true;
 }

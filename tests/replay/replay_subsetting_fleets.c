@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fleets: subsets of rocksteadier; how even each algorithm is, and its churn when a fleet grows or
-// shrinks; the apertures of clients, as exact fractions.
+// Replays cases of whole fleets: the subsets of rocksteadier; the balance of each algorithm, and
+// its churn when a fleet grows or shrinks; and the apertures of clients, as exact fractions.
 #include "replay_subsetting.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void check_example(struct replay *replay, const json_t *given, const void
 	subsetter_free(subsetter);
 }
 
-// An algorithm, found by the key of its results. The key may have the source of the algorithm in
+// An algorithm, found by the key of its results. The key may contain the source of the algorithm in
 // parentheses.
 struct algorithm {
 	struct weir_subset_params params;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: exact values, and for many salts acceptance bands and means.
+// Random subsetting: exact values, and acceptance bands and means over many salts.
 #include "replay_subsetting.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 #include "subsetter.h"
 
-// Number of clients, and of backends, in the statistics over many salts, unless the exact values of
-// the file give another number.
+// Default number of clients, and of backends, in the statistics over many salts. The exact values
+// of the file can give another number.
 #define FLEET 300u
 // The result of a salt is in a band with a probability of 99 %. The probability that more than 5 of
 // 100 results are outside is 1 in 2,000.

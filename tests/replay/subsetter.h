@@ -24,7 +24,7 @@ struct subsetter {
 	struct weir_rendezvous_score *scores;
 };
 
-// params: algorithm, size and salt are used.
+// Uses only algorithm, size and salt of params.
 struct subsetter *subsetter_create(
 	const struct weir_subset_params *params, bool rendezvous, uint32_t n);
 void subsetter_free(struct subsetter *subsetter);
@@ -35,12 +35,12 @@ uint32_t subsetter_choose(struct subsetter *subsetter, uint32_t client);
 // Fills counts with the number of clients of each backend.
 void subsetter_count(struct subsetter *subsetter, uint32_t clients);
 
-// minimum of counts; 0 without backends
+// Return the minimum and the maximum of counts, or 0 if there are no backends.
 uint32_t subsetter_least(const struct subsetter *subsetter);
 uint32_t subsetter_most(const struct subsetter *subsetter);
 
-// Read a number from a trace. A number above SUBSETTER_MAX fails the case: returns false, and the
-// caller must end the case.
+// Read a number from a trace. If the number is above SUBSETTER_MAX, the case fails and the function
+// returns false. The caller must then end the case.
 bool subsetter_read_count(
 	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
 bool subsetter_read_salt(struct replay *replay, const json_t *object, uint32_t *ret_salt);

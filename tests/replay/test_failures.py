@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check that replay-vectors can fail: test_failures.py REPLAY_VECTORS VECTORS_DIR
 
-Changes recorded values one at a time; replay-vectors must then fail the file. Unreadable or unknown
-data must be a failure with a reason, and must not be silently skipped.
+Changes recorded values one at a time; replay-vectors must then report that the file failed.
+Unreadable or unknown data must be a failure with a reason, and must not be silently skipped.
 """
 import copy
 import json
@@ -34,7 +34,7 @@ OBSERVED = {
               "entries_changed_percent no_backends all_zero_weight",
 }
 INPUT_PARENTS = ("inputs", "messages")  # members of these keys are never observed values
-PLACES = 4  # number of values to change of each kind
+PLACES = 4  # number of values that are changed of each kind
 
 
 def leaves(value, path=()):
@@ -173,7 +173,8 @@ def check_unreadable(report, program, directory):
 
 
 def check_good(report, program, source):
-    """Check that a valid file passes next to a file that fails, and that the total counts both."""
+    """Check that a valid file passes although another file fails, and that the total counts
+    both."""
     code, out = replay(program, [source, "/nonexistent"])
     last = out.splitlines()[-1]
     report.check(code == 1 and last.endswith(" passed, 1 failed"), f"{source.name}: {last}")

@@ -16,7 +16,8 @@ FILE_BYTES = 8 << 20
 EVERY = {"requests": 1, "command": 0.7, "page": 1, "scrape": 5, "udp": 2, "download": 9, "reload": 13,
          "flood": 29}
 CONNECTIONS = 16
-ATTEMPTS = 5  # maximum number of attempts for a command whose output contains a text of BUSY
+# maximum number of attempts for a command whose output contains one of the texts in BUSY
+ATTEMPTS = 5
 BUSY = ("short of CPU time", "a worker did not answer in time")
 
 

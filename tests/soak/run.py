@@ -4,17 +4,17 @@
 
 usage: run.py [--build DIR] [--minutes N] [--out DIR] [--command FILE]
 
-The lab of the end-to-end scenarios with real traffic (wrk, curl, downloads, floods of SYNs),
-weir-agents on the backends, stealing between backends on, metrics scraped, the page polled, the
-commands of commands.txt one after the other, and reloads, weights and drains meanwhile. Every 10 s
-memory, descriptors, threads and CPU time of each process of Weir, and the dataplane's counters, are
-written to OUT/processes.csv and OUT/counters.csv; at the end memory and descriptors are drawn to
-OUT/*.svg.
+Runs real traffic (wrk, curl, downloads, SYN floods) in the lab of the end-to-end scenarios. The
+backends run weir-agent, and stealing between backends is enabled. Meanwhile the test scrapes the
+metrics, polls the page, runs the commands of commands.txt one after the other, reloads the
+configuration, changes weights and drains backends. Every 10 s it writes memory, descriptors,
+threads and CPU time of each process of Weir to OUT/processes.csv, and the dataplane's counters to
+OUT/counters.csv. At the end it plots memory and descriptors to OUT/*.svg.
 
-Fails when a process ended, a request failed, a command had a wrong exit status, or over the second
-half of the run memory (RSS), descriptors or threads of a process grew: memory by more than 2 % and
-512 KiB, descriptors and threads by more than 2, by linear regression. Root only; 60 minutes by
-default. The last line is "1 passed, 0 failed" or "0 passed, 1 failed".
+Fails if a process exits, a request fails, a command has a wrong exit status, or a process grows in
+the second half of the run: memory (RSS) by more than 2 % and 512 KiB, or descriptors or threads by
+more than 2, by linear regression. Must run as root; takes 60 minutes by default. The last line is
+"1 passed, 0 failed" or "0 passed, 1 failed".
 """
 import argparse
 import os

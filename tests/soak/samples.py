@@ -6,7 +6,7 @@ import re
 
 MEMORY_SHARE, MEMORY_KIB, COUNT = 0.02, 512, 2  # maximum growth in the second half of a run
 WATCHED = ("rss_kib", "pss_kib", "descriptors", "threads")
-# The PSS is not judged, because it depends on which other processes use the same libraries.
+# The PSS is not checked, because it depends on which other processes use the same libraries.
 JUDGED = ("rss_kib", "descriptors", "threads")
 COUNTERS = ("rx_packets", "forwarded", "dropped", "flows", "flow_new")
 COLUMNS = ("seconds", "program", "pid", *WATCHED, "cpu_ticks")
@@ -90,8 +90,8 @@ class Samples:
 
 
 def plot(title, series):
-    """Returns a plot with one line for each program, scaled to the largest value. The legend has
-    the last value."""
+    """Returns an SVG plot with one line for each program, scaled to the largest value. The legend
+    shows the last value of each line."""
     end = max(points[-1][0] for points in series.values()) or 1
     most = max(y for points in series.values() for _, y in points) or 1
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '

@@ -3,14 +3,14 @@
 // Flaps: the health of random backends of many services changes between healthy and refusing, at a
 // given rate or as fast as control can publish. Workers apply the changes and choose backends for
 // new flows. Checks that the memory of published tables does not grow: at the end, the heap is no
-// larger than after the first second. Checks that no worker chooses a backend whose row, as loaded
-// by the worker, is closed, although the selection without this backend is built later, in steps.
+// larger than after the first second. Checks that a worker does not choose a backend if the row
+// that it has loaded is closed. (The selection without this backend is built later, in steps.)
 // Checks that at the end the selection has exactly the open backends. Prints the cost of one
 // change, from the call to the last store, and the cost of a step of building.
 //
-// With KILLS (S3), control is a separate process. It is killed KILLS times, at random moments:
-// between publishing a row and its selection, or while it builds a table. Then a new control
-// process continues.
+// With KILLS (guarantee S3), control is a separate process. It is killed KILLS times, at random
+// moments: between publishing a row and its selection, or while it builds a table. Then a new
+// control process continues.
 //
 // usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]]
 //
@@ -161,7 +161,8 @@ static void *work(void *context) {
 		weir_reader_quiescent(&reader);
 		self->turns++;
 		if (self->index > 0) {
-			// one polling worker is enough for a small machine, so other workers sleep
+			// only one worker polls, and the others sleep, because a small machine has
+			// few CPUs
 			nanosleep(&pause, NULL);
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stress test of S3 (control may die at any instruction) for the segment.
+// Stress test of guarantee S3 (control can be killed at any instruction) for the segment.
 //
 // 1. A child opens the writer and publishes endlessly, until it is killed at a random moment. This
 //    is repeated, while reader processes check every word of every table. After each kill, a new
@@ -10,7 +10,7 @@
 //    heap, all tables and rows must be complete, and a writer that opens a copy of the memory must
 //    find no error and be able to publish.
 //
-// usage: kill_control [KILLS]. Exit 0: everything is complete.
+// usage: kill_control [KILLS]. Exit 0: all checks passed.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -80,7 +80,7 @@ static bool publish_one(struct weir_writer *writer, uint64_t *seed) {
 		blob = pattern_services(writer, (uint32_t)(r >> 32) % PATTERN_PORTS);
 		break;
 	case 2:
-		break; // withdraw a selection
+		break; // remove a selection
 	default:
 		blob = pattern_selection(writer, root.service, 1 + (uint32_t)(r >> 32) % BACKENDS,
 			11 + (uint32_t)(r >> 40) % 100, ROWS_MAX);
@@ -154,8 +154,8 @@ static void work(struct weir_segment *segment, uint32_t worker) {
 		_exit(1);
 	}
 	weir_reader_online(&checked.reader);
-	// A signal ends this process. Its loops are counted in memory that it shares with the
-	// parent.
+	// This process runs until a signal kills it. It counts its loops in memory that it shares
+	// with the parent.
 	for (uint64_t loop = 0;; loop++) {
 		if (!check_all(&checked, loop % 8 == 0)) {
 			fprintf(stderr, "worker %u: incomplete or refused table\n", worker);
@@ -212,7 +212,7 @@ static bool publish_on(struct weir_writer *writer, struct weir_segment *segment)
 }
 
 // Open the segment as a new control process does, and check that all tables are complete and no
-// memory is dropped or lost. segment: the dataplane's mapping. busy: worker 0 runs on it.
+// memory is dropped or lost. segment: the dataplane's mapping. busy: worker 0 is using the segment.
 static bool check_open(struct weir_segment *segment, struct weir_segment *control, bool busy) {
 	struct weir_writer *writer = NULL;
 	struct checked checked = {.torn = false};
@@ -344,7 +344,7 @@ static int copy_memory(const uint8_t *memory, uint64_t bytes) {
 	return fd;
 }
 
-// Copy the present memory to a separate segment, and check the copy.
+// Copy the current memory to a separate segment, and check the copy.
 static bool check_copy(const struct weir_segment *segment, int statistics_fd) {
 	int tables_fd = copy_memory(segment->tables, segment->tables_bytes);
 	struct weir_segment *control = NULL;
@@ -352,7 +352,7 @@ static bool check_copy(const struct weir_segment *segment, int statistics_fd) {
 	bool ok = tables_fd >= 0 && weir_segment_attach(dup(statistics_fd), tables_fd, &control,
 					    why, sizeof(why)) == 0;
 
-	// Readers of the copy use control's mapping, because no dataplane has it.
+	// Readers of the copy use control's mapping, because no dataplane has mapped the copy.
 	ok = ok && check_open(control, control, false);
 	weir_segment_free(control);
 	return ok;
@@ -404,8 +404,8 @@ static void stepped_control(const struct weir_segment *own) {
 	_exit(0);
 }
 
-// Whether any memory changed except the heap and the identities. These are written before they are
-// referenced.
+// Returns whether any memory outside the heap and the identities has changed. Changes of the heap
+// and the identities are not counted: they are written before they are referenced.
 static bool tables_changed(const struct weir_segment *segment, uint8_t *before) {
 	const struct {
 		const void *start;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Moves: three workers with real rings, distributors and flow tables. Two ports receive packets of
-// many flows, each port by another worker. Moves of buckets are requested as fast as the workers
-// can move them. Every packet must be processed, in the order of its flow, by a worker whose table
-// has the flow with its first backend. At the end, the counts of each table must match its flows.
-// Random iterations of the workers (victim, thief or distributor) take long. M1 to M3 are checked
-// for every packet, and M4 at the end (moves.h).
+// many flows; each port has a different worker. Moves of buckets are requested as fast as the
+// workers can move them. Every packet must be processed, in the order of its flow, by a worker
+// whose table has the flow with its first backend. At the end, the counts of each table must match
+// its flows. Some iterations of the workers (victim, thief or distributor), chosen at random, take
+// long. The guarantees M1 to M3 of moves.h are checked for every packet, and M4 at the end.
 //
 // With "rss", each port has a queue for each worker (moves_ports.h), and the main thread of the
 // dataplane adapts the redirection tables of the devices to the buckets (queue_tables.h).
@@ -275,8 +275,8 @@ static uint32_t owner_of(uint32_t bucket) {
 	return __atomic_load_n(&test.moves->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// Request a bucket from worker v. Mostly it is a bucket of worker v with many packets; rarely it is
-// a random number.
+// Request a bucket from worker v. Usually it is a bucket of worker v with many packets; sometimes
+// its number is random.
 static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	struct worker *victim = &test.worker[v];
 	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL, .sequence = sequence};

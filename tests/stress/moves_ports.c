@@ -310,7 +310,7 @@ void ports_free(struct ports *ports) {
 
 // --- results --------------------------------------------------------------------------------
 
-// Used instead of rte_ring_empty, which reads without synchronization memory that a worker writes.
+// Used instead of rte_ring_empty, which reads memory that a worker writes, without synchronization.
 static bool is_empty(const struct rte_ring *ring) {
 	return __atomic_load_n(&ring->prod.tail, __ATOMIC_ACQUIRE) ==
 	       __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);

@@ -31,8 +31,8 @@ struct flow {
 	struct weir_flow_key key;
 	uint64_t hash;
 	uint32_t bucket;
-	uint32_t sent; // number of the last packet sent by its port
-	// Number of the last packet that was processed; written by the owner of the bucket
+	uint32_t sent; // sequence number of the last packet that its port sent
+	// Sequence number of the last packet that was processed; written by the owner of the bucket
 	uint32_t seen;
 };
 
@@ -97,7 +97,7 @@ struct ports *ports_make(struct flow *flow, uint32_t flows, uint32_t queues);
 bool ports_start(struct ports *ports, struct weir_moves *moves);
 void ports_free(struct ports *ports);
 
-// Receive at most BURST packets from a queue. Their bucket is set.
+// Receive at most BURST packets from a queue. Sets the bucket of each packet.
 uint16_t ports_receive(struct ports *ports, uint8_t port, uint32_t queue, struct rte_mbuf **pkts);
 void ports_give_back(
 	struct ports *ports, uint8_t port, uint32_t worker, struct rte_mbuf **pkts, uint16_t n);

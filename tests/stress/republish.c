@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stress test of S2 (a worker reads either the whole old table or the whole new table) and S5 (no
-// table is freed while any worker can still read it).
+// Stress test of the guarantees S2 (a worker reads either the whole old table or the whole new
+// table) and S5 (no table is freed while any worker can still read it).
 //
 // One reader thread per worker checks every word of every table and of every row, repeatedly, while
 // a writer replaces them in a heap so small that memory is reused at once. Sometimes a reader
@@ -10,7 +10,7 @@
 // Another thread copies one row as fast as possible while the writer changes this row; no copy may
 // be torn.
 //
-// usage: republish [PUBLICATIONS of each kind]. Exit 0: everything is complete.
+// usage: republish [PUBLICATIONS of each kind]. Exit 0: all checks passed.
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 
 usage: check_doc_figures.py SOURCE_ROOT
 
-A row of FIGURES has a document, a sentence of it in which {} stands for a number, and the source of
-this number: a file, the name of a constant, and the factor from the constant's unit to the
+A row of FIGURES has a document, a sentence from it in which {} stands for a number, and the source
+of this number: a file, the name of a constant, and the factor from the constant's unit to the
 sentence's unit.
 """
 import re
@@ -244,7 +244,8 @@ def read(root, path):
 
 
 def constant(source, name):
-    """The value of a #define of C or a const of JavaScript: a number, or digits << digits."""
+    """Returns the value of a #define of C or a const of JavaScript: a number, or digits <<
+    digits."""
     found = re.search(rf"^(?:#define|const) {name} (?:= )?\(?([\d.]+)u?(?:l*)(?: << (\d+))?\)?(?!\w)",
                       source, re.M)
     return found and float(found[1]) * 2 ** int(found[2] or 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check that everything that the documents name exists: links, files, folders, tests, scenarios,
-messages.
+"""Check that everything to which the documents refer exists: links, files, folders, tests,
+scenarios, messages.
 
 usage: check_doc_names.py SOURCE_ROOT BUILD_ROOT
 
@@ -10,10 +10,11 @@ root or the name of a source file, tests behind "meson test -C build", scenarios
 "scripts/test e2e" or "tests/e2e/run.py", the tests that a table names for a guarantee (S1, M1, ...)
 and that a table lists all guarantees of a header (M1 to M4). Also the log messages that
 docs/guide/troubleshooting.md quotes, the details of checks without a result, and the tests of every complaint
-answered in docs/guide/complaints.md. A link whose text is the name of a document leads there. No two headings of
-a document have the same anchor. In headers and systemd units: paths from the root, headings of documents, and the
-numbers of guarantees, which leave none out. Lists of all policies name every policy, and docs/design/testing.md
-every file of recorded traces.
+answered in docs/guide/complaints.md. A link whose text is the name of a document must lead to this
+document. No two headings of a document may have the same anchor. In headers and systemd units,
+checks paths from the root, headings of documents, and that guarantees are numbered without gaps.
+Lists of all policies must contain every policy, and docs/design/testing.md every file of recorded
+traces.
 """
 import collections
 import fnmatch
@@ -204,7 +205,8 @@ def check_symptoms(tree, path):
 
 
 def check_logged(tree, path):
-    """Check the text after "the log has" or "names", and the details of checks without a result."""
+    """Check that the messages quoted after "log has" or "log names", and the details quoted after
+    "no result:", are in the source."""
     text = re.sub(r"\s+", " ", tree.text[path])
     for span in re.findall(r"\blog (?:has|names) `([^`]+)`", text):
         if span not in tree.messages:

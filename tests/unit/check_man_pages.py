@@ -36,7 +36,7 @@ def rendered(page, problems):
 
 
 def words(text):
-    """Words of a text, in lower case and without punctuation."""
+    """Returns the words of a text, in lower case and without punctuation."""
     return {word for word in re.split(r"[\s\u2022(),;:.\"'\u2019\u2018|\[\]`*#]+", text.lower()) if word}
 
 

@@ -6,10 +6,10 @@ usage: check_packaging.py SOURCE_ROOT BUILD_ROOT WEIRCTL PROGRAM...
 
 Every file that meson installs is in one package, and all files listed by packages are installed.
 Units and their drop-ins use the paths at which meson installs the programs. debian/tests runs each
-program, and uses only existing configurations. The version is that of debian/changelog. systemd
-finds no fault with the units, and rates their exposure below the limits of docs/guide/packages.md.
-Users, groups and directories are created. needrestart restarts the right services. Everything that
-a build needs is in scripts/packages. The packaged configuration is valid.
+program, and uses only existing configurations. The version is the version in debian/changelog.
+systemd finds no fault with the units, and rates their exposure below the limits of
+docs/guide/packages.md. Users, groups and directories are created. needrestart restarts the right
+services. Everything that a build needs is in scripts/packages. The packaged configuration is valid.
 """
 import fnmatch
 import glob
@@ -83,7 +83,8 @@ def check_lists(root, build, folder):
 
 
 def check_paths(folder):
-    """Check paths. Called after check_lists(), which installs the files."""
+    """Check that the programs named by units are installed at these paths. Call after
+    check_lists(), which installs the files."""
     base, count = folder + "/installed", 0
     for path in glob.glob(base + "/**/*.service", recursive=True) + \
             glob.glob(base + "/**/weir*.conf", recursive=True):
@@ -97,7 +98,8 @@ def check_paths(folder):
 
 
 def check_autopkgtest(root, folder, weirctl):
-    """Check debian/tests. Called after check_lists(), which installs the files."""
+    """Check that debian/tests starts every program, and that the examples that it uses are valid.
+    Call after check_lists(), which installs the files."""
     base = folder + "/installed/**/"
     with open(root + "/debian/tests/installed", encoding="utf-8") as file:
         text = file.read()

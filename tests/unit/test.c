@@ -12,7 +12,7 @@
 
 static struct test *tests; // tests of all files
 
-// Group fixtures of the file that runs.
+// Group fixtures of the file whose tests run.
 static const struct test *groups[GROUPS];
 static unsigned int n_groups, n_set_up;
 
@@ -90,7 +90,7 @@ static int tear_down_groups(void **state) {
 	return result;
 }
 
-// Stores its arguments in the variables of TEST_ARGUMENT.
+// Stores the command-line arguments in the variables of TEST_ARGUMENT.
 static bool take_arguments(struct test *const *list, size_t n, const char *file, char **words) {
 	for (size_t i = 0; i < n; i++) {
 		if (list[i]->kind != TEST_WORD || !is_of(list[i], file)) {

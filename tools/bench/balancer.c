@@ -233,8 +233,8 @@ static int try_create(const struct weir_bench_options *options, bool huge,
 	}
 	if (r < 0) {
 		snprintf(why, why_bytes, "cannot publish services and backends: %s%s", strerror(-r),
-			r == -EINVAL ? " (--slots must be a prime, at least the number of backends "
-				       "of a service)"
+			r == -EINVAL ? " (--slots must be a prime number, and at least the number "
+				       "of backends of a service)"
 				     : "");
 		weir_bench_balancer_free(&balancer);
 		return r;
@@ -424,23 +424,23 @@ int weir_bench_counters_check(
 	if (counters->rx_packets != packets || counters->forwarded != packets ||
 		counters->dropped != 0) {
 		snprintf(why, why_bytes,
-			"counters: %" PRIu64 " packets processed, %" PRIu64 " counted as "
-			"received, %" PRIu64 " as forwarded, %" PRIu64 " as dropped",
+			"wrong packet counters: %" PRIu64 " packets processed, but %" PRIu64
+			" counted as received, %" PRIu64 " as forwarded, %" PRIu64 " as dropped",
 			packets, counters->rx_packets, counters->forwarded, counters->dropped);
 		return -EBADMSG;
 	}
 	if (by_service.packets != packets || by_backend.packets != packets) {
 		snprintf(why, why_bytes,
-			"counters: services have %" PRIu64 " packets, backends %" PRIu64
-			", the worker %" PRIu64,
+			"wrong packet counters: services have %" PRIu64
+			" packets, backends %" PRIu64 ", but the worker processed %" PRIu64,
 			by_service.packets, by_backend.packets, packets);
 		return -EBADMSG;
 	}
 	if (by_service.active != counters->flows || by_backend.active != counters->flows ||
 		by_backend.started != counters->flow_new) {
 		snprintf(why, why_bytes,
-			"counters: the table has %" PRIu64 " flows, services %" PRIu64
-			", backends %" PRIu64,
+			"wrong flow counters: the flow table has %" PRIu64
+			" flows, services %" PRIu64 ", backends %" PRIu64,
 			counters->flows, by_service.active, by_backend.active);
 		return -EBADMSG;
 	}

@@ -92,6 +92,6 @@ int weir_bench_selection_build(const struct weir_bench_options *options, struct 
 	uint16_t service, uint64_t round, struct weir_selection **ret);
 
 // Check the worker's counters after `packets` packets, all of which must have been forwarded.
-// Returns 0, -EBADMSG with one line in why.
+// Returns 0, or -EBADMSG with one line in why.
 int weir_bench_counters_check(
 	const struct weir_bench_balancer *balancer, uint64_t packets, char *why, size_t why_bytes);

@@ -187,7 +187,7 @@ static void receive(const struct weir_bench_engine *engine, struct rte_mbuf **pk
 	}
 }
 
-// --- a turn -------------------------------------------------------------------------------
+// --- an iteration -------------------------------------------------------------------------
 
 static inline void turn(struct weir_bench_engine *engine, struct rte_mbuf **pkts, uint16_t n,
 	struct weir_verdict *verdicts) {
@@ -463,7 +463,7 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 			r = reserve(engine, pass->machine, packets);
 		}
 		if (r < 0) {
-			snprintf(why, why_bytes, "no memory for the samples");
+			snprintf(why, why_bytes, "not enough memory for the samples");
 			break;
 		}
 		r = do_batch(engine, pass, packets, why, why_bytes);
@@ -511,7 +511,7 @@ static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, 
 		engine->refused += tries == 0;
 		r = weir_bench_traffic_move(&engine->traffic, steady);
 		if (r < 0) {
-			snprintf(why, why_bytes, "no memory for the flows");
+			snprintf(why, why_bytes, "not enough memory for the flows");
 		} else {
 			r = steady_burst(engine, steady, 1, true, why, why_bytes);
 		}
@@ -533,9 +533,9 @@ static int fill_burst(
 	return r;
 }
 
-// For the case `new`, fills the rest of the table with half-open flows. Flows that were inserted
-// before the table became crowded are not evicted for WEIR_FLOW_HANDSHAKE_MS (F3 in flow_table.h).
-// Therefore the clock is advanced by this time at the end.
+// For the case `new`, fills the free part of the table with half-open flows. Flows that were
+// inserted before the table became crowded are not evicted for WEIR_FLOW_HANDSHAKE_MS (F3 in
+// flow_table.h). Therefore the clock is advanced by this time at the end.
 static int fill_half_open(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	struct weir_bench_pass pass = {
 		.length = {.packets = (uint64_t)engine->options->flows - engine->traffic.steady}};
@@ -571,8 +571,8 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 		r = check_counters(engine, why, why_bytes);
 	}
 	if (r == 0 && counters->flows != flows) {
-		snprintf(why, why_bytes, "%u flows were created, but the table has %" PRIu64, flows,
-			counters->flows);
+		snprintf(why, why_bytes, "%u flows were created, but the flow table has %" PRIu64,
+			flows, counters->flows);
 		return -EBADMSG;
 	}
 	if (r == 0 && engine->options->kind == WEIR_BENCH_CASE_NEW) {

@@ -4,8 +4,8 @@
 // Called by main.c.
 //
 // One iteration of a worker is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
-// the quiescent report. Two steps are not timed: the generation of packets, which writes `buffers`
-// packets at a time, and writing the mbuf fields that a driver sets, just before each burst.
+// the quiescent report. Two steps are not timed: the generation of `buffers` packets at a time, and
+// the writing of the mbuf fields that a driver sets, just before each burst.
 //
 // The pipeline's clock advances only by the time that the timed parts take, as in a worker that is
 // never idle. If `pace` is set, the clock advances by a fixed time for each packet instead, so that

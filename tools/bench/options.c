@@ -64,7 +64,7 @@ static const struct weir_option_word cases[] = {
 	{"new", WEIR_BENCH_CASE_NEW,
 		"SYNs of new flows with a full table; each new flow evicts an older flow"},
 	{"syn-flood", WEIR_BENCH_CASE_SYN_FLOOD,
-		"established flows, first alone and then next to a SYN flood"},
+		"established flows, first alone, then during a SYN flood"},
 	{"mixed", WEIR_BENCH_CASE_MIXED, "established, new and ending flows, TCP and UDP"},
 	{NULL, 0, NULL},
 };
@@ -106,14 +106,14 @@ static const struct weir_option rows[] = {
 		.fallback = "1M", .min = 1, .max = FLOWS_MAX),
 	WEIR_OPTION_ROW(SCALED, "table-flows", "N",
 		"capacity of the flow table, in flows of the family", FIELD(table_flows),
-		.fallback = "--flows; case mixed: 1.25 times --flows; case new: at least "
+		.fallback = "--flows; case mixed: 1.25 times --flows; except in case new at least "
 			    "1,048,576 (IPv6: 262,144)",
 		.min = 1, .max = FLOWS_MAX),
 	WEIR_OPTION_ROW(WORD, "order", "ORDER", "how the flow of the next packet is chosen",
 		FIELD(order), .fallback = "uniform", .words = orders),
 	WEIR_OPTION_ROW(REAL, "zipf-exponent", "X", "exponent of --order zipf",
 		FIELD(zipf_exponent), .fallback = "1.0", .least = 0.01, .most = 10),
-	WEIR_OPTION_ROW(REAL, "new-percent", "X", "share of packets that start a flow",
+	WEIR_OPTION_ROW(REAL, "new-percent", "X", "percentage of packets that start a flow",
 		FIELD(new_percent), .fallback = "established 0, syn-flood 50, mixed 5", .least = 0,
 		.most = 100),
 	WEIR_OPTION_ROW(SCALED, "packets-per-flow", "N",
@@ -126,8 +126,8 @@ static const struct weir_option rows[] = {
 		FIELD(publications), .fallback = "none", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(WORD, "publish", "WHAT",
 		"what the process of --publications does: publish the selection of a service, the "
-		"headers of a backend, or both; or, without publishing, read all counters as for "
-		"metrics, list the flow table in parts, capture all packets and read them, or "
+		"headers of a backend, or both; or, instead of publishing, read all counters as "
+		"for metrics, list the flow table in parts, capture and read all packets, or run a "
 		"capture with a filter that matches no packet",
 		FIELD(publish), .fallback = "selections", .words = publish_words),
 	WEIR_OPTION_ROW(WORD, "family", "FAMILY", "IP version", FIELD(family), .fallback = "4",
@@ -146,8 +146,8 @@ static const struct weir_option rows[] = {
 		FIELD(backends), .fallback = "100", .min = 1, .max = WEIR_BACKENDS_MAX),
 	WEIR_OPTION_ROW(SCALED, "services", "N", "number of services", FIELD(services),
 		.fallback = "1", .min = 1, .max = WEIR_SERVICES_MAX),
-	WEIR_OPTION_ROW(SCALED, "slots", "N", "size of a selection table, a prime", FIELD(slots),
-		.fallback = "65537", .min = 3, .max = WEIR_TABLE_SLOTS_MAX),
+	WEIR_OPTION_ROW(SCALED, "slots", "N", "slots of a selection table, a prime number",
+		FIELD(slots), .fallback = "65537", .min = 3, .max = WEIR_TABLE_SLOTS_MAX),
 	WEIR_OPTION_ROW(SCALED, "half-open-percent", "N", "flow table setting half_open_percent",
 		FIELD(half_open_percent), .fallback = "25", .min = 1, .max = 100),
 	WEIR_OPTION_ROW(SCALED, "syn-seen-ms", "N", "flow table setting syn_seen_ms",
@@ -175,8 +175,8 @@ static const struct weir_option rows[] = {
 		"repeat all runs N times from the same state and report the lowest cost of each "
 		"burst, because interrupts delay different bursts in each repetition",
 		FIELD(repeats), .fallback = "none", .min = 2, .max = 1000),
-	WEIR_OPTION_ROW(SCALED, "burst", "N", "packets per call", FIELD(burst), .fallback = "64",
-		.min = 1, .max = WEIR_BURST),
+	WEIR_OPTION_ROW(SCALED, "burst", "N", "packets per call of the pipeline", FIELD(burst),
+		.fallback = "64", .min = 1, .max = WEIR_BURST),
 	WEIR_OPTION_ROW(SCALED, "buffers", "N", "packet buffers in use", FIELD(buffers),
 		.fallback = "1024", .min = WEIR_BURST, .max = 1u << 20),
 	WEIR_OPTION_ROW(SCALED, "core", "N", "CPU to run on", FIELD(core),
@@ -278,17 +278,18 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 			options->packet_bytes, min);
 	} else if (options->kind == WEIR_BENCH_CASE_NEW && options->new_percent != 100) {
 		snprintf(why, why_bytes,
-			"--new-percent: in case new, all packets start new flows; omit it");
+			"--new-percent: in case new, all packets start new flows; omit this "
+			"option");
 	} else if (options->protocol == IPPROTO_UDP &&
 		   options->kind != WEIR_BENCH_CASE_ESTABLISHED) {
-		snprintf(why, why_bytes, "--protocol udp: case %s measures TCP%s",
+		snprintf(why, why_bytes, "--protocol udp: case %s measures TCP%s; omit this option",
 			weir_bench_case_name(options->kind),
 			options->kind == WEIR_BENCH_CASE_MIXED ? " and UDP together" : "");
 	} else if (options->kind == WEIR_BENCH_CASE_MIXED &&
 		   options->new_percent * options->packets_per_flow > 90) {
 		snprintf(why, why_bytes,
 			"--new-percent %g with --packets-per-flow %u: more than 90 %% of the "
-			"packets would belong to new flows",
+			"packets would belong to new flows; lower one of the two",
 			options->new_percent, options->packets_per_flow);
 	} else if (options->repeats > 0 && options->publications > 0) {
 		snprintf(why, why_bytes,

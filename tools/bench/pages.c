@@ -88,8 +88,8 @@ static uint8_t *map_transparent(struct weir_bench_heap *heap, bool huge) {
 	return at;
 }
 
-// Maps memory, if possible in transparent huge pages. The pool of huge pages is used only if that
-// fails, because a dataplane on this machine may need the pool.
+// Maps memory, if possible in transparent huge pages. The pool of huge pages is used only if
+// transparent huge pages are not available, because a dataplane on this machine may need the pool.
 static int map(enum weir_bench_pages wanted, struct weir_bench_heap *heap, uint8_t **ret) {
 	uint8_t *at = map_transparent(heap, wanted != WEIR_BENCH_PAGES_SMALL), *pool;
 

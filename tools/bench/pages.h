@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Pages: memory for the flow table and the packet buffers, as a separate DPDK heap. The heap uses
-// transparent huge pages, because these need no preparation of the machine. If they are not
-// available, it uses the pool of huge pages, if the pool has enough 2 MiB pages. Called by main.c
-// before any allocation.
+// transparent huge pages, because these need no preparation of the machine. If transparent huge
+// pages are not available, the heap uses the pool of huge pages, provided that the pool has enough
+// 2 MiB pages. Called by main.c before any allocation.
 //
 // Threads: only during set-up, after rte_eal_init.
 #pragma once

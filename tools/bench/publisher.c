@@ -191,8 +191,8 @@ static int answer(const struct child *child, char order) {
 	return write(child->to_parent, &order, 1) == 1 ? 0 : -EIO;
 }
 
-// Waits for an order of the parent process, at most until `until_ns`. Returns 1 (an order was
-// received), 0 (no order), or a negative value (the parent has exited).
+// Waits for a command from the parent process, at most until `until_ns`. Returns 1 (a command was
+// received), 0 (no command), or a negative value (the parent has exited).
 static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
 	struct pollfd fd = {.fd = child->from_parent, .events = POLLIN};
 	uint64_t now = weir_monotonic_ns();
@@ -269,7 +269,7 @@ static int run(struct child *child, const struct weir_segment *parents) {
 	return r;
 }
 
-// --- this one -----------------------------------------------------------------------------
+// --- the parent process -------------------------------------------------------------------
 
 int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	const struct weir_bench_options *options, const struct weir_segment *segment, int core) {

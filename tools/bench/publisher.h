@@ -17,8 +17,8 @@ struct weir_bench_publisher {
 	pid_t pid; // 0 = none
 	int to_child, from_child;
 	const struct weir_segment *segment;
-	// Number of scrapes, of listed parts of the flow table, or of reads of a capture. In memory
-	// shared with the second process.
+	// Number of scrapes, of listed parts of the flow table, or of reads of a capture. The
+	// number is in memory that is shared with the second process.
 	uint64_t *looks;
 };
 

@@ -385,7 +385,7 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 
 // Computes the share of slow bursts, which take more than 10 times the median of a burst, and
 // estimates how many of them were slow because of the machine. The estimate is computed from the
-// idle loop after each burst: it is the number of interruptions that lasted at least 9 times the
+// idle loop after each burst. It is the number of interruptions that lasted at least 9 times the
 // median of a burst, scaled to the duration of a burst.
 static void count_slow(struct weir_bench_result *result) {
 	const double median = result->main.summary.median;

@@ -2,7 +2,7 @@
 //
 // Statistics: summaries of many measured bursts. Called by measure.c and report.c.
 //
-// Threads: any; functions without state, but they sort the arrays that they get.
+// Threads: any. The functions have no state, but they sort the arrays that they get.
 #pragma once
 
 #include <stddef.h>
@@ -49,8 +49,7 @@ double weir_bench_percentile(const double *sorted, size_t n, double share);
 struct weir_bench_summary weir_bench_summarize(double *values, size_t n);
 
 // Summarizes the cycles per packet of n >= 1 bursts. The mean is the mean of all packets, not of
-// all bursts. Returns
-// 0, -ENOMEM.
+// all bursts. Returns 0, -ENOMEM.
 int weir_bench_summarize_bursts(
 	const struct weir_bench_sample *sample, size_t n, struct weir_bench_summary *ret);
 

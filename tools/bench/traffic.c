@@ -11,7 +11,8 @@
 #define UDP_EVERY 5 // case mixed: one steady flow in five is UDP
 
 // Returns the number of steady flows. They are in the table before a run. In case `new` the table
-// is full: half-open flows have their maximum share of it, and steady flows have the rest.
+// is full: half-open flows have their maximum share of the table, and steady flows fill the
+// remaining part.
 static uint32_t steady_flows(const struct weir_bench_options *options) {
 	uint64_t half_open = (uint64_t)options->table_flows * options->half_open_percent / 100;
 

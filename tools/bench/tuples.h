@@ -4,9 +4,9 @@
 // reading them from memory would evict the measured data from the caches. Called by balancer.c,
 // measure.c and packets.c.
 //
-// The source address and port are a keyed permutation of n, so they look random, and no two flows
-// have the same. Clients have unicast addresses and ports from 1024. A hash of n selects the flow's
-// service.
+// The source address and port are a keyed permutation of n. So they look random, and no two flows
+// have the same source address and port. Clients have unicast addresses and ports from 1024. A hash
+// of n selects the service of the flow.
 //
 // Threads: pure functions.
 #pragma once
@@ -17,7 +17,7 @@
 #define WEIR_BENCH_NUMBERS (1ull << 47) // only smaller numbers have a tuple
 
 struct weir_bench_tuple {
-	uint8_t source[16]; // IPv4: in the first 4 bytes, the rest is 0
+	uint8_t source[16]; // IPv4: in the first 4 bytes; the other bytes are 0
 	uint8_t destination[16];
 	uint16_t source_port; // host order
 	uint16_t destination_port;

@@ -63,7 +63,7 @@ static int check_verdict(const struct weir_bench_options *options,
 			complaint, "backend %u instead of %u", verdict->backend, expected->backend);
 	}
 	if ((expected->choices >> verdict->choice & 1) == 0) {
-		return wrong(complaint, "the backend was chosen as \"%s\"",
+		return wrong(complaint, "unexpected selection method \"%s\"",
 			weir_choice_name((enum weir_choice)verdict->choice));
 	}
 	return 0;
@@ -152,8 +152,9 @@ int weir_bench_verify(const struct weir_bench_options *options,
 	outer = way.family == 4 ? IPV4_BYTES : IPV6_BYTES;
 	if (m->nb_segs != 1 || m->data_len != m->pkt_len ||
 		m->pkt_len != l2 + outer + expected->ip_bytes) {
-		return wrong(&complaint, "frame of %u bytes in %u segments instead of %u in 1",
-			m->pkt_len, m->nb_segs, l2 + outer + expected->ip_bytes);
+		return wrong(&complaint,
+			"frame has %u bytes in %u segments, not %u bytes in 1 segment", m->pkt_len,
+			m->nb_segs, l2 + outer + expected->ip_bytes);
 	}
 	r = check_ethernet(&way, at, &complaint);
 	if (r == 0) {

@@ -61,7 +61,7 @@ static void warn_of_late_changes(const struct weir_pcap_options *options, uint64
 			snprintf(what, sizeof(what), "%s/%s", change->service, change->backend);
 		}
 		snprintf(why, sizeof(why),
-			"warning: %s@%u: not changed, because %s has %llu packet%s", what,
+			"warning: %s@%u: not changed, because %s has only %llu packet%s", what,
 			change->packet, options->input, (unsigned long long)packets,
 			packets == 1 ? "" : "s");
 		complain(why);

@@ -106,8 +106,9 @@ static int find_worker(const struct weir_config *config, uint32_t worker, uint32
 	size_t why_bytes) {
 	if (worker >= workers(config)) {
 		snprintf(why, why_bytes,
-			"the configuration has no worker %u: it has %u, numbered from 0", worker,
-			workers(config));
+			"the configuration has no worker %u: the number of workers is %u, and the "
+			"first is worker 0",
+			worker, workers(config));
 		return -EINVAL;
 	}
 	*ret = worker;

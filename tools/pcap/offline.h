@@ -54,8 +54,8 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 void weir_offline_free(struct weir_offline *offline); // NULL is allowed
 
 // Makes the changes that are due before this packet of the capture (counted from 1). Changes before
-// the first packet are made by weir_offline_create. Returns 0, or negative errno with
-// one line in why.
+// the first packet are made by weir_offline_create. Returns 0, or negative errno with one line in
+// why.
 int weir_offline_change(struct weir_offline *offline, uint64_t packet, char *why, size_t why_bytes);
 
 // Processes a frame. Call in the order of the capture. If the timestamp of a frame is before the

@@ -194,9 +194,9 @@ static const struct weir_help help = {
 	.usage = "weir-pcap [OPTION]... CONFIG IN.pcap OUT.pcap",
 	.about = "Show what Weir would do with the packets of a capture: run them through the "
 		 "tables and the packet pipeline of CONFIG, without a NIC and without root. Prints "
-		 "the action for each packet; OUT.pcap gets the packets to be sent.",
+		 "the action for each packet; OUT.pcap gets the packets that Weir would send.",
 	.notes =
-		"All backends are healthy and their next hops are resolved. With @N a change is "
+		"All backends are healthy and their next hops are resolved. With @N, a change is "
 		"made before packet N of the capture, otherwise before the first packet. The clock "
 		"follows the timestamps of the packets. IN.pcap is pcap or pcapng with Ethernet "
 		"frames; - is standard input.\n"

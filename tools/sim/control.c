@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The control process: maintains the list of backends and the set of usable backends. When either
-// changes, some clients get other subsets. For comparison, this file also counts the minimum number
-// of members that evenly distributed subsets would have to replace.
+// The control process: maintains the list of backends and the set of usable backends. When the list
+// or the set changes, some clients get other subsets. For comparison, this file also counts the
+// minimum number of members that evenly distributed subsets would have to replace.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ struct change { // change of the usable backends
 	uint32_t last; // the last backend that was lost or gained
 };
 
-// Returns whether a backend exists at the start. It does not if the first event that adds or
-// removes the backend is add-backends.
+// Returns whether a backend exists at the start. A backend does not exist at the start if the first
+// event that adds or removes it is add-backends.
 static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t backend) {
 	uint64_t first_ns = WEIR_SIM_NEVER;
 	bool listed = true;

@@ -20,7 +20,7 @@ struct weir_sim_job {
 	// A waiting job: nanoseconds on a core of speed 1. A running job: value of the clock when
 	// the job ends.
 	double work;
-	uint32_t id; // id that the caller gave
+	uint32_t id; // id chosen by the caller
 };
 
 struct weir_sim_cpu { // fields are private
@@ -46,7 +46,7 @@ void weir_sim_cpu_fini(struct weir_sim_cpu *cpu);
 // Add a job. Returns 0, -ENOSPC (the queue is full), -ENOMEM.
 int weir_sim_cpu_add(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t id, double work_ns);
 
-// The time when the next job ends at the present rate; UINT64_MAX = no job runs.
+// The time when the next job ends at the current rate; UINT64_MAX = no job runs.
 uint64_t weir_sim_cpu_next(const struct weir_sim_cpu *cpu);
 
 // Removes one job that has ended at or before now_ns. Returns false if no job has ended.

@@ -72,8 +72,9 @@ static int write_files(const struct weir_sim_options *options, const struct weir
 	}
 	r = weir_sim_plots_draw(options->out, format, file, results, why, sizeof(why));
 	if (r == -ENOENT) {
-		complain("gnuplot is not installed (Debian: gnuplot-nox); wrote the CSV files and "
-			 "the scripts of the plots (*.gp), but no plots");
+		complain(
+			"gnuplot is not installed (Debian package: gnuplot-nox): the CSV files and "
+			"the plot scripts (*.gp) were written, but no plots were drawn");
 	} else if (r < 0) {
 		complain(why);
 	}
@@ -126,7 +127,7 @@ static int simulate(const struct weir_sim_options *options, const struct weir_si
 	r = weir_sim_batch_run(&batch, &results);
 	if (r < 0) {
 		complain(r == -ENOMEM ? "out of memory; use fewer clients, smaller subsets or "
-					"fewer --jobs"
+					"a smaller --jobs"
 				      : strerror(-r));
 		return EXIT_FAILED;
 	}

@@ -106,7 +106,7 @@ static enum weir_outcome outcome_of(enum weir_sim_ending ending, bool establishe
 	}
 }
 
-// Ends the client's side of a request. established: a RST has aborted an established connection;
+// Ends the client's side of a request. established: an RST has aborted an established connection;
 // policies do not count this as an error.
 static void end(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, bool established) {

@@ -120,7 +120,7 @@ static void check_variant(
 }
 
 // Prepares a scenario with workers. Such a scenario has no clients and backends, so this function
-// rejects their keys, and sets the values that the rest of the reader requires.
+// rejects their keys, and sets the values that the other functions of the reader require.
 static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	static const char *const others[] = {"clients", "backends", "cost", "wait", "antagonists",
 		"subset", "policy", "flow_control", "slow_start", "events"};

@@ -44,7 +44,7 @@
 	X(WASTED, "wasted", "wasted capacity of each variant") \
 	X(BACKENDS, "backends", "CPU of every backend, sorted") \
 	X(USED, "used", \
-		"CPU of every backend, and CPU left unused when the most loaded one is full") \
+		"CPU of every backend, and CPU left unused when the most loaded backend is full") \
 	X(CONNECTIONS, "connections", "number of clients of every backend, sorted") \
 	X(CHURN, "churn", \
 		"members of subsets replaced in each window, and the minimum for evenly " \
@@ -52,7 +52,7 @@
 	X(SHARE, "share", "the watched backend's share of the requests over time") \
 	X(SHARES, "shares", "the watched backend's share of the requests in each variant") \
 	X(CPU, "cpu", \
-		"least and most loaded backend, 5th and 95th percentile and median over time") \
+		"CPU of backends over time: minimum, median, maximum, 5th and 95th percentile") \
 	X(LATENCY, "latency", "99th percentile of latency over time") \
 	X(LATENCIES, "latencies", "99th percentile of latency of each variant") \
 	X(ERRORS, "errors", "failed, timed out and rejected requests over time") \
@@ -117,7 +117,7 @@ struct weir_sim_happening {
 	uint32_t kind; // enum weir_sim_happening_kind
 	uint64_t at_ns, for_ns; // for_ns 0 = until the end
 	uint32_t backend, count; // backends [backend, backend + count)
-	uint64_t every_ns; // time between two backends
+	uint64_t every_ns; // time from one backend to the next
 	// percent: for fail-fast; speed: for slow, and for the warm-up after restart and add
 	double percent, speed;
 	uint64_t latency_ns; // fail-fast: response time of an error

@@ -103,7 +103,7 @@ static const struct weir_json_object part_keys = {
 #define DISTRIBUTION struct weir_sim_distribution
 static const struct weir_json_key distribution_rows[] = {
 	CHOICE(DISTRIBUTION, "distribution", kind, distributions, PRESET("\"constant\""),
-		"Name of the distribution. The meaning of each key below begins with the distributions that use the key."),
+		"Name of the distribution. The description of each key below begins with the names of the distributions that use the key."),
 	MS(DISTRIBUTION, "mean_ms", mean_ns, 0, DAY_MS, PRESET("0"),
 		"Mean of `constant`, `exponential`, `lognormal`."),
 	NUMBER(DISTRIBUTION, "sigma", sigma, 0, 10, PRESET("1"),
@@ -217,7 +217,7 @@ static const struct weir_json_key happening_rows[] = {
 		"`fail-fast`: whether connections succeed and the error comes within the connection; "
 		"a balancer sees a short, successful flow. Otherwise the connection is refused."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
-		"Factor of the speed during `slow`, and during the warm-up after `restart` and `add-backends`."),
+		"Factor by which the speed is multiplied during `slow`, and during the warm-up after `restart` and `add-backends`."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),
 		"`restart`: time as a lame duck before the backend stops."),
 	MS(HAPPENING, "down_ms", down_ns, 1, DAY_MS, PRESET("5000"),
@@ -234,8 +234,8 @@ static const struct weir_json_object happening_keys = {
 #define WINDOW struct weir_sim_window
 static const struct weir_json_key window_rows[] = {
 	NAME(WINDOW, "name", name, "Name in the results."),
-	MS(WINDOW, "from_ms", from_ns, 0, DAY_MS, REQUIRED, "Beginning."),
-	MS(WINDOW, "to_ms", to_ns, 0, DAY_MS, REQUIRED, "End."),
+	MS(WINDOW, "from_ms", from_ns, 0, DAY_MS, REQUIRED, "Beginning of the window."),
+	MS(WINDOW, "to_ms", to_ns, 0, DAY_MS, REQUIRED, "End of the window."),
 };
 static const struct weir_json_object window_keys = {
 	.name = "a window", ROWS(window_rows), .bytes = sizeof(WINDOW)};
@@ -276,7 +276,7 @@ static const struct weir_json_key backends_rows[] = {
 	CHOICE(MEMBER(backends), "scheduling", scheduling, schedulings, PRESET("\"fifo\""),
 		"`fifo`: a core serves one request at a time. `sharing`: all requests share the cores."),
 	INTEGER(MEMBER(backends), "queue", queue, 0, 100000000, PRESET("100000000"),
-		"Queue length for a core; further requests are refused."),
+		"Maximum number of requests that wait for a core at a backend; further requests are refused."),
 	NUMBERS(MEMBER(backends), "speeds", speeds, 0.001, 1000, PRESET("[1]"),
 		"Speeds of a core, assigned round-robin."),
 	NUMBERS(MEMBER(backends), "weights", weights, 1, 65535, PRESET("[100]"),
@@ -301,7 +301,7 @@ static const struct weir_json_key subset_rows[] = {
 		PRESET("\"none\""),
 		"Algorithm that selects the backends of a client."),
 	CHOICE(MEMBER(subset), "mode", mode, weir_config_subset_modes, PRESET("\"spread\""),
-		"For `deterministic`, if the number of backends is not a multiple of `size`."),
+		"How `deterministic` handles a number of backends that is not a multiple of `size`."),
 	INTEGER(MEMBER(subset), "size", size, 0, 65535, PRESET("0"),
 		"Backends per client; 0 = all."),
 	INTEGER(MEMBER(subset), "salt", salt, 0, 4294967295.0, PRESET("0"),
@@ -384,9 +384,9 @@ static const struct weir_json_key steal_rows[] = {
 	MS(MEMBER(steal), "answer_limit_ms", answer_limit_ns, 1, DAY_MS, PRESET("1000"),
 		"Timeout of a steal request, which then counts as refused."),
 	CHOICE(MEMBER(steal), "delivery", delivery, deliveries, PRESET("\"at-once\""),
-		"When the other backend gets a moved request: `at-once`, or at the client's next `retransmission`, as with TCP."),
+		"When the new backend gets a moved request: `at-once`, or at the client's next `retransmission`, as with TCP."),
 	MS(MEMBER(steal), "retransmit_ms", retransmit_ns, 1, DAY_MS, PRESET("1000"),
-		"Time until a client retransmits its first packet; doubles with each retransmission. If the answer to a steal request was lost, the client's request returns to its backend with this packet."),
+		"Time until a client retransmits its first packet; doubles with each retransmission. If the answer to a steal request was lost, the client's request returns to its former backend with the next retransmission."),
 	MS(MEMBER(steal), "unknown_ms", unknown_ns, 0.001, DAY_MS, PRESET("500"),
 		"Assumed CPU time of a request until the first request has ended."),
 	MS(MEMBER(steal), "victim_floor_ms", victim_floor_ns, 0, DAY_MS, PRESET("200"),
@@ -418,7 +418,7 @@ static const struct weir_json_key workers_rows[] = {
 	NUMBER(MEMBER(workers), "packets_per_second", packets_per_second, 1000, 1e9,
 		PRESET("4000000"), "Packets per second in all buckets together."),
 	INTEGER(MEMBER(workers), "hot_buckets", hot_buckets, 0, WEIR_SIM_BUCKETS_MAX, PRESET("0"),
-		"Buckets that share `hot_percent` of the packets evenly; the other buckets share the rest."),
+		"Buckets that share `hot_percent` of the packets evenly; the other buckets share the remaining packets."),
 	NUMBER(MEMBER(workers), "hot_percent", hot_percent, 0, 100, PRESET("0"),
 		"Share of the packets that belong to the hot buckets."),
 	CHOICE(MEMBER(workers), "hot_place", hot_place, hot_places, PRESET("\"one\""),
@@ -439,7 +439,7 @@ static const struct weir_json_object workers_keys = WITHIN(workers, workers_rows
 static const struct weir_json_key scenario_rows[] = {
 	MS(S, "duration_ms", duration_ns, 1, DAY_MS, REQUIRED, "Simulated time."),
 	MS(S, "warmup_ms", warmup_ns, 0, DAY_MS, PRESET("0"),
-		"Warm-up time, which is not measured. Without `windows`, the window `measured` is the time after it."),
+		"Warm-up time, which is not measured. Without `windows`, the only window is `measured`, the time after the warm-up."),
 	MS(S, "sample_ms", sample_ns, 1, DAY_MS, PRESET("5000"),
 		"Interval between samples of the time series; at most half of `duration_ms`."),
 	OBJECT(S, "clients", clients, &clients_keys, REQUIRED, "Clients, which send requests."),
@@ -471,7 +471,7 @@ static const struct weir_json_key scenario_rows[] = {
 	LIST(S, "windows", window, window_count, &window_keys, 0, WEIR_SIM_WINDOWS_MAX,
 		PRESET("[]"),
 		"Time windows with separate results."),
-	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Number of the watched backend, whose share of the requests is reported."),
+	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Number of the watched backend, from 0. Its share of the requests is reported."),
 };
 
 #define FILE_ struct weir_sim_file
@@ -491,7 +491,7 @@ static const struct weir_json_key file_rows[] = {
 	LIST(FILE_, "plots", plot, plot_count, &request_keys, 0, 32, PRESET("[]"),
 		"Plots written with --out."),
 	{.key = "variants", .type = &weir_sim_type_elsewhere, .fallback = "[]",
-		.meaning = "Objects with a `name` and the keys whose values differ from the root of the file."},
+		.meaning = "Variants of the scenario: objects with a `name`, and with the keys whose values differ from the root of the file."},
 };
 // clang-format on
 
@@ -508,7 +508,7 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 	}
 	if ((s->clients.load_percent > 0) == (s->clients.requests_per_second > 0)) {
 		weir_json_error_at(reader, at, "clients",
-			"give either load_percent or requests_per_second, above 0");
+			"set either load_percent or requests_per_second to a value above 0");
 	}
 	if (weir_sim_distribution_mean(&s->cost) <= 0) {
 		weir_json_error_at(
@@ -548,7 +548,8 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 	if (s->workers.hot_buckets >
 		s->workers.buckets / (s->workers.count > 0 ? s->workers.count : 1)) {
 		weir_json_error_at(reader, at, "workers",
-			"hot_buckets is above the number of buckets per worker, with %u workers",
+			"hot_buckets exceeds the number of buckets per worker (there are %u "
+			"workers)",
 			s->workers.count);
 	}
 	for (uint32_t i = 0; i < s->window_count; i++) {
@@ -558,7 +559,8 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 		if (s->window[i].to_ns > s->duration_ns ||
 			s->window[i].from_ns >= s->window[i].to_ns) {
 			weir_json_error(reader, &element,
-				"from_ms must be below to_ms, and to_ms not above duration_ms");
+				"from_ms must be below to_ms, and to_ms must not exceed "
+				"duration_ms");
 		}
 	}
 	for (uint32_t i = 0; i < s->happening_count; i++) {

@@ -9,7 +9,7 @@
 
 #include "json_reader.h"
 
-// The keys of a scenario, which a variant may override, and the keys that may stand only at the
+// The keys of a scenario, which a variant may override, and the keys that are allowed only at the
 // root of the file.
 extern const struct weir_json_object weir_sim_scenario_keys;
 extern const struct weir_json_object weir_sim_file_keys;

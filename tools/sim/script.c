@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The script: the scenario's events, and the times at which control detects them. All are scheduled
-// before the run starts.
+// The script: the events of the scenario, and the times at which control detects them. All events
+// are scheduled before the run starts.
 #include <errno.h>
 #include <stdlib.h>
 

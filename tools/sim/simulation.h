@@ -7,7 +7,7 @@
 //   N2 Every request that arrives has exactly one outcome, or is unfinished when the run ends.
 //   N3 The workload (arrivals, costs, antagonists) depends on the seed alone, not on the policy.
 //
-// Threads: a run belongs to one thread; several may run concurrently.
+// Threads: a run belongs to one thread; several runs may execute concurrently.
 #pragma once
 
 #include <stdatomic.h>

@@ -37,16 +37,16 @@ enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_ARRIVAL, // index: client
 	WEIR_SIM_EVENT_REQUEST, // index: request; its wait has ended or its error has arrived
 	WEIR_SIM_EVENT_CPU, // index: backend; one of its jobs may have ended
-	WEIR_SIM_EVENT_TIMEOUT, // -
-	WEIR_SIM_EVENT_REPORT, // backend
-	WEIR_SIM_EVENT_DELIVERY, // report in flight
-	WEIR_SIM_EVENT_UPDATE, // client
-	WEIR_SIM_EVENT_ANTAGONISTS, // -
-	WEIR_SIM_EVENT_ACTION, // action of the script
-	WEIR_SIM_EVENT_SAMPLE, // -
-	WEIR_SIM_EVENT_WINDOW_BEGIN, // window
-	WEIR_SIM_EVENT_WINDOW_END, // window
-	WEIR_SIM_EVENT_STEAL_PLAN, // -
+	WEIR_SIM_EVENT_TIMEOUT, // no index
+	WEIR_SIM_EVENT_REPORT, // index: backend
+	WEIR_SIM_EVENT_DELIVERY, // index: report in flight
+	WEIR_SIM_EVENT_UPDATE, // index: client
+	WEIR_SIM_EVENT_ANTAGONISTS, // no index
+	WEIR_SIM_EVENT_ACTION, // index: action of the script
+	WEIR_SIM_EVENT_SAMPLE, // no index
+	WEIR_SIM_EVENT_WINDOW_BEGIN, // index: window
+	WEIR_SIM_EVENT_WINDOW_END, // index: window
+	WEIR_SIM_EVENT_STEAL_PLAN, // no index
 	WEIR_SIM_EVENT_STEAL_ASK, // index: message that has reached the victim
 	WEIR_SIM_EVENT_STEAL_ANSWER, // index: message; its answer has reached control
 };
@@ -205,7 +205,7 @@ struct weir_sim {
 	bool list_changed; // the list has changed since the start of the run
 	uint8_t *usable_next; // [backends], scratch
 	uint64_t members; // number of members of all clients' subsets
-	uint32_t *order; // scratch of subsetting
+	uint32_t *order; // scratch memory for subsetting
 	uint64_t *numbers; // [backends]; scratch memory of tables, like the next two fields
 	double *capabilities; // [2 * backends]
 	uint32_t *weights;
@@ -258,8 +258,8 @@ void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // the bac
 void weir_sim_requests_timeout(struct weir_sim *sim);
 // Makes the backend release this request. The request is then at no backend.
 void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
-// Sends a released request to the backend of a slot of its client, where it arrives at at_ns. This
-// may be its former backend.
+// Sends a released request to the backend of a slot of its client. The request arrives there at
+// at_ns. The backend may be the former backend of the request.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns);
 // Rejects a released request, because the policy selects no backend.
 void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);

@@ -6,8 +6,8 @@
 //
 // A client's request moves in three steps. The planner selects the request, and control sends a
 // steal request to the victim's agent. If the client's request still waits, the agent releases the
-// request and confirms. Then the thief gets the request. A missing answer counts as a refusal: if
-// the agent has released a request but its answer was lost, the request returns to the victim with
+// request and confirms. Then the thief gets the request. A missing answer counts as a refusal. If
+// the agent has released a request, but its answer was lost, the request returns to the victim with
 // the client's next packet.
 #include <errno.h>
 #include <stdlib.h>

@@ -23,8 +23,8 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 // Update the estimates of service times, if the policy uses estimates.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Passes the number of requests in progress that a backend has reported to the clients whose policy
-// uses it.
+// Passes the number of requests in progress, which a backend has reported, to the clients whose
+// policy uses this number.
 void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t active);
 
 // Sets the slow start (struct weir_policy_share) of the client's backends. Call after the client

@@ -8,7 +8,8 @@
 //   release     the victim removes the bucket's flows from its table
 //   adoption    the thief inserts the flows, then processes the held packets
 //
-// A worker takes part in only one hand-over at a time, and refuses other hand-overs until it ends.
+// A worker takes part in only one hand-over at a time. Until this hand-over ends, the worker
+// refuses other hand-overs.
 #include "workers.h"
 
 #include <errno.h>
@@ -497,7 +498,7 @@ static int init(struct balancer *b, uint64_t seed) {
 	const struct weir_sim_scenario *scenario = b->scenario;
 	const struct weir_sim_steal_settings *settings = &scenario->steal;
 	struct weir_steal_params params = {
-		.latency = LEAST_SHARE, // the cost of each move already includes it
+		.latency = LEAST_SHARE, // the cost of each move already includes the latency
 		.victim_floor = (double)settings->victim_floor_ns / SECOND_NS,
 		.pending_floor = (double)settings->pending_floor_ns / SECOND_NS,
 		.pending_ratio = settings->pending_ratio,

@@ -2,7 +2,7 @@
 //
 // Socket dumps: requests a list of the sockets on some ports from the kernel (inet_diag over
 // netlink, sock_diag(7)) and reads the list. The kernel writes one part of the list for each read.
-// The reader may wait for any time between two reads. Sockets that open or close during this time
+// The reader can wait for any time between two reads. Sockets that open or close during this time
 // may be missing or appear twice.
 //
 // Threads: any; no state. No logging.
@@ -36,8 +36,8 @@ struct weir_socket { // valid during the call
 typedef void (*weir_socket_take)(void *context, const struct weir_socket *socket);
 
 // Request a dump. sequence: the sequence number that all messages of this dump get. It must differ
-// from the number of the previous dump of this socket. Returns 0 or negative errno (-EBUSY: the
-// previous dump was not read to its end).
+// from the sequence number of the previous dump on this socket. Returns 0 or negative errno
+// (-EBUSY: the previous dump was not read to its end).
 int weir_socket_dump_request(int fd, const struct weir_socket_query *query, uint32_t sequence);
 
 // Returns an attribute of a message, or NULL. bytes: length of the message with its attributes, at

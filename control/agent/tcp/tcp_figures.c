@@ -102,8 +102,8 @@ static int grow(struct weir_tcp_table *table) {
 	return 0;
 }
 
-// Add the entry of a connection to the current look. Returns NULL if the look has the connection
-// already, or if there is no room.
+// Adds the entry of a connection to the current scan of all connections. Returns NULL if the scan
+// already contains the connection, or if there is no room.
 static struct weir_tcp_seen *add(struct weir_tcp_figures *figures, uint64_t cookie) {
 	struct weir_tcp_seen *seen;
 	int r;
@@ -125,7 +125,7 @@ static struct weir_tcp_seen *add(struct weir_tcp_figures *figures, uint64_t cook
 	return seen;
 }
 
-// --- looks --------------------------------------------------------------------------------
+// --- scans --------------------------------------------------------------------------------
 
 static bool is_mapped(const uint32_t address[4]) {
 	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -154,7 +154,7 @@ static bool is_local(const struct inet_diag_msg *socket) {
 		       0;
 }
 
-// Add the segments and bytes that a connection has sent since the previous look.
+// Add the segments and bytes that a connection has sent since the previous scan.
 static void add_growth(const struct weir_tcp_figures *figures, const struct weir_tcp_seen *now,
 	struct weir_tcp_look *look) {
 	const struct weir_tcp_seen *before = find(&figures->before, now->cookie);
@@ -162,7 +162,7 @@ static void add_growth(const struct weir_tcp_figures *figures, const struct weir
 
 	if (before == NULL || before->cookie == 0) {
 		if (!figures->looked || figures->partial) {
-			// The connection may be older than the previous look, so its growth is
+			// The connection may be older than the previous scan, so its growth is
 			// unknown.
 			return;
 		}
@@ -219,9 +219,9 @@ uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures) {
 	return figures->now.used;
 }
 
-// Keep the counters of connections that this look has missed, because time passed between two reads
-// of the dump. Without these counters, the next look would count such a connection from its start
-// again.
+// Keeps the counters of connections that this scan has missed. A scan can miss connections, because
+// time passes between two reads of the dump. Without these counters, the next scan would count such
+// a connection from its start again.
 static void keep_missed(struct weir_tcp_figures *figures) {
 	const struct weir_tcp_table *before = &figures->before;
 	uint32_t slots = before->slots == NULL ? 0 : 1u << before->bits;
@@ -251,7 +251,7 @@ static void publish(const struct weir_tcp_look *look, struct weir_agent_tcp_fami
 	family->rated = look->rate.count;
 }
 
-// Clear the statistics of the last look, but keep the sums.
+// Clear the statistics of the last scan, but keep the sums.
 static void forget_last(struct weir_agent_tcp_family *family) {
 	*family = (struct weir_agent_tcp_family){.segments = family->segments,
 		.retransmitted = family->retransmitted,

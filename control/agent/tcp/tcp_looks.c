@@ -38,7 +38,7 @@ static void drop(struct weir_tcp_looks *looks) {
 static void fail(struct weir_tcp_looks *looks, int error) {
 	if (error != looks->error) {
 		weir_log_write(looks->params.log, WEIR_LOG_WARN,
-			"cannot list connections: %s; no TCP figures are reported",
+			"cannot list connections: %s; no TCP statistics are reported",
 			strerror(-error));
 	}
 	looks->error = error;
@@ -89,7 +89,7 @@ static int end_dump(struct weir_tcp_looks *looks) {
 	return r;
 }
 
-// Whether the dump has taken the maximum number of connections.
+// Whether this dump has stored the maximum number of connections.
 static bool is_full(const struct weir_tcp_looks *looks) {
 	const uint32_t taken = weir_tcp_figures_taken(&looks->figures);
 

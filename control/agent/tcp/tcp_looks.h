@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // TCP looks: lists the connections at the service's ports once a second while a balancer requests
-// TCP figures. A look is one such scan of the connections. A look runs in slices, so that the loop
-// is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices use at
-// most 1/WEIR_TCP_SHARE of a CPU. With many connections a look takes longer than a second, so the
-// reported figures are older. A look reads at most WEIR_TCP_LOOK_MOST connections of IPv4, and as
-// many of IPv6. The kernel lists connections in the order of a hash with a random key, so these
-// connections are a random sample.
+// TCP statistics. One such list is a scan (in names: a look). A scan runs in slices, so that the
+// loop is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices use
+// at most 1/WEIR_TCP_SHARE of a CPU. With many connections a scan takes longer than a second, so
+// the reported statistics are older. A scan reads at most WEIR_TCP_LOOK_MOST connections of IPv4,
+// and as many of IPv6. The kernel lists connections in the order of a hash with a random key, so
+// these connections are a random sample.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -23,9 +23,9 @@
 #define WEIR_TCP_SLICE_NS 200000u
 #define WEIR_TCP_EVERY_MS 1000u
 
-struct weir_tcp_looks_params { // pointers: must outlive the looks
+struct weir_tcp_looks_params { // pointers: must outlive the scans
 	struct weir_log *log;
-	const uint16_t *ports; // ports of the service; without ports there are no looks
+	const uint16_t *ports; // ports of the service; without ports there are no scans
 	uint32_t port_count;
 	// Maximum connections to take from each family of sockets; 0 = WEIR_TCP_LOOK_MOST.
 	uint32_t most;
@@ -39,13 +39,13 @@ struct weir_tcp_looks {
 	int fd; // netlink; -1 = none
 	uint8_t family; // family of the dump in progress; 0 = no dump
 	uint32_t sequence;
-	uint32_t before; // number of connections that this look had read when this dump began
-	bool partial; // this look has left out connections
-	int error; // errno that was logged last; 0 = the last look was complete
+	uint32_t before; // number of connections that this scan had read when this dump began
+	bool partial; // this scan has left out connections
+	int error; // errno that was logged last; 0 = the last scan was complete
 	uint64_t began_ms,
-		ended_ms; // start of the newest look; end of the last complete look, 0 = none
-	uint64_t took_ms; // duration of the last complete look
-	uint64_t looks; // number of complete looks
+		ended_ms; // start of the newest scan; end of the last complete scan, 0 = none
+	uint64_t took_ms; // duration of the last complete scan
+	uint64_t looks; // number of complete scans
 	struct weir_look_budget budget;
 	struct weir_tcp_figures figures;
 };
@@ -56,11 +56,10 @@ int weir_tcp_looks_start(
 // After this call, run the loop to close the handle.
 void weir_tcp_looks_stop(struct weir_tcp_looks *looks);
 
-// Set whether a balancer requests TCP figures. Without a request there are no looks.
+// Set whether a balancer requests TCP statistics. Without a request there are no scans.
 void weir_tcp_looks_want(struct weir_tcp_looks *looks, bool wanted);
 
-// Set the figures of a datagram, and the age of the figures. Returns false if there are no figures
-// yet.
+// Sets the statistics of a datagram and their age. Returns false if there are no statistics yet.
 bool weir_tcp_looks_fill(const struct weir_tcp_looks *looks, struct weir_agent_tcp *tcp);
 
 // {"looks", "took_ms", "ipv4", "ipv6", "problem"?}, owned by the caller; NULL: not requested.

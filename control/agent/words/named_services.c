@@ -127,7 +127,7 @@ int weir_named_services_add(
 		return -EINVAL;
 	}
 	if (find(services, value, bytes) != NULL) {
-		snprintf(why, why_bytes, "is a second service of this name; use one service");
+		snprintf(why, why_bytes, "is a second service with this name; use each name once");
 		return -EINVAL;
 	}
 	if (services->count == WEIR_NAMED_SERVICES_MAX) {

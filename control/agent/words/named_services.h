@@ -24,7 +24,7 @@ struct weir_service_port {
 
 struct weir_named_service {
 	char name[WEIR_SERVICE_NAME_BYTES];
-	char user[WEIR_SERVICE_USER_BYTES]; // name or number of the user; "" = only root
+	char user[WEIR_SERVICE_USER_BYTES]; // name or numeric ID of the user; "" = only root
 	struct weir_service_port port[WEIR_PORT_WORDS_MOST];
 	uint32_t port_count;
 };

@@ -80,22 +80,22 @@ static inline int weir_word_send(const struct weir_word *word, const char *line,
 	return r;
 }
 
-// Announce: accepts no new flows; existing flows continue.
+// Announces that the service accepts no new flows. Existing flows continue.
 static inline int weir_word_lame_duck(const struct weir_word *word) {
 	return weir_word_send(word, "lame-duck\n", sizeof("lame-duck\n") - 1);
 }
 
-// Announce: accepts new flows again.
+// Announces that the service accepts new flows again.
 static inline int weir_word_ready(const struct weir_word *word) {
 	return weir_word_send(word, "ready\n", sizeof("ready\n") - 1);
 }
 
-// Announce: accepts no flows until weir_word_ready.
+// Announces that the service accepts no flows until weir_word_ready is called.
 static inline int weir_word_starting(const struct weir_word *word) {
 	return weir_word_send(word, "starting\n", sizeof("starting\n") - 1);
 }
 
-// Announce: down, like a port without a listening server.
+// Announces that the service is down, like a port without a listening server.
 static inline int weir_word_down(const struct weir_word *word) {
 	return weir_word_send(word, "down\n", sizeof("down\n") - 1);
 }

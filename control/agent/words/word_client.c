@@ -129,7 +129,7 @@ const char *weir_word_explain(int error, const char *run_dir, const char *servic
 			"this user may announce for several services; use --service NAME");
 		break;
 	case -ECONNREFUSED:
-		snprintf(why, WEIR_WORD_WHY_BYTES, "weir-agent run has ended; start it");
+		snprintf(why, WEIR_WORD_WHY_BYTES, "weir-agent run has exited; start it");
 		break;
 	case -EAGAIN:
 	case -ETIMEDOUT:

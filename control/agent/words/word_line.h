@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Word lines: the requests of an application to weir-agent, and the replies. A request has one or
-// more lines. If several lines have a word, the last one is used:
+// more lines. If several lines have a word, the last word is used:
 //
 //   starting | ready | lame-duck | down    the word of the service
 //   status, or nothing                     no word: request only the reply
@@ -22,7 +22,7 @@
 #include "health_state.h"
 #include "named_services.h"
 
-#define WEIR_WORD_REQUEST_BYTES 512 // maximum
+#define WEIR_WORD_REQUEST_BYTES 512 // maximum length of a request
 #define WEIR_WORD_REPLY_BYTES 256
 
 // Read the lines of a request; the last line needs no line feed. *ret_word: NONE = no word. Returns
@@ -41,5 +41,5 @@ struct weir_word_reply {
 const char *weir_word_reply_write(
 	const char *service, const struct weir_word_reply *reply, char *to);
 
-// Read a reply. Returns 0, or -EINVAL: the text is an error message, or no reply.
+// Read a reply. Returns 0, or -EINVAL: the text is an error message, or not a reply.
 int weir_word_reply_read(const char *text, struct weir_word_reply *ret);

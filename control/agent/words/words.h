@@ -2,15 +2,15 @@
 //
 // Words: the sockets through which an application announces the state of its service (a word),
 // without root privileges. Each service has a stream socket, RUN_DIR/words/NAME.sock, which belongs
-// to the service's user with mode 0600: the kernel permits connections of this user and of root,
-// and the user of each client is checked again. One request per connection (word_line.h), answered
-// by one line.
+// to the service's user and has mode 0600. Therefore the kernel permits only connections from this
+// user and from root. The user of each client is checked again. Each connection has one request
+// (word_line.h), which is answered with one line.
 //
 // A user cannot delay the words of other users, or keep the agent busy: each service has a separate
 // queue of connections. At most WEIR_WORDS_ACCEPTED connections of a queue are handled per
 // WEIR_WORDS_TURN_MS; further clients wait in the queue, or are refused by the kernel. A word that
 // changes too often is applied later: after WEIR_WORDS_CHANGES changes in close succession, one
-// change is applied per WEIR_WORDS_CHANGE_MS, with the last word at that time.
+// change is applied per WEIR_WORDS_CHANGE_MS: the word that was announced last.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -24,7 +24,8 @@
 
 #define WEIR_WORDS_DIR "words" // name of the directory in the run directory
 #define WEIR_WORDS_SUFFIX ".sock"
-#define WEIR_WORDS_CLIENTS 4 // maximum clients of a service; a further client replaces the oldest
+// maximum clients of a service; a further client replaces the oldest client
+#define WEIR_WORDS_CLIENTS 4
 #define WEIR_WORDS_TURN_MS 50
 #define WEIR_WORDS_ACCEPTED 8
 #define WEIR_WORDS_READS 8 // maximum number of reads for a request
@@ -37,7 +38,7 @@ struct weir_word_listeners { // elements are in the order of the services
 	uint32_t count;
 };
 
-// Functions of the caller, which applies the words to ports. index: number of the service.
+// Functions of the caller, which applies the words to ports. index: index of the service.
 struct weir_words_params { // the pointers must stay valid as long as the words
 	struct weir_log *log;
 	const struct weir_named_services *services;
@@ -46,8 +47,8 @@ struct weir_words_params { // the pointers must stay valid as long as the words
 	enum weir_health_word (*word)(void *context, uint32_t index);
 	// Whether all ports of the service have this word.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
-	// Returns how often such a word would have been dropped so far because the process that
-	// announced it had ended.
+	// Returns a counter of the times at which such a word would have been dropped, because the
+	// process that announced it had exited.
 	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set balancers and pending of the reply.
@@ -66,7 +67,7 @@ struct weir_word_service {
 	bool paused; // no connections are accepted until the next period
 	uint32_t accepted; // connections accepted in this period of WEIR_WORDS_TURN_MS
 	uint64_t turn_ms; // start of this period
-	uint32_t changes; // recent changes of the word; the number falls with time
+	uint32_t changes; // number of recent changes of the word; decreases over time
 	uint64_t changes_ms; // time when changes was last reduced
 	bool is_waiting;
 	enum weir_health_word waiting; // word to apply later, when `changes` is low enough

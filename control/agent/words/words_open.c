@@ -39,7 +39,7 @@ static int make_dir(const char *run_dir) {
 		return r;
 	}
 	dir = openat(fd, WEIR_WORDS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0 || fchmod(dir, 0755)) { // independent of the umask
+	if (dir < 0 || fchmod(dir, 0755)) { // the mode must not depend on the umask
 		int r = -errno;
 
 		if (dir >= 0) {
@@ -52,8 +52,7 @@ static int make_dir(const char *run_dir) {
 	return dir;
 }
 
-// Remove the sockets of an earlier agent. The earlier agent has ended, because agent.sock is not in
-// use.
+// Removes the sockets of an earlier agent. That agent has exited, because agent.sock is not in use.
 static void remove_sockets(const char *path) {
 	DIR *dir = opendir(path);
 	const struct dirent *entry;

@@ -54,7 +54,8 @@ struct weir_import { // zeroed by weir_import_init
 	bool failed; // out of memory
 };
 
-int weir_import_init(struct weir_import *import); // 0 or -ENOMEM; call fini in either case
+// 0 or -ENOMEM; call weir_import_fini in both cases
+int weir_import_init(struct weir_import *import);
 void weir_import_fini(struct weir_import *import);
 
 // Add a note to the current service, or to the import if there is no current service.
@@ -82,9 +83,10 @@ struct weir_import_service {
 	char scheduler[WEIR_IMPORT_TEXT_BYTES];
 	bool hashes_ports; // the scheduler has the flag sh-port or mh-port, and hashes ports
 	bool left_out; // the service is left out, and a note with the reason is added
-	// weir_import_forwarding has added the note about direct routing; the note about NAT
+	// weir_import_forwarding has already added the note about direct routing, or about NAT.
 	bool direct_noted, nat_noted;
-	// Weights differ; weight 0 is ignored, because such a server gets no connections
+	// The weights of the backends differ. Weight 0 is ignored, because a server with weight 0
+	// gets no connections.
 	bool weights_differ;
 	json_int_t weight; // first weight above 0 of a backend; 0 = none
 	uint32_t upper, uppers; // highest connection limit; number of backends that have a limit
@@ -116,8 +118,8 @@ const char *weir_import_scheduler_policy(const char *name);
 struct weir_import_backend {
 	struct weir_address address;
 	uint16_t port; // 0 = the port of the service
-	// NAT translates to this port. Without NAT, packets arrive at the port of the VIP, whatever
-	// port is given.
+	// NAT translates to this port. Without NAT, packets arrive at the port of the VIP,
+	// regardless of this port.
 	bool translated;
 	json_int_t weight;
 	uint32_t upper; // limit of connections; 0 = none
@@ -153,7 +155,7 @@ bool weir_import_timeout(struct weir_import *import, const struct weir_import_pl
 
 // --- the result ---
 
-// Validate the result by the rules of the configuration. Parts that are not valid are left out,
+// Validate the result with the rules of the configuration. Parts that are not valid are left out,
 // with a note for their line of the source. Returns the text of the configuration, which the caller
 // frees, or NULL on errors or if out of memory.
 char *weir_import_finish(struct weir_import *import, const struct weir_import_place *source);

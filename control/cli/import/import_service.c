@@ -302,7 +302,7 @@ void weir_import_one_packet(
 		"better");
 }
 
-// Choose the policy of a service by its scheduler.
+// Choose the policy that corresponds to the scheduler of a service.
 static const char *policy_of(
 	struct weir_import *import, const struct weir_import_service *service) {
 	const char *name = service->scheduler;

@@ -475,7 +475,7 @@ static void read_other(struct weir_import *import, const struct rule *rule) {
 	}
 }
 
-// "ipvsadm", "/sbin/ipvsadm", "$IPVSADM"
+// Whether a word is the command, such as "ipvsadm", "/sbin/ipvsadm" or "$IPVSADM".
 static bool is_command(const char *word) {
 	static const char name[] = "ipvsadm";
 	size_t bytes = strlen(word), own = strlen(name);

@@ -76,7 +76,7 @@ static bool is_name(const char *text) {
 				 "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
 }
 
-// "lvs_timeouts tcp 7200 tcpfin 120 udp 60"
+// Reads a statement such as "lvs_timeouts tcp 7200 tcpfin 120 udp 60".
 static void read_timeouts(
 	struct weir_import *import, const struct weir_keepalived_statement *statement) {
 	for (unsigned int i = 1; i + 1 < statement->count; i += 2) {

@@ -70,7 +70,7 @@ bool weir_keepalived_is_checker(const char *keyword) {
 
 // --- HTTP ---------------------------------------------------------------------------------
 
-// "200", "200-299"
+// Reads a status code or a range, such as "200" or "200-299".
 static bool read_status(const char *text, uint64_t *ret_first, uint64_t *ret_last) {
 	char first[8];
 	const char *dash = strchr(text, '-');
@@ -164,8 +164,8 @@ static void read_url(
 				"a string that the body must contain");
 		} else {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, keyword,
-				"Weir tests the body only with \"body\" of the health check, a "
-				"string that it must contain");
+				"Weir tests the body only with \"body\" of the health check: a "
+				"string that the body must contain");
 		}
 	}
 }

@@ -28,8 +28,8 @@ struct weir_keepalived_definitions { // zeroed at first
 struct weir_keepalived_expansion {
 	char line[WEIR_KEEPALIVED_LINE_BYTES];
 	size_t used;
-	const char *rest; // further lines of a definition, until the definition is set again; NULL
-			  // = none
+	const char *rest; // further lines of a definition, valid until the definition is set again;
+			  // NULL = none
 	bool any; // at least one name was replaced by its value
 	char path[WEIR_KEEPALIVED_LINE_BYTES];
 };
@@ -45,7 +45,7 @@ int weir_keepalived_define(struct weir_keepalived_definitions *definitions, cons
 // Read the next line of an unfinished definition. Returns 0, -E2BIG or -ENOMEM.
 int weir_keepalived_define_more(struct weir_keepalived_definitions *definitions, const char *line);
 
-// Replace the names in a line by their values. Names inside the values are not replaced, and
+// Replace the names in a line with their values. Names inside the values are not replaced, and
 // unknown names stay. file: the file of the line. Returns false if the line was truncated.
 bool weir_keepalived_expand(const struct weir_keepalived_definitions *definitions, const char *file,
 	const char *text, struct weir_keepalived_expansion *ret);

@@ -16,7 +16,8 @@ struct weir_keepalived_rest {
 	const char *why; // text of the note; NULL = no note, because nothing is lost
 };
 
-// Add a note about a statement that no reader handles. rest: the keywords of its block.
+// Add a note about a statement that no reader handles. rest: the keywords that no reader handles in
+// the block of the statement.
 void weir_keepalived_note(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const struct weir_keepalived_rest *rest);
 

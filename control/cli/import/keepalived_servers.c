@@ -495,8 +495,8 @@ static void name_of(const struct weir_keepalived_statement *statement, char *nam
 }
 
 // Add a note about a server or checker block that follows other words on a line, such as "weight 1
-// MISC_CHECK {". keepalived reads its name as an argument of the first word. Without a note, the
-// user would not see that the block is ignored.
+// MISC_CHECK {". keepalived reads the name of the block as an argument of the first word. Without a
+// note, the user would not see that the block is ignored.
 static void note_swallowed(
 	struct weir_import *import, const struct weir_keepalived_statement *statement) {
 	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;

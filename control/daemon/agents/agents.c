@@ -14,7 +14,7 @@
 #define DUE_BETWEEN_READS 64
 
 struct agent { // one weir-agent, of one or more backends
-	struct weir_wheel_entry entry; // due when the prober is due
+	struct weir_wheel_entry entry; // due at the same time as the prober
 	struct weir_agents *agents;
 	struct agent *hash_next;
 	struct weir_agents_peer peer;
@@ -41,7 +41,8 @@ struct weir_agents {
 	struct weir_agents_steals *steals;
 	struct weir_agents_sheds *sheds;
 	uv_timer_t timer; // expires when the next entry of the wheel is due
-	// When new agents were added to the wheel. 0 = no agent was added since the timer last ran.
+	// Time when new agents were added to the wheel; 0 = no agent was added since the timer last
+	// ran.
 	uint64_t fresh_ms;
 	struct agent **buckets; // hash table by address and port
 	uint32_t bucket_mask;
@@ -299,7 +300,8 @@ static struct weir_agents_probe_settings combine(
 	return all;
 }
 
-// Replaces the members of an agent by its members in the plan, and returns their combined settings.
+// Replaces the members of an agent with its members in the plan, and returns their combined
+// settings.
 static struct weir_agents_probe_settings adopt_members(
 	struct agent *agent, const struct plan *plan) {
 	agent->agents->counts.agents++;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agents: probes the weir-agents of backends with datagrams (agent_message.h), and receives their
-// answers, solicited or not. One UDP socket for each family, whatever the number of agents.
-// Probes of an agent are spread over its interval; each probe is sent slightly before the interval
-// ends. An agent without active backends is probed at the inactive interval, once a few consecutive
-// probes had equal outcomes.
+// answers, solicited or not. There is one UDP socket for each address family, regardless of the
+// number of agents. Probes of an agent are spread over its interval; each probe is sent slightly
+// before the interval ends. An agent without active backends is probed at the inactive interval
+// after a few consecutive probes had equal outcomes.
 // An answer is accepted only if all of this is true: it is authentic; it comes from the address
 // that was probed; it contains the balancer number of the prober; it has the challenge of one of
 // the last two probes to the agent, and no answer with that challenge was accepted before. An
@@ -13,15 +13,15 @@
 // Backends with equal addresses and ports share one agent, which is probed once for all of them. A
 // server with several addresses is probed at each address, with one balancer number per address,
 // because each address is a path that may fail.
-// A steal request is for an agent's permission to move a TCP flow that its backend may not have
-// accepted yet. Each request has an id and is sent once. The first authentic answer in time is
+// A steal request requests permission from an agent to move a TCP flow that the backend may not
+// have accepted yet. Each request has an id and is sent once. The first authentic answer in time is
 // accepted if it has the request's id and flow and comes from the agent process that the request
 // names. Without such an answer the flow is not moved.
-// A shed order makes an agent end connections. It is sent again until its answer says that it is
-// over, which has no effect on the agent but another answer.
+// A shed order makes an agent end connections. The order is sent again until an answer says that
+// the order is over. The agent only repeats its answer to a repeated order.
 //
-// Threads: only the event loop's thread. No globals, no logging: events are reported by callbacks.
-// Callbacks are called from the loop, never within a function of this module.
+// Threads: only the event loop's thread. No globals, no logging: events are reported through
+// callbacks. Callbacks are called from the loop, never within a function of this module.
 #pragma once
 
 #include <stdbool.h>
@@ -69,24 +69,26 @@ struct weir_agents_shed { // order: end some connections of this backend
 	uint32_t duration_ms; // the order ends after this time; up to WEIR_AGENT_STEAL_AHEAD_MS
 	// As in struct weir_agent_shed.
 	uint32_t count, rate_milli_per_s, keep, idle_ms;
-	char service[WEIR_CONFIG_NAME_BYTES]; // shortened for the agent
+	char service[WEIR_CONFIG_NAME_BYTES]; // truncated in the message to the agent
 	uint8_t bind_count;
 	struct weir_agent_shed_bind binds[WEIR_AGENT_SHED_BINDS];
 };
 
 struct weir_agents_shed_result {
-	bool answered; // there was an answer; `result` to `leaving` are from the last one
+	// there was an answer; the fields `result` to `leaving` are from the last answer
+	bool answered;
 	bool over; // the last answer says that the order is over
 	enum weir_agent_shed_result result;
 	enum weir_agent_shed_method method;
 	uint32_t connections, candidates, leaving; // as in struct weir_agent_shed_answer
-	// Connections that were ended, or passed to the hook. If the order is not known to be over,
-	// this is its count, because the agent may have ended as many.
+	// Connections that were ended, or passed to the hook. If no answer has said that the order
+	// is over, this is the `count` of the order, because the agent may have ended that many
+	// connections.
 	uint32_t ended;
 };
 
-// Called at the end of an order, once, with the order and its result. The callback may make another
-// order.
+// Called once at the end of each order, with the order and its result. The callback may make
+// another order.
 typedef void (*weir_agents_shed_ended)(void *context, const struct weir_agents_shed *order,
 	const struct weir_agents_shed_result *result);
 
@@ -94,8 +96,8 @@ typedef void (*weir_agents_shed_ended)(void *context, const struct weir_agents_s
 struct weir_agents_events {
 	// Called when an answer was accepted, whether or not it answers a probe.
 	void (*report)(void *context, uint16_t backend, const struct weir_report *report);
-	// Called when TCP figures were accepted for a backend that has requested them (`wants`).
-	// NULL = TCP figures are ignored.
+	// Called when TCP statistics were accepted for a backend whose `wants` include them. NULL =
+	// TCP statistics are ignored.
 	void (*tcp)(void *context, uint16_t backend, const struct weir_agent_tcp *tcp);
 	// Called when a probe has ended. detail: one line.
 	void (*probed)(void *context, uint16_t backend, enum weir_agents_outcome outcome,
@@ -139,7 +141,7 @@ struct weir_agents_counts { // counts since the start of this process
 	uint64_t silent; // probes that were not answered in time
 	uint64_t dropped_fields; // fields with invalid values in answers
 	uint64_t late_ms; // maximum delay of the start of a probe
-	uint64_t steals; // steal requests
+	uint64_t steals; // number of steal requests
 	// Number of steal requests by result. NO_RESULT counts requests without an answer in time.
 	// The sum is `steals` minus the requests in flight.
 	uint64_t steal_results[WEIR_AGENT_STEAL_RESULT_COUNT];
@@ -161,8 +163,8 @@ void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_ke
 int weir_agents_configure(
 	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n);
 
-// Set whether a backend has flows; at first, each backend counts as without flows. Does nothing for
-// a backend without an agent.
+// Set whether a backend has flows; initially, each backend is treated as a backend without flows.
+// Does nothing for a backend without an agent.
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active);
 
 // Set the fields to request for a backend, until the next weir_agents_configure. A request for

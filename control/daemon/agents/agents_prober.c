@@ -51,7 +51,7 @@ struct weir_agents_prober {
 	uint64_t probes, answered;
 	struct probe probe[2]; // newest first
 	struct weir_agent_answer last; // last accepted answer
-	uint64_t tcp_clock_ms; // clock in the last TCP figures of the process last.agent
+	uint64_t tcp_clock_ms; // clock in the last TCP statistics of the process last.agent
 };
 
 static uint64_t read_now_ms(void) {
@@ -60,7 +60,7 @@ static uint64_t read_now_ms(void) {
 
 // --- the interval -------------------------------------------------------------------------
 
-// Random number by SplitMix64.
+// Returns a random number (SplitMix64).
 static uint64_t next_random(struct weir_agents_probing *probing) {
 	uint64_t x = probing->random += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -180,7 +180,7 @@ static void count_end(struct weir_agents_prober *prober, bool answered) {
 	}
 }
 
-// End the newest probe, and call back.
+// Ends the newest probe, and reports its outcome to the callback `ended`.
 static void end_probe(
 	struct weir_agents_prober *prober, enum weir_agents_outcome outcome, const char *detail) {
 	uint32_t duration_ms = (uint32_t)((uv_hrtime() - prober->probe[0].sent_ns) / 1000000);
@@ -250,8 +250,8 @@ void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, 
 	}
 }
 
-// Ends the newest probe. If this host caused the error, the probe says nothing about the agent, and
-// ends as UNKNOWN.
+// Ends the newest probe. If this host caused the error, the probe gives no information about the
+// agent, and ends as UNKNOWN.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error) {
 	bool is_local = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM ||
 			error == -EPERM || error == -EACCES || error == -EAFNOSUPPORT ||
@@ -301,7 +301,7 @@ static enum weir_agent_refusal judge_unsolicited(
 			return WEIR_AGENT_REFUSAL_SERIAL;
 		}
 	} else if (prober->probe[i].state == PROBE_ANSWERED || is_outdated(prober, answer, i)) {
-		// An answer of another process is accepted only if the previous process did not
+		// An answer from another process is accepted only if the previous process did not
 		// answer the probe with this challenge.
 		return WEIR_AGENT_REFUSAL_CHALLENGE;
 	}

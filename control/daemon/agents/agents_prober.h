@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agents' probers: each prober probes one weir-agent, checks its answers, and determines when the
-// next probe is due. A prober uses neither the agent's backends nor other agents.
+// next probe is due. A prober does not depend on the agent's backends or on other agents.
 // The caller runs the timer: after calling one of these functions, the caller reads
 // weir_agents_prober_due_ms again, and calls weir_agents_prober_run at that time.
 //
@@ -27,7 +27,7 @@ struct weir_agents_probing {
 	uint64_t random; // state of the random numbers for jitter: not secret
 	// Called when an answer was accepted.
 	void (*report)(void *owner, const struct weir_report *report);
-	// Called when TCP figures were accepted.
+	// Called when TCP statistics were accepted.
 	void (*tcp)(void *owner, const struct weir_agent_tcp *tcp);
 	// Called when a probe was not answered; see excuse in struct weir_agents_events.
 	bool (*excuse)(void *owner, uint32_t took_ms, uint32_t timeout_ms, char *why, size_t bytes);
@@ -40,9 +40,9 @@ struct weir_agents_probing {
 struct weir_agents_peer { // a weir-agent at one of its addresses
 	struct weir_address address;
 	uint16_t port;
-	// Identifies this process to the agent; chosen at random for each address. An agent counts
-	// the probes with each number separately. So probes to two addresses of one agent, or of an
-	// earlier process, do not interfere.
+	// ID of this process at the agent, chosen at random for each address. An agent counts the
+	// probes with each ID separately. So probes to two addresses of one agent do not interfere,
+	// nor do the probes of an earlier process.
 	uint64_t balancer;
 };
 
@@ -57,7 +57,7 @@ struct weir_agents_prober *weir_agents_prober_create(
 	struct weir_agents_probing *probing, const struct weir_agents_peer *peer, void *owner);
 void weir_agents_prober_free(struct weir_agents_prober *prober); // NULL is allowed
 
-// Set the first settings, and the time of the first probe.
+// Sets the initial settings, and the time of the first probe.
 void weir_agents_prober_start(struct weir_agents_prober *prober,
 	const struct weir_agents_probe_settings *settings, uint64_t due_ms);
 // Postpone the first probe. Does nothing if the first probe was already sent.
@@ -67,28 +67,28 @@ void weir_agents_prober_delay(struct weir_agents_prober *prober, uint64_t delay_
 // field.
 void weir_agents_prober_set(
 	struct weir_agents_prober *prober, const struct weir_agents_probe_settings *settings);
-// Call for a new backend, which has no report yet: the next weir_agents_prober_set makes a probe
-// due soon. moved: the backend had another agent before, and the reports of that agent are still in
-// use. The new agent then counts as lost even if it never answers.
+// Call when the agent has a new backend, which has no report yet. The next weir_agents_prober_set
+// then schedules a probe soon. moved: the backend had another agent before, and the reports of that
+// agent are still in use. In this case, the new agent can count as lost before its first answer.
 void weir_agents_prober_restart(struct weir_agents_prober *prober, bool moved);
 
 // Returns the time at which weir_agents_prober_run must be called.
 uint64_t weir_agents_prober_due_ms(const struct weir_agents_prober *prober);
 // Ends the probe if it was not answered in time. Adds the next probe to the batch of the sockets if
-// it is due. unread: true if datagrams in the receive buffer may include the answer; then the
-// prober waits longer.
+// it is due. unread: true if the receive buffer can contain the answer. The prober then waits
+// longer.
 void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, bool unread);
 // Process a datagram from the agent's address. May add a probe to the batch.
 void weir_agents_prober_take(struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
-// Processes TCP figures from the agent's address. Figures are accepted if they come from the
+// Processes TCP statistics from the agent's address. They are accepted if they come from the
 // process that sent the last accepted answer, if they contain the challenge of one of the last two
-// probes, and if they are not older than the previous figures.
+// probes, and if they are not older than the previous statistics.
 void weir_agents_prober_take_tcp(
 	struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
 // Call when the newest probe could not be sent. error: negative errno.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error);
 
-// Gets the random number of the agent's process, and the lowest value that the agent's clock can
+// Gets the random ID of the agent's process, and the lowest value that the agent's clock can
 // have now. Returns 0, or -EAGAIN if the last probe was not answered, or if no answer was accepted
 // for max_age_ms.
 int weir_agents_prober_clock(const struct weir_agents_prober *prober, uint64_t max_age_ms,

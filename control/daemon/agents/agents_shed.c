@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// An answer may arrive for this time after the deadline of its order.
+// How long an order still waits for an answer after its deadline.
 #define LATE_MS 500
 
 struct order { // data of the order in a slot
@@ -25,8 +25,8 @@ struct weir_agents_sheds {
 
 // --- the end of an order ------------------------------------------------------------------
 
-// Returns whether the last answer has the final number of ended connections. An agent that has
-// forgotten an order answers LATE.
+// Returns whether the last answer has the final number of ended connections. An agent that no
+// longer has the order in its table answers LATE.
 static bool is_final(const struct weir_agents_shed_result *result) {
 	return result->over && result->result != WEIR_AGENT_SHED_LATE;
 }
@@ -99,7 +99,8 @@ static struct weir_agent_shed make_message(const struct weir_agents_peer *peer, 
 	struct weir_agent_shed message = {
 		.balancer = peer->balancer,
 		.agent = process,
-		// As for steals: the deadline on the agent is never later than the deadline here.
+		// As in agents_steal.c, the deadline at the agent is never later than the deadline
+		// here.
 		.deadline_ms = clock_ms + order->duration_ms,
 		.recipient_port = peer->port,
 		.count = order->count,

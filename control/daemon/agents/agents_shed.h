@@ -28,5 +28,5 @@ void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_a
 // Returns the orders in flight, to cancel them, and for datagrams that could not be sent.
 struct weir_agents_requests *weir_agents_sheds_requests(struct weir_agents_sheds *sheds);
 
-// Handles close in the next iterations of the loop. NULL is allowed.
+// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_agents_sheds_free(struct weir_agents_sheds *sheds);

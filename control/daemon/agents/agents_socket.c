@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define BATCH 64u // datagrams per system call
-// maximum number of batches per iteration of the loop; then other handles run
+// maximum number of batches per iteration of the loop, so that other handles can run
 #define READS_OF_A_TURN 16u
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 #define ROOM_BYTES \
@@ -95,7 +95,7 @@ static void deliver(struct weir_agents_sockets *sockets, uint32_t i) {
 		sockets->events.context, &address, port, sockets->in.bytes[i], header->msg_len);
 }
 
-// Reads one batch of datagrams. Returns whether there may be more datagrams.
+// Reads one batch of datagrams. Returns false if no more datagrams are waiting.
 static bool read_batch(struct one_socket *one) {
 	struct weir_agents_sockets *sockets = one->sockets;
 	int n;
@@ -111,7 +111,7 @@ static bool read_batch(struct one_socket *one) {
 	return n == (int)BATCH;
 }
 
-// Reads batches up to the limit for one iteration. Returns whether there may be more datagrams.
+// Reads batches up to the limit for one iteration. Returns false if no more datagrams are waiting.
 static bool read_some(struct one_socket *one) {
 	uint32_t reads = 0;
 
@@ -199,7 +199,7 @@ static void flush(struct one_socket *one) {
 		if (n > 0) {
 			i += (uint32_t)n;
 		} else if (n < 0 && errno != EINTR) {
-			// The error applies to the first datagram. The next datagrams may still be
+			// The error applies to the first datagram. The next datagrams can still be
 			// sent successfully.
 			events->unsent(events->context, one->out.owner[i], -errno);
 			i++;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents' sockets: one UDP socket for each family. Datagrams are sent and received in batches: with
-// thousands of datagrams per second, one system call per datagram would take most of the time.
+// Agents' sockets: one UDP socket for each address family. Datagrams are sent and received in
+// batches: with thousands of datagrams per second, one system call per datagram would take most of
+// the time.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -18,7 +19,8 @@ struct weir_agents_sockets;
 
 struct weir_agents_socket_events {
 	// Called for each received datagram. bytes: valid during the call. count: length of the
-	// whole datagram, which may be longer than WEIR_AGENT_MESSAGE_BYTES; the rest is not read.
+	// whole datagram. If it is above WEIR_AGENT_MESSAGE_BYTES, `bytes` does not have the end of
+	// the datagram.
 	void (*received)(void *context, const struct weir_address *address, uint16_t port,
 		const uint8_t *bytes, size_t count);
 	// Called after the last datagram of this iteration of the loop.
@@ -31,19 +33,19 @@ struct weir_agents_socket_events {
 
 int weir_agents_sockets_create(uv_loop_t *loop, const struct weir_agents_socket_events *events,
 	struct weir_agents_sockets **ret); // 0 or -ENOMEM
-// Opens the socket of a family, unless it is open already. Returns 0 or negative errno. Also
-// returns 0 if the kernel does not support the family; sending then fails with -EAFNOSUPPORT.
+// Opens the socket of an address family, unless it is open already. Returns 0 or negative errno.
+// Also returns 0 if the kernel does not support the family; sending then fails with -EAFNOSUPPORT.
 int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family);
 
 // Adds a datagram to the batch, and returns the memory for its bytes. A full batch is sent first.
-// Call weir_agents_sockets_open for the family of the address before.
+// The socket for the family of the address must be open (weir_agents_sockets_open).
 uint8_t *weir_agents_sockets_add(struct weir_agents_sockets *sockets,
 	const struct weir_address *address, uint16_t port, void *owner);
 // Send the batch. Calls `unsent` for failures; `unsent` must not call weir_agents_sockets_add.
 void weir_agents_sockets_flush(struct weir_agents_sockets *sockets);
-// Read the received datagrams, up to the limit for one iteration of the loop. Returns whether there
-// may be more datagrams.
+// Reads the received datagrams, up to the limit for one iteration of the loop. Returns false if no
+// more datagrams are waiting.
 bool weir_agents_sockets_read(struct weir_agents_sockets *sockets);
 
-// Closes handles in the next iterations of the loop.
+// The libuv handles are closed in the next iterations of the loop.
 void weir_agents_sockets_free(struct weir_agents_sockets *sockets);

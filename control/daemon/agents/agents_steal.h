@@ -29,5 +29,5 @@ void weir_agents_steals_take(struct weir_agents_steals *steals, const struct wei
 // Returns the requests in flight, to cancel them, and for datagrams that could not be sent.
 struct weir_agents_requests *weir_agents_steals_requests(struct weir_agents_steals *steals);
 
-// Handles close in the next iterations of the loop. NULL is allowed.
+// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_agents_steals_free(struct weir_agents_steals *steals);

@@ -23,7 +23,7 @@ LIST_HEAD(weir_wheel_slot, weir_wheel_entry);
 struct weir_wheel {
 	uint64_t tick; // all earlier ticks have been processed; at least 1
 	struct weir_wheel_slot slot[WEIR_WHEEL_SLOTS];
-	uint64_t used[WEIR_WHEEL_SLOTS / 64]; // one bit per slot: the slot is not empty
+	uint64_t used[WEIR_WHEEL_SLOTS / 64]; // one bit per slot; 1 = the slot is not empty
 };
 
 void weir_wheel_init(struct weir_wheel *wheel, uint64_t now_ms);
@@ -37,5 +37,6 @@ void weir_wheel_clear(struct weir_wheel *wheel,
 // Remove and return an entry that is due; NULL = no entry is due.
 struct weir_wheel_entry *weir_wheel_take(struct weir_wheel *wheel, uint64_t now_ms);
 
-// Milliseconds until an entry may be due, at least 1; 0 = the wheel is empty.
+// Returns the time in milliseconds until the next entry can be due, at least 1; 0 = the wheel is
+// empty.
 uint64_t weir_wheel_wait(const struct weir_wheel *wheel, uint64_t now_ms);

@@ -11,8 +11,8 @@
 
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
-// Number of rows of a list that are built in one iteration of the loop. They take one or two
-// milliseconds.
+// Number of rows of a list that are built in one iteration of the loop. Building them takes one or
+// two milliseconds.
 #define ROWS_PER_TURN 64
 
 static const char *const code_names[] = {
@@ -513,8 +513,8 @@ static bool take_line(struct weir_api_client *client) {
 	return true;
 }
 
-// Called by libuv before it reads from a client and calls received(): gives libuv the free space of
-// the buffer.
+// Passes the free space of the buffer to libuv. libuv calls this function before it reads from a
+// client; after the read it calls received().
 static void offer_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
 	struct weir_api_client *client = handle->data;
 

@@ -30,8 +30,8 @@
 
 #include "api_rights.h"
 
-// Maximum length of a request without its newline. It has room for the longest path of a file with
-// every character escaped.
+// Maximum length of a request without its newline. Large enough for the longest path of a file,
+// with every character escaped.
 #define WEIR_API_LINE_BYTES (32u << 10)
 // A line with more commas and opening brackets than this is no valid request.
 #define WEIR_API_VALUES_MAX 64
@@ -78,13 +78,13 @@ void weir_api_close(struct weir_api *api, void (*closed)(void *context));
 // Set the admin group. Its members may make changes, as may root and the user of weir-control;
 // (gid_t)-1 = none, the default. Applies to new connections.
 void weir_api_set_admin_group(struct weir_api *api, gid_t gid);
-// Replaces the limit WEIR_API_USER_BYTES by another limit.
+// Sets a limit other than WEIR_API_USER_BYTES.
 void weir_api_set_user_bytes(struct weir_api *api, size_t bytes);
 unsigned int weir_api_clients(const struct weir_api *api);
 
 const json_t *weir_api_request(const struct weir_api_call *call); // a JSON object
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
-// Returns the number of the client's connection. It is above 0 and unique.
+// Returns the ID of the client's connection, which is above 0 and unique.
 uint64_t weir_api_connection(const struct weir_api_call *call);
 // Set a function that is called once, when the client's connection is closed; replaces the previous
 // function. If the connection is already closed, the function is not called.
@@ -95,7 +95,7 @@ void weir_api_on_disconnect(
 bool weir_api_is_connected(const struct weir_api_call *call);
 
 // Sets the reason why some changes are not published; NULL = all changes are published. A
-// successful answer contains the reason. change: whether the change of this call is not published
+// successful answer contains the reason. change: true if the change of this call is not published
 // either.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
 // Sets a function that is called once, when the call is answered, before its memory is released.
@@ -105,10 +105,10 @@ typedef void (*weir_api_ended)(
 void weir_api_when_ended(struct weir_api_call *call, weir_api_ended ended, void *context);
 void *weir_api_ended_context(const struct weir_api_call *call); // NULL = no function was set
 
-// Answers and ends the call. Takes the reference of `result`. If result is NULL, which means out of
-// memory, the answer is the error `internal`.
+// Answers and ends the call. Takes ownership of the reference to `result`. If result is NULL, which
+// means out of memory, the answer is the error `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
-// Gives the rows of a long list one by one. `next` is called in later iterations of the loop. It
+// Produces the rows of a long list one by one. `next` is called in later iterations of the loop. It
 // returns 1 and a row (*ret is NULL if out of memory); 0 after the last row; or -ECANCELED if the
 // list cannot be completed. It returns 2 and a string if another list follows: the string is the
 // name of the member for that list.
@@ -118,13 +118,13 @@ struct weir_api_rows {
 	void *context;
 };
 
-// Answer with a list, and end the call after the last row. head: an object whose reference is
-// taken; the list becomes its last member, named `member`. head NULL: the result is the list. rows:
-// takes ownership of the context, which is freed when the call ends.
+// Answers with a list, and ends the call after the last row. head: the object that contains the
+// list as its last member, named `member`; if NULL, the result is the list itself. Takes ownership
+// of the reference to head, and of the context of rows. The context is freed when the call ends.
 void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *member,
 	const struct weir_api_rows *rows);
-// Answer with an error and end the call. weir_api_fail_with adds members to the answer and takes
-// the reference of the object `members`.
+// Answers with an error and ends the call. weir_api_fail_with adds `members` to the answer, and
+// takes ownership of the reference to this object.
 void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, json_t *members,

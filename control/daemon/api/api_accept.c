@@ -6,7 +6,7 @@
 
 #include "api_private.h"
 
-#define ACCEPTS_MAX 16 // connections accepted in one iteration of the loop
+#define ACCEPTS_MAX 16 // maximum number of connections accepted in one iteration of the loop
 #define ACCEPT_AGAIN_MS 100 // pause when out of memory or descriptors
 
 static bool is_evictable(const struct weir_api_client *client, bool may_change) {

@@ -17,7 +17,7 @@
 #include "daemon.h"
 #include "plural.h"
 
-struct pending { // a request for a change, not answered yet
+struct pending { // a request for a change that has not been answered yet
 	struct weir_daemon *daemon;
 	const char *command;
 	enum weir_api_audit kind;
@@ -25,7 +25,7 @@ struct pending { // a request for a change, not answered yet
 	char before[WEIR_AUDIT_VALUE_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
 };
 
-// --- present state ------------------------------------------------------------------------
+// --- current state ------------------------------------------------------------------------
 
 static void describe_admin(const struct weir_backend_state *state, char *value) {
 	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s", weir_api_admin_name(state->admin));
@@ -43,7 +43,7 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 	}
 }
 
-// Describes the backend that a call names, and the backend's present value of this kind. value:
+// Describes the backend that a call names, and the backend's current value of this kind. value:
 // NULL = describe only the backend.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
@@ -211,7 +211,8 @@ static void record(
 	free(pending);
 }
 
-// Returns the name of the command in weirctl: bind.drain becomes vip.drain or service.drain.
+// Returns the name of the command in the style of weirctl: bind.drain is vip.drain if the request
+// has an address, otherwise service.drain.
 static const char *words_of(
 	const struct weir_api_call *call, const char *command, enum weir_api_audit kind) {
 	bool vip = weir_api_text(call, "address") != NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Audit entries of requests for a change (audit.h): the user, and the values before and after the
-// change. Also the handler audit.show.
+// change. Also contains the handler audit.show.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -17,7 +17,7 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_NONE,
 	WEIR_API_AUDIT_ADMIN, // administrative state of a backend
 	WEIR_API_AUDIT_HOST, // administrative states of the backends of a host
-	WEIR_API_AUDIT_BINDS, // drain of binds
+	WEIR_API_AUDIT_BINDS, // drained binds of a service or VIP
 	WEIR_API_AUDIT_WEIGHT, // weight of a backend
 	WEIR_API_AUDIT_CANARY, // canary of a service
 	WEIR_API_AUDIT_SHED, // shed of a backend
@@ -29,7 +29,7 @@ enum weir_api_audit {
 			      // flows
 	// capture of packets: the handler records its limits; captures.c records its end
 	WEIR_API_AUDIT_CAPTURE,
-	// Requests without a lasting change: only refusals are recorded.
+	// The next kinds are requests without a lasting change; only refusals are recorded.
 	WEIR_API_AUDIT_BACKEND,
 	WEIR_API_AUDIT_SERVICE,
 	WEIR_API_AUDIT_FILE,

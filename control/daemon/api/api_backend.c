@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The state of a backend for backend.show: its health with the reason, and its last report. Also
-// the handler service.waste: how unevenly the backends of a service are used, by their reports.
+// the handler service.waste, which shows how unevenly the backends of a service are used, according
+// to their reports.
 #include "api_backend.h"
 
 #include <netinet/in.h>
@@ -67,7 +68,7 @@ static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t
 		age_ms == UINT64_MAX ? json_null() : json_integer((json_int_t)age_ms));
 }
 
-// {"gcu": of all CPUs, "cpus", "gcu_per_cpu", "source", "cpu"}
+// Returns {"gcu", "cpus", "gcu_per_cpu", "source", "cpu"}; "gcu" is the sum over all CPUs.
 static json_t *make_capacity(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_capacity capacity;
 

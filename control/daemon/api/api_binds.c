@@ -21,7 +21,7 @@
 #include "plural.h"
 #include "totals.h"
 
-#define NAMES_MOST 8u // services named in a reply
+#define NAMES_MOST 8u // maximum number of services named in a reply
 
 struct selected {
 	int only; // service id; negative: all services
@@ -39,10 +39,10 @@ struct summary {
 	uint32_t others_removed; // removed binds that still drain; their flows are counted in
 				 // active_flows and open_flows
 	struct weir_drain_sum drains; // drains of the services that have drained binds
-	uint64_t until_ns; // the last deadline of these drains, even if it has passed
+	uint64_t until_ns; // the latest deadline of these drains, even if it has passed
 	bool endless; // at least one of these drains has no deadline
-	uint64_t active_flows, open_flows; // 0 without a dataplane
-	uint32_t removed; // services that a reload removed from the VIP and that have open flows
+	uint64_t active_flows, open_flows; // 0 if no dataplane is attached
+	uint32_t removed; // services with open flows that a reload removed from the VIP
 	json_t *names; // names of the first of these services, or NULL
 };
 
@@ -190,8 +190,8 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
 	const uint64_t until_ns = sum->endless ? 0 : sum->until_ns;
 	const bool over = until_ns != 0 && weir_daemon_now_ns() >= until_ns;
-	// A worker may still use the tables from before the removal. It can then begin a flow, even
-	// if there are no open flows now.
+	// A worker that still uses the tables from before the removal can begin a flow, even if
+	// there are no open flows now.
 	const bool has_flows = daemon->segment == NULL || counters.open_flows > 0;
 
 	if (daemon->segment != NULL && counters.open_flows == 0 &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. For each step,
-// canary.plan replays as many flows as began in the last minute, with random hashes and the weights
-// of the step.
+// canary.plan replays flows with random hashes and the weights of the step. It uses the number of
+// flows that began in the last minute.
 #include "api_canary.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void take_number(const struct weir_api_call *call, const char *name, doub
 	}
 }
 
-// Read the plan in a request. On an error, fails the call and returns false.
+// Reads the plan from a request. On an error, fails the call and returns false.
 static bool take_plan(struct weir_api_call *call, struct weir_canary_plan *plan) {
 	const json_t *steps = json_object_get(weir_api_request(call), "steps");
 	char why[WHY_BYTES];
@@ -105,7 +105,8 @@ static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows)
 		.flow_count = planned->flow_count,
 		.backends = planned->backends,
 		.backend_count = planned->backend_count,
-		.workers = 1, // all workers have the same shares, so one worker suffices
+		// one worker suffices: all workers have the same shares
+		.workers = 1,
 		.subsets = 1,
 		.slots = planned->slots,
 		.settings = planned->settings};
@@ -244,7 +245,7 @@ void weir_api_canary_plan(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- canary.show ----------------------------------------------------------------------------
 
-// Returns the counts that the judge compares, for one side: the canary, or the other backends.
+// Returns the counts of one of the two groups that are compared: the canary, or the other backends.
 static json_t *json_side(const struct weir_canary *canary, const struct weir_canary_side *side) {
 	const struct weir_canary_counts *counts =
 		weir_canary_is_reported(&canary->signs.canary, &canary->signs.others)
@@ -361,8 +362,8 @@ static void warn_of_unsaved(const struct weir_daemon *daemon, json_t *warnings) 
 	if (weir_canaries_are_unsaved(daemon->canaries)) {
 		json_array_append_new(warnings,
 			json_sprintf("the canaries cannot be saved in %s (see the log); "
-				     "weir-control retries every second, and a restart before "
-				     "a retry succeeds undoes this change",
+				     "weir-control retries every second. If it restarts before "
+				     "a retry succeeds, this change is lost",
 				daemon->run_dir));
 	}
 }

@@ -11,9 +11,9 @@ struct weir_api_call;
 struct weir_daemon;
 
 // Describes the object of a canary request (object: buffer of WEIR_AUDIT_OBJECT_BYTES) and the
-// present state of the canary of the service (value: buffer of WEIR_AUDIT_VALUE_BYTES; "" = no
+// current state of the canary of the service (value: buffer of WEIR_AUDIT_VALUE_BYTES; "" = no
 // canary).
 void weir_api_canary_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value);
-// The state of the canary of a service; null without a canary.
+// Returns the state of the canary of a service, or null if there is no canary.
 json_t *weir_json_canary_state(const struct weir_daemon *daemon, const char *service);

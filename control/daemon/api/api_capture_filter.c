@@ -95,7 +95,7 @@ static bool read_owner(const struct filter *filter) {
 
 	if (backend != NULL && service == NULL) {
 		weir_api_fail(filter->call, WEIR_API_BAD_REQUEST,
-			"\"backend\" of the filter needs \"service\"");
+			"a filter with \"backend\" must also have \"service\"");
 		return false;
 	}
 	if (service == NULL) {
@@ -119,7 +119,7 @@ static bool read_owner(const struct filter *filter) {
 
 // --- sets ---------------------------------------------------------------------------------
 
-// Reads a list of names into a bit set; 0 if there is no list.
+// Converts a list of names to a bit set, which is 0 if there is no list.
 static bool read_set(const struct filter *filter, const char *key, const char *what,
 	const char *const *names, uint32_t count, uint64_t *ret) {
 	const json_t *list = json_object_get(filter->value, key);

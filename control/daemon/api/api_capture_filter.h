@@ -10,10 +10,10 @@
 
 struct weir_daemon;
 
-// Writes the name that a capture has in the audit: its filter as in the request, even if the
+// Writes the name of a capture for the audit: the filter, as it is in the request, even if the
 // request is invalid. ret: buffer of WEIR_AUDIT_OBJECT_BYTES.
 void weir_api_capture_name(const struct weir_api_call *call, char *ret);
-// Read `filter`, if present, into terms. The daemon must have tables. On an error, fails the call
-// and returns false.
+// Converts the argument `filter`, if the request has it, to terms. The daemon must have tables. On
+// an error, fails the call and returns false.
 bool weir_api_capture_filter(
 	struct weir_daemon *daemon, struct weir_api_call *call, struct weir_capture_terms *terms);

@@ -87,7 +87,7 @@ static bool is_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id
 	return lame;
 }
 
-// Describes a backend after a change of its state was published.
+// Describes a backend after a change to its state has been published.
 static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, id);
 	struct weir_backend_state state;
@@ -129,8 +129,8 @@ static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint1
 	weir_api_answer(call, json_admin(daemon, backend));
 }
 
-// Drain a backend. Also drains removed backends that have the same name, another address, and
-// flows. Returns 0 or -ENOMEM.
+// Drains a backend. Also drains removed backends that have the same name but another address, if
+// they have flows. Returns 0 or -ENOMEM.
 static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_ns) {
 	const uint16_t service = weir_tables_backend_service(daemon->tables, id);
 	const char *name = weir_tables_backend_name(daemon->tables, id);

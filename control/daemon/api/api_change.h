@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the handlers of drains: api_change.c for one backend, api_host.c for the backends of a
-// host, api_binds.c for binds.
+// Functions that the handlers of drains share: api_change.c (one backend), api_host.c (all backends
+// of a host) and api_binds.c (binds).
 //
 // Threads: the thread of the loop.
 #pragma once

@@ -29,7 +29,7 @@ struct argument {
 };
 
 enum right {
-	LOOK, // every user who can connect
+	LOOK, // read-only: for every user who can connect
 	CHANGE, // only users with the right to make changes (api_rights.h)
 };
 
@@ -108,7 +108,7 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"canary.stop", CHANGE, WEIR_API_AUDIT_CANARY, weir_api_canary_stop,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("outcome", ARGUMENT_TEXT)}},
-	// This command makes an agent list its connections.
+	// This command requires CHANGE, because it makes an agent list its connections.
 	{"shed.plan", CHANGE, WEIR_API_AUDIT_BACKEND, weir_api_shed_plan, {SHED_ARGUMENTS}},
 	{"shed.start", CHANGE, WEIR_API_AUDIT_SHED, weir_api_shed_start, {SHED_ARGUMENTS}},
 	{"shed.stop", CHANGE, WEIR_API_AUDIT_SHED, weir_api_shed_stop,
@@ -295,7 +295,8 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 			if (check_right(&commands[i], call) &&
 				check_arguments(&commands[i], call)) {
 				// Publish pending changes first. Replies describe the published
-				// state, which applies to packets and survives this process.
+				// state, which applies to packets and remains in use after this
+				// process exits.
 				if (daemon->dirty) {
 					(void)weir_daemon_publish(daemon);
 				}

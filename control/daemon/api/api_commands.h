@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API commands: the table of commands (docs/reference/control-api.md), and the checks of every
-// request before its handler is called: rights of the user, and arguments. Handlers are in the
+// API commands: the table of commands (docs/reference/control-api.md). Before the handler of a
+// request is called, the rights of the user and the arguments are checked. Handlers are in the
 // other api_*.c files.
 //
 // Threads: the thread of the loop.

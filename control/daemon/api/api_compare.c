@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler policy.compare: what every policy would have done with the flows of a service.
-// Replies after the flows were recorded and replayed.
+// API handler policy.compare: shows what every policy would have done with the flows of a service.
+// It replies after the flows were recorded and replayed.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static void on_done(void *context, struct weir_comparison_result *result, const 
 	struct rows *own;
 
 	if (result == NULL) {
-		weir_api_fail(call, WEIR_API_NO_DATAPLANE, "the comparison has ended: %s", why);
+		weir_api_fail(call, WEIR_API_NO_DATAPLANE, "the comparison was aborted: %s", why);
 		return;
 	}
 	own = calloc(1, sizeof(*own));
@@ -169,7 +169,7 @@ void weir_api_policy_compare(struct weir_daemon *daemon, struct weir_api_call *c
 	if (r == -EBUSY) {
 		weir_api_fail(call, WEIR_API_REFUSED,
 			"another comparison is in progress: wait until it ends, or stop the "
-			"weirctl that started it");
+			"weirctl process that started it");
 	} else if (r < 0) {
 		weir_api_answer(call, NULL);
 	}

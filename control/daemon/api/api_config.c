@@ -17,8 +17,8 @@ static void fail_plan(
 		"%s", why);
 }
 
-// The working directory of weir-control differs from the caller's, so paths must be absolute. On an
-// error, fails the call and returns false.
+// The working directory of weir-control differs from that of the client, so paths must be absolute.
+// On an error, fails the call and returns false.
 static bool check_path(struct weir_api_call *call) {
 	const char *path = weir_api_text(call, "path");
 
@@ -36,7 +36,7 @@ static json_t *json_warnings(const struct weir_reload_plan *plan) {
 }
 
 // Answers with a plan. file: the file that was read. default_file: the file that a reload without a
-// path reads. Takes the references of warnings and keys.
+// path reads. Takes ownership of the references to warnings and keys.
 static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
 	const char *file, const char *default_file, json_t *warnings, json_t *keys) {
 	weir_api_answer(
@@ -55,8 +55,8 @@ static json_t *json_keys(const struct weir_probed_agents *probed) {
 				 (json_int_t)keys.added, "removed", (json_int_t)keys.removed);
 }
 
-// Adds a warning if there is a problem with the key file, which every reload reads again. Returns
-// warnings.
+// Adds a warning if there is a problem with the key file. Every reload reads the key file again.
+// Returns warnings.
 static json_t *add_keys(json_t *warnings, const struct weir_probed_agents *probed) {
 	const char *why = weir_probed_agents_keys_problem(probed);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Drains in replies and in the audit: a summary of the drains of several backends or services, and
-// their last deadline.
+// their latest deadline.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -22,7 +22,7 @@ struct weir_drain_sum { // zeroed: no drain
 	// DROPPED). WEIR_FLOWS_UNKNOWN = unknown.
 	uint64_t left[WEIR_DRAIN_DROPPED + 1];
 	// What happens to the flows of the drains in progress at their deadlines, enum
-	// weir_config_at_deadline. -1 = the drains differ in this.
+	// weir_config_at_deadline. -1 = not the same for all drains.
 	int at_deadline;
 };
 
@@ -32,8 +32,9 @@ void weir_drain_sum_add(
 	struct weir_drain_sum *sum, int then, uint8_t phase, uint64_t until_ns, uint64_t left);
 // Returns the latest deadline of the drains in progress; 0 = no deadline.
 uint64_t weir_drain_sum_deadline(const struct weir_drain_sum *sum);
-// Describes the drains as weir_json_drain describes one drain. The phase is the first in the order
-// DRAINING, KEPT, DROPPED, DRAINED that at least one drain has. The caller owns the result.
+// Describes the drains in the format of weir_json_drain. The result has one phase: the first of
+// DRAINING, KEPT, DROPPED and DRAINED that at least one of the drains has. The caller owns the
+// result.
 json_t *weir_json_drains(const struct weir_drain_sum *sum, const struct weir_tables *tables);
 // Appends the deadline of a drain (CLOCK_MONOTONIC) to the text in value, a buffer of
 // WEIR_AUDIT_VALUE_BYTES. Appends nothing if the deadline is 0 (none) or has passed.

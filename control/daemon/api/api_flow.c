@@ -168,7 +168,7 @@ static bool workers_agree(const struct weir_lookup_result *result) {
 	return true;
 }
 
-// Returns whether a worker that may have the flow has not answered.
+// Returns whether a worker that could have the flow has not answered.
 static bool is_incomplete(const struct weir_lookup_result *result) {
 	bool silent = false;
 
@@ -231,7 +231,7 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
-// Explains that a new flow may get a backend other than the backend of its slot, because backends
+// Explains that a new flow can get a backend other than the backend of its slot, because backends
 // are at their limits.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
@@ -293,7 +293,7 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 }
 
 // Returns the name of the service of the destination. If no service has the destination, returns
-// the service of the flow that was found, or NULL without a flow.
+// the service of the flow that was found, or NULL if no flow was found.
 static const char *service_name(const struct weir_tables *tables,
 	const struct weir_lookup_result *result, const struct verdict *verdict) {
 	const char *name = weir_tables_service_name(tables, verdict->service);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of many flows: flow.list and flow.clear.
+// API handlers that list or delete many flows: flow.list and flow.clear.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,8 @@
 #include "api_commands.h"
 #include "daemon.h"
 
-// Describes one change. In a change of a service, the backend and the states are null.
+// Describes one change. If the change concerns a whole service, the backend and the states are
+// null.
 static json_t *change_row(const struct weir_states_change *change) {
 	bool one = change->backend[0] != '\0';
 

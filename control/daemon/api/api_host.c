@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of hosts: host.show, host.drain, host.ready. A host means all backends with one
-// address, in all services. Backends that a reload removed belong to the host as long as they have
-// flows, so that a host is not drained before these flows have ended.
+// API handlers of hosts: host.show, host.drain, host.ready. A host is the set of all backends with
+// the same address, in all services. Backends that a reload removed belong to the host as long as
+// they have flows, so that a host is not drained before these flows have ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "daemon.h"
 #include "totals.h"
 
-#define NAMES_MOST 8u // backends named in a list of a reply
+#define NAMES_MOST 8u // maximum number of backends named in each list of a reply
 
 struct host {
 	char address[INET6_ADDRSTRLEN];
@@ -34,7 +34,7 @@ struct summary {
 	uint32_t services, backends, ready, maintenance;
 	uint32_t removed; // removed backends with open flows
 	struct weir_drain_sum drains;
-	uint64_t active_flows, open_flows; // 0 without a dataplane
+	uint64_t active_flows, open_flows; // 0 if no dataplane is attached
 	// Names of the backends that have open flows, that have dropped flows, and that get new
 	// flows.
 	json_t *open, *dropped, *in_use;

@@ -9,7 +9,7 @@
 
 struct weir_daemon;
 
-// Describe the administrative states of the backends of the host that a call names. value:
-// WEIR_AUDIT_VALUE_BYTES; not changed if there is no such host.
+// Describes the host that a call names, by the administrative states of its backends. value: buffer
+// of WEIR_AUDIT_VALUE_BYTES; not changed if there is no such host.
 void weir_api_host_describe(
 	const struct weir_daemon *daemon, const struct weir_api_call *call, char *value);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler metrics.show, for weir-metrics: the data of the other commands. Services and backends
-// are rows of plain values: this takes about a third of the CPU time of backend.show and
-// health.show.
+// API handler metrics.show, for weir-metrics: returns the data of the other commands in one reply.
+// Services and backends are rows of plain values, because this takes only about a third of the CPU
+// time of backend.show and health.show.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -23,15 +23,16 @@
 #include "totals.h"
 #include "weir_version.h"
 
-// Position in the list: services, then backends, then TCP figures of backends.
+// Position in the list: services, then backends, then TCP statistics of backends.
 struct figures {
 	struct weir_daemon *daemon;
 	const struct weir_segment *segment; // segment at the start of the list, NULL = none
 	uint64_t epoch;
-	struct weir_shares *shares; // NULL without tables
-	struct weir_api_order *services, *backends; // at the start of the list; NULL without tables
+	struct weir_shares *shares; // NULL if there are no tables
+	// at the start of the list; NULL if there are no tables
+	struct weir_api_order *services, *backends;
 	uint32_t service, backend; // next indexes in these orders
-	uint32_t tcp; // next row of TCP figures: twice the index of the backend, + 1 for IPv6
+	uint32_t tcp; // next row of TCP statistics: 2 * index of the backend, + 1 for IPv6
 	uint32_t unchecked[WEIR_SERVICES_MAX]; // number of unchecked backends, by service id, at
 					       // the start of the list
 };
@@ -43,8 +44,8 @@ static json_t *count_or_null(bool known, uint64_t count) {
 
 // --- services -------------------------------------------------------------------------------
 
-// Returns a histogram as in Prometheus: each bucket has the number of checks up to its bound. null
-// without a health check.
+// Returns a histogram as in Prometheus: each bucket counts the checks that took at most its bound.
+// Returns null if the service has no health check.
 static json_t *check_durations(
 	const struct weir_daemon *daemon, const struct weir_config_service *config, uint16_t id) {
 	static const char *const bounds[] = {
@@ -77,7 +78,8 @@ static json_t *service_drain(const struct weir_daemon *daemon,
 	return weir_json_drains(&sum, daemon->tables);
 }
 
-// Returns the number of unchecked backends of a service; null without a health check.
+// Returns the number of unchecked backends of a service, or null if the service has no health
+// check.
 static json_t *unchecked(const struct figures *figures, const struct weir_config_service *config,
 	const struct weir_service_state *state) {
 	return count_or_null(
@@ -177,8 +179,8 @@ static json_t *utilization(const struct condition *is) {
 	X("fails", count_or_null(is.checked, is.check.fails)) \
 	X("check_ms", count_or_null(is.checked &&is.check.checked, is.check.duration_ms))
 
-// Returns whether the agent of a backend is silent. null if the backend has no agent, or if the
-// agent is not probed because there are no keys.
+// Returns whether the agent of a backend is silent. Returns null if the backend has no agent, or if
+// the agent is not probed because there are no keys.
 static json_t *agent_silent(const struct weir_daemon *daemon, uint16_t id) {
 	uint64_t age_ms;
 	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the files of the control socket: api_accept.c (accepting and evicting clients, create
-// and close) and api.c (reading requests, writing answers and lists, disconnecting clients).
+// Declarations that the files of the control socket share: api_accept.c (accepting and evicting
+// clients, create and close) and api.c (reading requests, writing answers and lists, disconnecting
+// clients).
 //
 // Threads: one.
 #pragma once
@@ -17,8 +18,8 @@
 struct weir_api_client {
 	struct weir_api *api;
 	struct weir_api_client *next;
-	// The pointer in the list of clients that points to this client, to remove it from the
-	// list.
+	// Address of the list pointer that points to this client; used to remove the client from
+	// the list.
 	struct weir_api_client **link;
 	uv_pipe_t pipe;
 	uv_timer_t deadline; // timeout of the answer that is being written
@@ -26,7 +27,7 @@ struct weir_api_client {
 	char *in; // received bytes
 	size_t in_room;
 	size_t taken; // number of bytes at the start of `in` that were already handled
-	size_t in_bytes; // number of bytes after these that were not handled yet
+	size_t in_bytes; // number of bytes after `taken` that were not handled yet
 	size_t searched; // number of the in_bytes that were searched and contain no newline
 	// The rest of an overlong line is being discarded; the error reply was sent.
 	bool discarding;
@@ -34,9 +35,9 @@ struct weir_api_client {
 	struct weir_api_call *call; // the call that is being handled, or NULL
 	uv_write_t write;
 	char *out; // the answer that is being written, or NULL
-	size_t held; // bytes of the list of this client that is being built or written
+	size_t held; // size in bytes of this client's list that is being built or written
 	uint64_t request_ms; // loop time of the last request
-	uint64_t connection; // number of the connection, never 0
+	uint64_t connection; // ID of the connection, never 0
 	weir_api_disconnected disconnected; // or NULL
 	void *disconnected_context;
 	bool waiting; // the client has a request that the next iteration of the loop handles
@@ -80,15 +81,16 @@ struct weir_api_call {
 	void *ended_context;
 };
 
-// Close the connection of a client in any state; its memory is freed when libuv has closed the
-// handles.
+// Closes the connection of a client, which can be in any state. The memory of the client is freed
+// when libuv has closed the handles.
 void weir_api_cut_off(struct weir_api_client *client);
 // Handles the buffered lines of a client until a reply is pending, then waits until the client has
 // read the reply (A2). Each further line waits for the next iteration of the loop. So a client
 // delays other clients by at most one request, and all clients together delay the loop by at most
 // WEIR_API_TURN_NS and one request (A7).
 void weir_api_next_request(struct weir_api_client *client);
-// Write one reply. Takes the reference of answer; NULL (out of memory) closes the connection.
+// Write one reply. Takes ownership of the reference to answer. NULL (out of memory) closes the
+// connection.
 void weir_api_write_answer(struct weir_api_client *client, json_t *answer);
 // Creates an error answer. May overwrite bytes of text, see weir_api_safe_string. Returns a new
 // reference, or NULL if out of memory.

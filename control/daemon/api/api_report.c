@@ -28,7 +28,7 @@ static bool read_report(struct weir_api_call *call, struct weir_report *report) 
 	return true;
 }
 
-// Returns the report fields that a running canary of the service counts, even if the policy does
+// Returns the report fields that a running canary of the service uses, even if the policy does
 // not use them.
 static uint32_t used_by_canary(const struct weir_daemon *daemon, const char *service) {
 	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, service);

@@ -12,7 +12,8 @@ struct weir_daemon;
 
 // Returns a string argument, or NULL if the request does not have it.
 const char *weir_api_text(const struct weir_api_call *call, const char *name);
-// Returns an integer argument, or fallback if the request does not have it, or has null.
+// Returns an integer argument, or fallback if the request does not have the argument or its value
+// is null.
 json_int_t weir_api_integer(
 	const struct weir_api_call *call, const char *name, json_int_t fallback);
 

@@ -50,7 +50,7 @@ static void warn_of_removal(const struct weir_service_state *state, json_t *warn
 		json_array_append_new(warnings, json_string(text));
 	} else if (state->removal == WEIR_DRAIN_DROPPED) {
 		snprintf(text, sizeof(text),
-			"removed: TCP flows of %u bind%s are reset, for another %s",
+			"removed: TCP flows of %u bind%s are reset for another %s",
 			state->removed_binds, plural, left);
 		json_array_append_new(warnings, json_string(text));
 	}
@@ -125,7 +125,7 @@ struct service_list { // the rows of a reply
 };
 
 // Finds the configuration of a service by name. Tries `place` first, the position of the service
-// when the list began; a reload may have changed the position since.
+// when the list began; a reload can have changed the position since then.
 static const struct weir_config_service *config_of(
 	const struct service_list *list, uint32_t place, const char *name) {
 	const struct weir_config *config = weir_reload_config(list->daemon->reload);
@@ -388,8 +388,8 @@ static bool allows_canary(const struct weir_daemon *daemon, struct weir_api_call
 		return true;
 	}
 	weir_api_fail(call, WEIR_API_REFUSED,
-		"the running canary of backend %s/%s needs the present policy; to end the canary, "
-		"run \"weirctl canary stop %s\"",
+		"the policy cannot change while the canary of backend %s/%s runs; to end the "
+		"canary, run \"weirctl canary stop %s\"",
 		config->name, canary->record.backend, config->name);
 	return false;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers that show the present state: version, backend.show, flow.count, health.show,
+// API handlers that show the current state: version, backend.show, flow.count, health.show,
 // port.show.
 #include "api_show.h"
 
@@ -35,7 +35,7 @@ static const char *const flow_state_names[] = {
 #undef X
 };
 
-// Returns the name of a state. States are bytes of shared memory, so any value may occur.
+// Returns the name of a state. States are bytes of shared memory, so any value can occur.
 static const char *name_of(const char *const *names, size_t count, uint8_t state) {
 	return state < count ? names[state] : "unknown";
 }
@@ -83,7 +83,7 @@ struct backend_list {
 	uint64_t epoch;
 	row_of row;
 	const char *service; // service in the request, NULL = all services
-	bool leaving; // include leaving backends
+	bool leaving; // include removed backends that are still in the tables
 	struct weir_shares *shares; // or NULL
 	struct weir_api_order *order;
 	uint32_t next; // index in the order
@@ -282,8 +282,8 @@ int weir_api_backend_rows(
 	return 0;
 }
 
-// Lists the backends with this name. There may be one in several services, and removed backends of
-// the same name.
+// Lists the backends with this name. Several services can have a backend with this name, and there
+// can be removed backends with this name.
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;

@@ -37,7 +37,7 @@ int weir_api_backend_rows(
 // backends.
 json_t *weir_json_binds_refuse(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
-// Describes the progress of the drain of a backend; null without a drain.
+// Describes the progress of the drain of a backend. Returns null if there is no drain.
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state);
 
 // Lists the ports of the attached dataplane, with all extended statistics above 0. name: only the

@@ -22,13 +22,13 @@ struct weir_api_socket {
 	char pid_path[108];
 };
 
-// Checks that no other weir-control serves the control socket. Call it before the start makes
-// changes that remain after an exit. Returns 0, or -EADDRINUSE with one line in why.
+// Checks that no other weir-control serves the control socket. Call it at startup, before any
+// change that remains after an exit. Returns 0, or -EADDRINUSE with one line in why.
 int weir_api_socket_check(const char *run_dir, char *why, size_t why_bytes);
 
-// Create the control socket. The group may connect to the socket (mode 0660), but not open the pid
-// file (0600): a process that can open the pid file can lock it. Returns 0, -EADDRINUSE (another
-// weir-control is running; why contains its pid), or negative errno; why gets one line.
+// Create the control socket. The group can connect to the socket (mode 0660), but cannot open the
+// pid file (mode 0600): a process that can open the pid file can lock it. Returns 0, -EADDRINUSE
+// (another weir-control is running; why contains its pid), or negative errno; why gets one line.
 int weir_api_socket_open(
 	const char *run_dir, struct weir_api_socket *ret, char *why, size_t why_bytes);
 

@@ -16,7 +16,7 @@
 #include "plural.h"
 #include "port_link.h"
 
-#define NAMES_MOST 5 // services named in a reason
+#define NAMES_MOST 5 // maximum number of services named in a reason
 #define TEXT_BYTES WEIR_UNCHECKED_BYTES // size of the longest reason
 
 static const char *const level_names[] = {
@@ -123,7 +123,7 @@ static void judge_links(const struct weir_daemon *daemon, struct verdict *verdic
 			port->kernel_interface,
 			link[i] == WEIR_LINK_DISABLED     ? "down"
 			: link[i] == WEIR_LINK_NO_CARRIER ? "up without a carrier"
-							  : "gone");
+							  : "missing");
 	}
 }
 
@@ -229,7 +229,7 @@ static void judge_drained(const struct services *services, struct verdict *verdi
 	}
 	list_names(services->drained_names, names);
 	if (services->ended == services->count) {
-		add(verdict, WEIR_STATUS_CRITICAL, "drained on purpose, by an operator: %s%s",
+		add(verdict, WEIR_STATUS_CRITICAL, "drained by an operator: %s%s",
 			services->count == 1 ? "the service " : "all services: ", names);
 	} else {
 		add(verdict, WEIR_STATUS_OK, "%u of %u service%s drained%s: %s", services->drained,

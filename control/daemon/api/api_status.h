@@ -11,7 +11,7 @@ struct weir_daemon;
 #define WEIR_STATUS_LEVELS(X) \
 	X(OK, "ok", "should get traffic") \
 	X(WARNING, "warning", "should get traffic, but needs attention") \
-	X(CRITICAL, "critical", "should get none")
+	X(CRITICAL, "critical", "should not get traffic")
 
 enum weir_status_level {
 #define X(name, key, text) WEIR_STATUS_##name,

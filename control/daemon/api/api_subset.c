@@ -43,7 +43,7 @@ static json_t *json_members(
 }
 
 // Describes a subset of this instance. members: buffer for all backends. room: how many more
-// members the answer may contain; NULL = the answer contains only counts.
+// members fit into the answer; NULL = the answer contains only counts.
 static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	const struct weir_subset_state *state, uint32_t subset, uint32_t *room,
 	struct weir_subset_member *members) {
@@ -71,7 +71,7 @@ static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	return one;
 }
 
-// Summary over all usable backends; null without usable backends.
+// Returns a summary over all usable backends, or null if there are none.
 static json_t *json_summary(const struct weir_subset_count *counts, uint32_t n) {
 	uint32_t least = UINT32_MAX, most = 0, usable = 0;
 	uint64_t sum = 0;

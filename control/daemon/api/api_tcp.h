@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP figures of backends, for backend.show and metrics.show.
+// TCP statistics of backends, for backend.show and metrics.show.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -11,14 +11,14 @@
 
 struct weir_daemon;
 
-// Describes the TCP figures of a backend: {"age_ms", "partial", "ipv4", "ipv6"}. Returns null if
-// they are not requested from the backend's agent. age_ms is null if there are no figures; a family
-// is null if it had no connection.
+// Describes the TCP statistics of a backend: {"age_ms", "partial", "ipv4", "ipv6"}. Returns null if
+// they are not requested from the backend's agent. age_ms is null if there are no statistics. A
+// family is null if it had no connection.
 json_t *weir_json_tcp(const struct weir_daemon *daemon, uint16_t backend);
 
 // Names of the columns of TCP rows in metrics.show. There is a row for each backend and each family
 // that had a connection.
 extern const char *const weir_api_tcp_columns[];
 extern const uint32_t weir_api_tcp_column_count;
-// Returns a TCP row; NULL if the backend has no figures of the family.
+// Returns a TCP row; NULL if the backend has no statistics for the family.
 json_t *weir_json_tcp_row(const struct weir_daemon *daemon, uint16_t backend, bool ipv6);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Texts of replies: converts JSON to the line that is sent to a client; a long list is converted
+// Texts of replies: converts JSON to the line that is sent to a client. A long list is converted
 // row by row. Used only by api.c.
 //
 // Threads: the thread of the event loop.
@@ -28,7 +28,7 @@ struct weir_api_list {
 
 // Writes everything that precedes the first row. not_published: why some changes are not published;
 // "" = all are published. head, member and rows: as in weir_api_answer_rows, but the caller keeps
-// its reference of head. Returns 0 or -ENOMEM; call weir_api_list_release in both cases.
+// its reference to head. Returns 0 or -ENOMEM; call weir_api_list_release in both cases.
 int weir_api_list_begin(struct weir_api_list *list, char *not_published, const json_t *head,
 	const char *member, const struct weir_api_rows *rows);
 // Writes the next row, or, after the last row, the end. Returns 1 after a row, 0 after the end, or

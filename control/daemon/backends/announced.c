@@ -8,15 +8,15 @@ static bool is_by(const char by[static WEIR_ANNOUNCED_SOURCE_BYTES], const char 
 	return strncmp(by, source, WEIR_ANNOUNCED_SOURCE_BYTES - 1) == 0;
 }
 
-// Returns the port with the worst state. NULL = no port is worse than the host.
+// Returns the port with the worst state. NULL = no port has a worse state than the host.
 static const struct weir_port_word *worst_port(const struct weir_announced *announced) {
 	return weir_port_words_worst(announced->ports, announced->port_count, announced->binds,
 		announced->bind_count, announced->word);
 }
 
-// Returns the source of the state in effect. If port is not NULL, returns the source of the port
-// states, otherwise the source of the host state. If there is no host state either, the port states
-// were withdrawn: returns their last source.
+// Returns the source of the state in effect. If the state is that of a port (port is not NULL),
+// returns the source of the port states, otherwise the source of the host state. If there is no
+// host state, returns the source of the port states that were withdrawn.
 static const char *source_of(
 	const struct weir_announced *announced, const struct weir_port_word *port) {
 	bool by_host = port == NULL && announced->word_by[0] != '\0';
@@ -24,8 +24,8 @@ static const char *source_of(
 	return by_host ? announced->word_by : announced->ports_by;
 }
 
-// Passes the worst announced state of a backend to states.h. ended: the port whose state a report
-// has ended; NULL = none.
+// Passes the worst announced state of a backend to states.h. ended: the port whose state was
+// withdrawn by a report; NULL = none.
 static void pass_on_word(struct weir_announced *announced, struct weir_states *states, uint16_t id,
 	const struct weir_port_word *ended) {
 	const struct weir_port_word *port = worst_port(announced);
@@ -82,7 +82,7 @@ void weir_announced_withdraw(struct weir_announced *announced, struct weir_state
 
 	if (ports) {
 		announced->port_count = 0;
-		// apply the host state again: lame duck does not expire
+		// the host state is in effect again: lame duck does not expire
 		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) {
 			pass_on_word(announced, states, id, NULL);
 		}

@@ -39,6 +39,6 @@ void weir_announced_take(struct weir_announced *announced, struct weir_states *s
 void weir_announced_withdraw(struct weir_announced *announced, struct weir_states *states,
 	uint16_t backend, const char *source);
 
-// Set the binds of the backend's service. With other binds, another port may have the worst state.
+// Set the binds of the backend's service. With other binds, another port can have the worst state.
 void weir_announced_set_binds(struct weir_announced *announced, struct weir_states *states,
 	uint16_t backend, const struct weir_bound_ports *binds, uint32_t bind_count);

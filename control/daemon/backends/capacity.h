@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity of a backend, in GCU (docs/reference/agent.md): number of the CPUs that the backend
-// reports, times their speed. The speed is taken from the configuration's table if the table has
-// the CPU model, else the measured speed, else the frequency (3 GHz are 1 GCU).
+// Capacity of a backend, in GCU (docs/reference/agent.md): the number of CPUs that the backend
+// reports, multiplied by their speed. The speed is taken from the configuration's table if the
+// table has the CPU model. Otherwise it is the measured speed or, if there is none, computed from
+// the frequency (3 GHz are 1 GCU).
 //
 // Threads: any; a table is immutable.
 #pragma once

@@ -54,7 +54,7 @@ struct plan { // how the backends of a service are checked
 	uint32_t vip_count;
 };
 
-// Adds the check of a backend. A new check starts from the known state of the backend.
+// Adds the check of a backend. A new check starts with the state that the backend has in states.h.
 static void add_target(const struct weir_states *states, const struct weir_config_service *service,
 	const struct plan *plan, const struct weir_backend_state *backend,
 	struct weir_health_target *targets, uint32_t *n) {
@@ -102,8 +102,8 @@ static uint32_t count_binds(const struct weir_config *config) {
 	return count;
 }
 
-// Decides how each service is checked. vips: room for one address per bind. Returns NULL if out of
-// memory.
+// Decides how each service is checked. vips: array with room for one address per bind. Returns NULL
+// if out of memory.
 static struct plan *make_plans(const struct weir_config *config, struct weir_address *vips) {
 	struct plan *plans = calloc(config->service_count + 1, sizeof(*plans));
 
@@ -209,7 +209,7 @@ uint64_t weir_checks_unchecked_ms(const struct weir_health *health, uint16_t bac
 	return ms;
 }
 
-// Returns whether a backend is unchecked, and if so its state. Leaving backends are never
+// Returns whether a backend is unchecked, and if so its state. Removed backends never count as
 // unchecked.
 static bool is_unchecked(const struct weir_health *health, const struct weir_tables *tables,
 	uint16_t id, struct weir_backend_state *ret_state) {
@@ -253,7 +253,7 @@ void weir_checks_unchecked(const struct weir_health *health, const struct weir_t
 	}
 	weir_checks_unchecked_ms(health, first.id, why);
 	snprintf(ret->text, sizeof(ret->text),
-		"health checks of %u backend%s (%s%s) have no result and change no state; %s/%s: "
+		"health checks of %u backend%s (%s%s) have no result, so no state changes; %s/%s: "
 		"%s",
 		ret->backends, ret->backends == 1 ? "" : "s", services.names, more, first.service,
 		first.name, why);
@@ -273,7 +273,7 @@ void weir_checks_second(struct weir_checks_log *logged, const struct weir_log *l
 		weir_log_write(log, WEIR_LOG_WARN, "%s", unchecked.text);
 	} else {
 		weir_log_write(log, WEIR_LOG_INFO,
-			"health checks of all backends have results again, after %s of missing "
+			"health checks of all backends have results again, after %s without "
 			"results",
 			weir_duration_text(now_ms - logged->since_ms, since));
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks: which backends of a configuration are checked, with which check, at which address and
-// interval. Also lists the unchecked backends: their checks have no result
+// Checks: determines which backends of a configuration are checked, with which check, at which
+// address and interval. Also lists the unchecked backends. Their checks have no result
 // (weir_health_unchecked_ms), so their states do not change.
 //
 // Threads: only the event loop's thread.
@@ -13,13 +13,13 @@
 #include "states.h"
 #include "tables.h"
 
-// Check the backends of this configuration and no others. A new check starts from the backend's
-// known state. Call after weir_states_configure. Returns 0 or negative errno.
+// Check the backends of this configuration and no others. A new check starts with the state that
+// the backend has in states.h. Call after weir_states_configure. Returns 0 or negative errno.
 int weir_checks_configure(struct weir_health *health, const struct weir_states *states,
 	const struct weir_tables *tables, const struct weir_config *config);
-// Sets the intervals: backends that are far from use (weir_tables_backend_is_far) are checked less
-// often. tables NULL: no backend is far. Call after each publication. Also call every second,
-// because weir_tables_tick publishes as well.
+// Sets the intervals of the checks. Backends that are far from use (weir_tables_backend_is_far) are
+// checked less often. tables NULL: no backend is far. Call after each publication. Also call every
+// second, because weir_tables_tick publishes as well.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
 // Returns how long the checks of a backend have had no result, and in ret_why the reason. Returns 0
@@ -49,7 +49,7 @@ struct weir_checks_log { // zero-initialized
 	uint64_t logged_ms; // time of the last log line
 };
 // Logs the unchecked backends when their number has changed: one line for all backends, and at most
-// one line in WEIR_CHECKS_LOG_MS. Call every second.
+// one line per WEIR_CHECKS_LOG_MS. Call every second.
 #define WEIR_CHECKS_LOG_MS 5000u
 void weir_checks_second(struct weir_checks_log *logged, const struct weir_log *log,
 	const struct weir_health *health, const struct weir_tables *tables, uint64_t now_ms);

@@ -54,7 +54,7 @@ static inline bool weir_configured_next(struct weir_configured *of) {
 	return false;
 }
 
-// Enlarges *array to one element per backend id of the tables. *ids: present number of elements;
+// Enlarges *array to one element per backend id of the tables. *ids: current number of elements;
 // bytes: size of an element. New elements are zeroed. Returns 0 or -ENOMEM (nothing changed).
 static inline int weir_configured_grow(
 	const struct weir_tables *tables, void *array, uint32_t *ids, size_t bytes) {

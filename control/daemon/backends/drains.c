@@ -10,7 +10,7 @@
 #include "totals.h"
 
 #define BINDS_NAMED \
-	WEIR_TABLES_FIRST_REMOVED // binds named in the text of an event; further binds are counted
+	WEIR_TABLES_FIRST_REMOVED // maximum number of binds named in the text of an event
 #define BINDS_BYTES 192 // size of the text that names the binds
 
 void weir_drains_fini(struct weir_drains *drains) {
@@ -151,7 +151,8 @@ static void note_end(const struct weir_drains_of *of, const struct weir_backend_
 	weir_states_record(of->states, state->id, "drain", why);
 }
 
-// Returns whether the backend is still draining.
+// Ends the drain of a backend if it is due. Returns whether the backend is still draining.
+// *publish: set to true if the tables must be published.
 static bool advance(
 	const struct weir_drains_of *of, uint16_t backend, uint64_t now_ns, bool *publish) {
 	struct weir_tables *tables = of->tables;
@@ -200,7 +201,7 @@ static void binds_text(const struct binds *binds, char text[BINDS_BYTES]) {
 }
 
 // Logs the end of the drain of some binds of a service. The text does not contain the number of
-// flows of these binds, because flows are counted only by service.
+// flows of these binds, because flows are counted only per service.
 static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const struct binds *binds,
 	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
@@ -270,8 +271,8 @@ static void note_drain_end(const struct weir_drains_of *of, uint16_t id,
 	}
 }
 
-// Advances the drain of a service's binds. Flows are counted only by service, so flows to VIPs that
-// are not drained count as well.
+// Advances the drain of a service's binds. Flows are counted only per service, so flows to VIPs
+// that are not drained are counted as well.
 static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns) {
 	struct weir_tables *tables = of->tables;
 	uint64_t open_flows = weir_sum_service(weir_tables_segment(tables), id).open_flows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains: ends the drains that operators started, whether or not the client still waits, and the
+// Drains: ends the drains that operators started, even if the client has disconnected, and the
 // drains of services and binds that a reload removed. A drain ends when no open flow is left, or at
 // its deadline. At the deadline the remaining flows are kept or dropped, depending on
 // drain.at_deadline of the service, or, for removed services and binds, on on_backend_down. The
@@ -29,15 +29,15 @@ struct weir_drains { // zero-initialized
 
 void weir_drains_fini(struct weir_drains *drains);
 
-// Begins the drains of backends, or changes their deadlines; until_ns 0 = no deadline. All or
-// nothing. A removed backend can be drained as well: the drain then waits for its remaining flows.
-// A drain continues when a reload removes its backend. Returns 0, -ENOENT (a backend does not
-// exist), -ENOMEM.
+// Begins the drains of backends, or changes their deadlines; until_ns 0 = no deadline. If an error
+// is returned, no drain has changed. A removed backend can be drained as well: the drain then waits
+// for its remaining flows. A drain continues when a reload removes its backend. Returns 0, -ENOENT
+// (a backend does not exist), -ENOMEM.
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 	const uint16_t *backends, uint32_t count, uint64_t until_ns);
 
-// Finds backends whose drains an earlier process has begun. Call when the tables got a segment or a
-// configuration. If out of memory, some of these drains do not end until the next call.
+// Finds backends whose drains an earlier process has begun. Call when the tables have got a segment
+// or a configuration. If out of memory, some of these drains do not end until the next call.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 
 struct weir_drains_of { // what a tick uses
@@ -49,8 +49,8 @@ struct weir_drains_of { // what a tick uses
 // Ends the drains that are due; call about every 100 ms. Also ends the drains of services and VIPs,
 // and of removed services and binds; these drains are listed only in the tables. While no dataplane
 // is attached, the number of flows is unknown, so drains end only at their deadlines. One call
-// examines WEIR_DRAINS_LINES / workers backends and as many services; the next call continues after
-// them. Returns whether the tables must be published.
+// examines WEIR_DRAINS_LINES / workers backends and the same number of services; the next call
+// continues after them. Returns whether the tables must be published.
 #define WEIR_DRAINS_LINES 16384u // cache lines of counters; reading them takes about 2 ms
 bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 
@@ -58,7 +58,7 @@ bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *o
 enum weir_config_at_deadline weir_drains_at_deadline(
 	const struct weir_tables *tables, const char *service);
 // Returns what happens to a backend's flows at the deadline of its drain. The result is KEEP for a
-// removed backend, because on_backend_down decides about its flows.
+// removed backend, because on_backend_down determines what happens to its flows.
 enum weir_config_at_deadline weir_drains_backend_at_deadline(
 	const struct weir_tables *tables, const struct weir_backend_state *backend);
 const char *weir_drain_phase_name(uint8_t phase); // "unknown" when out of range

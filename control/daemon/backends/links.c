@@ -22,7 +22,7 @@ static void take_ports(struct weir_links *links, const struct weir_segment *segm
 		const struct weir_port_info *info = &segment->header->port[i];
 		struct weir_links_port *port = &links->ports[i];
 
-		// Forget the state of the link if another port has this index now.
+		// Discard the state of the link if another port has this index now.
 		if (strncmp(port->info.name, info->name, sizeof(info->name)) != 0) {
 			*port = (struct weir_links_port){.down = false};
 		}
@@ -40,7 +40,7 @@ void weir_links_read(struct weir_links *links, struct weir_links_of of, uint64_t
 	}
 }
 
-// Sets the range of the ports that a failure is about: one port, or all.
+// Gets the range of ports for a port index: this port, or all ports if the index is unknown.
 static void range_of(
 	const struct weir_links *links, int port, uint32_t *ret_first, uint32_t *ret_end) {
 	const bool known = port >= 0 && (uint32_t)port < links->count;
@@ -61,7 +61,7 @@ void weir_links_update(
 	}
 }
 
-// Returns the time from which on a failure of a check counts.
+// Returns the start time from which a failed check counts as a failure of the backend.
 static uint64_t counts_from_ms(
 	const struct weir_links_port *port, const struct weir_links_failure *failure) {
 	const uint64_t most_ms = port->down_ms + WEIR_LINKS_ROUTE_MS;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Links: whether the link of a port explains that a check failed or that an agent does not answer.
-// While the port to a backend has no link, a failure says nothing about the backend. This also
-// applies for one timeout afterwards, because the next hop must be resolved again. If the link took
-// the route to the backend along, or the gateway's MAC address, the timeout begins when the kernel
-// has both again: addresses, routing protocols and taps need a while after a link.
+// Links: determines whether the link of a port explains that a check failed or that an agent does
+// not answer. While the port to a backend has no link, a failure says nothing about the backend.
+// This also applies for one timeout after the link has returned, because the next hop must be
+// resolved again. If the kernel also lost the route to the backend or the gateway's MAC address,
+// the timeout begins when the kernel has both again. After a link comes up, addresses, routing
+// protocols and taps need some time.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -18,7 +19,8 @@
 #include "next_hop.h"
 #include "segment.h"
 
-// Maximum time from the return of a link until the kernel has a route again. Then failures count.
+// Maximum time from the return of a link until the kernel has a route again. After this time,
+// failures count.
 #define WEIR_LINKS_ROUTE_MS 30000
 
 struct weir_links { // all zero: no ports
@@ -31,29 +33,30 @@ struct weir_links { // all zero: no ports
 };
 
 struct weir_links_of {
-	// NULL: no dataplane is attached. The ports are then those of the last segment, because its
-	// dataplane may be about to be started again, which costs some devices their link.
+	// NULL: no dataplane is attached. The ports are then those of the last segment, because the
+	// dataplane is possibly about to restart, and some devices lose their link during a
+	// restart.
 	const struct weir_segment *segment;
 	const struct weir_config *config;
 };
 
 // Reads the links of all ports. Call every 100 ms or so. now_ms: monotonic, as the loop's time.
 void weir_links_read(struct weir_links *links, struct weir_links_of of, uint64_t now_ms);
-// Reads the link of a port again (port below 0: of all ports), unless it was found down. Call
-// before weir_links_excuse: a link may have failed since it was read, and some checks fail within
-// microseconds then.
+// Reads the link of a port again (port below 0: of all ports), unless the last read found the link
+// down. Call before weir_links_excuse: a link may have failed since it was read, and some checks
+// fail within microseconds then.
 void weir_links_update(
 	struct weir_links *links, struct weir_links_of of, int port, uint64_t now_ms);
 
 struct weir_links_failure {
-	// Way of the packets. Port below 0: the port is unknown, and all ports must explain the
-	// failure.
+	// Path of the packets. If its port is below 0, the port is unknown. A failure is then
+	// explained only if the links of all ports explain it.
 	struct weir_way way;
 	uint64_t began_ms; // start of the check
 	uint32_t timeout_ms; // timeout of the check
 };
 
-// Returns whether a missing link explains a failure, which then says nothing about the backend; why
-// receives one line.
+// Returns whether a missing link explains a failure. If so, the failure says nothing about the
+// backend, and why receives one line.
 bool weir_links_excuse(const struct weir_links *links, const struct weir_links_failure *failure,
 	char *why, size_t bytes);

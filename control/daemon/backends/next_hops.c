@@ -16,10 +16,11 @@ struct owner { // a backend and its address
 	uint8_t port; // index + 1 of the last port to the backend; 0 = unknown
 };
 
-// Lines of changes within a second. A lost link changes the next hops of all its backends at once.
+// Log lines about changes of next hops within one second. If a link is lost, the next hops of all
+// its backends change at once.
 struct lines {
 	uint32_t count; // lines written
-	uint32_t more[2]; // changes without a line, indexed by resolved
+	uint32_t more[2]; // changes that were not logged; index: `resolved` of the next hop
 	char last[2][512]; // the last of these changes
 };
 
@@ -66,14 +67,14 @@ static uint32_t first_owner(const struct weir_next_hops *hops, const struct weir
 	return low;
 }
 
-// Counts a change in place of its line if there were too many lines in this second. Returns whether
-// it did.
+// If there were too many log lines in this second, counts a change instead of logging it. Returns
+// whether the change was counted.
 static bool is_counted(struct weir_next_hops *hops, const struct weir_backend_state *backend,
 	const struct weir_next_hop *hop, const char *why) {
 	struct lines *lines = &hops->lines;
 
 	if (backend->resolved && hop->resolved) {
-		return false; // a line for debugging, or of a path MTU
+		return false; // a debug line, or a line about a path MTU
 	}
 	if (lines->count < WEIR_NEXT_HOPS_LINES) {
 		lines->count++;
@@ -213,7 +214,8 @@ struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t i
 
 // --- configuration ------------------------------------------------------------------------
 
-// Lists the backends by address. Includes leaving backends, because they still have flows.
+// Lists the backends by address. Includes removed backends that are still in the tables, because
+// they can have flows.
 static int list_owners(struct weir_next_hops *hops) {
 	uint32_t ids = weir_tables_backend_ids(hops->tables), n = 0;
 	struct owner *owners = calloc(ids > 0 ? ids : 1, sizeof(owners[0]));

@@ -25,20 +25,21 @@ int weir_next_hops_create(uv_loop_t *loop, struct weir_log *log, struct weir_sta
 	struct weir_next_hops **ret);
 // Read the path MTU of backends from these sockets. Takes ownership of the sockets.
 void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_icmp_sockets *sockets);
-// Handles close in the next iterations of the loop. NULL is allowed.
+// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_next_hops_free(struct weir_next_hops *hops);
 
 // Finds a next hop for weir_tables_find_hops; `hops` is the context of that callback. Uses the next
 // hop of another backend with this address, or of a backend behind the same gateway.
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
-// Returns how packets to a backend leave at present. Without a route to a port, the port is that of
-// the backend's last next hop, or -1 if this process has not seen one.
+// Returns the path of packets to a backend. If there is no route through a port, the port is that
+// of the backend's last next hop, or -1 if this process has seen no next hop of the backend.
 struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t backend);
 
-// Maximum number of log lines about next hops in a second. Further changes are counted in one line.
+// Maximum number of log lines about next hops in a second. The number of further changes is logged
+// in one line.
 #define WEIR_NEXT_HOPS_LINES 20u
-// Logs the number of further changes. Call every second.
+// Logs the number of changes that were not logged one by one. Call every second.
 void weir_next_hops_second(struct weir_next_hops *hops);
 
 // Watches the backends of these tables on the ports of the tables' segment. While there is no

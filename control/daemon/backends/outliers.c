@@ -30,7 +30,7 @@ struct watched { // a service with outlier ejection
 	uint32_t count;
 };
 
-struct place { // where a backend is found, by backend id
+struct place { // position of a backend in the lists; indexed by backend id
 	uint32_t service; // index of the service + 1; 0 = the backend cannot be ejected
 	uint32_t member;
 };

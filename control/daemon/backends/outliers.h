@@ -2,8 +2,9 @@
 //
 // Outliers: ejects backends whose connections fail or whose hosts reject tunnel packets, and
 // readmits them later, as `outlier_ejection` of the service configures. Reads the workers'
-// counters; rejections.h passes ICMP errors; policy/ejection.h decides. A service without
-// `outlier_ejection` costs nothing. Ejections end when this process ends.
+// counters, and gets ICMP errors from rejections.h. policy/ejection.h decides which backends are
+// ejected. A service without `outlier_ejection` costs nothing. Ejections end when this process
+// ends.
 //
 // Threads: only the event loop's thread. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -19,7 +20,7 @@
 struct weir_outliers;
 
 struct weir_outliers_status {
-	uint64_t left_ms; // time left of the ejection; 0 = not ejected
+	uint64_t left_ms; // remaining time of the ejection; 0 = not ejected
 	uint64_t ejections; // ejections since this process was started
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Port words: the states that are announced for the ports of a host. Finds the state that concerns
-// a service, by the ports of the service's binds.
+// Port words: the states that are announced for the ports of a host. Determines which of these
+// states concerns a service, from the ports of the service's binds.
 //
 // Threads: pure functions.
 #pragma once
@@ -30,5 +30,5 @@ const struct weir_port_word *weir_port_words_worst(const struct weir_port_word *
 // Describes the state of a port: "port 80: no listening socket", "UDP port 53: down".
 void weir_port_word_describe(const struct weir_port_word *port, char *to, size_t bytes);
 // Describes in one line why the state of the backend improves when the announced state of this port
-// ends.
+// is withdrawn.
 void weir_port_word_describe_end(const struct weir_port_word *port, char *to, size_t bytes);

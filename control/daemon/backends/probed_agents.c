@@ -28,9 +28,10 @@ struct backend { // data of one backend id
 	uint32_t interval_ms, inactive_interval_ms;
 	uint32_t wants; // fields that Weir itself uses, without an operator's request
 	uint64_t requested_until_ms; // end of an operator's request for utilization; 0 = no request
-	uint64_t known_ms; // when an answering agent will have reported the requested utilization
+	// time by which an agent that answers has reported the requested utilization
+	uint64_t known_ms;
 	uint64_t figures_until_ms; // end of the request for values for a canary; 0 = no request
-	struct weir_tcp_report *tcp; // NULL = TCP figures are not requested
+	struct weir_tcp_report *tcp; // NULL = TCP statistics are not requested
 };
 
 struct weir_probed_agents {
@@ -199,8 +200,8 @@ static uint32_t wants_of(const struct backend *backend) {
 	       (backend->figures_until_ms > 0 ? figures : 0);
 }
 
-// Keeps the TCP figures of a backend if they are still requested, and frees them otherwise. If out
-// of memory, the backend has no TCP figures.
+// Keeps the TCP statistics of a backend if they are still requested, and frees them otherwise. If
+// out of memory, the backend has no TCP statistics.
 static void set_tcp(struct backend *backend, bool wanted) {
 	if (!wanted) {
 		free(backend->tcp);

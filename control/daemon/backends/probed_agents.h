@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Probed agents: selects the weir-agents to probe, the keys, the requested fields and the
-// intervals, and passes the answers on.
-// A backend is active while it has flows, and for one inactive interval after its last flow.
+// intervals, and passes the answers to health and reports. A backend is active while it has flows,
+// and for one inactive interval after its last flow.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -55,8 +55,7 @@ const char *weir_probed_agents_keys_problem(const struct weir_probed_agents *pro
 struct weir_probed_agents_keys {
 	bool read; // false: the read failed, or no service has agents
 	uint32_t count;
-	// Number of keys that were not in use before: none of the previous keys had their id or
-	// secret.
+	// Number of new keys: none of the previous keys has the same id and secret.
 	uint32_t added;
 	uint32_t removed;
 };
@@ -76,8 +75,8 @@ void weir_probed_agents_stop(struct weir_probed_agents *probed);
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
-// Requests from the agent of a backend the values by which a canary is judged. A request is valid
-// for some seconds, so call this once a second. Does nothing for a backend without an agent.
+// Requests the values that are used to judge a canary from the agent of a backend. A request is
+// valid for some seconds, so call this once a second. Does nothing for a backend without an agent.
 void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
 
 // Call once a second: finds the active backends, and logs agents that become silent or answer
@@ -89,8 +88,8 @@ void weir_probed_agents_second(struct weir_probed_agents *probed);
 enum weir_agent_state weir_probed_agents_state(
 	const struct weir_probed_agents *probed, uint16_t backend, uint64_t *ret_age_ms);
 
-// Gets the TCP figures of a backend. Returns 0, -ENOENT (no figures are requested), or -EAGAIN (the
-// last figures are older than four times the longest interval between probes).
+// Gets the TCP statistics of a backend. Returns 0, -ENOENT (no statistics are requested), or
+// -EAGAIN (the last statistics are older than four times the longest interval between probes).
 int weir_probed_agents_tcp(
 	const struct weir_probed_agents *probed, uint16_t backend, struct weir_tcp_status *ret);
 

@@ -7,7 +7,7 @@
 
 #include "configured.h"
 
-// maximum number of comparisons, because an address may have thousands of services
+// maximum number of comparisons per tick: thousands of services can use the same address
 #define WORK_PER_TICK 20000u
 
 struct owner { // a backend and its address
@@ -20,7 +20,7 @@ struct weir_rejections {
 	struct weir_outliers *outliers;
 	struct weir_icmp_sockets sockets;
 	struct weir_tables *tables;
-	struct owner *owners; // sorted by address; empty if no service uses the messages
+	struct owner *owners; // sorted by address; empty if no service uses ICMP errors
 	uint32_t count;
 	uint64_t work; // number of owners and binds compared in this tick
 };
@@ -71,7 +71,7 @@ static bool counts(const struct weir_config_service *service) {
 	return service->outlier_ejection.enabled && service->outlier_ejection.unreachable_flows > 0;
 }
 
-// Returns the number of owners to list. 0 if no service uses the messages.
+// Returns the number of owners to list, which is 0 if no service uses ICMP errors.
 static uint32_t room_for(const struct weir_config *config) {
 	uint32_t room = 0;
 	bool any = false;
@@ -143,7 +143,7 @@ static bool is_bound(
 }
 
 // Returns whether the packets of a service use a tunnel with this inner address family. The family
-// matters, because a host may decapsulate only IPv4 or only IPv6.
+// matters, because some hosts decapsulate only IPv4 or only IPv6.
 static bool uses_tunnel(const struct weir_config_service *service, uint8_t family) {
 	for (uint32_t i = 0; i < service->bind_count; i++) {
 		if (service->binds[i].address.family == family) {

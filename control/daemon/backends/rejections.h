@@ -6,9 +6,9 @@
 // backend's service, and it was not fragmented. (Errors about fragments do not count, because
 // clients could cause them with packets of 1,280 bytes: weir-agent decap leaves IPv6 fragments to
 // the kernel, which rejects the whole packet.) An error counts for every backend with the host's
-// address, in any service. A host sends too few messages to wait for one per service: Linux sends
-// six, then one per second. Cost: at most WEIR_REJECTIONS_MESSAGES messages of each family are read
-// at a time. In a flood further messages are lost, and ejection takes longer.
+// address, in any service. A host sends too few ICMP errors to wait for one per service: Linux
+// sends six, then one per second. Cost: at most WEIR_REJECTIONS_MESSAGES messages of each family
+// are read at a time. In a flood further messages are lost, and ejection takes longer.
 //
 // Threads: only the event loop's thread.
 #pragma once

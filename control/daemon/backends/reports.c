@@ -16,7 +16,7 @@
 
 #define WEIGHT_MOST 65535.0 // maximum weight, as in the configuration
 
-// Values that a source may report and withdraw, in addition to the announced states.
+// Values that a source can report and withdraw, in addition to the announced states.
 enum reported { REPORTED_LIMIT, REPORTED_QUEUE, REPORTED_WEIGHT, REPORTED_COUNT };
 
 struct entry { // data of one backend id
@@ -32,14 +32,14 @@ struct entry { // data of one backend id
 	// number of their workers if each worker has its own limit.
 	uint32_t divisor;
 	uint32_t limit; // limit that the backend reported, for all balancers together; 0 = none
-	uint32_t share; // share of this instance (or of each worker) of `limit`; 0 = no limit
+	uint32_t share; // this instance's (or each worker's) share of `limit`; 0 = no limit
 	bool requests; // each flow of the backend's service is one request
 	uint32_t weight; // weight that the backend reported; WEIR_WEIGHT_UNSET = none
 	// Reported percentage of the configured weight, replaces `weight`; below 0 = none.
 	double percent;
 	uint64_t taken_ms; // time of the last report
 	uint64_t expire_ms; // lifetime of a report
-	struct weir_steal_duration service; // weir_reports_status.service_s
+	struct weir_steal_duration service; // data for service_s in struct weir_reports_status
 	struct weir_announced announced;
 	struct weir_host_cpus host; // the CPUs that were last reported
 	struct weir_report last;
@@ -202,9 +202,9 @@ static void take_queue(struct entry *entry, const struct weir_report *report, co
 	}
 }
 
-// Updates the mean time between two connections that the backend finishes. While connections always
-// wait in the accept queue, this time is measured. Otherwise it is computed from the number of
-// connections that are served at a time.
+// Updates the mean time between the ends of two successive connections. As long as connections wait
+// in the accept queue, this time is measured. Otherwise it is computed from the number of
+// connections that the backend serves at the same time.
 static void take_service_time(
 	struct entry *entry, const struct weir_report *report, uint64_t at_ms) {
 	const uint32_t queue = WEIR_REPORT(QUEUE), count = WEIR_REPORT(SERVICE_COUNT);
@@ -354,7 +354,8 @@ void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
 		struct entry *entry = find(reports, (uint16_t)id);
 
 		if (entry != NULL && entry->percent >= 0) {
-			write_tables(reports, (uint16_t)id); // an automatic weight may have changed
+			// the configured weight can be automatic, and can have changed
+			write_tables(reports, (uint16_t)id);
 		}
 		if (entry == NULL || !entry->any || now_ms < entry->taken_ms + entry->expire_ms) {
 			continue;

@@ -6,14 +6,14 @@
 //   load                                         --> estimates
 //   limit, accept queue, weight, number of CPUs  --> tables
 // A backend's state is the worst of the host's state and the states of the ports that a bind of its
-// service covers: when the server on port 80 stops, services on other ports of the host stay in
-// use. After a reload, the states of ports are evaluated for the new binds.
-// A limit is divided by the number of balancers in the fleet and by the number of their workers;
-// with subsets, by the average number of balancers (or workers) that use a backend. When an accept
-// queue reaches accept_queue_percent of its limit, the backend is at its limit until the queue is
-// below half of this percentage. A value is withdrawn when its source omits the value in the next
-// report; reports of other sources withdraw nothing. The CPUs, from which an automatic weight is
-// computed, are never withdrawn.
+// service covers. Therefore, when the server on port 80 stops, services on other ports of the host
+// stay in use. After a reload, the states of ports are evaluated for the new binds. A limit is
+// divided by the number of balancers in the fleet and by the number of their workers; with subsets,
+// by the average number of balancers (or workers) that use a backend. When an accept queue reaches
+// accept_queue_percent of its limit, the backend is at its limit until the queue is below half of
+// this percentage. A value is withdrawn when its source omits the value in the next report; reports
+// of other sources withdraw nothing. The CPUs, from which an automatic weight is computed, are
+// never withdrawn.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -29,8 +29,8 @@
 #include "states.h"
 #include "tables.h"
 
-// Reports expire after the longer of this time and four times the longest interval of probes and
-// checks of the service. A lost agent is detected earlier.
+// A report expires after this time, or after four times the longest interval of the service's
+// probes and checks if that is longer. A lost agent is detected earlier.
 #define WEIR_REPORTS_EXPIRE_MS 180000u
 #define WEIR_REPORTS_SOURCE_BYTES 16
 
@@ -48,7 +48,7 @@ struct weir_reports_status {
 	uint64_t age_ms;
 	uint32_t max_active_flows; // limit of the backend, for all balancers together; 0 = none
 	bool at_limit; // the accept queue is full
-	// Mean time in seconds between two connections that the backend finishes, a moving average
+	// Mean time in seconds between the ends of two successive connections, as a moving average
 	// (steal_duration.h). Below 0 = unknown.
 	double service_s;
 };
@@ -61,9 +61,9 @@ void weir_reports_free(struct weir_reports *reports); // NULL is allowed
 void weir_reports_on_full(struct weir_reports *reports, weir_reports_full full, void *context);
 
 // Replaces the backends by the backends of this configuration and these tables. Call after
-// weir_states_configure. Backends that stay keep their reports, except reports from a source that
-// the service no longer uses: an agent, a check or ORCA headers. tables: borrowed until the next
-// call. Returns 0 or -ENOMEM (nothing changed).
+// weir_states_configure. Backends that are still configured keep their reports, except reports from
+// a source that the service no longer uses: an agent, a check or ORCA headers. tables: borrowed
+// until the next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_reports_configure(
 	struct weir_reports *reports, struct weir_tables *tables, const struct weir_config *config);
 
@@ -73,7 +73,7 @@ int weir_reports_configure(
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t backend,
 	const struct weir_report *report, const char *source);
 
-// Returns why no policy uses the load in the last report; "" = a policy uses it.
+// Returns why the load in the last report is not used by any policy; "" = the load is used.
 const char *weir_reports_why(const struct weir_reports *reports);
 
 // Call when a source no longer reports. The state that it announced expires, and its limit, weight

@@ -59,8 +59,8 @@ uint32_t weir_reports_used(uint32_t wants, bool limited) {
 	return fields;
 }
 
-// Returns the lifetime of a report. It is longer than the longest interval, because reports arrive
-// only with the replies to probes and checks.
+// Returns the lifetime of a report. It is longer than the longest interval of probes and checks,
+// because reports arrive only with their replies.
 uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
 	// If the service has agents, this is also the interval of checks.
 	uint32_t slowest = service->agent.inactive_interval_ms;

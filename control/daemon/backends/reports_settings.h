@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports settings: what a service's configuration defines about reports of its backends, and the
-// share of this instance in a reported limit.
+// Reports settings: determines what a service's configuration defines about reports of its
+// backends, and computes this instance's share of a reported limit.
 //
 // Threads: pure functions.
 #pragma once
@@ -25,7 +25,7 @@ uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_
 // did not report its active requests (active < 0), the share is limit / divisor, with divisor > 0.
 // Otherwise it is `held`, the requests of this instance at the backend, plus an equal part of the
 // unused limit. Then the shares of all instances add up to the backend's limit, and each report
-// adapts the shares to the present flows.
+// adapts the shares to the current flows.
 uint32_t weir_reports_share(uint32_t limit, uint32_t divisor, double active, uint32_t held);
 // Returns whether the service still reads load from the answers of this source.
 bool weir_reports_read_load(const struct weir_config_service *service, const char *source);

@@ -87,7 +87,8 @@ static void remember(struct weir_states *states, const struct weir_backend_state
 	snprintf(change->why, sizeof(change->why), "%s", why);
 }
 
-// Sets the facts of a backend, and writes the state that follows from them to the tables.
+// Sets the facts of a backend, computes the state from the facts, and writes the state to the
+// tables.
 static void settle(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
 	const char *source, const char *why) {
 	struct entry *entry = &states->entries[id];

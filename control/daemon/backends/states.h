@@ -18,7 +18,7 @@
 #include "tables.h"
 
 #define WEIR_STATES_WHY_BYTES 96
-#define WEIR_STATES_EVENT_BYTES 320 // size of the text of an event, which may name binds
+#define WEIR_STATES_EVENT_BYTES 320 // size of the text of an event, which can name binds
 #define WEIR_STATES_HISTORY 1024u // number of changes kept, of all backends together
 
 struct weir_states;
@@ -53,9 +53,9 @@ void weir_states_free(struct weir_states *states); // NULL is allowed
 // Sets the callback that starts the checks again; it gets the context of weir_states_create.
 void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck);
 
-// Replaces the backends by the backends of this configuration and these tables. Backends that stay
-// keep their facts. The facts of new backends are derived from the state in the tables. tables:
-// borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
+// Replaces the backends by the backends of this configuration and these tables. Backends that are
+// still configured keep their facts. The facts of new backends are derived from the state in the
+// tables. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config);
 
@@ -89,7 +89,7 @@ void weir_states_next_hop(
 int weir_states_status(
 	const struct weir_states *states, uint16_t backend, struct weir_states_status *ret);
 
-// Get the n-th change, counted backwards; 0 = the last change. Returns false if there is no such
+// Gets the n-th most recent change; n = 0 is the last change. Returns false if there is no such
 // change.
 bool weir_states_history(
 	const struct weir_states *states, uint32_t n, struct weir_states_change *ret);

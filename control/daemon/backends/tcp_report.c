@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-// Returns the time at which the agent read the figures, by the agent's clock.
+// Returns the time at which the agent read the statistics, by the agent's clock.
 static uint64_t look_ms(const struct weir_agent_tcp *tcp) {
 	return tcp->clock_ms > tcp->age_ms ? tcp->clock_ms - tcp->age_ms : 0;
 }
@@ -43,7 +43,7 @@ static struct weir_tcp_family_status family_status(const struct weir_agent_tcp_f
 	}
 	status.sent_bytes_per_s =
 		(double)(now->sent_bytes - before->sent_bytes) * 1000 / (double)time_ms;
-	// at most 100 %: retransmitted SYN+ACKs count, but are not data segments
+	// Limited to 100 %: retransmitted SYN+ACKs are counted, but they are not data segments.
 	if (segments > 0) {
 		status.retransmitted_percent =
 			least(100, 100 * (double)(now->retransmitted - before->retransmitted) /

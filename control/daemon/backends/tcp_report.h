@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP report: the last TCP figures of a backend's agent, and the increase of their sums in the last
-// 10 to 20 seconds.
+// TCP report: the last TCP statistics of a backend's agent, and the increase of their sums over the
+// last 10 to 20 seconds.
 //
 // Threads: pure functions.
 #pragma once
@@ -13,8 +13,8 @@
 
 #define WEIR_TCP_WINDOW_MS 10000u
 
-struct weir_tcp_report { // zeroed = no figures yet
-	uint64_t taken_ms; // time of the last figures, 0 = none
+struct weir_tcp_report { // zeroed = no statistics yet
+	uint64_t taken_ms; // time of the last statistics, 0 = none
 	struct weir_agent_tcp last;
 	struct weir_agent_tcp newer,
 		older; // newer: start of the next window; older: start of the current window
@@ -23,21 +23,21 @@ struct weir_tcp_report { // zeroed = no figures yet
 struct weir_tcp_family_status {
 	bool seen; // there were connections since the start of the agent
 	struct weir_agent_tcp_family last;
-	double retransmitted_percent; // of the sent segments; below 0 = unknown
+	double retransmitted_percent; // percentage of the sent segments; below 0 = unknown
 	double sent_bytes_per_s; // below 0 = unknown
 };
 
 struct weir_tcp_status {
-	uint64_t age_ms; // time since the agent read the figures
+	uint64_t age_ms; // time since the agent read the statistics
 	bool partial;
 	struct weir_tcp_family_status ipv4, ipv6;
 };
 
-// Add figures that were accepted at now_ms, which must not be 0.
+// Adds statistics that were accepted at now_ms, which must not be 0.
 void weir_tcp_report_take(
 	struct weir_tcp_report *report, const struct weir_agent_tcp *tcp, uint64_t now_ms);
 
-// Computes the present figures. Returns 0, or -ENOENT if there are no figures, or if the last
-// figures arrived more than lifetime_ms ago.
+// Computes the current statistics. Returns 0, or -ENOENT if there are no statistics, or if the last
+// statistics arrived more than lifetime_ms ago.
 int weir_tcp_report_status(const struct weir_tcp_report *report, uint64_t now_ms,
 	uint64_t lifetime_ms, struct weir_tcp_status *ret);

@@ -10,7 +10,7 @@
 
 #include "clocks.h"
 
-// The present weight is kept if its share differs from the step's share by at most 10 %.
+// The current weight is kept if its share differs from the step's share by at most 10 %.
 #define KEEP_SHARE 0.1
 #define TEXT_BYTES WEIR_STATES_EVENT_BYTES
 
@@ -71,8 +71,8 @@ int weir_canaries_create(const struct weir_canaries_of *of, struct weir_canaries
 	r = weir_canary_file_read(of->run_dir, &records, &count);
 	if (r < 0 && r != -ENOENT) {
 		weir_log_write(of->log, WEIR_LOG_ERROR,
-			"cannot read the canaries in %s: %s; the canaries have ended, and the "
-			"weights of their backends stay",
+			"cannot read the canaries in %s: %s; the canaries have ended, and their "
+			"backends keep their weights",
 			of->run_dir, strerror(-r));
 	}
 	canaries->canary = calloc(count + 1, sizeof(*canaries->canary));
@@ -149,7 +149,8 @@ void weir_canary_note(const struct weir_canaries *canaries, const struct weir_ca
 	}
 }
 
-// Record a change that weir-control made in the audit, under the user who started the canary.
+// Records a change that weir-control made. The entry in the audit has the user who started the
+// canary.
 static void audit(const struct weir_canaries *canaries, const struct weir_canary *canary,
 	const char *command, const char *before, const char *after, const char *why) {
 	const struct weir_canary_record *record = &canary->record;
@@ -183,8 +184,8 @@ void weir_canary_set_weight(
 	}
 }
 
-// Returns the run-time weight that gives the backend this effective weight. The weights differ if
-// backends report weights, because reported weights are scaled by the run-time weight.
+// Returns the run-time weight that gives the backend this effective weight. The two weights differ
+// if backends report weights, because reported weights are scaled by the run-time weight.
 static uint32_t runtime_weight(const struct weir_backend_state *state, uint32_t effective) {
 	double weight = effective;
 
@@ -304,7 +305,7 @@ const char *weir_canary_misfit(
 		state.policy != WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		snprintf(why, why_bytes,
 			"a canary needs policy maglev or weighted-round-robin: with policy %s, new "
-			"flows do not follow the weights",
+			"flows are not distributed by weight",
 			weir_policy_name((enum weir_policy)state.policy));
 		return why;
 	}
@@ -398,7 +399,7 @@ static int refuse_state(const struct weir_backend_state *state, char *why, size_
 	return -EINVAL;
 }
 
-// Refuses a plan if no weight gives the canary the first or the last share of the plan. Returns 0,
+// Refuses a plan if its first or its last share cannot be reached with any weight. Returns 0,
 // or -EINVAL with the reason in why.
 static int refuse_weights(const struct weir_tables *tables, const struct weir_backend_state *state,
 	const struct weir_canary_plan *plan, uint64_t others, char *why, size_t why_bytes) {
@@ -414,22 +415,20 @@ static int refuse_weights(const struct weir_tables *tables, const struct weir_ba
 	} else if (config != NULL && config->policy.weights != WEIR_WEIGHTS_CONFIGURED &&
 		   state->configured_weight == 0) {
 		snprintf(why, why_bytes,
-			"the configured weight of backend %s/%s is 0, so that reported weights "
-			"cannot be scaled to a step: configure a weight above 0",
+			"the configured weight of backend %s/%s is 0, so reported weights cannot "
+			"be scaled to a step: configure a weight above 0",
 			state->service, state->name);
 	} else if (weir_canary_weight(first, others) == 0) {
 		snprintf(why, why_bytes,
 			"a share of %g %% cannot be reached: the weights of the other backends add "
-			"up to %llu, so the "
-			"smallest weight, 1, gives %.3g %%; multiply the weights in the "
-			"configuration, or begin with a larger step",
+			"up to %llu, so the smallest weight, 1, gives %.3g %%; use larger weights "
+			"in the configuration, or begin with a larger step",
 			first, (unsigned long long)others, weir_canary_share(1, others));
 	} else if (weir_canary_share(weir_canary_weight(last, others), others) < 0.9 * last) {
 		snprintf(why, why_bytes,
 			"a share of %g %% cannot be reached: the weights of the other backends add "
-			"up to %llu, so the "
-			"largest weight, %u, gives %.3g %%; divide the weights in the "
-			"configuration, or end with a smaller step",
+			"up to %llu, so the largest weight, %u, gives %.3g %%; use smaller weights "
+			"in the configuration, or end with a smaller step",
 			last, (unsigned long long)others, WEIR_CANARY_WEIGHT_MOST,
 			weir_canary_share(WEIR_CANARY_WEIGHT_MOST, others));
 	} else {
@@ -511,7 +510,7 @@ int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tabl
 		runtime_weight(&state, weir_canary_weight(plan->percent[0], canary->others));
 	canaries->unsaved = true;
 	r = weir_canaries_save(canaries, false);
-	if (r < 0) { // without the file, the canary would not be judged after a restart
+	if (r < 0) { // without the file, the canary would not continue after a restart
 		*canary = former;
 		canaries->count -= !replaces;
 		return r;

@@ -18,8 +18,8 @@
 //   N1 at most one canary per service; nothing else sets the weight of a running canary.
 //   N2 a canary continues in the next process, at the start of its step (canary_file.h): the file
 //      is written before the weight is raised, and before the reply to a command.
-//   N3 a rolled-back backend has weight 0 until an operator sets its weight, or starts a canary,
-//      also after reloads and restarts.
+//   N3 a rolled-back backend has weight 0 until an operator sets its weight or starts a canary.
+//      This also holds after reloads and restarts.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -100,8 +100,8 @@ const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries,
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);
-// Returns the state of the canary that keeps the weight of a backend, even if a reload changes the
-// configured weight. NULL = no canary keeps it. canaries: a struct weir_canaries.
+// If a canary keeps the weight of a backend even when a reload changes the configured weight,
+// returns the state of this canary, otherwise NULL. canaries: a struct weir_canaries.
 const char *weir_canaries_keeping(const void *canaries, const char *service, const char *backend);
 // Returns "running", "paused", "promoted", "rolled-back" or "stopped".
 const char *weir_canary_state_text(const struct weir_canary *canary);

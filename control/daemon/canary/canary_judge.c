@@ -79,7 +79,7 @@ static void write_latency(const struct weir_canary_counts *canary,
 }
 
 // Describes what is missing for a verdict at the end of a step. Returns false if nothing is
-// missing. A missing latency of one side is ignored: the latencies are then not compared.
+// missing. If the latency of one side is missing, the latencies are not compared.
 static bool write_missing(const struct weir_canary_plan *plan,
 	const struct weir_canary_counts *canary, const struct weir_canary_counts *others,
 	const char *what, char why[WEIR_CANARY_WHY_BYTES]) {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Canary judge: decides whether a canary is worse than the other backends, by counts since the
-// start of a step.
+// Canary judge: decides from the counts since the start of a step whether a canary is worse than
+// the other backends.
 //
-// Requests are counted by the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary
+// Requests are taken from the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary
 // and the other backends. If neither the canary nor the other backends have reports, new flows
-// count as requests. Flows that stayed half-open until their timeout always count as errors of the
-// flows.
+// count as requests. The error rates of new flows are compared in any case. A flow that stayed
+// half-open until its timeout is an error.
 //
 // Errors: the canary is worse if the lower bound of Wilson's interval (1927) of its error rate is
 // above error_ratio times the error rate of the other backends. Their rate is (errors + 1) /
-// (requests + 2), so that it is above 0 even without errors. The bound has 2 standard deviations at
-// the end of a step and 3.3 before the end, because counts are compared many times before the end.
-// Fewer than three errors are no evidence. Latency: at the end of a step, the canary is worse if
-// the ratio of the mean latencies is above latency_ratio; before the end, above 1.5 times
-// latency_ratio. Each mean needs min_requests requests with a known latency.
+// (requests + 2), so that it is above 0 even without errors. The bound is computed with 2 standard
+// deviations at the end of a step and with 3.3 before the end, because counts are compared many
+// times before the end. A canary with fewer than three errors is not worse. Latency: at the end of
+// a step, the canary is worse if the ratio of the mean latencies is above latency_ratio; before the
+// end, above 1.5 times latency_ratio. Each mean needs min_requests requests with a known latency.
 //
 // Threads: pure functions.
 #pragma once

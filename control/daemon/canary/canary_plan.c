@@ -15,7 +15,7 @@ struct weir_canary_plan weir_canary_plan_default(void) {
 		.min_requests = 50};
 }
 
-// Whether a number is in a range; false for NaN.
+// Returns whether a number is in a range; false for NaN.
 static bool is_within(double value, double least, double most) {
 	return value >= least && value <= most;
 }

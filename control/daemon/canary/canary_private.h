@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared by the files of the canaries: canary.c (the list of canaries and its file, the end of a
-// canary, commands of operators) and canary_run.c (called once a second: weights, pauses, the
-// judge).
+// Declarations that the files of the canaries share: canary.c (the list of canaries and its file,
+// the end of a canary, commands of operators) and canary_run.c (called once a second: weights,
+// pauses, the judge).
 //
 // Threads: one.
 #pragma once
@@ -26,9 +26,9 @@ void weir_canary_note(const struct weir_canaries *canaries, const struct weir_ca
 void weir_canary_set_weight(
 	struct weir_canaries *canaries, struct weir_canary *canary, uint32_t weight);
 // canary.c: gives a canary the share of its step. If `exact` is false, a weight whose share is
-// close enough is kept, because each change of a weight builds the service's selection again.
+// close enough is kept, because the service's selection is rebuilt after each change of a weight.
 void weir_canary_set_share(struct weir_canaries *canaries, struct weir_canary *canary, bool exact);
-// canary.c: promotes a canary or rolls it back, by decision of weir-control.
+// canary.c: promotes a canary or rolls it back when weir-control, not an operator, decides to.
 void weir_canary_end(struct weir_canaries *canaries, struct weir_canary *canary,
 	enum weir_canary_state state, const char *why);
 // canary.c: checks whether a service can have a canary. If not, writes the reason to why, and

@@ -30,7 +30,8 @@ static const char *pause_of(
 	return state->in_selection ? NULL : "takes no new flows yet";
 }
 
-// Returns why a canary is rolled back without a verdict of the judge; NULL = it is not rolled back.
+// Returns why a canary is rolled back without being compared with other backends; NULL = it is not
+// rolled back.
 static const char *failure_of(const struct weir_backend_state *state) {
 	if (state->health == WEIR_HEALTH_REFUSING) {
 		return "its health checks fail";
@@ -102,7 +103,7 @@ static void look(struct weir_canaries *canaries, struct weir_canary *canary, uin
 
 	if (canary->service < 0 || canary->backend < 0 ||
 		weir_tables_backend(canaries->tables, (uint16_t)canary->backend, &state) < 0) {
-		set_paused(canaries, canary, "waits for an id of the segment");
+		set_paused(canaries, canary, "its service or backend has no id in the segment yet");
 		return;
 	}
 	failure = weir_canary_misfit(canaries->tables, canary->service, why, sizeof(why));
@@ -127,7 +128,7 @@ static void look(struct weir_canaries *canaries, struct weir_canary *canary, uin
 	judge(canaries, canary);
 }
 
-// Add the weight and the report of one backend to the canary of its service.
+// Adds the weight and the report of one backend to the sums of the canary of its service.
 static void add_backend(struct weir_canaries *canaries, struct weir_canary *canary, uint16_t id,
 	uint64_t passed_ms, uint64_t now_ms) {
 	const bool is_canary = canary->backend == (int)id;
@@ -149,7 +150,7 @@ static void add_backend(struct weir_canaries *canaries, struct weir_canary *cana
 	}
 }
 
-// Adds all backends in one pass, however many canaries run.
+// Adds all backends to the sums of all canaries in one pass.
 static void add_backends(struct weir_canaries *canaries, uint64_t passed_ms, uint64_t now_ms) {
 	uint16_t canary_of[WEIR_SERVICES_MAX] = {0}; // index of the canary + 1; 0 = no canary
 	bool any = false;

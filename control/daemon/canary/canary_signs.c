@@ -45,13 +45,13 @@ void weir_canary_add_report(struct weir_canary_counts *counts,
 	if (has(report, WEIR_REPORT(ERRORS))) {
 		const double errors = report->errors_per_second * (double)passed_ms / 1000;
 
-		// Limit the errors to the requests, so that a backend that reports a wrong error
-		// rate does not outweigh other backends.
+		// Limit the errors to the number of requests, so that a backend that reports a
+		// wrong error rate does not outweigh other backends.
 		counts->errors +=
 			errors > requests && has(report, WEIR_REPORT(REQUESTS)) ? requests : errors;
 	}
-	// If a report has a mean service time, but not the number of requests with this mean, it is
-	// the mean of all requests since the previous report.
+	// If a report has a mean service time without a number of requests, the mean applies to all
+	// requests since the previous report.
 	if (has(report, WEIR_REPORT(SERVICE_TIME)) && !has(report, WEIR_REPORT(SERVICE_COUNT)) &&
 		has(report, WEIR_REPORT(REQUESTS))) {
 		measured = requests;

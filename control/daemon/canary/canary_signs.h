@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Canary signs: adds up reports of backends and counters of workers during a step, for the canary
-// and for the other backends. The judge compares these sums.
+// and for the other backends. canary_judge.h compares these sums.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -17,9 +17,9 @@ struct weir_canary_signs { // counts since the start of a step; zeroed = nothing
 	uint64_t all_flows, all_errors; // counters of the whole service at the start of the step
 };
 
-// Add the last report of a backend: call once a second. A report counts for the time until the next
-// report, but at most WEIR_CANARY_REPORT_MS. A report from before the step does not count, because
-// the canary had another share then.
+// Adds the last report of a backend. Call once a second. A report counts for the time until the
+// next report, but at most WEIR_CANARY_REPORT_MS. A report from before the step does not count,
+// because the canary had another share then.
 //
 // passed_ms   time since the last call
 // step_ms     time since the start of the step

@@ -90,7 +90,7 @@ static void stop_recording(struct weir_comparison *comparison) {
 	of->changed(of->context);
 }
 
-// Pass the result, or the reason of a failure, to the caller, and end.
+// Ends the comparison, and passes the result or the reason of the failure to the caller.
 static void end(struct weir_comparison *comparison, const char *why) {
 	struct weir_comparison_result *result = why == NULL ? comparison->result : NULL;
 
@@ -98,7 +98,7 @@ static void end(struct weir_comparison *comparison, const char *why) {
 		stop_recording(comparison);
 	}
 	comparison->of->current = NULL;
-	// Move everything that the result refers to out of the comparison, because the reply may
+	// Move everything that the result refers to out of the comparison, because the reply can
 	// exist longer than the comparison.
 	if (result != NULL) {
 		result->backends = comparison->backends;
@@ -300,7 +300,7 @@ static void number_backends(struct weir_comparison *comparison, const char *serv
 	result->params.backends = comparison->backends;
 }
 
-// Copy the present members of subsets.
+// Copies the current members of subsets.
 static int copy_subsets(struct weir_comparison *comparison, uint32_t subsets) {
 	const struct weir_tables *tables = comparison->of->tables;
 	struct weir_subset_part *parts = calloc(comparison->ids + 1, sizeof(*parts));

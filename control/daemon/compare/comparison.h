@@ -2,10 +2,10 @@
 //
 // Comparison: records the flows of one service for some time, and replays them with every policy
 // that needs no reports (compare/flow_replay.h). Workers measure the service's flows only during
-// the recording. One comparison at a time.
+// the recording. Only one comparison runs at a time.
 //
-// A flow is recorded when it ends, if it began during the recording. Flows that last longer, had no
-// reply or timed out are missing.
+// A flow is recorded when it ends, if it began during the recording. Flows that end after the
+// recording, get no reply or time out are not recorded.
 //
 // Threads: the thread of the loop; sorting and replaying are done in slices.
 #pragma once
@@ -19,7 +19,7 @@
 
 struct weir_comparison;
 
-struct weir_comparisons { // the environment of comparisons, and the comparison in progress
+struct weir_comparisons { // modules that comparisons use, and the comparison in progress
 	uv_loop_t *loop;
 	struct weir_tables *tables;
 	const struct weir_segment *segment; // the attached segment
@@ -45,8 +45,8 @@ struct weir_comparison_result { // heap; its owner frees it
 	char service[WEIR_CONFIG_NAME_BYTES];
 	uint8_t policy; // policy in effect during the recording, enum weir_policy
 	uint64_t recorded_ms;
-	uint64_t began; // flows of the service that began during the recording
-	uint64_t lost; // samples of all services lost because a worker's ring was full
+	uint64_t began; // number of the service's flows that began during the recording
+	uint64_t lost; // samples of all services that were lost because a worker's ring was full
 	// Flows beyond WEIR_COMPARISON_FLOWS, and flows of backends that were added after the
 	// recording had begun.
 	uint64_t omitted;
@@ -68,7 +68,7 @@ typedef void (*weir_comparison_done)(
 // (another comparison is in progress) or -ENOMEM.
 int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service, uint32_t for_ms,
 	bool scaled, weir_comparison_done done, void *context);
-// Returns the context of the comparison in progress; NULL without a comparison.
+// Returns the context of the comparison in progress, or NULL if there is none.
 void *weir_comparison_context(const struct weir_comparisons *comparisons);
 // Abort the comparison in progress, if any.
 void weir_comparison_abandon(struct weir_comparisons *comparisons, const char *why);

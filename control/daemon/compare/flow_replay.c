@@ -37,7 +37,7 @@ struct weir_replay {
 	double *pace;
 	uint32_t *flows_of; // [backend_count]
 	uint32_t *active; // [backend_count]
-	struct end *ends; // heap whose root is the next end
+	struct end *ends; // heap whose root is the flow that ends next
 	uint32_t end_count;
 	uint32_t next; // index of the next flow
 	uint32_t taking; // number of backends that get new flows
@@ -54,11 +54,11 @@ bool weir_replay_can(enum weir_policy policy) {
 	return policy < WEIR_POLICY_COUNT && (weir_policy_needs(policy) & ~has) == 0;
 }
 
-// --- times of the backends ------------------------------------------------------------------
+// --- flow durations of the backends ---------------------------------------------------------
 
-// For each backend, compute the mean of its recorded times, and its pace. The pace is the geometric
-// mean of the backend's times, divided by the geometric mean of the times of all flows. The fewer
-// flows the backend has, the closer its pace is to 1.
+// For each backend, computes the mean duration of its recorded flows, and its pace. The pace is the
+// geometric mean of these durations, divided by the geometric mean of the durations of all flows.
+// The fewer flows the backend has, the closer its pace is to 1.
 static int compute_times(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
 	double *logs = calloc(params->backend_count, sizeof(*logs)), all = 0;

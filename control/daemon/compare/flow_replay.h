@@ -6,9 +6,9 @@
 // A flow keeps its start, its worker and its duration. With `scaled`, the duration of a flow at
 // another backend is multiplied by the ratio of the mean durations of both backends. The means are
 // geometric, so that a few long flows do not dominate; the mean of a backend with few flows is
-// closer to the mean of all flows. Costs are the mean times of the backends. Not simulated: errors,
-// changes to backends, and flows that are not in the recording. Hashes are random, and equal for
-// every policy.
+// closer to the mean of all flows. The cost of a backend is the mean duration of its flows. Not
+// simulated: errors, changes to backends, and flows that are not in the recording. Flow hashes are
+// random, and the same for every policy.
 //
 // Threads: any, but each replay is used by only one thread. No clock, no I/O. Only create
 // allocates.
@@ -28,7 +28,7 @@ struct weir_replay_flow { // 24 bytes
 };
 
 struct weir_replay_backend {
-	uint64_t identity; // equal on all instances
+	uint64_t identity; // the same on all instances
 	uint64_t subsets; // bit i: member of subset i; 0 = gets no new flows
 	uint32_t weight; // effective weight
 };
@@ -53,9 +53,10 @@ bool weir_replay_can(enum weir_policy policy);
 struct weir_replay_result {
 	uint64_t flows; // flows that were not rejected
 	uint64_t spilled;
-	uint64_t rejected; // flows rejected by flow control, or without a backend
-	double active_mean; // flows in progress at one backend: mean over time and backends
-	double active_most; // flows in progress at the backend with most flows: mean over time
+	uint64_t rejected; // flows that flow control rejected, or for which there was no backend
+	double active_mean; // mean number of flows in progress per backend, over time
+	// mean over time of the number of flows at the backend that has the most
+	double active_most;
 	double spread; // active_most / active_mean; 0 = no flow was in progress
 	const uint32_t *flows_of; // [backend_count], borrowed from the replay
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The table that a policy chooses from in a replay. Private to this folder.
+// The table from which a policy chooses backends in a replay. Used only in this folder.
 //
 // Threads: pure functions.
 #pragma once
@@ -14,8 +14,8 @@ struct weir_replay_table { // zero-initialized
 	struct weir_round *rounds;
 };
 
-// Build from the backends of a subset. Returns 0 or -ENOMEM; the caller must call fini in both
-// cases.
+// Builds the table for the backends of a subset. Returns 0 or -ENOMEM; the caller must call fini in
+// both cases.
 int weir_replay_table_build(const struct weir_replay_params *params, enum weir_policy policy,
 	uint32_t subset, struct weir_replay_table *ret);
 void weir_replay_table_fini(struct weir_replay_table *table);

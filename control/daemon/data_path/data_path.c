@@ -18,10 +18,10 @@
 #include "data_path_return.h"
 
 #define PACKET_BYTES 2048 // buffer size, above the MTU of the device
-// Maximum number of packets per iteration of the loop. Many checks may start and end in one
+// Maximum number of packets per iteration of the loop. Many checks can start and end in one
 // iteration.
 #define PACKETS_PER_TURN 4096
-// Attempts to bind a socket to a free port: other processes may use some of the ports.
+// Attempts to bind a socket to a free port. Other processes can use some of the ports.
 #define BIND_TRIES 16
 #define SOURCE_PORT 9 // the discard port; no packet is sent to it
 #define ADDRESS_MS 1000
@@ -101,7 +101,7 @@ static int forward(const struct weir_data_path *path, const struct flow *flow,
 	return sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-// Forwards a packet from the device to its backend. Any process on this host may bind a socket to
+// Forwards a packet from the device to its backend. Any process on this host can bind a socket to
 // the device. So only packets of an open flow, and the RST of a closed flow, are forwarded.
 static void take_packet(struct weir_data_path *path, const uint8_t *packet, size_t bytes) {
 	struct weir_data_path_packet read;
@@ -197,8 +197,9 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 	return 0;
 }
 
-// Returns whether backends may be able to reply to an address of this host. The addresses of a
-// router may all be on its loopback interface.
+// Returns whether backends can possibly reply to an address of this host: it is neither a loopback
+// address nor link-local. The interface does not matter, because all addresses of a router can be
+// on its loopback interface.
 static bool is_usable(const struct sockaddr *name) {
 	struct weir_address address = {.family = 6};
 
@@ -228,7 +229,7 @@ static bool has_address(uint8_t family) {
 	return found;
 }
 
-// Like has_address, but looks up the addresses only once a second, because thousands of checks may
+// Like has_address, but looks up the addresses only once a second, because thousands of checks can
 // begin within a second.
 static bool has_address_now(struct weir_data_path *path, uint8_t family) {
 	const uint64_t now_ms = uv_now(path->poll.loop);
@@ -244,8 +245,8 @@ static bool has_address_now(struct weir_data_path *path, uint8_t family) {
 // Finds the source address of a connection (local) and the source address of its outer header
 // (outer). If the VIP and the backend have the same family, local is the kernel's source address
 // for the backend. Otherwise local is the kernel's source address for the VIP. VIPs often have an
-// unreachable route, which gives no source address; local is then unspecified, so that the kernel
-// may choose any address.
+// unreachable route, which gives no source address; local is then unspecified, and the kernel
+// chooses an address.
 static int find_addresses(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_address *ret_local, struct weir_address *ret_outer) {
 	struct weir_address towards;
@@ -359,7 +360,7 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 	char vip[INET6_ADDRSTRLEN];
 
 	if (own->packets == 0) {
-		take_packets(path); // packets may be queued in the device
+		take_packets(path); // there can be packets in the queue of the device
 	}
 	if (own->packets > 0) {
 		*ret_error = own->error;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Data path: TCP connections to a VIP that reach a chosen backend, like a client's connection that
-// the dataplane forwards to this backend. Connections use the kernel's TCP: a socket is bound to a
-// port of the block, the kernel routes its packets to the tunnel's device, and this module reads
-// the packets from the device and sends them encapsulated to the backend. The backend answers from
-// the VIP directly to the socket (DSR).
+// Data path: opens TCP connections to a VIP. They reach a chosen backend in the same way as a
+// client's connection that the dataplane forwards to this backend. Connections use the kernel's
+// TCP: a socket is bound to a port of the block, the kernel routes its packets to the tunnel's
+// device, and this module reads the packets from the device and sends them encapsulated to the
+// backend. The backend answers from the VIP directly to the socket (DSR).
 // A port keeps the state of its previous connection until the port is reused, so that the RST of a
 // closed socket is still forwarded.
 //
@@ -47,8 +47,8 @@ struct weir_data_path_flow {
 // WEIR_DATA_PATH_TUNNEL_NONE. Returns 0, or negative errno with the tunnel unchanged.
 int weir_data_path_create(uv_loop_t *loop, struct weir_data_path_tunnel *tunnel,
 	weir_data_path_lost_fn on_lost, void *context, struct weir_data_path **ret);
-// Frees the data path. All flows must have been closed. Handles close in the next iterations of the
-// loop.
+// Frees the data path. All flows must have been closed. The libuv handles are closed in the next
+// iterations of the loop.
 void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 
 // Open a connection. Cost: some system calls; O(1).
@@ -65,9 +65,9 @@ int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path
 bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	int *ret_error, char *why, size_t why_bytes);
 
-// Returns whether this host may have caused the timeout of a flow that used the data path. If so,
-// why receives one line. There are two possible causes. The flow's SYN or first ACK was sent less
-// than patience_ms ago, because the loop was busy. Or no answer arrived, and the routes and
+// Returns whether this host has possibly caused the timeout of a flow that used the data path. If
+// so, why receives one line. There are two possible causes. The flow's SYN or first ACK was sent
+// less than patience_ms ago, because the loop was busy. Or no answer arrived, and the routes and
 // rp_filter of the kernel would drop an answer. Cost: two requests to the kernel.
 bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	uint32_t patience_ms, char *why, size_t why_bytes);

@@ -19,14 +19,14 @@ struct weir_data_path_ports {
 };
 
 // Finds a block of ports outside the range low to high, which the kernel uses for other connections
-// (net.ipv4.ip_local_port_range). place: number of the block, counted from the highest such block;
-// 0 = the highest. Returns the first port of the block, or -EADDRINUSE.
+// (net.ipv4.ip_local_port_range). place: index of the block among these blocks; 0 = the highest
+// block. Returns the first port of the block, or -EADDRINUSE.
 int weir_data_path_ports_block(uint16_t low, uint16_t high, unsigned int place);
 
 void weir_data_path_ports_init(struct weir_data_path_ports *ports, uint16_t first);
 
-// Takes a free port. Returns the port in host order, or -EADDRNOTAVAIL if all ports are taken.
+// Allocates a free port. Returns the port in host order, or -EADDRNOTAVAIL if all ports are in use.
 // Cost: O(1).
 int weir_data_path_ports_take(struct weir_data_path_ports *ports);
-// Gives a port back to the free ports. port: result of weir_data_path_ports_take.
+// Frees a port. port: result of weir_data_path_ports_take.
 void weir_data_path_ports_give(struct weir_data_path_ports *ports, uint16_t port);

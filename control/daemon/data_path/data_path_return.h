@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The return path: a backend answers from the VIP, and its packets arrive at the interface of the
-// route to the backend. Determines whether this host accepts such packets: rp_filter may drop them.
+// route to the backend. Determines whether this host accepts such packets: rp_filter can drop them.
 //
 // Threads: one. No capability needed.
 #pragma once

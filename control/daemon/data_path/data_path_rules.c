@@ -94,7 +94,7 @@ static struct nlmsghdr *begin_rule(struct weir_data_path_netlink *kernel, uint16
 	return message;
 }
 
-// Delete the rules for this table, whatever their users and ports are.
+// Deletes all rules for this table, for any user and any ports.
 static void delete_rules(struct weir_data_path_netlink *kernel, uint8_t family, uint32_t table) {
 	for (int i = 0; i < LEFTOVERS; i++) {
 		if (weir_data_path_netlink_request(kernel,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel's part of the data path: rules and routes that send connections of one user from one
-// block of ports through a device only, for IPv4 and IPv6:
+// The kernel's part of the data path: rules and routes for IPv4 and IPv6. They send connections of
+// one user, from one block of ports, only through one device:
 //
 //   ip rule:   PRIORITY: from all uidrange UID-UID ipproto tcp sport FIRST-LAST lookup TABLE
 //   TABLE:     default dev DEVICE metric 1

@@ -93,8 +93,8 @@ static int set_rules(struct weir_data_path_tunnel *tunnel, uid_t uid, char *why,
 }
 
 // Opens a raw socket. With IPPROTO_RAW, sent packets include their IP header, and the socket
-// receives no packets. The kernel's path MTU does not apply: a forged ICMP error that quotes an
-// echo reply lowers it to 552 bytes for ten minutes, and checks by TLS would fail.
+// receives no packets. The socket ignores the kernel's path MTU. A forged ICMP error that quotes an
+// echo reply lowers the path MTU to 552 bytes for ten minutes, and checks over TLS would then fail.
 static int open_raw(int family) {
 	int fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_RAW);
 	int probe = family == AF_INET ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE, r;

@@ -18,7 +18,7 @@
 #include "config_host.h"
 #include "data_path_ports.h"
 
-// Several processes may have a tunnel in one network namespace, each with its own device, routing
+// Several processes can have a tunnel in one network namespace, each with its own device, routing
 // table and block of ports. This is the device of the first tunnel; further tunnels use
 // weir-check1, ...
 #define WEIR_DATA_PATH_DEVICE WEIR_CHECK_DEVICE
@@ -42,4 +42,5 @@ struct weir_data_path_tunnel {
 // Returns 0, or negative errno with one line in why and no tunnel open.
 int weir_data_path_tunnel_open(
 	uid_t uid, struct weir_data_path_tunnel *ret, char *why, size_t why_bytes);
-void weir_data_path_tunnel_close(struct weir_data_path_tunnel *tunnel); // allowed without a tunnel
+// does nothing if no tunnel is open
+void weir_data_path_tunnel_close(struct weir_data_path_tunnel *tunnel);

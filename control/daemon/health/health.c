@@ -81,7 +81,7 @@ static int grow(struct weir_health *health, uint32_t count) {
 	return 0;
 }
 
-// Returns whether a target has no check yet, or differs from its present check.
+// Returns whether a target has no check yet, or differs from its current check.
 static bool is_fresh(const struct weir_health *health, const struct weir_health_target *target) {
 	const struct weir_health_check *check = find(health, target->backend, target->alongside);
 

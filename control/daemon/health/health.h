@@ -8,10 +8,10 @@
 // sends one request. It follows no redirect, uses no proxy, and closes its connection. Starts are
 // spread over the interval, with a jitter of a tenth of the interval. At most
 // WEIR_HEALTH_CONCURRENT checks are in flight, and checks use at most half of the descriptors that
-// the process may have (http, https and grpc checks use three each); further checks are queued.
-// Checks of backends with a FAILING verdict mostly run until their timeout. So that they do not
-// delay other checks, they may use only an eighth of the limit, or half of the limit while no other
-// check waits.
+// the process can open (http, https and grpc checks use three each); further checks are queued.
+// Checks of backends with a FAILING verdict mostly run until their timeout. To avoid delaying other
+// checks, they may use only an eighth of the limit, or half of the limit while no other check
+// waits.
 //
 // Time that the loop spends on other work (a large table, a long list for weirctl) does not shorten
 // a check's timeout: an answer that arrived during this time counts.
@@ -28,8 +28,9 @@
 // Via the data path, each check connects to one VIP of the target. After a check that failed, the
 // next check uses the same VIP again, so `fall` failures in a row belong to one VIP. After any
 // other check, the next check uses the next VIP. The verdict becomes PASSING when `rise` checks in
-// a row have passed, and as many as there are VIPs since `fall` checks in a row failed. If this
-// needs more than `rise` checks, the additional checks follow quickly (health_cover.h).
+// a row have passed, and at least as many checks as there are VIPs have passed since the verdict
+// was last FAILING. If this needs more than `rise` checks, the additional checks follow quickly
+// (health_cover.h).
 //
 // A backend that is far from use (weir_health_set_far) is checked at a longer interval, except
 // while its last check disagrees with the verdict.
@@ -55,7 +56,7 @@
 #define WEIR_HEALTH_DETAIL_BYTES 96
 // A backend that is far from use is checked once in this number of intervals.
 #define WEIR_HEALTH_FAR_INTERVALS 10u
-// Milliseconds between checks after a restart of the server, without a retry interval.
+// Milliseconds between checks after a restart of the server, if no retry interval is configured.
 #define WEIR_HEALTH_QUICK_MS 100u
 // After this many checks in a row without a result, a backend is unchecked.
 #define WEIR_HEALTH_UNCHECKED 3u
@@ -67,7 +68,7 @@ struct weir_health;
 typedef void (*weir_health_fn)(
 	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail);
 
-// Called when an answer to a check contains a report of the backend. The next answer may contain
+// Called when an answer to a check contains a report of the backend. The next answer can contain
 // the same report again. source: the type of the check. The callback may call any function of this
 // module except weir_health_free.
 typedef void (*weir_health_report_fn)(
@@ -135,8 +136,9 @@ void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn exc
 
 // Checks these backends and no others. A check with the same address, port and parameters as before
 // keeps its state (verdict, counts, timers). A changed check keeps only its verdict and resets its
-// counts. A new check starts with the verdict `initial`, without a callback. All or nothing.
-// Returns 0, -EINVAL (duplicate backend, an interval of 0, ...), -ENOMEM.
+// counts. A new check starts with the verdict `initial`, without a callback. If an error is
+// returned, nothing has changed. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...),
+// -ENOMEM.
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
 
@@ -153,8 +155,8 @@ void weir_health_set_source(struct weir_health *health, uint16_t backend,
 void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far);
 
 // Mark a backend as idle: the backend has no flows, and a cheaper signal shows that it is up. Its
-// check then runs about once in interval_ms, as long as the check agrees with the verdict; 0 = not
-// idle.
+// check then runs about once in interval_ms, as long as the check agrees with the verdict.
+// interval_ms 0: the backend is not idle.
 void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms);
 
 // Discards the states that a backend has announced in its answers, for all its checks. For an
@@ -164,14 +166,14 @@ void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t
 void weir_health_clear_words(struct weir_health *health, uint16_t backend);
 
 // Starts to count the results of a backend's check again, because the backend's server may have
-// been started again. A PASSING verdict becomes UNKNOWN, without a callback. The next check, unless
-// of type agent, runs at once. Further checks follow after the retry interval (without one, after
-// WEIR_HEALTH_QUICK_MS), until a check fails or `rise` checks in a row have passed. Does nothing
-// for a backend that is not checked.
+// been started again. A PASSING verdict becomes UNKNOWN, without a callback. The next check runs at
+// once, unless it is of type agent. Further checks follow after the retry interval (or after
+// WEIR_HEALTH_QUICK_MS if there is none), until a check fails or `rise` checks in a row have
+// passed. Does nothing for a backend that is not checked.
 void weir_health_restart(struct weir_health *health, uint16_t backend);
 
-// Report the result of a check of type agent, which another module runs. Calls back. Does nothing
-// for a backend with another type of check.
+// Report the result of a check of type agent, which another module runs. Calls the callbacks. Does
+// nothing for a backend with another type of check.
 void weir_health_agent_result(struct weir_health *health, uint16_t backend,
 	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms);
 
@@ -189,5 +191,6 @@ uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t bac
 // sets the names of the services.
 struct weir_health_durations *weir_health_durations(struct weir_health *health);
 
-// Stop all checks. No callback follows; handles close in the next iterations of the loop.
+// Stops all checks. No callback follows. The libuv handles are closed in the next iterations of the
+// loop.
 void weir_health_free(struct weir_health *health); // NULL is allowed

@@ -69,7 +69,7 @@ static void on_timeout(uv_timer_t *timer) {
 
 // --- the line -------------------------------------------------------------------------------
 
-// Describes the reply for users: the line, and the part of the line that was not understood.
+// Describes the reply for users: the line, and the part of the line that is not valid.
 static void describe(const struct weir_health_agent_check *probe, const char *complaint,
 	char *detail, size_t bytes) {
 	size_t shown = 0;

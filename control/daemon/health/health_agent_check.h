@@ -19,5 +19,6 @@ struct weir_health_agent_check;
 int weir_health_agent_check_start(uv_loop_t *loop, const struct weir_probe_params *params,
 	struct weir_agent_check *words, struct weir_health_agent_check **ret);
 
-// Cancel the probe without calling done. Handles close in the next iterations of the loop.
+// Cancels the probe without calling done. The libuv handles are closed in the next iterations of
+// the loop.
 void weir_health_agent_check_cancel(struct weir_health_agent_check *probe);

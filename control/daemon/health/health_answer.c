@@ -6,8 +6,8 @@
 #include "health_answer.h"
 #include "health_state.h"
 
-// Prepares the search for the text of the check by the Knuth-Morris-Pratt algorithm, which needs no
-// buffer although the body arrives in parts.
+// Prepares the search for the text of the check. The Knuth-Morris-Pratt algorithm is used, because
+// it needs no buffer although the body arrives in parts.
 static void prepare(struct weir_health_answer *answer) {
 	const char *text = answer->check->body;
 	size_t n = strlen(text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Answer: parses the response to an HTTP probe and judges it. health_http.c passes the parts of the
-// response as they arrive; no part is kept.
+// Answer: parses the response to an HTTP probe and determines the outcome of the probe.
+// health_http.c passes the parts of the response as they arrive; no part is kept.
 //
 // A header "X-Weir-State: WORD" is the state that the backend reports: ready, starting, lame-duck
 // or down. An answer with starting or lame-duck passes whatever its status, because the backend
@@ -25,7 +25,8 @@ struct weir_health_answer {
 	const struct weir_config_health_check *check;
 	size_t body_bytes; // bytes of the body received so far
 	bool enough; // no further part can change the outcome
-	// length of the longest prefix of check->body with which the body so far ends
+	// length of the longest prefix of check->body that is at the end of the body received so
+	// far
 	uint8_t matched;
 	bool found; // check->body was found in the body
 	int status; // HTTP status of the last status line; 0 = no status line yet

@@ -34,8 +34,8 @@ struct weir_health_check {
 	struct weir_health_params *params;
 	enum weir_health_verdict verdict;
 	bool far;
-	uint32_t idle_intervals; // between two checks of an idle backend; 0 = not idle
-	uint64_t due_ms; // loop time of the present or next start, without jitter; see schedule
+	uint32_t idle_intervals; // intervals between checks of an idle backend; 0 = not idle
+	uint64_t due_ms; // loop time of the current or next start, without jitter; see schedule
 	uint64_t planned_ms; // due_ms plus jitter
 	uint32_t late_ms; // delay of the last start after planned_ms
 	bool spread; // the check has a random offset in the interval
@@ -150,8 +150,9 @@ static void sleep_until_due(struct weir_health_check *check) {
 	uv_timer_start(&check->timer, on_due, check->planned_ms - now, 0);
 }
 
-// Sleeps for the retry interval. If VIPs are left, it differs by up to an eighth: many checks that
-// ended in the same iteration of the loop would otherwise start in the same iteration, too.
+// Sleeps for the retry interval. If VIPs are left, varies the interval by up to an eighth.
+// Otherwise many checks that ended in the same iteration of the loop would also start in the same
+// iteration.
 static void sleep_for_retry(struct weir_health_check *check, uint64_t now) {
 	uint64_t ms = retry_ms(check);
 
@@ -164,8 +165,8 @@ static void sleep_for_retry(struct weir_health_check *check, uint64_t now) {
 
 // Sleeps until the next start. A retry starts after the retry interval. Other checks start at
 // due_ms plus a whole number of intervals, so that the checks of all backends stay spread. If a
-// check runs only in every n-th interval, the interval depends on the backend, so that the checks
-// of backends do not coincide. The first call gives a check a random offset in the interval,
+// check runs only in every n-th interval, the backend determines in which interval, so that the
+// checks of backends do not coincide. The first call gives a check a random offset in the interval,
 // because the checks of a new configuration start close together.
 static void schedule(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;
@@ -175,7 +176,7 @@ static void schedule(struct weir_health_check *check) {
 		check->spread = true;
 		check->due_ms += draw(check->checking) % interval - interval / 2;
 	}
-	if (is_retry(check)) { // later checks are on the grid again
+	if (is_retry(check)) { // later checks start at whole intervals again
 		sleep_for_retry(check, now);
 		return;
 	}
@@ -186,8 +187,8 @@ static void schedule(struct weir_health_check *check) {
 	sleep_until_due(check);
 }
 
-// Updates the announced state. The announced state ends with a passing answer that does not repeat
-// the state.
+// Updates the announced state. A passing answer that does not repeat the announced state withdraws
+// it.
 static void apply_word(struct weir_health_check *check, struct weir_report *report) {
 	uint8_t before = check->word;
 
@@ -205,8 +206,8 @@ static void apply_word(struct weir_health_check *check, struct weir_report *repo
 	}
 }
 
-// The results of a check that the callbacks report. It is a copy, because a callback may configure
-// the checks, which may free this check.
+// The results of a check that the callbacks report. It is a copy, because a callback can configure
+// the checks, and thereby free this check.
 struct update {
 	bool changed; // the verdict changed
 	enum weir_health_verdict verdict;
@@ -273,8 +274,8 @@ static void take_result(struct weir_health_check *check, bool passed, uint64_t d
 	}
 }
 
-// Replace control characters: the detail may contain text of a backend or its certificate, and is
-// written to logs, terminals and JSON.
+// Replaces control characters, because the detail can contain text of a backend or its certificate,
+// and is written to logs, terminals and JSON.
 static void keep_detail(
 	struct weir_health_check *check, enum weir_probe_outcome outcome, struct update *update) {
 	for (char *c = update->detail; *c != '\0'; c++) {
@@ -457,8 +458,8 @@ static void hasten(struct weir_health_check *check) {
 	}
 }
 
-// Starts the count of the results again, and checks soon. A running probe does not count, because
-// it may have connected to the server before the restart.
+// Restarts the count of results, and starts the next probe soon. The result of a running probe does
+// not count, because the probe may have connected to the server before the restart.
 void weir_health_check_restart(struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 	uint64_t now = uv_now(check->checking->loop);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A health check of one backend: when it runs, its probe, its verdict and counts.
-// Independent of other checks.
+// A health check of one backend: when it runs, its probe, its verdict and counts. Does not depend
+// on other checks.
 //
 // Threads: only the event loop's thread. Callbacks are called from the loop, and from
 // weir_health_check_agent_result.
@@ -60,5 +60,5 @@ void weir_health_check_status(
 	const struct weir_health_check *check, struct weir_health_status *ret);
 uint64_t weir_health_check_unchecked_ms(const struct weir_health_check *check);
 
-// Handles close in the next iterations of the loop. NULL is allowed.
+// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_health_check_free(struct weir_health_check *check);

@@ -11,10 +11,10 @@
 
 #include "health_probe.h"
 
-// Returns whether a connection was established, by the result of connecting. If a backend accepts a
-// connection, answers and resets it before the loop polls the socket, the result is ECONNRESET or
-// EPIPE, and the answer can still be read. If the backend refuses the connection, the result is
-// ECONNREFUSED.
+// Returns whether a connection was established. status: the result of connecting. If a backend
+// accepts a connection, answers and resets it before the loop polls the socket, the result is
+// ECONNRESET or EPIPE, and the answer can still be read. If the backend refuses the connection, the
+// result is ECONNREFUSED.
 static inline bool weir_health_was_connected(int status) {
 	return status == 0 || status == UV_ECONNRESET || status == UV_EPIPE;
 }

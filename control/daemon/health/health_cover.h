@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Covers the VIPs of a check via the data path: its verdict becomes PASSING after a check of each
-// VIP has passed. The checks beyond `rise` follow quickly, but those of all backends together are
-// at most WEIR_HEALTH_COVER_PER_S a second: a service has up to 256 VIPs, and thousands of backends
-// may be new at the same time.
+// Ensures that a check via the data path covers all VIPs: the verdict becomes PASSING only after a
+// check of each VIP has passed. The checks beyond `rise` follow quickly. Their rate for all
+// backends together is limited to WEIR_HEALTH_COVER_PER_S per second, because a service has up to
+// 256 VIPs, and thousands of backends can be new at the same time.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -15,9 +15,10 @@
 #define WEIR_HEALTH_COVER_PER_S 2000u
 
 struct weir_health_cover { // zeroed: no VIP has passed
-	uint32_t passes; // passed checks since the verdict was last FAILING; a failure of one VIP
-			 // does not discard those of the others
-	bool is_open; // `rise` checks in a row passed, and VIPs are left
+	// passed checks since the verdict was last FAILING; a failed check of one VIP does not
+	// reset this number
+	uint32_t passes;
+	bool is_open; // `rise` checks in a row passed, but VIPs are left
 };
 
 // Sets whether a check has VIPs left. open: number of such checks of all backends.

@@ -5,7 +5,7 @@
 
 #include "health_curl.h"
 
-#define POOL 512 // number of idle transfers kept
+#define POOL 512 // maximum number of idle transfers in the pool
 
 // The transfers that verify servers with one CA file. Groups are never removed, so there is one
 // group for each file used so far.
@@ -58,7 +58,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 	flags |= events & UV_WRITABLE ? CURL_CSELECT_OUT : 0;
 	flags |= status < 0 ? CURL_CSELECT_ERR : 0;
 	curl_multi_socket_action(group->multi, watch->socket, flags, &running);
-	collect(group); // the watch may be freed
+	collect(group); // this can free the watch
 }
 
 static void on_timer(uv_timer_t *timer) {
@@ -102,8 +102,9 @@ static struct watch *start_watch(struct group *group, curl_socket_t socket) {
 	return watch;
 }
 
-// Called by curl when a socket must be watched, or no longer watched. A failure is not reported to
-// curl, which would abort all of its transfers. The affected transfer then times out.
+// curl calls this function when a socket must be watched, or need not be watched any more. A
+// failure is not reported to curl, because curl would abort all of its transfers. Only the affected
+// transfer then times out.
 static int set_watch(
 	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {
 	struct group *group = context;

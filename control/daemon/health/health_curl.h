@@ -2,8 +2,8 @@
 //
 // Engine of all probes that use libcurl: runs transfers on the loop, without threads or signals,
 // and keeps a pool of idle transfers.
-// curl caches the CA certificates of only one file, and takes 30 ms to read the system's CA file:
-// transfers with different CA files use separate multi handles.
+// curl caches the CA certificates of only one file, and takes 30 ms to read the system's CA file.
+// Therefore transfers with different CA files use separate multi handles.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -26,8 +26,8 @@ struct weir_health_transfer {
 
 // Returns 0 or -ENOMEM.
 int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret);
-// Frees the engine. All transfers must have ended or been stopped. Handles close in the next
-// iterations of the loop.
+// Frees the engine. All transfers must have ended or been stopped. The libuv handles are closed in
+// the next iterations of the loop.
 void weir_health_curl_free(struct weir_health_curl *curl); // NULL is allowed
 
 uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // gRPC health protocol, grpc.health.v1.Health/Check: encodes the request and decodes the answer.
-// libcurl transports them over HTTP/2; a message is framed by a flag and a length of 32 bits.
+// libcurl transports both over HTTP/2. Each message is preceded by a flag and a length of 32 bits.
 //
 // Threads: pure functions.
 #pragma once

@@ -15,7 +15,7 @@
 // Timeout for curl, which never expires: the probe's own timer ends the probe earlier.
 #define NEVER_MS (1000L * 3600 * 24)
 #define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
-// curl caches the system's CA certificates for this time: parsing them takes 10 ms.
+// curl caches the system's CA certificates for this time, because parsing them takes 10 ms.
 #define CA_CACHE_S 60L
 // Excludes Diffie-Hellman with a group chosen by the server: a group of 10,000 bits takes a second.
 #define CIPHERS "DEFAULT:!DH" // ciphers of TLS 1.2
@@ -87,8 +87,8 @@ static enum weir_probe_outcome judge_excess(char *detail, size_t bytes) {
 	return WEIR_PROBE_FAILED;
 }
 
-// Judges the errors about memory. libcurl reports a header line of 100 KB as out of memory, and
-// since version 8.6 as CURLE_TOO_LARGE.
+// Determines the outcome after an out-of-memory error. libcurl reports a header line of 100 KB as
+// out of memory, and since version 8.6 as CURLE_TOO_LARGE.
 static enum weir_probe_outcome judge_memory(
 	const struct weir_health_http *http, char *detail, size_t bytes) {
 	curl_off_t first_byte_us = 0;
@@ -171,7 +171,7 @@ static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	return code == CURLE_OK && (is_grpc || weir_health_relay_error(http->relay) == 0);
 }
 
-// End a stopped probe. The probe is not accessed after done.
+// End a stopped probe. The probe is not accessed after `done` was called.
 static void finish(struct weir_health_http *http, enum weir_probe_outcome outcome,
 	const char *detail, const struct weir_report *report) {
 	weir_probe_fn done = http->params.done;
@@ -228,8 +228,8 @@ static struct weir_health_http *make(struct weir_health_curl *curl) {
 }
 
 // Returns an idle or new probe, or NULL if out of memory. The curl handle is always new, which
-// costs 1 us. Otherwise libcurl before 8.1.0 writes to freed memory if the handle had headers
-// before, and the first header is a continuation line.
+// costs 1 us. With a handle that had headers before, libcurl before 8.1.0 writes to freed memory if
+// the first header is a continuation line.
 static struct weir_health_http *take(struct weir_health_curl *curl) {
 	struct weir_health_http *http = (struct weir_health_http *)weir_health_curl_take(curl);
 

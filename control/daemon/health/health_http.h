@@ -25,7 +25,7 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 // End the probe without calling done.
 void weir_health_http_cancel(struct weir_health_http *http);
 
-// Gets the server name that TLS sends (SNI) and verifies; "" = no name is sent, and the address is
-// verified.
+// Gets the server name that TLS sends (SNI) and verifies; "" = no name is sent, and the certificate
+// is verified for the address.
 void weir_health_server_name(
 	const struct weir_config_health_check *check, char name[WEIR_HEALTH_NAME_BYTES]);

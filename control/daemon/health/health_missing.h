@@ -15,7 +15,7 @@
 struct weir_health_missing { // zeroed: no probe without a result
 	// number of consecutive probes of `vip` without a result, including the last probe
 	uint32_t count;
-	uint32_t vip; // index of the VIP whose probes are counted; 0 without VIPs
+	uint32_t vip; // index of the VIP whose probes are counted; 0 if the check has no VIPs
 	// If count > 0: time at which the last probe with a result ended; if there is none, time at
 	// which the first probe ended.
 	uint64_t since_ns;
@@ -29,8 +29,8 @@ static inline bool weir_health_missing_stays(
 	return outcome == WEIR_PROBE_PASSED && missing->no_result && vip != missing->vip;
 }
 
-// Call when a probe of this VIP has ended. before_ns: time at which the previous probe ended; for
-// the first probe, time at which it ended itself.
+// Call when a probe of this VIP has ended. before_ns: time at which the previous probe ended; if
+// there was none, time at which this probe ended.
 static inline void weir_health_missing_end(struct weir_health_missing *missing,
 	enum weir_probe_outcome outcome, uint32_t vip, uint64_t before_ns) {
 	const bool is_missing = outcome == WEIR_PROBE_UNKNOWN;

@@ -74,7 +74,7 @@ static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {
 	case EADDRNOTAVAIL: // this host has no free local port
 	case EAFNOSUPPORT: // IPv6 is disabled on this host
 	case ENONET: // this host has no address of the VIP's family
-	case EPERM: // a packet filter of this host
+	case EPERM: // a packet filter of this host dropped the packet
 	case EACCES:
 	case ENODEV: // the device of the data path was removed
 		return WEIR_PROBE_UNKNOWN;

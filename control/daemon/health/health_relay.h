@@ -23,7 +23,7 @@
 
 struct weir_health_relay;
 
-// Called when the connection to the backend is established. libcurl may then connect once to the
+// Called when the connection to the backend is established. libcurl can then connect once to the
 // abstract unix socket with this name. Connections of other processes are closed.
 typedef void (*weir_health_relay_connected)(void *context, const char *name);
 // Called when connecting has failed, or when more than WEIR_HEALTH_RECEIVED_MOST bytes were

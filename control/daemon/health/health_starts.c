@@ -30,7 +30,7 @@ static struct weir_health_queue *queue_of(struct weir_health_starts *starts, boo
 	return is_failing ? &starts->failing_queue : &starts->queue;
 }
 
-// Returns the queue from which the next probe is started, or NULL: no probe may start now.
+// Returns the queue from which the next probe is started, or NULL if no probe may start now.
 static struct weir_health_queue *next_queue(struct weir_health_starts *starts) {
 	unsigned int max = WEIR_HEALTH_CONCURRENT, failing = starts->running_failing;
 	bool waiting = !STAILQ_EMPTY(&starts->failing_queue);
@@ -47,7 +47,8 @@ static struct weir_health_queue *next_queue(struct weir_health_starts *starts) {
 	return waiting && failing < max / 2 ? &starts->failing_queue : NULL;
 }
 
-// Counts the cost of a probe: 1, or more if the limit of file descriptors is low.
+// Adds the cost of a probe to the costs of the running probes. The cost is 1, or more if the limit
+// of file descriptors is low.
 static void count(struct weir_health_starts *starts, struct weir_health_start *start) {
 	unsigned int max = starts->descriptors_max;
 	unsigned int cost = (start->descriptors * WEIR_HEALTH_CONCURRENT + max - 1) / max;

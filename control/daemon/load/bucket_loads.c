@@ -114,8 +114,8 @@ static double cost_of_packet(const struct weir_bucket_loads *loads, const struct
 	return all_packets > 0 ? all_share / all_packets : 0;
 }
 
-// Divides the busy time of each worker into the time for its own packets and the rest, which is the
-// worker's base.
+// Divides the busy time of each worker into the time for its own packets and the remaining time,
+// which is the worker's base.
 static void divide_share(const struct weir_bucket_loads *loads, struct window *window) {
 	double expected = cost_of_packet(loads, window);
 

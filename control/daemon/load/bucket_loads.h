@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket loads: the share of a worker's time that each of its buckets of flows uses (WEIR_BUCKETS
-// in segment/layout.h). The loads are computed from counters of the workers: packets of each
-// bucket, and busy and idle cycles of each worker.
+// Bucket loads: computes the share of a worker's time that each of its buckets of flows uses
+// (WEIR_BUCKETS in segment/layout.h). The loads are computed from counters of the workers: packets
+// of each bucket, and busy and idle cycles of each worker.
 //
 // A worker's busy time is divided among its buckets in proportion to their packets. A worker that
 // distributes the packets of a port to other workers needs additional time, called its base, which
@@ -25,7 +25,7 @@
 #include "steal_duration.h"
 
 #define WEIR_BUCKET_NO_WORKER UINT32_MAX
-#define WEIR_BUCKET_MOVE_S 20e-6 // assumed cost of a move, seconds of a worker
+#define WEIR_BUCKET_MOVE_S 20e-6 // assumed cost of a move, in seconds of a worker's time
 #define WEIR_BUCKET_MOVE_TICKS 300u
 
 // Counters of the workers at one time.
@@ -54,7 +54,7 @@ struct weir_bucket_worker {
 	uint64_t window; // packets of its buckets since the last tick
 	double share; // busy share of its time between the last two ticks; 0..1
 	struct weir_steal_duration base;
-	bool alive; // alive, and counted cycles between the last two ticks
+	bool alive; // the worker is alive, and has counted cycles between the last two ticks
 };
 
 struct weir_bucket_loads {
@@ -70,18 +70,19 @@ struct weir_bucket_loads {
 void weir_bucket_look_take(
 	struct weir_bucket_look *look, const struct weir_segment *segment, uint64_t now_ns);
 
-// Start from these counters. workers: 1..WEIR_WORKERS_MAX.
+// Initializes the loads. look: the counters at the start. workers: 1..WEIR_WORKERS_MAX.
 void weir_bucket_loads_init(
 	struct weir_bucket_loads *loads, uint32_t workers, const struct weir_bucket_look *look);
 // Call between ticks when the owners of buckets may have changed, so that packets are counted for
 // the worker that owned the bucket at that time.
 void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
-// Measure. Call about every 100 ms; the exact time between two ticks does not matter.
+// Measures the loads since the last tick. Call about every 100 ms; the exact time between two ticks
+// does not matter.
 void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
 
-// Load of a bucket; 0 if unknown.
+// Returns the load of a bucket; 0 if unknown.
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket);
 double weir_bucket_loads_base(const struct weir_bucket_loads *loads, uint32_t worker);
-// Time that two workers together need to hand a bucket over, in seconds; WEIR_BUCKET_MOVE_S if
-// unknown.
+// Returns the time in seconds that two workers together need to hand a bucket over;
+// WEIR_BUCKET_MOVE_S if unknown.
 double weir_bucket_loads_move(const struct weir_bucket_loads *loads);

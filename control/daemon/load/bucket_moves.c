@@ -207,7 +207,7 @@ static uint64_t overloaded(const struct weir_bucket_moves *moves) {
 	return over;
 }
 
-// Adds the loads to the plan. may_leave: bitmap of the workers whose buckets may move.
+// Adds the loads to the plan. may_leave: bitmap of the workers from which buckets may move away.
 static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, double now) {
 	for (uint32_t i = 0; i < moves->loads.workers; i++) {
 		weir_steal_plan_worker(moves->plan, i, 1, moves->loads.worker[i].alive, 0);

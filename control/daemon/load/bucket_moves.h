@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Bucket moves: selects buckets of flows to move between workers, so that all workers have equal
-// loads, and tracks the requested moves. policy/steal_plan.h decides, with thresholds near the
-// mean, like RSS++.
+// loads, and tracks the requested moves. policy/steal_plan.h selects the moves. Its thresholds are
+// near the mean load, as in RSS++.
 //
 // Guarantees:
 //   B1 buckets move only away from workers with more than WEIR_BUCKET_TRIGGER times the mean load,
-//      and only while some worker's load is at least WEIR_BUCKET_SPARE: on an idle machine no
-//      bucket moves.
+//      and only while some worker's load is at least WEIR_BUCKET_SPARE. Therefore no bucket moves
+//      on an idle machine.
 //   B2 at most WEIR_BUCKET_MOVES moves are requested in a tick, and a moved bucket does not move
 //      again for WEIR_BUCKET_REST_S. With 10 ticks per second this module therefore moves at most
 //      10 * WEIR_BUCKET_MOVES buckets per second. Moves requested by distributors (moves.h) are
@@ -44,7 +44,7 @@ int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret);
 void weir_bucket_moves_free(struct weir_bucket_moves *moves); // NULL is allowed
 
-// Runs a tick: measures, and plans requests unless stealing is off.
+// Runs a tick: measures the loads, and plans requests unless stealing is off.
 void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_bucket_look *look,
 	bool stealing, double now);
 // Call between ticks while requests are pending: detects the buckets that have arrived at their
@@ -63,7 +63,8 @@ void weir_bucket_moves_answer(
 
 // Returns the number of requests that have no answer yet, or are confirmed but not completed.
 uint32_t weir_bucket_moves_pending(const struct weir_bucket_moves *moves);
-// Load that a worker will have when its pending requests are completed; 1 = all of its time.
+// Returns the load that a worker will have when its pending requests are completed; 1 = all of its
+// time.
 double weir_bucket_moves_load(const struct weir_bucket_moves *moves, uint32_t worker);
 
 struct weir_bucket_summary { // buckets of one worker

@@ -91,7 +91,7 @@ static int set(struct weir_change *change, enum weir_change_effect effect, uint6
 
 struct removal {
 	enum weir_config_on_backend_down down; // what happens to the TCP flows of a removed backend
-	bool tcp, udp; // whether flows of the protocol may be affected
+	bool tcp, udp; // whether flows of the protocol can be affected
 	bool whole; // the whole service is removed
 	// Time for which TCP flows drain before they are moved or reset; 0 = no drain.
 	uint32_t removed_ms;
@@ -104,28 +104,28 @@ struct removal {
 // Returns the effect on TCP flows, and describes it in text.
 static enum weir_change_effect tcp_effect(const struct removal *removal, char text[TEXT_BYTES]) {
 	enum weir_change_effect effect = WEIR_CHANGE_STAY;
-	const char *what = "stays until it ends";
+	const char *what = "stay until they end";
 	char time[WEIR_DURATION_BYTES];
 
 	switch (removal->down) {
 	case WEIR_ON_BACKEND_DOWN_REHASH:
-		what = removal->whole ? "moves to the service that then has its address, or stays "
+		what = removal->whole ? "move to the service that then has their address, or stay "
 					"if no service has it"
-				      : "moves to another backend, which resets it";
+				      : "move to another backend, which resets them";
 		effect = WEIR_CHANGE_MOVE;
 		break;
 	case WEIR_ON_BACKEND_DOWN_RESET:
-		what = "is reset";
+		what = "are reset";
 		effect = WEIR_CHANGE_BREAK;
 		break;
 	case WEIR_ON_BACKEND_DOWN_KEEP:
 		break;
 	}
 	if (removal->removed_ms > 0 && effect != WEIR_CHANGE_STAY) {
-		snprintf(text, TEXT_BYTES, "TCP drains for %s, then %s",
+		snprintf(text, TEXT_BYTES, "TCP flows drain for %s, then %s",
 			weir_duration_text(removal->removed_ms, time), what);
 	} else {
-		snprintf(text, TEXT_BYTES, "TCP %s", what);
+		snprintf(text, TEXT_BYTES, "TCP flows %s", what);
 	}
 	return effect;
 }
@@ -150,12 +150,13 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 		: removal->of_down  ? " of backends that are down or removed"
 				    : "",
 		removal->tcp ? tcp_text : "", removal->tcp && removal->udp ? ", " : "",
-		!removal->udp       ? ""
-		: removal->udp_ends ? "UDP ends: the next datagram goes to the service that then "
-				      "has its address and port; without such a service "
-				      "closed_ports applies, or, if no bind has the address, "
-				      "the kernel gets the datagram"
-				    : "UDP flows move to another backend at their next datagram");
+		!removal->udp ? ""
+		: removal->udp_ends
+			? "UDP flows end: the next datagram goes to the service that "
+			  "then has its address and port; if there is no such service, "
+			  "closed_ports "
+			  "applies, or, if no bind has the address, the kernel gets the datagram"
+			: "UDP flows move to another backend at their next datagram");
 	return set(change, effect, removal->flows, text);
 }
 
@@ -219,7 +220,7 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 		}
 	}
 	stay = returning_flows(of, (uint16_t)service, to);
-	// the two numbers are not read at the same time
+	// the two numbers are not read at the same time, so `stay` can be larger
 	removal.flows -= stay < removal.flows ? stay : removal.flows;
 	removal.down = to->on_backend_down;
 	removal.tcp = true;
@@ -262,7 +263,7 @@ static bool has_bind(const struct weir_config *config, const char *bind) {
 	return false;
 }
 
-// Sets the cost of removing a bind. Flows are not counted by bind, so the number of flows of the
+// Sets the cost of removing a bind. Flows are not counted per bind, so the number of flows of the
 // service is an upper limit. The backends stay, so TCP flows continue, unless the bind drains and
 // its TCP flows are reset after the drain.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {

@@ -16,7 +16,7 @@
 
 struct weir_change_costs_of { // input; borrowed
 	const struct weir_tables *tables; // NULL before the first dataplane
-	const struct weir_segment *segment; // NULL without a dataplane
+	const struct weir_segment *segment; // NULL if no dataplane is attached
 	const struct weir_config *from, *to; // the configurations that were compared
 	weir_keeping_canary_fn keeping_canary; // NULL = there are no canaries
 	const void *canaries; // context of keeping_canary

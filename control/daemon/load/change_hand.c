@@ -95,7 +95,7 @@ static void add_policy(const struct weir_change_hand *hand, struct list *list, u
 	}
 }
 
-// Adds all manual settings that are discarded when a service is removed. The list may be too short
+// Adds all manual settings that are discarded when a service is removed. The list can be too short
 // for all backends, so the backends that get no new flows are listed first.
 static void add_service(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *from = hand->from;

@@ -104,7 +104,7 @@ static int warn(
 		: ready ? "weight set"
 			: "backend maintenance",
 		place->service->name, place->backend->name, ready ? " 0" : "");
-	// With names of the maximum length the text may be too long: it is then truncated.
+	// With names of the maximum length, the text can be too long. It is then truncated.
 	snprintf(warning.reason, sizeof(warning.reason), "%.319s", text);
 	return weir_config_add_warning(search->errors, &warning);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Finds VIPs that the health checks of a service cover only after a change of the configuration. A
-// backend that does not have such a VIP yet fails as a whole, also for the VIPs that it has.
+// Finds VIPs that the health checks of a service do not cover now, but will cover after a change of
+// the configuration. A backend that does not have such a VIP yet then fails its check for all VIPs,
+// even for the VIPs that it has.
 //
 // Threads: one. Pure.
 #pragma once

@@ -194,7 +194,7 @@ static void leave_service(struct weir_estimates *estimates, uint32_t id) {
 	estimates->services--;
 }
 
-// Removes all services of the list `leaving` in one pass over the backends, because there may be
+// Removes all services of the list `leaving` in one pass over the backends, because there can be
 // thousands of backends.
 static void remove_leaving(struct weir_estimates *estimates) {
 	struct service_estimates *service;

@@ -41,15 +41,15 @@ int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *
 
 // Returns whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// Limit of the work in one iteration of the loop, some milliseconds. Unit: the work for one sample
-// of a backend that already has statistics.
+// Limit of the work in one iteration of the loop, which takes some milliseconds. Unit: the work for
+// one sample of a backend that already has statistics.
 #define WEIR_ESTIMATES_TURN 16384u
 // Work for the first sample of a backend, in the same unit. The first sample takes as long as this
 // many later samples, because the statistics are allocated.
 #define WEIR_ESTIMATES_FIRST 32u
 // Reads the samples of workers and writes the costs that have changed, up to the limit of work for
-// one iteration of the loop. Does nothing without a dataplane. Returns whether more samples may be
-// waiting; if so, call it again in the next iteration.
+// one iteration of the loop. Does nothing without a dataplane. Returns false if no more samples are
+// waiting; otherwise call it again in the next iteration.
 bool weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
 // Does the same as weir_estimates_collect for all waiting samples, without a time limit.
 void weir_estimates_drain(struct weir_estimates *estimates, uint64_t now_ns);

@@ -27,7 +27,8 @@ static uint32_t errors_of(const struct weir_estimates *estimates,
 		weir_estimates_error_window_ns(estimates, service), now_ns);
 }
 
-// Returns the address of the backend's signal (backend_signal.h), or NULL without a dataplane.
+// Returns the address of the backend's signal (backend_signal.h), or NULL if no dataplane is
+// attached.
 static uint64_t *signal_at(const struct weir_estimates *estimates, uint16_t id) {
 	const struct weir_segment *segment =
 		estimates->tables != NULL ? weir_tables_segment(estimates->tables) : NULL;

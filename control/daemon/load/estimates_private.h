@@ -30,7 +30,8 @@ struct service_estimates {
 	uint64_t adopted_until_ns; // weights of the previous process are used until this time
 	uint64_t stepped_ns; // when weights were last balanced
 	uint64_t adjusted_ns; // when weights were last derived from reports
-	struct weir_moving *times; // times of all flows of the service, for the error window
+	// service times of all flows of the service, for the error window
+	struct weir_moving *times;
 	struct weir_reported_share share; // if errors: this instance's share of the requests
 	struct weir_config_policy config; // a copy of the configuration
 	enum weir_policy policy;
@@ -83,7 +84,7 @@ struct backend_estimates {
 	uint64_t known_ns;
 	bool collected; // if service->costs: service times are collected
 	bool changed; // in the list `changed` of the service
-	bool ready; // the backend may get new flows, updated every second
+	bool ready; // the backend is ready for new flows, updated every second
 };
 
 struct weir_estimates {
@@ -101,7 +102,8 @@ struct weir_estimates {
 	void *listener_context;
 	uint32_t services; // number of services that need estimates
 	uint32_t ids; // elements of backend[]
-	struct service_estimates **service; // [WEIR_SERVICES_MAX], NULL without estimates
+	// [WEIR_SERVICES_MAX]; NULL if no service needs estimates
+	struct service_estimates **service;
 	struct backend_estimates *backend; // [ids], NULL if no service needs estimates
 	struct service_estimates *leaving; // services that are no longer in service[]
 };

@@ -171,9 +171,10 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 			policy);
 	} else if (service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
 		snprintf(why, bytes,
-			"policy %s uses service times measured by the workers: set "
-			"\"service_time\" to \"reported\" in the configuration to report them; "
-			"it also uses reported errors-per-second with requests-per-second",
+			"policy %s uses service times measured by the workers; to use reported "
+			"service times, set \"service_time\" to \"reported\" in the "
+			"configuration; the policy also uses reported errors-per-second "
+			"with requests-per-second",
 			policy);
 	} else {
 		snprintf(why, bytes, "policy %s needs %s in each report", policy,

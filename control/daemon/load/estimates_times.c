@@ -73,7 +73,7 @@ static uint32_t take_sample(
 	return work;
 }
 
-// Returns the end time of a flow. An end time in the future is replaced by the present time.
+// Returns the end time of a flow. An end time in the future is replaced by the current time.
 static uint64_t end_of(uint32_t end, uint64_t now_ns) {
 	uint32_t ago = (uint32_t)(now_ns / WEIR_SAMPLE_TICK_NS) - end;
 
@@ -294,7 +294,7 @@ void weir_estimates_write(
 #define PROBE_MAX_NS 10000000000ull // workers ignore a probe after one second
 
 // Returns the latency of a backend; 0 = no latency is known. Before the first completed request of
-// a backend, it is the mean latency of other backends, so that a new backend gets neither too few
+// a backend, returns the mean latency of other backends, so that a new backend gets neither too few
 // nor too many flows.
 static uint64_t latency_of(
 	const struct weir_estimates *estimates, const struct backend_estimates *backend) {

@@ -9,7 +9,8 @@
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
-// Mean of a service's reported weights: high, so that integer weights can change in small steps.
+// Mean of a service's reported weights. It is high, so that integer weights can change in small
+// steps.
 #define WEIGHT_MEAN 10000
 #define CHANGE_PERCENT 2 // smaller changes are not published
 #define CHANGE_MOST 1.2 // a weight changes by at most this factor per second

@@ -99,14 +99,13 @@ void weir_recent_take(struct weir_recent *recent, const struct weir_segment *seg
 }
 
 // Returns the increase of a count since a sample, or since the id was assigned to its current
-// owner. The dataplane may write any value, so the count may be lower than the sample; then the
-// result is 0.
+// owner. The dataplane can write any value. If the count is lower than the sample, the result is 0.
 static uint64_t since(struct count count, uint64_t then) {
 	then = then > count.base ? then : count.base;
 	return count.now > then ? count.now - then : 0;
 }
 
-// Index of the oldest sample of an id. sampled: the id already has a sample at `next`.
+// Returns the index of the oldest sample of an id. sampled: the id already has a sample at `next`.
 static uint32_t oldest(const struct weir_recent *recent, bool sampled) {
 	if (recent->samples < WEIR_RECENT_SAMPLES) {
 		return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shares: for each backend of a service, the target share of new flows, by policy, and the actual
-// share. Used by the API, which computes them once for each reply.
+// Shares: computes for each backend of a service the target share of new flows, which depends on
+// the policy, and the actual share. Used by the API, which computes the shares once for each reply.
 //
 // Threads: one.
 #pragma once
@@ -16,7 +16,7 @@ struct weir_shares; // shares of one service or of all services
 
 struct weir_shares_of { // input; borrowed until weir_shares_free
 	const struct weir_tables *tables;
-	const struct weir_segment *segment; // NULL without a dataplane
+	const struct weir_segment *segment; // NULL if no dataplane is attached
 	const struct weir_recent *recent; // NULL: weir_shares_recent must not be called
 };
 
@@ -26,12 +26,14 @@ struct weir_shares_of { // input; borrowed until weir_shares_free
 int weir_shares_create(const struct weir_shares_of *of, uint32_t service, struct weir_shares **ret);
 void weir_shares_free(struct weir_shares *shares); // NULL is allowed
 
-// The target share, in percent of the service's new flows:
+// Returns the target share, in percent of the service's new flows:
 //   maglev: slots; weighted-round-robin: strides; time-weighted, interleaved: weight / cost;
 //   fair-share: 1 / cost; others: equal shares. 0 = no new flows.
 // If each worker has its own subset: the mean over the subsets.
 double weir_shares_effective(const struct weir_shares *shares, const struct weir_backend_state *of);
-// Returns the actual share of all new flows since the counters started; 0 without new flows.
+// Returns the actual share of all new flows since the counters started, or 0 if there were no new
+// flows.
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of);
-// Returns the actual share of the new flows of the last minute; negative without new flows.
+// Returns the actual share of the new flows of the last minute. Returns a negative number if there
+// were no new flows.
 double weir_shares_recent(const struct weir_shares *shares, const struct weir_backend_state *of);

@@ -18,7 +18,7 @@
 // Maximum number of messages per address family and tick. Further messages remain in the socket
 // buffer, or are lost if it is full.
 #define PATH_MTU_MESSAGES 2048
-#define PATH_MTU_CHANGES 64 // maximum per tick: each change is published and logged
+#define PATH_MTU_CHANGES 64 // maximum per tick, because each change is published and logged
 #define CALM_MS 1000 // minimum time between two rounds of route lookups
 // Time between two lookups of a route that expires. The kernel sends no event when it removes such
 // a route.
@@ -143,8 +143,8 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
 
-// Notes since when there is a way to an address. An address on the link of the port needs no reply
-// for that, because its host may be dead.
+// Records the time since which there is a path to an address. For an address on the link of the
+// port, no ARP or ND reply is needed, because its host can be down.
 static void note_way(
 	const struct weir_neighbours *n, struct entry *entry, const struct weir_next_hop *hop) {
 	bool found = hop->resolved ||
@@ -159,8 +159,8 @@ static void note_way(
 }
 
 // Report the changes that are due. An address without a next hop keeps its previous next hop until
-// the hold time ends. The callback may call weir_neighbours_configure, so no pointer to an entry
-// is used after the call.
+// the hold time ends. The callback can call weir_neighbours_configure, so no pointer to an entry is
+// used after the callback.
 static void report(struct weir_neighbours *n) {
 	struct entry *entry;
 
@@ -248,8 +248,8 @@ static void look_up_route(struct weir_neighbours *n, struct entry *entry) {
 	}
 }
 
-// Repeats the lookup of routes that expire; the kernel has learnt them from routers, mostly by
-// redirects. It removes such routes without an event, so they must be read again.
+// Repeats the lookup of routes that expire. The kernel has learnt these routes from routers, mostly
+// through redirects. It removes them without an event, so they must be read again.
 static void look_up_expiring(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t looked_up = 0;

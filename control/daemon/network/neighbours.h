@@ -35,7 +35,7 @@ int weir_neighbours_create(
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
-// Returns how packets to a watched address leave at present, also within the hold time.
+// Returns the current path of packets to a watched address. Works during the hold time as well.
 struct weir_way weir_neighbours_way(
 	const struct weir_neighbours *n, const struct weir_address *address);
 

@@ -9,13 +9,13 @@
 #include "neighbours_hops.h"
 
 #define PROBES_PER_TICK 128
-// Time between the first two datagrams to a neighbour without a reply. It is doubled after each
+// Time between the first two datagrams to a neighbour that does not reply. It is doubled after each
 // datagram.
 #define PROBE_FIRST_MS 500
-#define PROBE_LAST_MS 8000 // maximum time between two datagrams to a neighbour without a reply
+#define PROBE_LAST_MS 8000 // maximum time between two datagrams to a neighbour that does not reply
 #define REFRESH_MS 45000 // time between two datagrams to a stale neighbour
 #define DISCARD_PORT 9
-// If there are more next hops, the kernel's default limit of neighbours may be reached.
+// If there are more next hops, the kernel's default limit of neighbours can be reached.
 #define MANY_HOPS 128
 
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {

@@ -44,7 +44,7 @@ struct entry { // a watched address
 	// Loop time when the address lost its next hop; 0 = the address has a next hop.
 	uint64_t missing_ms;
 	struct weir_next_hop last_reported;
-	uint64_t way_ms; // loop time since when there is a way, see struct weir_way; 0 = none
+	uint64_t way_ms; // loop time since which there is a path, see struct weir_way; 0 = none
 	uint16_t path_mtu; // reported by routers on the path; 0 = none
 	uint64_t path_mtu_ms; // loop time at which path_mtu expires
 };
@@ -65,7 +65,7 @@ struct weir_neighbours {
 	struct entry **entries; // sorted by address
 	uint32_t entry_count;
 	uint32_t next_lookup; // first entry without a current route; entry_count = none
-	uint32_t found; // lookups of addresses that are not watched, since the last tick
+	uint32_t found; // number of lookups of addresses that are not watched, since the last tick
 	bool links_stale, routes_stale, neighbours_stale; // must be read again
 	uint64_t round_ms; // end of the last round of lookups
 	struct weir_link *links;

@@ -20,18 +20,18 @@ struct weir_neighbour_port {
 	struct weir_address source_ipv6;
 };
 
-// How packets to an address leave at present.
+// The path of packets to an address.
 struct weir_way {
 	int port; // index of the port; -1 = none, or not looked up yet
-	// Loop time since when the kernel has a route to the port, and the MAC address of the
-	// route's gateway; 0 = at least one is missing.
+	// Loop time since which the kernel has had both a route through the port and the MAC
+	// address of the route's gateway; 0 = at least one of them is missing.
 	uint64_t since_ms;
 };
 
-// Reports the next hop of an address. Called once for every address after each configure, as soon
-// as the next hop is found or known to be missing; then whenever the next hop changes. If
-// hop->resolved is false, there is no route to a port, or no reply to ARP or ND; why then has the
-// reason, one line (otherwise ""). The callback may call any function of neighbours.h except
-// weir_neighbours_free.
+// Reports the next hop of an address. Called once for every address after each
+// weir_neighbours_configure, as soon as the next hop is found or known to be missing. Called again
+// whenever the next hop changes. If hop->resolved is false, there is no route to a port, or no
+// reply to ARP or ND; why then has the reason, one line (otherwise ""). The callback may call any
+// function of neighbours.h except weir_neighbours_free.
 typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why);

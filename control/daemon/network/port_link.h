@@ -15,6 +15,6 @@
 enum weir_link_state weir_port_link(
 	const struct weir_segment *segment, const struct weir_config *config, uint32_t port);
 
-// As above, of a port of a dataplane that has ended. If the interface was created anew, as a tap
-// is, the new one of the same name counts.
+// Does the same for a port of a dataplane that has exited. If the kernel interface was created
+// again, as tap interfaces are, returns the state of the new interface with the same name.
 enum weir_link_state weir_port_link_without_dataplane(const struct weir_port_info *info);

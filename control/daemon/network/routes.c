@@ -10,7 +10,7 @@
 
 #include "routes.h"
 
-#define EVENT_BUFFER_BYTES (1 << 20) // receive buffer of the socket; the kernel may grant less
+#define EVENT_BUFFER_BYTES (1 << 20) // receive buffer of the socket; the kernel can grant less
 #define EVENTS_PER_TURN 64 // maximum number of reads from the socket per iteration of the loop
 #define NUD_USABLE (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)
 
@@ -281,7 +281,7 @@ int weir_routes_lookup(
 	return 0;
 }
 
-// Reads a table of the kernel. If the table changes while it is read, fn may be called twice for
+// Reads a table of the kernel. If the table changes while it is read, fn can be called twice for
 // the same entry.
 static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *context) {
 	char request[128] __attribute__((aligned(8)));
@@ -436,8 +436,8 @@ static int join_groups(struct mnl_socket *socket) {
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		int group = groups[i];
 
-		// Ignore the error for other groups: a kernel without IPv6 or without next hop
-		// objects does not have all groups.
+		// Ignore errors for groups other than LINK and NEIGH, because a kernel without IPv6
+		// or without next hop objects does not have all groups.
 		if (mnl_socket_setsockopt(socket, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) <
 				0 &&
 			(group == RTNLGRP_LINK || group == RTNLGRP_NEIGH)) {

@@ -12,7 +12,7 @@
 // before its service is published.
 //
 // Threads: one. Makes blocking system calls that take microseconds. An unprivileged process that
-// holds the descriptor may update the map (Linux 5.19 or later). No globals, no logging.
+// holds the descriptor can update the map (Linux 5.19 or later). No globals, no logging.
 #pragma once
 
 #include <stddef.h>

@@ -41,8 +41,8 @@ struct header {
 	uint8_t protocol;
 };
 
-// Removes an IP header from the front of the rest. Packets with IPv6 extension headers are not
-// parsed further.
+// Removes an IP header from the front of the remaining bytes. Packets with IPv6 extension headers
+// are not parsed further.
 static bool take_ip4(struct rest *rest, struct header *ret) {
 	const uint8_t *at = rest->at;
 	size_t header;

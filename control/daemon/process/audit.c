@@ -15,7 +15,7 @@
 struct weir_audit {
 	const struct weir_log *log;
 	uint64_t (*clock_ms)(void);
-	uint64_t serial; // serial of the last entry
+	uint64_t serial; // serial number of the last entry
 	struct weir_audit_entry changes[WEIR_AUDIT_CHANGES];
 	struct weir_audit_entry refusals[WEIR_AUDIT_REFUSALS];
 };
@@ -76,8 +76,8 @@ static void log_entry(const struct weir_audit *audit, const struct weir_audit_en
 	char line[LINE_BYTES], who[WHO_BYTES], times[48] = "";
 
 	if (entry->unlogged > 1) {
-		snprintf(
-			times, sizeof(times), ", %u refusals since the last line", entry->unlogged);
+		snprintf(times, sizeof(times), ", %u refusals since the last log line",
+			entry->unlogged);
 	}
 	snprintf(line, sizeof(line), "audit: %s%s%s: %s%s%s%s%s (%s)%s", entry->command,
 		entry->object[0] != '\0' ? " " : "", entry->object, done ? entry->before : "",
@@ -104,7 +104,7 @@ static bool is_alike(const struct weir_audit_entry *entry, const struct weir_aud
 	       strcmp(entry->outcome, event->code) == 0;
 }
 
-// Returns whether a refusal has the same object and reason as an entry. The texts of the entry may
+// Returns whether a refusal has the same object and reason as an entry. The texts of the entry can
 // be truncated.
 static bool is_repeated(
 	const struct weir_audit_entry *entry, const struct weir_audit_event *event) {
@@ -113,7 +113,7 @@ static bool is_repeated(
 		       0;
 }
 
-// Returns the entry of this user for an equal refusal. If there is none, but the user already has
+// Returns the entry of this user for the same refusal. If there is none, but the user already has
 // WEIR_AUDIT_REASONS entries for refusals of this command, returns the oldest of these entries.
 // Otherwise returns NULL.
 static struct weir_audit_entry *find_repeated(

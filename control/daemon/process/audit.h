@@ -6,7 +6,7 @@
 //
 // Refusals have separate entries, so that users without permission cannot evict changes. Repeated
 // refusals (same user, command, object and reason) share one entry with a count, and are logged at
-// most once per WEIR_AUDIT_REPEAT_MS. Objects and reasons may contain names from requests, so the
+// most once per WEIR_AUDIT_REPEAT_MS. Objects and reasons can contain names from requests, so the
 // number of entries of a user per command and outcome is limited to WEIR_AUDIT_REASONS; the newest
 // are kept.
 //
@@ -46,9 +46,9 @@ struct weir_audit_event { // long texts are truncated
 	const char *why; // reason of a refusal, or why a change is not published yet; NULL = none
 };
 
-// texts may be truncated within a UTF-8 character, and may contain any byte
+// texts can be truncated within a UTF-8 character, and can contain any byte
 struct weir_audit_entry {
-	uint64_t serial; // 0 = free; newer entries have greater numbers
+	uint64_t serial; // serial number, greater in newer entries; 0 = free
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // time of the last line, monotonic
 	uint32_t times; // number of equal refusals; the other fields describe the last refusal

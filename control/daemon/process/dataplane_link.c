@@ -10,7 +10,7 @@
 
 #define WHY_BYTES 256
 // Number of quick retries after the socket has appeared. Retries are needed because an attempt that
-// began earlier may still fail.
+// began earlier can still fail.
 #define EAGER_TRIES 20
 #define EAGER_RETRY_MS 10
 
@@ -39,7 +39,7 @@ struct weir_dataplane_link {
 	struct weir_segment *segment; // NULL = not attached
 	struct weir_handover handover;
 	int connection;
-	unsigned int eager; // immediate retries left
+	unsigned int eager; // number of quick retries left
 	uint64_t tried_ms; // loop time of the last attempt
 	// Time since which no attempt has got a reply; 0 = the last attempt got a reply.
 	uint64_t silent_ms;
@@ -105,8 +105,8 @@ static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-// Returns whether the dataplane may still be starting. It listens on its socket first, but does not
-// reply until its ports are started.
+// Returns whether the dataplane is possibly still starting. It listens on its socket first, but
+// does not reply until its ports are started.
 static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	if (error != -ETIMEDOUT) {
 		link->silent_ms = 0;
@@ -175,7 +175,9 @@ static void connection_readable(uv_poll_t *poll, int status, int events) {
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) {
 		return; // the dataplane sends nothing on this connection
 	}
-	weir_log_write(link->log, WEIR_LOG_WARN, "lost weir-dataplane; waiting for it");
+	weir_log_write(link->log, WEIR_LOG_WARN,
+		"lost weir-dataplane (connection closed); waiting "
+		"for weir-dataplane");
 	link->waits = true; // logged already
 	uv_poll_stop(poll);
 	link->events.lost(link->events.context);

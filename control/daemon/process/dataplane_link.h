@@ -15,7 +15,8 @@
 #include "segment.h"
 
 #define WEIR_LINK_RETRY_MS 200
-// A dataplane that does not reply may be starting; after this time it is an error.
+// A dataplane that does not reply is possibly starting. After this time, the missing reply is an
+// error.
 #define WEIR_LINK_STARTING_MS 5000
 #define WEIR_LINK_REFUSED_RETRY_MS 2000 // retry interval if the segment has an unsupported layout
 

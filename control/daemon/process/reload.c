@@ -65,9 +65,9 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 				i);
 			snprintf(error->reason, sizeof(error->reason),
 				"\"data-path\" needs weir-control to be started with "
-				"--data-path-checks; if it was, see its log for the reason why "
-				"such "
-				"checks are not possible; otherwise use \"direct\"");
+				"--data-path-checks; if weir-control has this option, its "
+				"log has the reason why such checks are not possible; to "
+				"check without the data path, use \"direct\"");
 		}
 	}
 	return -EOPNOTSUPP;
@@ -233,7 +233,7 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 }
 
 // Copies the dataplane's settings from the running configuration to the configuration in use. If
-// the file has different settings, keeps those of the file in as_read.
+// the file has different settings, keeps the settings of the file in as_read.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;

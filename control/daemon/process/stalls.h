@@ -27,5 +27,5 @@ void weir_stalls_watch(
 	struct weir_stalls *stalls, const struct weir_segment *segment, uint64_t now_ns);
 // Call several times a second. Returns whether anything has changed.
 bool weir_stalls_check(struct weir_stalls *stalls, const struct weir_log *log, uint64_t now_ns);
-// Returns how long the first stalled worker has been stalled; 0 = no worker is stalled.
+// Returns for how long the worker that stalled first has been stalled; 0 = no worker is stalled.
 uint64_t weir_stalls_longest_ns(const struct weir_stalls *stalls, uint64_t now_ns);

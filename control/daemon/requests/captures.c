@@ -31,7 +31,7 @@ struct weir_captures {
 	const struct weir_tables *tables;
 	struct weir_capture_request request; // request of the last capture
 	struct weir_capture_status status;
-	uint64_t order; // number that identifies the capture in the segment
+	uint64_t order; // ID of the capture in the segment
 	uint64_t read_ns; // time of the last read by the client
 	struct next *next; // [workers]
 	weir_capture_done done; // callback of the read in progress; NULL = no read is in progress

@@ -4,7 +4,7 @@
 // copies to a client of the control socket. Only one capture runs at a time. A capture belongs to
 // the connection that started it. It ends when this connection is closed, when the limit of packets
 // is reached, or when the dataplane exits. A capture expires WEIR_CAPTURES_UNREAD_MS after the last
-// read by its client; then another capture may replace it.
+// read by its client; then another capture can replace it.
 //
 // The service and the backend of a packet are named as they were when the packet was copied; "" if
 // the id was reused since then.
@@ -42,7 +42,7 @@ enum weir_capture_end {
 struct weir_capture_request {
 	struct weir_capture_terms terms;
 	uint64_t packets; // limit of packets; 0 = no limit
-	uint64_t connection; // number of the connection that owns the capture
+	uint64_t connection; // ID of the connection that owns the capture
 	struct weir_audit_who who;
 	// filter of the capture; the audit log identifies the capture by this text
 	char what[WEIR_AUDIT_OBJECT_BYTES];
@@ -61,16 +61,16 @@ struct weir_captured {
 struct weir_capture_reading {
 	struct weir_captured *packets; // sorted by time; allocated on the heap
 	uint32_t count;
-	int64_t since_1970_ns; // time 0 of the packets as wall clock time, in ns since 1970
-	// Number of packets of all workers since the start of the capture that were lost, and that
-	// were not copied because of the rate limit.
+	int64_t since_1970_ns; // wall clock time, in ns since 1970, that is time 0 of the packets
+	// Packets of all workers since the start of the capture. lost: number of lost packets.
+	// limited: number of packets that were not copied because of the rate limit.
 	uint64_t lost, limited;
 	bool more; // the rings contain further packets
 	enum weir_capture_end ended;
 };
 
 struct weir_capture_status { // status of the last capture
-	uint64_t number; // 0 = no capture yet
+	uint64_t number; // ID of the capture; 0 = no capture yet
 	uint64_t connection;
 	struct weir_audit_who who;
 	uint64_t packets; // number of packets read
@@ -93,12 +93,12 @@ void weir_captures_bind(struct weir_captures *captures, struct weir_segment *seg
 void weir_captures_free(struct weir_captures *captures);
 
 // Start a capture. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the dataplane cannot capture
-// packets), -EBUSY (another capture is running) or -ENOMEM. ret: number of the capture.
+// packets), -EBUSY (another capture is running) or -ENOMEM. ret: ID of the capture.
 int weir_captures_start(
 	struct weir_captures *captures, const struct weir_capture_request *request, uint64_t *ret);
 struct weir_capture_status weir_captures_status(const struct weir_captures *captures);
 // Read packets of the last capture. Waits up to WEIR_CAPTURES_WAIT_MS for the first packet. No
-// other reading may be in progress.
+// other read may be in progress.
 void weir_captures_read(struct weir_captures *captures, weir_capture_done done, void *context);
 // Ends the last capture if it is running, and ends the read in progress.
 void weir_captures_stop(struct weir_captures *captures, enum weir_capture_end end);

@@ -14,9 +14,9 @@
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // if a round finds fewer flows than this, the next round requests more lines
 #define ROUND_MANY 4096u
-// Lines of a round of a deletion: several requests for each range, so that a worker always has
-// requests. Between rounds it has none for up to two iterations of the loop. A round is short
-// enough for other lists to get their turn.
+// Number of lines in a round of a deletion. A round has several requests for each range, so that a
+// worker rarely waits for requests: between two rounds, it gets none for up to two iterations of
+// the loop. A round is short, so that other lists do not wait long.
 #define DELETION_LINES (4u * WEIR_TABLE_WALK_RANGES * RANGE_LINES_MAX)
 #define PASSES_MAX 4u // passes of a deletion over the tables
 #define LEFT_OUT_MS 10000u // time for which lists skip a worker that did not respond
@@ -30,7 +30,7 @@ struct job { // one list or deletion
 	uint32_t lines; // number of lines of the longest table, according to the responses
 	uint32_t range_lines;
 	uint32_t room; // number of allocated elements of result.flows
-	uint32_t round; // number of flows in the current round
+	uint32_t round; // number of flows found in the current round
 	uint32_t passes; // number of passes of a deletion over the tables so far
 	uint64_t ended_before; // flows deleted in previous passes
 	bool failed; // out of memory
@@ -47,7 +47,7 @@ struct weir_flow_lists {
 	uint64_t slice_ms; // start of the slice of the running job; 0 = not started
 	// Time at which lists began to skip the worker; 0 = lists do not skip it.
 	uint64_t left_out_ms[WEIR_WORKERS_MAX];
-	// The current round of the job `first`; between rounds it has no workers.
+	// Table walk of the current round of `first`. Its set of workers is empty between rounds.
 	struct weir_table_walk walk;
 };
 
@@ -191,7 +191,7 @@ static bool step_round(struct weir_flow_lists *lists) {
 }
 
 // Begins another pass of a deletion, unless the last pass deleted no flow. Another pass is
-// necessary because an insertion may have moved a flow to a line that this pass had already
+// necessary because an insertion can have moved a flow to a line that the last pass had already
 // searched. Returns whether another pass was begun.
 static bool begin_pass(struct job *job) {
 	if (!job->request.list.end || job->result.ended == job->ended_before ||
@@ -213,7 +213,7 @@ static bool end_round(struct weir_flow_lists *lists) {
 	job->result.more = job->line < job->lines;
 	job->result.next = job->line;
 	if (job->request.list.end) {
-		// Answers contain no flows: the workers limit the flows of an answer themselves.
+		// Do not adapt the number of lines: the responses contain no flows.
 	} else if (job->round < ROUND_FEW && job->range_lines < RANGE_LINES_MAX) {
 		job->range_lines *= 2;
 	} else if (job->round > ROUND_MANY && job->range_lines > 1) {

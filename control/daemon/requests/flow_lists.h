@@ -21,7 +21,7 @@
 #define WEIR_FLOW_LISTS_MAX 16 // limit of queued lists and deletions
 #define WEIR_FLOW_LISTS_PAGE 1024u // a list ends when it has at least this number of flows
 #define WEIR_FLOW_LISTS_SLICE_MS 50 // a list ends after this time
-#define WEIR_FLOW_LISTS_ALL UINT32_MAX // used instead of a worker number: all workers
+#define WEIR_FLOW_LISTS_ALL UINT32_MAX // in place of the index of a worker: all workers
 
 struct weir_flow_lists;
 
@@ -48,7 +48,7 @@ typedef void (*weir_flow_list_done)(void *context, int error, struct weir_flow_l
 int weir_flow_lists_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret);
 // Lists the flows that a WEIR_MESSAGE_FLOW_LIST describes, starting at line `first`, or deletes all
-// of these flows. worker: number of one worker, or WEIR_FLOW_LISTS_ALL. request: copied; this
+// of these flows. worker: index of one worker, or WEIR_FLOW_LISTS_ALL. request: copied; this
 // function sets its lines and page. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the dataplane is
 // too old), -EBUSY (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on error.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow lookup: sends a lookup of a flow's backend to all workers through the segment's mailboxes,
-// and collects the responses. A worker that does not respond within WEIR_LOOKUP_MS is left out. A
-// flow is deleted by a lookup that also deletes the flow it finds.
+// and collects the responses. A worker that does not respond within WEIR_LOOKUP_MS is left out. To
+// delete a flow, sends a lookup that also deletes the flow that it finds.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -25,8 +25,8 @@ struct weir_lookup_result {
 	uint32_t workers; // number of workers
 	uint64_t responded; // bitmap by worker
 	uint32_t worker; // worker of the best response
-	// The best response: a response with the flow; if there is none, a response with a backend
-	// for it; if there is none, any response.
+	// The best response: a response that has found the flow; if there is none, a response that
+	// has a backend for the flow; otherwise any response.
 	struct weir_message response;
 	// backend that each worker has chosen; only for workers that responded
 	uint16_t chosen[WEIR_WORKERS_MAX];

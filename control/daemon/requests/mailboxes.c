@@ -75,7 +75,7 @@ static void on_timer(uv_timer_t *timer) {
 	weir_mailboxes_take(mailboxes);
 	for (uint32_t kind = 0; kind < WEIR_MAILBOXES_KINDS; kind++) {
 		if (mailboxes->kinds[kind].waits) {
-			// Clear `waits` before the step, because the step may set it again.
+			// Clear `waits` before the step, because the step can set it again.
 			mailboxes->kinds[kind].waits = false;
 			if (mailboxes->kinds[kind].step(mailboxes->kinds[kind].context)) {
 				mailboxes->kinds[kind].waits = true;

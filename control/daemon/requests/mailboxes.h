@@ -13,7 +13,7 @@
 #include "mailbox.h"
 #include "segment.h"
 
-#define WEIR_MAILBOXES_KINDS 8u // numbers of kinds are below this
+#define WEIR_MAILBOXES_KINDS 8u // each kind is less than this number
 
 // Called for each response of a worker. Only the kind of the response was validated. The callback
 // may send messages.
@@ -28,8 +28,8 @@ struct weir_mailboxes {
 	uv_loop_t *loop;
 	uv_timer_t timer; // runs while a sender waits
 	bool has_timer;
-	const struct weir_segment *segment; // NULL without a dataplane
-	uint64_t sequence; // number of the last message
+	const struct weir_segment *segment; // NULL if no dataplane is attached
+	uint64_t sequence; // sequence number of the last message
 	// the next call of weir_mailboxes_take reads the responses of this worker first
 	uint32_t first;
 	struct {
@@ -40,9 +40,10 @@ struct weir_mailboxes {
 	} kinds[WEIR_MAILBOXES_KINDS];
 };
 
-// Initialises the mailboxes. first: number of the first message. Pass the time since boot in
-// nanoseconds, so that the numbers of a previous control process are not used again: the rings may
-// still contain late responses to its messages. loop: borrowed; NULL: senders cannot wait.
+// Initialises the mailboxes. first: sequence number of the first message. Pass the time since boot
+// in nanoseconds, so that the numbers of a previous control process are not used again. The rings
+// can still contain late responses to messages of that process. loop: borrowed; NULL: senders
+// cannot wait.
 void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first);
 // Stops the timer. After this call no sender waits. The libuv handle is closed in the next
 // iterations of the loop.
@@ -57,7 +58,8 @@ void weir_mailboxes_subscribe(struct weir_mailboxes *mailboxes, uint32_t kind,
 // Begins to wait for responses of this kind, until the sender's step function returns false.
 void weir_mailboxes_wait(struct weir_mailboxes *mailboxes, uint32_t kind);
 
-// Returns a new number for a message. Equal messages to several workers may have the same number.
+// Returns a new sequence number for a message. If the same message is sent to several workers, it
+// may have the same number.
 uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
 // Send a message, which contains its number, to a worker of the segment. Returns false if its ring
 // is full or there is no dataplane.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Table walk: requests all lines of the workers' flow tables, by WEIR_MESSAGE_FLOW_LIST or
+// Table walk: requests all lines of the workers' flow tables, with WEIR_MESSAGE_FLOW_LIST or
 // WEIR_MESSAGE_FLOW_WAITING (mailbox.h). Each worker gets several requests at a time, one per range
 // of lines, and answers one of them between two bursts. A worker that does not respond for
 // WEIR_TABLE_WALK_MS is left out.
@@ -13,8 +13,8 @@
 
 #include "mailboxes.h"
 
-// Ranges of a worker, each with one request at a time; a list has as many ranges as it has pages, a
-// deletion uses no pages.
+// Maximum number of ranges per worker. Each range has one pending request at a time. A list uses
+// only WEIR_FLOW_PAGES ranges, one per page; a deletion uses no pages.
 #define WEIR_TABLE_WALK_RANGES 16u
 #define WEIR_TABLE_WALK_MS 1000u
 
@@ -33,7 +33,7 @@ struct weir_table_walk_worker {
 	struct weir_table_walk_lines lines;
 	uint32_t done; // number of requested lines
 	struct {
-		uint64_t number; // number of the pending request; 0 = none
+		uint64_t number; // sequence number of the pending request; 0 = none
 		uint32_t next, last; // remaining lines; equal if no lines remain
 	} range[WEIR_TABLE_WALK_RANGES];
 };

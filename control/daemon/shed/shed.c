@@ -16,7 +16,7 @@ struct weir_shed_terms weir_shed_terms_default(void) {
 }
 
 int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t why_bytes) {
-	// The opposite of the condition would accept NaN.
+	// This form of the conditions rejects NaN.
 	if (!(terms->rate >= WEIR_SHED_RATE_LEAST_MILLI / 1000.0 &&
 		    terms->rate <= WEIR_AGENT_SHED_RATE_MILLI_MOST / 1000.0)) {
 		snprintf(why, why_bytes, "argument \"rate\" must be a number from 0.2 to 1000");

@@ -13,7 +13,7 @@
 #define WEIR_SHED_WHY_BYTES 256
 #define WEIR_SHED_FOR_MOST_MS 86400000.0
 
-// X(NAME, "name"). An ended shed stays until the next one of its backend.
+// X(NAME, "name"). An ended shed is kept until the next shed of its backend.
 #define WEIR_SHED_STATES(X) \
 	X(STARTING, "starting") \
 	X(RUNNING, "running") \
@@ -33,17 +33,19 @@ struct weir_shed_terms {
 	double rate; // connections per second, 0.2 to 1000
 	double idle_ms; // minimum idle time; ignored by agents with a hook
 	double for_ms; // maximum duration
-	bool dry_run; // only ask the agent what it could end
+	bool dry_run; // only query how many connections the agent could end
 };
 
-// The default terms: 10 a second, idle for 5 s, for 10 minutes.
+// Returns the default terms: 10 connections per second, idle for at least 5 s, for at most 10
+// minutes.
 struct weir_shed_terms weir_shed_terms_default(void);
 // Check terms. Returns 0, or -EINVAL with a line in why that names the argument of shed.start.
 int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t why_bytes);
 
 struct weir_shed;
-// Called once for a shed that was started: state RUNNING (DONE for a dry run or if nothing is above
-// the mean any more), or FAILED with the reason. The shed of a dry run is freed afterwards.
+// Called once for each shed that was started. The state is RUNNING, or DONE (for a dry run, or if
+// nothing is above the mean any more), or FAILED with the reason in `why`. The shed of a dry run is
+// freed afterwards.
 typedef void (*weir_shed_begun)(void *context, const struct weir_shed *shed);
 
 struct weir_shed {
@@ -52,22 +54,24 @@ struct weir_shed {
 	struct weir_shed_terms terms;
 	struct weir_audit_who who; // the user who started the shed
 	uint8_t state; // enum weir_shed_state
-	char why[WEIR_SHED_WHY_BYTES]; // why it ended or waits; "" = nothing to say
+	char why[WEIR_SHED_WHY_BYTES]; // why the shed ended or waits; "" = no reason
 	uint64_t started_ms, ended_ms; // since 1970; ended_ms 0 = not ended
 	uint64_t began_ms; // start, monotonic
-	uint64_t level_ms; // since when it is at the mean, monotonic; 0 = it is not
-	struct weir_shed_level first, level; // at the start, and now
-	uint64_t ended; // connections that were ended, or passed to the hook
-	uint64_t orders; // orders with a count above 0
-	// The last answer of the agent.
+	// time since which the backend has been at the mean, monotonic; 0 = it is not at the mean
+	uint64_t level_ms;
+	struct weir_shed_level first, level; // first: at the start; level: now
+	uint64_t ended; // number of connections that were ended, or passed to the hook
+	uint64_t orders; // number of orders with a count above 0
+	// Values of the last answer of the agent.
 	enum weir_agent_shed_method method;
 	uint32_t connections, candidates, leaving;
-	uint32_t unanswered; // attempts without an answer, in a row
+	uint32_t unanswered; // number of consecutive attempts without an answer
 	bool in_flight; // an order is in flight
-	uint16_t order_backend; // its backend id
-	// Ended flows that may still be in the flow table, and when the last one was ended.
+	uint16_t order_backend; // backend id of this order
+	// Number of ended flows that can still be in the flow table, and the time at which the last
+	// of them was ended.
 	uint64_t gone, gone_ms;
-	weir_shed_begun begun; // NULL once it was called
+	weir_shed_begun begun; // NULL after it was called
 	void *context;
 };
 

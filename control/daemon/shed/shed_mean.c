@@ -5,7 +5,7 @@
 
 #include "agent_message.h"
 
-#define SECOND_MILLI 1000u // a rate of one a second
+#define SECOND_MILLI 1000u // a rate of one connection per second
 
 void weir_shed_sum_add(struct weir_shed_sum *sum, uint64_t flows, uint32_t weight) {
 	sum->flows += flows;

@@ -18,7 +18,7 @@ struct weir_sheds {
 	struct weir_sheds_of of;
 	struct weir_tables *tables; // NULL until the first weir_sheds_follow
 	struct weir_shed *first; // owned
-	uint64_t now_ms; // time of the last call that has a time
+	uint64_t now_ms; // time of the last call that has a time argument
 };
 
 // --- the list -------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ static void forget(struct weir_sheds *sheds, struct weir_shed *shed) {
 	free(shed);
 }
 
-// --- begins and ends ------------------------------------------------------------------------
+// --- begin and end of a shed ----------------------------------------------------------------
 
 // Log an event of a shed, and record it in the history of its backend.
 static void record(const struct weir_sheds *sheds, const struct weir_shed *shed,
@@ -73,8 +73,8 @@ static void begin(struct weir_sheds *sheds, struct weir_shed *shed) {
 
 	shed->begun = NULL;
 	snprintf(text, sizeof(text),
-		"started: %llu flows, mean %llu, %llu above it; at most %g connections a second "
-		"(%s)",
+		"started: %llu flows, mean %llu, %llu above the mean; at most %g connections per "
+		"second (%s)",
 		(unsigned long long)shed->first.flows, (unsigned long long)shed->first.mean,
 		(unsigned long long)shed->first.above, shed->terms.rate,
 		weir_agent_shed_method_name(shed->method));
@@ -82,7 +82,8 @@ static void begin(struct weir_sheds *sheds, struct weir_shed *shed) {
 	begun(shed->context, shed);
 }
 
-// Record the end of a shed that had begun, for the user who started it.
+// Adds an entry to the audit for the end of a shed that had begun. The entry has the user who
+// started the shed.
 static void record_end(
 	const struct weir_sheds *sheds, const struct weir_shed *shed, const char *before) {
 	char object[WEIR_AUDIT_OBJECT_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
@@ -121,7 +122,7 @@ static void end(struct weir_sheds *sheds, struct weir_shed *shed, enum weir_shed
 
 // --- the mean -------------------------------------------------------------------------------
 
-// Returns the open flows of a backend without those that its agent has ended.
+// Returns the number of open flows of a backend, without the flows that its agent has ended.
 static uint64_t flows_of(const struct weir_sheds *sheds, const struct weir_backend_state *backend) {
 	const uint32_t timeout_ms = weir_tables_config(sheds->tables)->flow_table.established_ms;
 	const struct weir_shed *shed = weir_sheds_find(sheds, backend->service, backend->name);
@@ -188,11 +189,11 @@ static void send_order(struct weir_sheds *sheds, struct weir_shed *shed,
 	} else if (r != -EBUSY && r != -EALREADY) {
 		fail(sheds, shed,
 			r == -EINVAL ? "the service has no TCP bind"
-				     : "it has no weir-agent any more");
+				     : "the backend has no weir-agent any more");
 	}
 }
 
-// Returns why a backend is not compared with the mean any more; NULL = it is.
+// Returns why a backend can no longer be compared with the mean; NULL = it can be compared.
 static const char *misfit(const struct weir_backend_state *state) {
 	return state->leaving                           ? "the backend was removed"
 	       : state->admin == WEIR_ADMIN_DRAIN       ? "the backend is drained"
@@ -201,25 +202,27 @@ static const char *misfit(const struct weir_backend_state *state) {
 							: NULL;
 }
 
-// Returns whether nothing is above the mean, by the flows of this balancer, or by the connections
-// that the agent has counted. Those that the hook has got do not count.
+// Returns whether no connection is above the mean, according to the flows of this balancer, or
+// according to the number of connections that the agent has counted. Connections that were passed
+// to the hook are not counted.
 static bool is_at_mean(const struct weir_shed *shed) {
 	return shed->level.above == 0 ||
 	       shed->connections <= shed->level.mean + (uint64_t)shed->leaving;
 }
 
-// End a shed that is at the mean, once the clients had time to connect again: some of them return
-// to the backend. Until then orders that end nothing count its connections.
+// Ends the shed of a backend that is at the mean, after the clients have had time to connect again,
+// because some of them return to the backend. Until then, sends orders with a count of 0, so that
+// the agent counts the connections.
 static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {
 	if (shed->level_ms == 0) {
 		shed->level_ms = sheds->now_ms;
 	}
 	if (shed->leaving == 0 && sheds->now_ms >= shed->level_ms + WEIR_SHED_SETTLED_MS) {
-		weir_shed_note(shed, "it is at the mean");
+		weir_shed_note(shed, "the backend is at the mean");
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
-		weir_shed_note(shed, "waits for clients that connect again");
+		weir_shed_note(shed, "waits for clients to connect again");
 		send_order(sheds, shed, backend,
 			(struct weir_shed_step){.duration_ms = WEIR_SHED_ORDER_MS});
 	}
@@ -249,13 +252,13 @@ static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 		return;
 	}
 	if (sheds->now_ms >= shed->began_ms + (uint64_t)shed->terms.for_ms) {
-		weir_shed_note(shed, "its time (--duration) is over");
+		weir_shed_note(shed, "the maximum duration (--duration) has passed");
 		end(sheds, shed, WEIR_SHED_EXPIRED);
 	} else if (is_at_mean(shed)) {
 		wait_at_mean(sheds, shed, &state);
 	} else if (left == 0) {
-		weir_shed_note(shed, "it has ended as many connections as the backend had at its "
-				     "start");
+		weir_shed_note(shed, "the shed has ended as many connections as the backend had "
+				     "when the shed started");
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
 		shed->level_ms = 0;
@@ -277,7 +280,7 @@ static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 		shed->leaving = result->leaving;
 		shed->unanswered = 0;
 	}
-	// A hook makes the server close connections in order, which the workers see.
+	// With a hook, the server itself closes the connections, and the workers detect this.
 	if (shed->method == WEIR_AGENT_SHED_IDLE && result->ended > 0) {
 		shed->gone += result->ended;
 		shed->gone_ms = sheds->now_ms;
@@ -288,8 +291,8 @@ static void take_first(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_agents_shed_result *result) {
 	if (!result->answered) {
 		fail(sheds, shed,
-			"its weir-agent answers probes, but no shed orders: it is of an earlier "
-			"version; upgrade it");
+			"its weir-agent answers probes but not shed orders: it is of an earlier "
+			"version; upgrade weir-agent");
 	} else if (result->result == WEIR_AGENT_SHED_BUSY) {
 		fail(sheds, shed,
 			"its weir-agent carries out orders of another balancer; try again "
@@ -303,7 +306,7 @@ static void take_first(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-// Describe why no connection was ended. Then the next order waits for the next second.
+// Describes why no connection was ended. The next order is then sent in the next second.
 static void note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result) {
 	if (result->result == WEIR_AGENT_SHED_BUSY) {
 		weir_shed_note(shed, "waits: its weir-agent carries out another order");
@@ -311,7 +314,8 @@ static void note_wait(struct weir_shed *shed, const struct weir_agents_shed_resu
 		weir_shed_note(
 			shed, "waits: no connection is idle for %g s", shed->terms.idle_ms / 1000);
 	} else {
-		weir_shed_note(shed, "waits: the hook has got all connections above the mean");
+		weir_shed_note(shed, "waits: all connections above the mean were already passed to "
+				     "the hook");
 	}
 }
 
@@ -351,7 +355,7 @@ static void take_result(void *context, const struct weir_agents_shed *order,
 	shed->in_flight = false;
 	count_result(sheds, shed, result);
 	if (!weir_shed_is_running(shed)) {
-		return; // it was abandoned
+		return; // the shed was abandoned
 	}
 	if (weir_shed_failure(result->result) != NULL) {
 		fail(sheds, shed, weir_shed_failure(result->result));
@@ -364,7 +368,7 @@ static void take_result(void *context, const struct weir_agents_shed *order,
 
 // --- starts ---------------------------------------------------------------------------------
 
-// Write why a backend cannot be shed, and a remedy. Returns -EINVAL.
+// Writes why a backend cannot be shed, and a remedy. Returns -EINVAL.
 static int refuse(char *why, size_t why_bytes, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 static int refuse(char *why, size_t why_bytes, const char *format, ...) {
@@ -385,8 +389,8 @@ static int check_binds(
 	}
 	if (count > WEIR_AGENT_SHED_BINDS) {
 		return refuse(why, why_bytes,
-			"service %s has %u TCP binds, and a shed order has room for %d", name,
-			count, WEIR_AGENT_SHED_BINDS);
+			"service %s has %u TCP binds, but a shed supports at most %d", name, count,
+			WEIR_AGENT_SHED_BINDS);
 	}
 	return 0;
 }
@@ -423,7 +427,7 @@ static int check(const struct weir_sheds *sheds, const struct weir_backend_state
 	}
 	if (state->leaving || !state->in_selection) {
 		return refuse(why, why_bytes,
-			"%s/%s takes no new flows, so it is not compared with the mean",
+			"%s/%s takes no new flows: only a backend that takes new flows can be shed",
 			state->service, state->name);
 	}
 	if (check_binds(weir_tables_service_config(sheds->tables, state->service), state->service,
@@ -433,20 +437,22 @@ static int check(const struct weir_sheds *sheds, const struct weir_backend_state
 	}
 	if (measure(sheds, state, 0, ret) < 0) {
 		return refuse(why, why_bytes,
-			"no other backend of service %s takes new flows: there is no mean",
+			"no other backend of service %s takes new flows: there is no mean to "
+			"compare with",
 			state->service);
 	}
 	if (ret->above == 0) {
 		return refuse(why, why_bytes,
-			"%s/%s has %llu open flow%s, and its share of the mean is %llu: nothing is "
-			"above it",
+			"%s/%s has %llu open flow%s, and the mean for its weight is %llu: there is "
+			"nothing to shed",
 			state->service, state->name, (unsigned long long)ret->flows,
 			weir_plural(ret->flows), (unsigned long long)ret->mean);
 	}
 	return 0;
 }
 
-// Remove the ended shed of the backend, but keep its count of flows that may be in the flow table.
+// Removes the ended shed of the backend, but keeps its number of ended flows that can still be in
+// the flow table.
 static void replace(struct weir_sheds *sheds, struct weir_shed *shed) {
 	struct weir_shed *old = lookup(sheds, shed->service, shed->backend);
 

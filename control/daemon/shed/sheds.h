@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Sheds: end connections of a backend that has more than the mean of its service, so that their
-// clients connect again, to other backends. The backend's agent ends them, if its operator permits
-// it; control sends it an order for about a second's connections at a time.
+// Sheds: end connections of a backend that has more connections than the mean of its service, so
+// that the clients connect again, to other backends. The agent of the backend ends the connections,
+// if the operator of the server permits this. About once a second, weir-control orders the agent to
+// end some of the connections.
 //
 //   flows, weights --> sheds --orders--> agents --results--> sheds --events--> states, audit, log
 //
 // Guarantees:
-//   D1 a shed ends at most as many connections as the backend had at its start, whatever is lost or
-//      repeated: an order without a final answer counts in full. That many are needed if the
-//      clients return to random backends by their weights: from m to n backends, of the connections
-//      that are ended m/n return to the old backends.
-//   D2 before each order the mean is computed again; it counts as no lower than at the start. No
-//      order is given for more than what is above it then, and the agent ends none if its own count
-//      of connections would fall below it.
-//   D3 sheds end with this process. What the agent may still do then ends with the deadline of the
-//      last order, at most 5 s later.
+//   D1 a shed ends at most as many connections as the backend had at the start of the shed, even if
+//      messages are lost or repeated: an order without a final answer counts as if it had ended all
+//      of its connections. A shed can need this number, because clients connect again to random
+//      backends, by weight. If a service has grown from m to n backends, m/n of the ended
+//      connections return to the old backends.
+//   D2 the mean is computed again before each order, but is never lower than at the start of the
+//      shed. The order is for no more connections than are above the mean at this time. The agent
+//      ends no connection if its own number of connections would fall below the mean.
+//   D3 sheds end when this process exits. The agent then ends no connections after the deadline of
+//      the last order, which is at most 5 s later.
 //
 // Flows that an agent has ended with an RST stay in the flow table until their timeout, because
 // with direct server return the balancer does not receive the RST. They are subtracted from the
@@ -29,7 +31,7 @@
 #include "states.h"
 #include "tables.h"
 
-// A shed ends when the backend was at the mean for this time.
+// A shed ends when the backend has been at the mean for this time.
 #define WEIR_SHED_SETTLED_MS 3000u
 
 struct weir_sheds_of { // all borrowed
@@ -42,7 +44,8 @@ struct weir_sheds_of { // all borrowed
 struct weir_sheds;
 
 int weir_sheds_create(const struct weir_sheds_of *of, struct weir_sheds **ret); // 0 or -ENOMEM
-// Ends all sheds, as FAILED: the dataplane has exited, or this process ends. NULL is allowed.
+// Ends all sheds with the state FAILED. Call when the dataplane has exited, or before this process
+// exits. NULL is allowed.
 void weir_sheds_abandon(struct weir_sheds *sheds, const char *why);
 void weir_sheds_free(struct weir_sheds *sheds); // NULL is allowed
 // Call after a configuration was applied to the tables (borrowed until the next call).
@@ -55,10 +58,10 @@ void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms);
 int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	const struct weir_shed_terms *terms, const struct weir_audit_who *who, uint64_t now_ms,
 	weir_shed_begun begun, void *context, char *why, size_t why_bytes);
-// End a running shed on request of an operator, once its order in flight is over. Returns 0 or
-// -ENOENT.
+// Ends a running shed on request of an operator. If an order is in flight, the shed ends when the
+// order has ended. Returns 0 or -ENOENT.
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend);
 
-// The last shed of a backend, or NULL.
+// Returns the last shed of a backend, or NULL.
 const struct weir_shed *weir_sheds_find(
 	const struct weir_sheds *sheds, const char *service, const char *backend);

@@ -59,7 +59,7 @@ static struct weir_flow_waiting_at flow_of(
 }
 
 // Returns whether a request to an agent can describe a flow. The agent protocol has no port 0, and
-// reads an IPv4-mapped IPv6 address as IPv4 (agent-protocol.md), but clients may use such ports and
+// reads an IPv4-mapped IPv6 address as IPv4 (agent-protocol.md), but clients can use such ports and
 // addresses.
 static bool is_describable(const struct weir_flow_waiting_at *flow) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -69,8 +69,8 @@ static bool is_describable(const struct weir_flow_waiting_at *flow) {
 					     memcmp(flow->vip, mapped, sizeof(mapped)) != 0));
 }
 
-// Stores a reported flow. If its bucket moved to another worker during the scan, it may be reported
-// twice; then the worker that reported it last is stored.
+// Stores a reported flow. If its bucket moved to another worker during the scan, the flow can be
+// reported twice. Then the worker that reported it last is stored.
 static void keep(
 	struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow, uint32_t place) {
 	uint32_t i = 0;

@@ -3,8 +3,8 @@
 // Flow scan: searches the flow tables of all workers for connections that wait for a reply from
 // their backend (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). The scan keeps only connections that a
 // steal request can describe, and the same maximum number for each backend. A scan starts at a
-// random line of each table. Therefore, if more flows are found than can be kept, not always the
-// same flows are left out.
+// random line of each table. Therefore, if more flows are found than can be kept, scans do not
+// always leave out the same flows.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once

@@ -19,8 +19,8 @@ enum request_state { REQUEST_FREE, REQUEST_SENT, REQUEST_MOVING };
 
 struct request { // a request for one flow
 	enum request_state state;
-	// in REQUEST_SENT: token of the steal request; in REQUEST_MOVING: number of the message to
-	// the worker
+	// in REQUEST_SENT: token of the steal request; in REQUEST_MOVING: sequence number of the
+	// message to the worker
 	uint64_t number;
 	uint64_t planned_ms;
 	uint64_t until_ms;
@@ -336,7 +336,7 @@ static void on_full(void *context, uint16_t backend) {
 	bool early = steals->times.early;
 	uint32_t at;
 
-	// Do not begin a round if connections of the last scan are due soon, because they may be
+	// Do not begin a round if connections of the last scan are due soon, because they can be
 	// connections of this backend.
 	if (steals->phase != PHASE_IDLE || steals->mailboxes->segment == NULL ||
 		steals->due_ms != 0 ||

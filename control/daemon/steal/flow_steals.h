@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow steals: if a backend does not accept connections, moves them to another backend. A round
-// begins every WEIR_ROUND_MS, or early: when a report of a full accept queue arrives, or as soon
-// as a connection has waited long enough. Early rounds use at most a thousandth of a CPU. The steps
-// of a round:
+// begins every WEIR_ROUND_MS. It begins early when a report of a full accept queue arrives, or as
+// soon as a connection has waited long enough. Early rounds use at most a thousandth of a CPU. The
+// steps of a round:
 //
 //   1. find backends with a full accept queue, reported by their agents, or with many half-open
 //      flows (policy/stalling.h)
@@ -13,8 +13,7 @@
 //   4. for each flow, the agent of the current backend must confirm that the backend has no such
 //      connection, or has removed it; any other answer, or no answer, is a refusal
 //   5. the worker moves the flow, unless a packet of the flow has arrived since it was reported
-//
-// A round may end after any step. After step 4 the backend has no state of the connection, so the
+// A round can end after any step. After step 4 the backend has no state of the connection, so the
 // client's next SYN can start the connection at any backend. Nothing is stored for the next control
 // process.
 //
@@ -76,10 +75,10 @@ int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_m
 // The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 
-// Sets the services to those of this configuration. Unchanged services continue. Changed services
-// keep their counts, their rates and the pauses of their agents, but their requests in flight are
-// abandoned. tables: borrowed until the next call. Returns 0 or -ENOMEM (no connection is stolen
-// until the next call).
+// Replaces the services by the services of this configuration. Unchanged services continue. Changed
+// services keep their counts, their rates and the pauses of their agents, but their requests in
+// flight are abandoned. tables: borrowed until the next call. Returns 0 or -ENOMEM (no connection
+// is stolen until the next call).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
 // Abandons the requests in flight. Call when the dataplane exited. NULL is allowed.

@@ -11,21 +11,21 @@
 // response of the worker, or in this process. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved", "the flow has the new backend") \
-	X(RUNNING, "running", "agent: the backend has the connection, or may have it") \
-	X(UNSETTLED, "unsettled", "agent: the client's ACK may be in flight") \
+	X(RUNNING, "running", "agent: the backend has the connection, or possibly has it") \
+	X(UNSETTLED, "unsettled", "agent: the client's ACK is possibly in flight") \
 	X(COOKIES, "cookies", "agent: SYN cookies are in use") \
 	X(NO_LISTENER, "no_listener", "agent: no listening socket") \
-	X(CANNOT_TELL, "cannot_tell", "agent: the kernel gave no answer") \
-	X(OFF, "off", "agent: not allowed") \
+	X(CANNOT_TELL, "cannot_tell", "agent: the kernel did not answer") \
+	X(OFF, "off", "agent: stealing is not allowed") \
 	X(SILENT, "silent", "the agent did not answer, or is not reachable now") \
 	X(CHANGED, "changed", "worker: the flow has received a packet") \
-	X(GONE, "gone", "worker: the flow has left its table") \
+	X(GONE, "gone", "worker: the flow is no longer in its flow table") \
 	X(UNUSABLE, "unusable", "worker: the new backend takes no new flows") \
-	X(LIMIT, "limit", "worker: the new backend is at its limit, or the table is crowded") \
-	X(LATE, "late", "agent or worker: after the deadline") \
+	X(LIMIT, "limit", "worker: the new backend is at its limit, or the flow table is crowded") \
+	X(LATE, "late", "agent or worker: the request arrived after its deadline") \
 	X(NO_WORKER, "no_worker", "the worker did not answer") \
 	X(ABANDONED, "abandoned", \
-		"interrupted by a reload of the service, or by the end of weir-dataplane")
+		"interrupted by a reload of the service, or by the exit of weir-dataplane")
 
 enum weir_flow_steal_outcome {
 #define X(name, key, text) WEIR_FLOW_STEAL_##name,
@@ -52,7 +52,7 @@ const char *weir_flow_steal_reason_name(enum weir_flow_steal_reason reason);
 // If the outcome means that the agent cannot permit any steal, returns the reason and a remedy;
 // otherwise NULL.
 const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome);
-// Returns the outcome for a worker's answer. The answer may have any value, because another process
+// Returns the outcome for a worker's answer. The answer can have any value, because another process
 // wrote it.
 enum weir_flow_steal_outcome weir_flow_steal_of_move(uint8_t answer);
 // Returns the outcome for an agent's answer. result: a result that does not permit a move.

@@ -5,8 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-// Returns the index of the table element for a place. The element may currently contain another
-// place.
+// Returns the index of the table element for a place. The element can contain another place.
 static uint32_t element_of(const struct weir_refused_place *place) {
 	uint32_t sum = place->member * 31u + ntohs(place->port);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Refused places: destinations (backend, port, address) for which an agent permits no steal of
-// connections. The hash table has a fixed size, so a new place may overwrite another place; then
+// connections. The hash table has a fixed size, so a new place can overwrite another place. Then
 // steals for the overwritten place are requested again.
 //
 // Threads: one. No clock: time is an argument.
@@ -18,7 +18,7 @@ struct weir_refused_place {
 	uint16_t member; // index of the backend
 	uint16_t port; // network order
 	uint8_t family; // 4 or 6; 0 = any address
-	uint8_t address[16]; // IPv4: the first 4 bytes, the rest is 0
+	uint8_t address[16]; // IPv4: the first 4 bytes; the other bytes are 0
 	uint64_t until_ms; // 0 = unused
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Round times: when the next round of flow steals begins. Regular rounds begin WEIR_ROUND_MS after
-// the end of the last regular round. Early rounds begin for a reason: a report of a full accept
-// queue, or a connection that has waited long enough. Early rounds use at most a thousandth of a
-// CPU (a millisecond per second), regardless of the number of reasons.
+// Round times: determines when the next round of flow steals begins. Regular rounds begin
+// WEIR_ROUND_MS after the end of the last regular round. Early rounds begin for a reason: a report
+// of a full accept queue, or a connection that has waited long enough. Early rounds use at most a
+// thousandth of a CPU (a millisecond per second), regardless of the number of reasons.
 //
 // Threads: one. Uses no clock.
 #pragma once

@@ -21,10 +21,10 @@
 // SYNs is unknown, so the result is the shortest possible time.
 double weir_steal_move_s(uint32_t waited_ms);
 
-// Returns the average time between two connections that a backend finishes, in seconds; above 0.
-// queue: number of connections in its accept queue. service_s: estimate; below 0 = unknown.
-// longest_ms: the longest time that a connection has waited because the queue refused it. If it is
-// more than twice the estimated time for the whole queue, the estimate is discarded.
+// Returns the average time between the ends of two successive connections of a backend, in seconds;
+// above 0. queue: number of connections in its accept queue. service_s: estimate; below 0 =
+// unknown. longest_ms: the longest time that a connection has waited because the queue refused it.
+// If it is more than twice the estimated time for the whole queue, the estimate is discarded.
 double weir_steal_service_s(double queue, double service_s, uint32_t longest_ms);
 
 // Returns the seconds until a backend has finished its accept queue. fill: fill level of the queue,

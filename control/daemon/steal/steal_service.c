@@ -14,7 +14,7 @@
 #define PAUSE_MS 1000u
 #define PAUSES_MOST 6u
 #define REPEAT_LOG_MS 600000u // an equal message is logged again after this time
-// A backend may be a thief only if the fill level of its accept queue is at most this value.
+// A backend can be a thief only if the fill level of its accept queue is at most this value.
 #define ROOM_MOST 0.25
 #define GIVEN_MS 1000u // about the time until the next SYN of a client whose connection was moved
 // First pause of a victim whose agent permitted no move; each further pause is twice as long.
@@ -27,9 +27,9 @@
 
 // Parameters of the planner. latency: time for the messages of a move. The time until the client's
 // next SYN is not included, because all clients wait at the same time. A thief that could not take
-// a connection pauses. Any backend below the mean may be a thief. With a lower ratio there would be
+// a connection pauses. Any backend below the mean can be a thief. With a lower ratio there would be
 // no thief if a single queue is full and many queues are short, because the full queue hardly
-// increases the mean. Any other backend may be a victim, even if another backend has a longer
+// increases the mean. Any other backend can be a victim, even if another backend has a longer
 // queue.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
@@ -44,7 +44,7 @@ static const struct weir_steal_params params = {.latency = 0.01,
 
 // --- init and fini --------------------------------------------------------------------------
 
-// Determines whether clients of a service may connect to several ports, or to several addresses.
+// Determines whether clients of a service can connect to several ports, or to several addresses.
 static void look_at_binds(
 	const struct weir_config_service *config, bool *ret_ports, bool *ret_addresses) {
 	const struct weir_config_bind *first = NULL;
@@ -62,8 +62,8 @@ static void look_at_binds(
 	}
 }
 
-// Returns the maximum age of a thief's report. It is based on the inactive interval, because agents
-// of backends without flows are probed less often, plus a timeout, because a report may be late.
+// Returns the maximum age of a thief's report: the inactive interval plus a timeout. Agents of
+// backends without flows are probed at the inactive interval, and a report can be late.
 static uint32_t report_most_ms(const struct weir_config_agent *agent) {
 	uint64_t most = (uint64_t)agent->inactive_interval_ms + agent->timeout_ms;
 
@@ -224,7 +224,7 @@ uint32_t weir_steal_services_count(struct steal_service *services, uint32_t coun
 		struct steal_service *service = &services[(first + i) % count];
 		uint64_t passed_ms = now_ms - service->counted_ms;
 
-		// Accept half a round less, because the timer may be early.
+		// Accept half a round less, because the timer can fire early.
 		if (service->enabled && passed_ms + WEIR_ROUND_MS / 2 >= paces * WEIR_ROUND_MS) {
 			count_half_open(service, segment, now_ms, passed_ms);
 			seen += counters_of(service, segment);
@@ -398,7 +398,7 @@ static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	       outcome == WEIR_FLOW_STEAL_SILENT;
 }
 
-// Returns whether an outcome applies only to a port, or to an address and port, and clients may use
+// Returns whether an outcome applies only to a port, or to an address and port, and clients can use
 // other ports or addresses. Returns false if the outcome applies to the whole backend.
 static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, struct weir_refused_place *ret) {

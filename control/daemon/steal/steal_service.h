@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal service: a service whose connections may move between its backends. Finds victims and
-// thieves by accept queues that agents report and by half-open flows that workers count. Plans
-// which flows move to which backends.
+// Steal service: a service whose connections can move between its backends. Finds victims and
+// thieves from the accept queues that agents report and the half-open flows that workers count.
+// Plans which flows move to which backends.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once
@@ -60,11 +60,11 @@ struct steal_service {
 	bool saturated;
 	uint32_t after_ms; // configured waiting time before a steal
 	uint32_t per_second;
-	bool many_ports; // clients may connect to more than one port
-	bool many_addresses; // clients may connect to more than one address
+	bool many_ports; // clients can connect to more than one port
+	bool many_addresses; // clients can connect to more than one address
 	double tokens; // number of requests allowed now
 	uint64_t filled_ms; // time of the last update of tokens
-	uint32_t report_most_ms; // a backend with an older report is no thief
+	uint32_t report_most_ms; // a backend with an older report cannot be a thief
 	uint32_t count;
 	struct steal_member *members; // [count]; the planner calls members "workers"
 	struct weir_stalling_settings stalling;
@@ -86,7 +86,7 @@ struct steal_planned {
 	uint32_t victim, thief; // indexes of members
 	uint16_t from, to; // backend ids of victim and thief
 	enum weir_flow_steal_reason reason;
-	uint32_t task, id; // task and request number in the plan
+	uint32_t task, id; // index of the task, and ID of the request, in the plan
 	uint16_t port; // destination port of the client, network order
 	uint8_t family, address[16]; // destination address of the client
 };
@@ -111,12 +111,12 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 	const struct weir_reports *reports, uint64_t now_ms,
 	uint16_t victims[WEIR_WAITING_BACKENDS]);
 
-// Updates the state of the backends of a service, before another plan with the flows of the last
-// scan.
+// Updates the state of the backends of a service. Call before another plan is made with the flows
+// of the last scan.
 void weir_steal_service_refresh(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms);
 
-// Makes the next weir_steal_service_look search from this backend on.
+// Makes the next weir_steal_service_look start its search at this backend.
 void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
 // Gets the next of the victims that the last weir_steal_service_look selected, starting at the

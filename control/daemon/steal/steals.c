@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-// A victim refuses a request if, when the victim reads it, this time has passed since it was sent.
+// A victim refuses a request that it reads later than this time after the request was sent.
 #define DEADLINE_NS 100000000u
 #define NS_PER_S 1e9
 
@@ -15,8 +15,8 @@ struct weir_steals {
 	struct weir_bucket_moves *moves; // NULL = flows are not in buckets
 	struct weir_bucket_look look; // a member, because it is too large for the stack
 	struct {
-		uint64_t sequence; // number of the last message about the bucket; 0 = none
-		uint32_t id; // number of the move that this message requests
+		uint64_t sequence; // sequence number of the last message about the bucket; 0 = none
+		uint32_t id; // ID of the move that this message requests
 	} sent[WEIR_BUCKETS];
 	bool attached; // a segment was attached before
 	bool out_of_memory; // the moves of this segment could not be allocated; each tick retries
@@ -77,7 +77,7 @@ static void warn_if_against(const struct weir_steals *steals) {
 		is_against_configuration(steals)) {
 		weir_log_write(steals->log, WEIR_LOG_WARN,
 			"workers.steal is %s in the configuration, but stealing was switched %s by "
-			"weirctl worker steal; to follow the configuration, run \"weirctl worker "
+			"weirctl worker steal; to use the configured value, run \"weirctl worker "
 			"steal configured\"",
 			steals->configured ? "true" : "false", steals->configured ? "off" : "on");
 	}

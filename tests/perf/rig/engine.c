@@ -10,9 +10,10 @@
 #include <rte_mbuf.h>
 #include <rte_pause.h>
 
-#define LATE_S 0.001 // packets that are later are skipped, so that they do not form one long burst
+// Packets that are later than this are skipped, so that they do not form one long burst
+#define LATE_S 0.001
 #define AWAY_S 0.00005 // longer than any uninterrupted iteration of the loop
-#define LONG_AWAY_S 0.0001 // more packets may become due in this time than fit in a ring
+#define LONG_AWAY_S 0.0001 // in this time, more packets can become due than fit into a ring
 #define SILENCE_S 0.0002
 #define SILENCE_PACKETS 20 // at low rates gaps between packets are normal
 #define SETTLE_S 0.2 // time to wait for the last packets

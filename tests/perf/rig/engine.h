@@ -42,13 +42,13 @@ struct rig_result {
 	uint64_t stragglers; // packets of previous trials
 	uint64_t unexpected; // any other packets
 	uint64_t broken; // packets with a wrong checksum or address (verify)
-	// Packets that came back from a backend other than that of earlier packets of the flow
+	// Packets that came back from another backend than earlier packets of the same flow
 	uint64_t moved;
 	uint64_t polls; // number of polls while sending
 	uint64_t polls_with; // polls that returned packets
 	// A slice is disturbed if the generator did not run for 0.1 ms, or if no packet came back
-	// for 0.2 ms although packets were in flight. The next slice is then disturbed, too. Most
-	// effects of a busy machine are in these slices.
+	// for 0.2 ms although packets were in flight. Then the next slice also counts as
+	// disturbed. Most effects of a busy machine are in these slices.
 	uint64_t disturbed_slices; // number of disturbed slices, at most RIG_SLICES
 	uint64_t quiet_offered; // packets offered in quiet slices
 	uint64_t quiet_refused;
@@ -59,7 +59,7 @@ struct rig_result {
 };
 
 struct rig_engine_params {
-	uint16_t send_port; // DPDK port id; may equal receive_port
+	uint16_t send_port; // DPDK port id; can be equal to receive_port
 	uint16_t receive_port;
 	// Buffers that are used only for sending, so that they keep their contents
 	struct rte_mempool *pool;

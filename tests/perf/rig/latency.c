@@ -7,7 +7,7 @@ void rig_latency_clear(struct rig_latency *latency) {
 	memset(latency, 0, sizeof(*latency));
 }
 
-// The largest value that a slot counts.
+// Returns the largest value that belongs to a slot.
 static uint64_t slot_end(uint32_t slot) {
 	uint32_t shift;
 

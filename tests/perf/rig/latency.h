@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define RIG_LATENCY_BITS 6 // log2 of the number of slots for each power of two
+#define RIG_LATENCY_BITS 6 // log2 of the number of histogram slots for each power of two
 #define RIG_LATENCY_SLOTS ((64 - RIG_LATENCY_BITS + 1) << RIG_LATENCY_BITS)
 
 struct rig_latency {
@@ -39,6 +39,6 @@ static inline void rig_latency_add(struct rig_latency *latency, uint64_t value) 
 
 void rig_latency_clear(struct rig_latency *latency);
 
-// Returns the smallest value that is not exceeded by this share (0 to 1) of the latencies, or 0 if
-// there are none. The value is rounded up to the end of its slot, but not beyond the largest value.
+// Returns the latency that a share (0 to 1) of all latencies does not exceed, or 0 if there are no
+// latencies. The value is rounded up to the end of its slot, but not beyond the largest latency.
 uint64_t rig_latency_quantile(const struct rig_latency *latency, double share);

@@ -85,13 +85,14 @@ class Process:
     # --- scheduling -----------------------------------------------------------------------
 
     def busiest_thread(self):
-        """Path of the thread with the most CPU time so far, which is the polling thread."""
+        """Returns the /proc path of the thread that has used the most CPU time: the polling
+        thread."""
         return max((f"/proc/{self.process.pid}/task/{tid}"
                     for tid in os.listdir(f"/proc/{self.process.pid}/task")), key=ran_ns)
 
 
 def schedstat(thread):
-    """(ns on a CPU, ns ready but waiting for a CPU) of a thread."""
+    """Returns (ns on a CPU, ns ready but waiting for a CPU) of a thread."""
     with open(f"{thread}/schedstat", encoding="ascii") as file:
         ran, waited, _ = file.read().split()
     return int(ran), int(waited)

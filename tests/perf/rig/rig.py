@@ -92,7 +92,7 @@ class Rig:
         self.processes = {}
         if self.dir and not self.options.keep:
             shutil.rmtree(self.dir, ignore_errors=True)
-            # DPDK leaves files when it is killed.
+            # A killed DPDK process leaves its runtime files behind.
             for left in glob.glob(f"/run/dpdk/*{self.name}-*"):
                 shutil.rmtree(left, ignore_errors=True)
         self.dir = None
@@ -103,8 +103,8 @@ class Rig:
     # --- devices --------------------------------------------------------------------------
 
     def device_of(self, who):
-        """Returns name and devargs of the port of "dataplane" or "generator", and whether the other
-        process must start first."""
+        """Returns the name and the devargs of the port of "dataplane" or "generator", and whether
+        the other process must start first."""
         options, path = self.options, os.path.join(self.dir, "link.sock")
         if options.device == "vhost":
             if who == "dataplane":
@@ -156,7 +156,7 @@ class Rig:
             self.start_testpmd()
             return
         self.write_config()
-        # With these options the dataplane passes its memory to the other process. This needs one
+        # With these options the dataplane shares its memory with the other process. This needs one
         # file descriptor for each memory segment.
         lends = self.options.zero_copy or self.options.device == "vhost"
         extra = "--single-file-segments" if lends else ""
@@ -187,8 +187,8 @@ class Rig:
 
     @staticmethod
     def group():
-        """The option for the group of control's user: if root starts the rig, control runs as user
-        nobody."""
+        """Returns the option for the group of weir-control's user. If root starts the rig,
+        weir-control runs as user nobody."""
         return ["--group", "nogroup"] if os.geteuid() == 0 else []
 
     @staticmethod
@@ -222,7 +222,8 @@ class Rig:
         return 1500 if self.options.device == "memif" else 1600
 
     def largest_frame(self):
-        """Size, including FCS, of the largest frame that fits the port's MTU when encapsulated."""
+        """Returns the size, including FCS, of the largest frame that fits the port's MTU after
+        encapsulation."""
         if self.options.dut != "weir":
             return 1518
         return min(self.mtu() - ENCAPSULATION, 1500) + 14 + FCS
@@ -263,7 +264,8 @@ class Rig:
             "table published")
 
     def counters(self):
-        """Returns the counters of the worker, and scheduling data of worker and generator."""
+        """Returns the counters of the worker, and the CPU and waiting times of worker and
+        generator."""
         result = {}
         if self.options.dut == "weir":
             result = {key: value for key, value in self.api("worker.show")[0].items()
@@ -276,7 +278,7 @@ class Rig:
     # --- trials ---------------------------------------------------------------------------
 
     def traffic(self, size):
-        """Set the packets of further trials, and open all flows. size: frame size in bytes,
+        """Configure the packets of the next trials, and open all flows. size: frame size in bytes,
         including FCS."""
         options = self.options
         self.ask(f"traffic protocol={options.protocol} frame={size - FCS} "
@@ -349,7 +351,8 @@ class Rig:
 
 
 def state_of(distances):
-    """The host's placement of the virtual CPUs, from the distances before and after a trial."""
+    """Returns how the host has placed the virtual CPUs: near, far, moved or unknown. distances:
+    measured before and after a trial."""
     states = {"near" if ns <= NEAR_NS else "far" for ns in distances if ns is not None}
     if len(states) > 1:
         return "moved"
@@ -364,8 +367,8 @@ def judge(result, delta, took):
     result["received_pps"] = result["received_in_time"] / seconds
     result["lost"] = offered - result["received"]
     result["loss"] = max(0.0, result["lost"] / offered) if offered else 0.0
-    # Loss = packets refused in undisturbed time, and packets lost at any time after the ring
-    # accepted them.
+    # quiet_loss is the share of packets refused in undisturbed time, plus the share of packets lost
+    # at any time after the ring accepted them.
     refused = result["quiet_refused"] / max(1, result["quiet_offered"])
     behind = max(0, result["sent"] - result["received"]) / max(1, offered)
     result["quiet_loss"] = refused + behind
@@ -376,7 +379,7 @@ def judge(result, delta, took):
     result["noise"] = noise
     result["dataplane_ran"] = delta.get("dataplane_ran_ns", 0) / took / 1e9
     result["noisy"] = any(share > NOISE for share in noise.values())
-    # If the generator was late although it had its CPU, the rate exceeds its maximum.
+    # If the generator was late although it had its CPU, the requested rate is too high for it.
     result["generator_late"] = result["skipped"] / max(1, offered + result["skipped"])
     if "busy_cycles" in delta:
         cycles = delta["busy_cycles"] + delta["idle_cycles"]

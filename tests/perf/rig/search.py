@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds the highest rate that a device can forward, as in RFC 2544: by bisection, with a maximum
-loss.
+"""Finds the highest rate at which a device loses at most a given share of the packets. The search
+is a bisection, as in RFC 2544.
 
 A trial on a busy machine can fail for reasons unrelated to the device. Such a trial is marked
 `noisy` and repeated; the best attempt is used.

@@ -135,7 +135,7 @@ TEST(rate_is_kept, setup, teardown) {
 	struct rig_result result;
 
 	assert_int_equal(rig_engine_run(lab->engine, &params, &result), 0);
-	// On a busy machine, packets may be skipped; they are counted.
+	// On a busy machine, the generator may skip packets. Skipped packets are counted.
 	assert_in_range(result.offered + result.skipped, 4999, 5000);
 	assert_int_equal(result.received, result.sent);
 }
@@ -173,7 +173,7 @@ TEST(full_ring_refuses, setup, teardown) {
 	assert_int_equal(result.sent, RING - 1);
 	assert_int_equal(result.refused, FLOWS - RING + 1);
 	assert_int_equal(result.received, 0);
-	// No packet came back, so slices are disturbed.
+	// No packet came back, so time slices are counted as disturbed.
 	assert_true(result.disturbed_slices > 0);
 	rig_engine_free(engine);
 	while (rte_ring_dequeue(nobody, &m) == 0) {

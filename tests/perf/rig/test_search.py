@@ -10,8 +10,8 @@ from search import Trial
 
 
 def device(capacity, ceiling=float("inf")):
-    """A device that loses packets beyond its capacity; the generator sends at most at rate
-    `ceiling`."""
+    """Returns a trial function. The device loses the packets above its capacity, and the generator
+    sends at most `ceiling` packets per second."""
     def trial(rate):
         offered = min(rate, ceiling)
         return Trial(offered, max(0.0, 1 - capacity / offered))

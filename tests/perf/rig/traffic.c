@@ -77,7 +77,7 @@ static uint32_t checksum(uint32_t sum) {
 
 // --- flows --------------------------------------------------------------------------------
 
-// A bijection on 32-bit numbers, so that no two flows are equal.
+// A bijection on 32-bit numbers, so that no two flows get the same source.
 static uint32_t scatter(uint32_t x) {
 	x ^= x >> 16;
 	x *= 0x7feb352du;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writes and reads the rig's packets: many flows to one VIP. Each packet contains a timestamp and
-// the number of its flow, which come back inside the encapsulated packet. engine.c calls it for
-// each packet.
+// the number of its flow. Both come back inside the encapsulated packet. engine.c calls these
+// functions for each packet.
 //
 // Threads: any, but rig_traffic_set_trial must not run at the same time as the other functions.
 // Guarantees: T1 no two flows share a source address and port. T2 every packet has correct IPv4,
@@ -34,7 +34,7 @@ struct rig_traffic_params {
 struct rig_traffic {
 	struct rig_traffic_params params;
 	uint32_t trial; // trial number in each packet; packets of another trial are stragglers
-	uint32_t ip_sum; // sum of the constant part of packets
+	uint32_t ip_sum; // checksum (not folded) of the constant part of packets
 	uint32_t l4_sum;
 	uint16_t stamp_at; // offsets in the frame
 	uint16_t trial_at;
@@ -56,7 +56,7 @@ enum rig_verdict {
 	RIG_UNEXPECTED, // any other packet
 };
 
-// Returns 0, -EINVAL (protocol, size, no flows).
+// Returns 0, or -EINVAL if the protocol or the frame size is invalid or there are no flows.
 int rig_traffic_init(const struct rig_traffic_params *params, struct rig_traffic *ret);
 void rig_traffic_set_trial(struct rig_traffic *traffic, uint32_t trial);
 

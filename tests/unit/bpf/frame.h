@@ -17,7 +17,7 @@
 
 struct frame {
 	uint32_t length;
-	uint8_t pad[2]; // IP headers are at multiples of 4, as their types require
+	uint8_t pad[2]; // aligns IP headers to 4 bytes, as their types require
 	uint8_t byte[FRAME_BYTES];
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// decap.bpf.c: runs the program in the kernel on a table of frames, and checks each resulting frame
-// byte by byte and the counted result. Needs CAP_BPF and CAP_NET_ADMIN.
+// Tests decap.bpf.c: runs the program in the kernel on a table of frames, and checks each resulting
+// frame byte by byte, and which result the program counts. Needs CAP_BPF and CAP_NET_ADMIN.
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -298,7 +298,8 @@ static int run(const struct lab *lab, const struct frame *in, struct frame *out)
 	return r ? r : (int)opts.retval;
 }
 
-// Returns a bit for each result that was counted; checks that each of them was counted once.
+// Returns the results that were counted since the last call, as a bitmap. Checks that no result was
+// counted twice.
 static uint32_t counted(const struct lab *lab, uint64_t *before) {
 	uint32_t bits = 0;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// steer.bpf.c: runs the program in the kernel on a table of frames, and checks whether it redirects
-// or passes them. Needs CAP_BPF and CAP_NET_RAW. An AF_XDP socket replaces queue 0 of the
+// Tests steer.bpf.c: runs the program in the kernel on a table of frames, and checks whether it
+// redirects or passes them. Needs CAP_BPF and CAP_NET_RAW. An AF_XDP socket replaces queue 0 of the
 // dataplane.
 #include <errno.h>
 #include <linux/if_xdp.h>
@@ -50,7 +50,7 @@ struct steer_case {
 	uint16_t tag_type; // Ethernet type of the outermost tag; 0 = the default
 	uint32_t option_bytes;
 	uint16_t fragment; // IPv4 frag_off, or IPv6 offset and flag of FRAG headers
-	uint8_t extension[10]; // IPv6 extension headers, in order, ended by 255
+	uint8_t extension[10]; // IPv6 extension headers, in order, terminated by 255
 	uint8_t extensions;
 	uint32_t cut; // truncate the IP packet to this length; 0 = not truncated
 	int version; // version in the header; 0 = the correct value
@@ -434,7 +434,7 @@ TEST(steer_leaves_open_connections_of_removed_binds_to_the_dataplane) {
 	assert_int_equal(run_tcp(lab, VIP4, 443, SYN), XDP_PASS);
 	assert_int_equal(run_tcp(lab, VIP4, 1024, SYN), XDP_PASS);
 	assert_int_equal(run_tcp(lab, HOST6, 443, SYN | 0x40), XDP_PASS); // a SYN with ECE
-	assert_int_equal(run_tcp(lab, VIP4, 80, SYN), XDP_REDIRECT); // a present bind
+	assert_int_equal(run_tcp(lab, VIP4, 80, SYN), XDP_REDIRECT); // an existing bind
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	assert_in_range(used_s(lab, 443), (uint64_t)now.tv_sec - 5, (uint64_t)now.tv_sec);
 }

@@ -218,7 +218,7 @@ TEST(journal_accepts_the_longest_record, setup, teardown) {
 	assert_int_equal(journal->text[strlen(journal->text) - 1], '\n');
 }
 
-// Nobody reads from the journal's socket. This test blocks forever if logging waits until the
+// No process reads from the journal's socket. This test blocks forever if logging waits until the
 // socket has room.
 TEST(slow_journal_is_not_waited_for, setup, teardown) {
 	struct journal *journal = *state;

@@ -15,7 +15,7 @@
 #include "privileges.h"
 #include "test.h"
 
-// Returns the number of the first failed check, 0 if all succeed.
+// Returns the number of the first failed check, or 0 if all checks succeed.
 static int after_drop(const struct weir_run_as *run_as) {
 	cap_flag_value_t value;
 	gid_t groups[4];

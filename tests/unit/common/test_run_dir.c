@@ -126,11 +126,11 @@ TEST(directory_writable_by_others_is_repaired_and_logged) {
 	assert_int_equal(chmod(lab->path, 0770), 0);
 	assert_int_equal(make(lab, NONE), 0);
 	expect(lab->path, geteuid(), 0750);
-	expect_log(lab, "could be written by others (mode 0770): now 0750");
+	expect_log(lab, "was writable by others (mode 0770); changed to 0750");
 	assert_int_equal(chmod(lab->path, 0707), 0);
 	assert_int_equal(make(lab, NONE), 0);
 	expect(lab->path, geteuid(), 0705);
-	// The same if the directory contains the subdirectory of weir-control.
+	// The mode of weir-control's subdirectory is repaired, too.
 	assert_int_equal(mkdir(lab->control, 0700), 0);
 	assert_int_equal(chmod(lab->control, 0777), 0);
 	assert_int_equal(make_control(lab, NONE), 0);

@@ -59,8 +59,8 @@ def type_text(row):
 
 
 def documented_rows(schema, parser, name):
-    """Yields the rows that the documentation must have: type, range and default from the schema,
-    the rest from the parser's table."""
+    """Yields the rows that the documentation must have: type, range and default come from the
+    schema, the other columns from the parser's table."""
     part = schema if name == "root" else schema["$defs"].get(name, {"properties": {}})
     for key, row in parser[name].items():
         prop = part["properties"].get(key)

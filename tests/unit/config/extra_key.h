@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A copy of the configuration's table with one additional key, instance.spare_ms. The tests check
-// that a new key needs only a row in the table: the parser, messages, differences, the values that
-// a reload keeps, and the checks of schema and documentation must then handle it.
+// that a new key needs only a row in the table. Then the key must be handled by the parser,
+// messages, differences, the values that a reload keeps, and the checks of schema and
+// documentation.
 #pragma once
 
 #include "config_keys.h"

@@ -22,8 +22,8 @@ static void check_key(const struct weir_json_key *key) {
 	}
 }
 
-// Keys for the dataplane take effect when it starts. A key with a field is read by a program. The
-// name of the key, or of the enclosing object, contains the unit.
+// Checks that a key for the dataplane needs a restart, that a key with a field is read by a
+// program, and that the name of the key or of the enclosing object contains the unit.
 static void check_use(const struct weir_json_key *key, const char *parent) {
 	static const char *const units[] = {"ms", "bytes", "percent"};
 	bool no_field = key->type == &weir_json_type_struct || key->type == &weir_json_type_ignored;
@@ -82,7 +82,6 @@ TEST(every_key_has_a_sane_row) {
 	check_object(&weir_config_keys, "");
 }
 
-// The limits of the configuration must be those of the segment.
 TEST(limits_are_those_of_the_segment) {
 	assert_int_equal(WEIR_CONFIG_PORTS_MAX, WEIR_PORTS_MAX);
 	assert_int_equal(WEIR_CONFIG_SERVICES_MAX, WEIR_SERVICES_MAX);

@@ -6,8 +6,9 @@
 #include "config_lab.h"
 #include "starved.h"
 
-// Parses with 0, 1, 2, ... allocations until there are enough; fewer must give -ENOMEM and no
-// result. Returns the number of allocations needed.
+// Parses while only the first 0, 1, 2, ... allocations succeed, until parsing needs no more. If an
+// allocation fails, the parser must return -ENOMEM and no result. Returns the number of allocations
+// needed.
 static long starve(const char *text, int expected) {
 	for (long n = 0;; n++) {
 		struct weir_config *config = (void *)&config;

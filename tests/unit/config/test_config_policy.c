@@ -19,7 +19,7 @@ TEST(defaults) {
 	assert_int_equal(service->policy.window, 386);
 	assert_int_equal(service->policy.stale_ms, 180000);
 	assert_int_equal(service->policy.error_window_ms, 0);
-	// the following defaults are those of gRFC A58
+	// the following defaults are from gRFC A58
 	assert_int_equal(service->policy.requests, WEIR_REQUESTS_ALL);
 	assert_true(service->policy.error_penalty == 1.0);
 	assert_int_equal(service->policy.blackout_ms, 10000);

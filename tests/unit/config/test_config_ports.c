@@ -71,7 +71,7 @@ TEST(ports_share_no_device) {
 			JSON({"ports": [%s, %s], "services": []}), first, cases[i].second);
 		expect_one_error(text, cases[i].path, "is already used by ports[0]");
 	}
-	// Two device names may differ, even if one is a prefix of the other.
+	// Two device names are different even if one is a prefix of the other.
 	weir_config_free(parse_good(
 		WITH_PORTS(PORT("") ", {\"name\": \"b\", \"device\": \"net_null01,size=64\"}")));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The settings of a subset.
+// Tests of the settings of a subset.
 #include "config_lab.h"
 
 #define SUBSET(text) CONFIG("", SERVICE("\"subset\": {" text "},", BIND, BACKEND))

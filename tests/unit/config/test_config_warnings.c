@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Settings that are allowed but probably unintended are accepted with a warning.
+// Tests of warnings: settings that are allowed but probably unintended are accepted with a warning.
 #include <time.h>
 
 #include "config_lab.h"
@@ -26,8 +26,8 @@ struct expected {
 };
 
 #define PUBLIC_SEED \
-	"instance.hash_seed: is the default, which is public: clients can aim all flows at one " \
-	"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same on all " \
+	"instance.hash_seed: is the default, which is public: clients can direct all flows to " \
+	"one backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same on all " \
 	"instances that share VIPs; a restart with another hash_seed breaks open flows: " \
 	"first drain or withdraw this instance\n"
 #define ZERO_WEIGHTS "all weights are 0: the service gets no new flows; set a weight above 0\n"
@@ -46,8 +46,8 @@ struct expected {
 #define STEALS_AFTER(ms) "\n\"agent\": {}, \"steal\": {\"after_ms\": " ms "},"
 #define NEVER_MOVED(ms) \
 	"ms is not below flow_table.timeout_ms.syn_seen (" ms \
-	" ms), the timeout of such connections: no connection is moved; use less, or a longer " \
-	"timeout\n"
+	" ms): connections time out before they can be moved; lower after_ms or raise " \
+	"syn_seen\n"
 
 static const struct expected cases[] = {
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND)), ""},
@@ -112,7 +112,7 @@ static const struct expected cases[] = {
 			      BIND, BACKEND)),
 		""},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
-	// Half-open connections expire in the flow table before stealing may move them.
+	// Half-open connections expire in the flow table before stealing is allowed to move them.
 	{CONFIG(FORGETS_AFTER("5000"), UNCHECKED(STEALS_AFTER("5000"), BIND, TWO_BACKENDS)),
 		"2:36: services[0].steal.after_ms: 5000 " NEVER_MOVED("5000")},
 	// the default timeout of 5 s

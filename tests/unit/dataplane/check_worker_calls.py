@@ -22,7 +22,7 @@ ALLOWED = {
     "rte_pktmbuf_free_bulk", "__rte_pktmbuf_linearize", "__rte_pktmbuf_read",
     "rte_eth_call_rx_callbacks",
     "rte_eth_call_tx_callbacks",
-    "__rte_panic",  # called if a packet buffer was overwritten: ends the process
+    "__rte_panic",  # called if a packet buffer was overwritten; aborts the process
     "__stack_chk_fail",
 }
 
@@ -33,8 +33,9 @@ def output(*command):
 
 class Program:
     def __init__(self, path):
-        self.name = {}  # names by address
-        self.targets = {}  # by address of a function: the addresses that it calls or jumps to
+        self.name = {}  # key: address; value: name
+        # key: address of a function; value: the addresses that it calls or jumps to
+        self.targets = {}
         here = None
         for line in output("objdump", "-d", "--no-show-raw-insn", path).splitlines():
             if head := re.match(r"([0-9a-f]+) <(.+)>:$", line):
@@ -62,7 +63,7 @@ class Program:
         return found & set(self.name)
 
     def function(self, address):
-        """The start of the function that contains an address."""
+        """Returns the address at which the function that contains `address` begins."""
         return self.starts[bisect.bisect(self.starts, address) - 1]
 
     def reached(self):

@@ -348,7 +348,7 @@ void moves_rig_send_packet(struct rig *rig, uint32_t flow) {
 	rig->sent++;
 }
 
-// Returns the backend of an encapsulated packet, which its outer destination address identifies.
+// Returns the backend that the outer destination address of an encapsulated packet identifies.
 // *ret_inner: the inner packet.
 static uint16_t read_outer(const uint8_t *frame, const uint8_t **ret_inner) {
 	const uint8_t *ip = frame + 14;

@@ -2,7 +2,8 @@
 //
 // Moves rig: three workers with real pipelines on a bucketed segment, three ports with one transmit
 // queue each (the outgoing port may have several), and the network on both sides. Packets of many
-// flows carry a number. When they arrive, their order and their backends are checked.
+// flows carry the number of the packet within its flow. On arrival, the order and the backend of
+// the packets are checked.
 #pragma once
 
 #include <pthread.h>
@@ -31,7 +32,7 @@
 
 struct seen {
 	uint32_t sent, received; // number of packets
-	uint16_t backend; // 1 + number of the backend; 0 = none yet
+	uint16_t backend; // 1 + id of the backend; 0 = no packet received yet
 };
 
 struct rig {
@@ -110,8 +111,8 @@ enum weir_bucket_answer moves_rig_answer_of(struct rig *rig, uint32_t victim);
 
 // For workers without threads: run this many iterations of each worker.
 void moves_rig_turn_all(struct rig *rig, unsigned int turns);
-// For workers without threads. Start the first flow of port 0, from number `first` on, whose bucket
-// belongs to VICTIM. Returns the number of the flow.
+// For workers without threads. Start the first flow on port 0 that has a number of at least `first`
+// and whose bucket belongs to VICTIM. Returns the number of the flow.
 uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket);
 
 // Check, when no packet is in flight, that each worker's gauges are consistent, and that the sums

@@ -34,7 +34,7 @@ static int lcore_has_net_raw(void *context) {
 }
 
 // Run in a child process, because dropped capabilities cannot be regained. DPDK must be started in
-// it, because threads do not survive a fork.
+// the child, because threads do not survive a fork.
 static void run_child(int (*body)(void)) {
 	int status;
 	pid_t pid;
@@ -96,7 +96,7 @@ static void *wait_for_the_end(void *context) {
 	return read(pipe_ends[0], &byte, 1) == 0 && !has(CAP_NET_RAW) ? pipe_ends : NULL;
 }
 
-// Like DPDK's telemetry thread, which has no work queue and sleeps in a system call.
+// The thread is like DPDK's telemetry thread, which has no work queue and sleeps in a system call.
 static int child_interrupts_a_thread(void) {
 	pthread_t thread;
 	void *result;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#define HZ 2000000000ull // a counter of the test, two cycles per nanosecond
+#define HZ 2000000000ull // frequency of the test's counter: two cycles per nanosecond
 
 static uint64_t monotonic_ns(void) {
 	struct timespec now;
@@ -48,7 +48,7 @@ TEST(correction_follows_the_kernel_and_never_decreases) {
 	returned = weir_clock_ns(&clock, HZ / 1000 - 1);
 	weir_clock_correct(&clock, HZ / 1000);
 	assert_true(weir_clock_ns(&clock, HZ / 1000) >= returned);
-	// The counter stopped, as in a suspended machine: the kernel's time is used.
+	// The counter has stopped, as in a suspended machine. Then the time of the kernel is used.
 	weir_clock_init(&clock, 0, HZ);
 	before = monotonic_ns();
 	while (monotonic_ns() < before + 3000000) {

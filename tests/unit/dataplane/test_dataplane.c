@@ -134,14 +134,14 @@ static void wait_until_on(const struct ring_device *device, uint32_t packets) {
 	}
 }
 
-// A data packet of a flow, with its number in the TCP sequence field.
+// A data packet of a flow. Its TCP sequence number is the number of the packet.
 static void feed_numbered(struct world *w, uint16_t flow, uint32_t number) {
 	struct frame_spec spec = lab_tcp(flow, ACK);
 	struct frame f;
 
 	frame_build(&spec, &f);
 	frame_put32(f.bytes + f.l4 + 4, number);
-	// A kernel may move a flow to another queue: the flow stays on its worker.
+	// A kernel may move a flow to another queue. The flow must stay on its worker.
 	assert_true(ring_device_feed(&w->wan, (uint16_t)(number / 4 % 2), f.bytes, f.n));
 }
 

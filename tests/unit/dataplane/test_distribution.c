@@ -66,8 +66,8 @@ TEST(devices_spread_flows_in_buckets_or_a_reason_is_given) {
 	assert_int_equal(weir_distribution_bucketing(ports, 3, 1, true), WEIR_BUCKETING_ONE_WORKER);
 }
 
-// All buckets that share an entry of a redirection table belong to one worker, which receives the
-// queue of that entry.
+// All buckets that share an entry of a redirection table belong to one worker. This worker receives
+// packets from the queue of that entry.
 TEST(buckets_reach_the_worker_that_owns_them) {
 	const struct weir_distributed_port ports[3] = {
 		spread_port(0, 3, 128), spread_port(2, 3, 2048), spread_port(1, 2, 512)};

@@ -35,7 +35,7 @@ static int close_lab(void **state) {
 	return 0;
 }
 
-// The output since the last call.
+// Returns the output since the last call of this function.
 static const char *written(struct lab *lab) {
 	ssize_t n;
 

@@ -33,7 +33,7 @@ struct lab {
 	char config[64];
 	char run_dir[64];
 	char log[64];
-	const char *group; // group with which to run
+	const char *group; // group that the process runs with
 };
 
 static int open_namespace(void **state) {
@@ -85,8 +85,8 @@ static int close_lab(void **state) {
 
 // --- the process --------------------------------------------------------------------------
 
-// Under AddressSanitizer leaks end the process with an error. Memory left by the AF_XDP driver and
-// its libraries is ignored.
+// Under AddressSanitizer, a process that leaks memory exits with an error. Memory left by the
+// AF_XDP driver and its libraries is ignored.
 static void forgive_the_driver(struct lab *lab) {
 	char path[64], options[128];
 	FILE *file;
@@ -265,7 +265,7 @@ TEST(control_receives_segment_and_vip_map) {
 	}
 	check_log(lab, "weir-control attached (pid");
 	stop(lab, pid, SIGTERM);
-	// Control detects the end of the process by its connection, which is closed.
+	// Control detects that the process has exited, because the connection is closed.
 	assert_int_equal(read(connection, &byte, 1), 0);
 	close(connection);
 	close(handover.vip_map_fd[0]);
@@ -333,8 +333,7 @@ TEST(sighup_does_not_end_it) {
 	stop(lab, pid, SIGTERM);
 }
 
-// The resident memory of a process, whose log has no reader: the reader was killed, or has read
-// enough.
+// Returns the resident memory of a process, in KiB.
 static unsigned long resident_kib(pid_t pid) {
 	char path[64], line[128];
 	unsigned long kib = 0;
@@ -372,7 +371,7 @@ TEST(sigterm_ends_it_before_it_has_its_memory) {
 	check_nothing_left(lab);
 }
 
-// The signal is pending when the process begins: it ends before it opens its ports.
+// The signal is pending when the process starts. The process must exit before it opens its ports.
 TEST(sigterm_ends_it_while_dpdk_starts) {
 	struct lab *lab = *state;
 	sigset_t set;
@@ -381,7 +380,7 @@ TEST(sigterm_ends_it_while_dpdk_starts) {
 	device_lab_need_root();
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL); // also applies to the process
+	sigprocmask(SIG_BLOCK, &set, NULL); // the new process inherits the mask
 	pid = spawn(lab, lab->run_dir);
 	kill(pid, SIGTERM);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);

@@ -79,7 +79,7 @@ static struct rte_mbuf *packet(uint32_t bucket) {
 	return m;
 }
 
-// The work of a distributor's worker for a packet of another worker.
+// Do what a worker with a distributor does with a packet for another worker.
 static struct rte_mbuf *put(struct moves_lab *lab, uint32_t port, uint32_t bucket) {
 	struct weir_distributor *distributor = lab->distributor[port];
 	uint32_t target = weir_distributor_worker(distributor, bucket);
@@ -354,7 +354,7 @@ TEST(a_bucket_moves_around_and_returns) {
 	unmake(&lab);
 }
 
-// The dataplane ends in the middle of a move: held packets are freed.
+// The dataplane stops in the middle of a move. Held packets must be freed.
 TEST(an_end_in_the_middle_leaks_nothing) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *m = packet(BUCKET);
@@ -395,7 +395,7 @@ TEST(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest) {
 	// No bucket moves before a millisecond has passed.
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
-	// A bucket with more than half of the packets stays: the next busiest one moves.
+	// A bucket with more than half of the packets stays. The next busiest bucket moves.
 	weir_distributor_mark(pkts[7], BUCKET);
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
 	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
@@ -421,7 +421,7 @@ TEST(an_unsuccessful_search_is_not_repeated_at_once) {
 	for (unsigned int i = 0; i < 8; i++) {
 		pkts[i] = packet(i < 4 ? BUCKET : BUCKET + WORKERS);
 	}
-	// Four packets of one bucket: no bucket moves.
+	// All four packets belong to one bucket, so no bucket moves.
 	weir_moves_press(lab.moves, distributor, V, pkts, 4, WEIR_URGENT_NS);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
@@ -465,7 +465,8 @@ TEST(invalid_parameters_are_refused_for_moves) {
 
 // --- shifts ---------------------------------------------------------------------------------
 
-// Buckets with the low bits of BUCKET, all owned by V, are to be received from V's own queue.
+// Request that the packets of the buckets with the low bits of BUCKET, all owned by V, are received
+// from V's own queue.
 static void ask_for_shift(struct moves_lab *lab) {
 	weir_shift_request(
 		lab->moves, WORKERS - 1, BUCKET, lab->distributor[1], &lab->distributor[0], 1);
@@ -523,7 +524,7 @@ TEST(a_shift_holds_until_other_queues_are_empty) {
 	unmake(&lab);
 }
 
-// An overloaded worker never finds its queue empty.
+// The queue of an overloaded worker is never empty. A shift must end nevertheless.
 TEST(a_queue_that_is_never_empty_ends_a_shift) {
 	struct moves_lab lab = make();
 	uint32_t polls = 0;

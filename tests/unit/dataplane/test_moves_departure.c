@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A bucket moves between workers that send on two queues of a device, step by step: its packets
-// must not overtake packets that are still in the device. The test simulates the device and the
-// clock.
+// A bucket moves step by step between workers that send on two queues of a device. Its packets must
+// not overtake packets that are still in the device. The test simulates the device and the clock.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -67,8 +66,8 @@ static bool has_moved(const struct rig *rig, const struct moving *moving, uint32
 	return weir_segment_bucket_owner(rig->lab->segment, moving->bucket) == thief;
 }
 
-// Packet 2 of a flow (the first suitable flow from this number) waits in the device when its bucket
-// moves, and packet 3 arrives.
+// Packet 2 of a flow waits in the device when the bucket of the flow moves, and packet 3 arrives.
+// The flow is the first suitable one whose number is at least `first`.
 static struct moving begin_from(struct rig *rig, uint32_t first, uint32_t thief) {
 	struct moving moving = {.queue = rig->transmit->path[OUT][VICTIM].queue};
 
@@ -97,7 +96,7 @@ static void check_waits(struct rig *rig, const struct moving *moving, uint32_t t
 	assert_true(has_moved(rig, moving, VICTIM));
 }
 
-// The device sends its packets; the move continues a moment later.
+// Check that the move continues a moment after the device has sent its packets.
 static void check_goes_on(struct rig *rig, const struct moving *moving, uint32_t thief) {
 	moves_rig_receive_all(rig);
 	assert_int_equal(rig->received, rig->sent - 1);
@@ -156,7 +155,7 @@ TEST(a_move_does_not_wait_for_newer_packets) {
 	moves_rig_unmake(rig);
 }
 
-// The thief sends after the victim's packets.
+// Both workers send on the same queue, so the thief's packets follow the victim's packets.
 TEST(a_move_does_not_wait_for_a_queue_used_by_both) {
 	struct rig *rig = make(104, 2, tell);
 	struct moving moving = begin(rig, OF_OWNER);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves requested by distributors because rings fill: real rings, distributors and movers, under
-// loads of the capacity of two workers or more. Time is simulated.
+// Moves that distributors request because rings fill up. The rings, distributors and movers are
+// real; the load is about the capacity of two workers, or higher. Time is simulated.
 #include "moves.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ struct sim {
 	struct rte_mbuf packet[WEIR_BUCKETS]; // one packet stands for all packets of a bucket
 	uint16_t bucket_of[DRAWS]; // bucket of each number drawn
 	double per_step; // packets per step
-	// duration with packets, then without packets; 0 = always with packets
+	// packets arrive for this many steps, then none for as many steps; 0 = no pauses
 	uint64_t burst_steps;
 	bool presses;
 	uint64_t now, random;
@@ -78,8 +78,8 @@ static void end(struct sim *sim) {
 	free(sim);
 }
 
-// Packets of buckets: `hot` of DRAWS in one bucket of worker 1, the other packets evenly in `cold`
-// buckets of each worker.
+// Distribute the packets over buckets: of DRAWS packets, `hot` are in one bucket of worker 1. The
+// other packets are distributed evenly over `cold` buckets of each worker.
 static void load(struct sim *sim, uint32_t hot, uint32_t cold) {
 	for (uint32_t i = 0; i < DRAWS; i++) {
 		uint32_t other = i % (2 * cold);
@@ -223,7 +223,7 @@ static double lost(const struct sim *sim) {
 TEST_GROUP(device_lab_eal);
 
 // A bucket may move back and forth some hundred times per second, and each move takes time of both
-// workers. For any load, packets lost by this must be few compared with the packets saved.
+// workers. For any load, moves must lose few packets, compared with the packets that they save.
 TEST(moves_of_full_rings_pay) {
 	static const struct {
 		const char *name;

@@ -86,7 +86,7 @@ TEST(memory_grows_with_what_is_configured) {
 	assert_true(jumbo.pool[0].buffers > 2048 && jumbo.pool[1].buffers > 2048);
 }
 
-// The figures of docs/guide/operations.md, "Memory", and docs/design/performance.md.
+// Check the values in docs/guide/operations.md, "Memory", and docs/design/performance.md.
 TEST(memory_is_as_documented) {
 	uint64_t base = weir_pipeline_bytes(0, 0);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS redirection tables, and the information that rss.c gets from a device, without a device: the
-// test replaces the calls of DPDK. test_worker_moves.c covers a complete shift.
+// RSS redirection tables, and the information that rss.c gets from a device. There is no device:
+// the test replaces the calls of DPDK. test_worker_moves.c covers a complete shift.
 #include "queue_tables.h"
 #include "test.h"
 
@@ -21,7 +21,7 @@
 // --- the device -----------------------------------------------------------------------------
 
 static struct {
-	uint16_t entries; // present number of entries of the device's table
+	uint16_t entries; // current number of entries of the device's table
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 	unsigned int updates;
 	bool grows; // the device's table gets the size that was last set
@@ -262,7 +262,7 @@ TEST(a_device_that_would_restart_keeps_its_table) {
 	struct tables *lab = make(2, true);
 
 	assert_int_equal(lab->lines, 1);
-	assert_non_null(strstr(lab->last_line, "wan: changing the RSS redirection table"));
+	assert_non_null(strstr(lab->last_line, "wan: the RSS redirection table"));
 	give(lab, 4, 1);
 	run(lab, START);
 	assert_int_equal(device.updates, 0);

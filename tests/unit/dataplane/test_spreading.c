@@ -106,7 +106,7 @@ TEST(large_tables_are_set_as_a_whole) {
 	forget(&nics);
 }
 
-// The effect of a fault of the first NIC.
+// Returns the bucketing that results from a fault of the first NIC. spoil: causes the fault.
 static enum weir_bucketing bucketing_with(void (*spoil)(struct nics *nics)) {
 	struct nics nics = {0};
 	struct weir_spreading spreading;

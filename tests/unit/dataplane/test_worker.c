@@ -216,8 +216,8 @@ TEST(handed_packets_are_processed) {
 	worker_lab_free(w);
 }
 
-// An ICMP error about an unknown flow goes to the next worker; here it has been offered to all
-// workers.
+// An ICMP error about an unknown flow goes to the next worker. In this test, the error has already
+// been offered to all workers.
 TEST(offered_packets_visit_all_workers) {
 	static const struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
@@ -505,8 +505,8 @@ static void *run(void *context) {
 	return NULL;
 }
 
-// A replaced table is freed while the loop runs (S5), the heartbeat advances, and in idle mode
-// yield the CPU is left to other processes.
+// The loop frees a replaced table while it runs (S5), and updates the heartbeat. In idle mode
+// "yield", it leaves the CPU to other processes.
 TEST(the_loop_reports_heartbeats_and_yields) {
 	struct worker_lab *w = worker_lab_make(12, WEIR_IDLE_YIELD);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);

@@ -151,7 +151,7 @@ TEST(every_action_has_its_record) {
 
 // --- no side effects -----------------------------------------------------------------------------
 
-// The packets that a device sent, concatenated.
+// Copies all packets that the devices have sent to a buffer. Returns the number of bytes.
 static uint32_t sent_bytes(struct worker_lab *w, uint8_t *to, uint32_t room) {
 	uint32_t used = 0;
 
@@ -170,7 +170,7 @@ static uint32_t sent_bytes(struct worker_lab *w, uint8_t *to, uint32_t room) {
 	return used;
 }
 
-struct run { // a run of all edges through a worker
+struct run { // results of a worker that has processed all edges
 	struct weir_worker_counters counters;
 	uint32_t used;
 	uint8_t sent[1u << 20];
@@ -386,7 +386,7 @@ TEST(filters_select_by_owner_and_by_flow) {
 	worker_lab_free(w);
 }
 
-// Clients determine the offset of their ports. Options are written after an IPv6 header.
+// Clients determine the offset of the ports. In this test, options follow the IPv6 header.
 TEST(long_headers_hide_no_flow_from_a_filter) {
 	uint8_t options[248] = {6}; // TCP follows the options
 	struct frame_spec tcp = lab_tcp(5, SYN);
@@ -445,8 +445,8 @@ TEST(a_rate_limits_records_and_a_full_ring_loses_them) {
 	worker_lab_free(w);
 }
 
-// Control died, or its client sleeps: the order is ignored after its deadline. An invalid order is
-// also ignored.
+// If control has died, or its client is stalled, the order to capture is ignored after its
+// deadline. An invalid order is also ignored.
 TEST(an_order_ends_with_its_deadline) {
 	struct worker_lab *w = make(11);
 	const struct frame_spec tcp = lab_tcp(5, ACK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pauses of a worker: their cost and their end. The queue is a pipe: for a worker, an AF_XDP socket
-// is a descriptor that is readable when it has packets.
+// Pauses of a worker: what they cost, and when they end. A pipe replaces the queue: for a worker,
+// an AF_XDP socket is a descriptor that is readable when it has packets.
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "test.h"
 #include "worker_private.h"
 
-#define YIELD_NS 100000u // the maximum pause of a mode
+#define YIELD_NS 100000u // YIELD_NS and SLEEP_NS: maximum pause of the idle mode
 #define SLEEP_NS 1000000u
 #define WARM_UP 200 // iterations until pauses have their maximum duration
 #define PAUSES 40

@@ -19,13 +19,14 @@
 // moves of each test under load; WEIR_TEST_MOVES in the environment sets another number
 #define MOVES 1000u
 #define DESCRIPTORS 512u // descriptors of each transmit queue
-#define SLOWLY 500u // seconds in one second of the slow clock
+#define SLOWLY 500u // real seconds per second of the slow clock
 #define MOVES_BETWEEN_QUEUES 200u // each move waits at least 25 ms
 #define LONG_NS 150000000ull // longer than a move waits for a stuck device
 
 // --- control ------------------------------------------------------------------------------
 
-// The bucket of a flow, mostly of a flow with many packets, that belongs to this worker.
+// Returns a bucket that belongs to this worker. It is the bucket of a flow, mostly of a flow with
+// many packets.
 static uint32_t bucket_of(struct rig *rig, uint32_t worker) {
 	const struct weir_segment *segment = rig->lab->control;
 	uint32_t bucket = (uint32_t)moves_rig_next_random(rig) % WEIR_BUCKETS;
@@ -146,8 +147,8 @@ TEST(a_thousand_moves_lose_and_reorder_nothing) {
 	check_a_thousand_moves(rig);
 }
 
-// The driver of the outgoing port, which has two transmit queues: the test takes all packets from
-// one queue, then from the other.
+// Emulate the driver of the outgoing port. The port has two transmit queues. The test takes all
+// packets from one queue, and then from the other.
 static int tell(void *queue, uint16_t offset) {
 	const struct rte_ring *ring = queue;
 	uint32_t waiting = ring->prod.tail - __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);
@@ -155,8 +156,8 @@ static int tell(void *queue, uint16_t offset) {
 	return DESCRIPTORS - 1 - offset < waiting ? RTE_ETH_TX_DESC_FULL : RTE_ETH_TX_DESC_DONE;
 }
 
-// Workers 0 and 2 have a queue each, worker 1 a ring to worker 2. The workers' clocks are slow: a
-// move waits 1 ms of their time for the device, and the test may take longer.
+// Workers 0 and 2 have one queue each. Worker 1 has a ring to worker 2. The workers' clocks are
+// slow, because a move waits only 1 ms of their time for the device, and the test may take longer.
 TEST(moves_between_queues_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make_queues(9, 2);
 
@@ -184,7 +185,7 @@ TEST(a_thousand_moves_with_device_spreading_lose_and_reorder_nothing) {
 	check_a_thousand_moves(rig);
 }
 
-// The number of packets that were received by another worker than the owner of their bucket.
+// Returns the number of packets that were received by a worker that does not own their bucket.
 static uint64_t count_handed(struct rig *rig) {
 	uint64_t handed = 0;
 
@@ -194,8 +195,8 @@ static uint64_t count_handed(struct rig *rig) {
 	return handed;
 }
 
-// Wait until the tables direct all packets of port 0, whose entries have one bucket each, to the
-// owners of their buckets.
+// Wait until the redirection tables direct all packets of port 0 to the owners of their buckets.
+// Each entry of the table of port 0 has only one bucket.
 static void wait_for_tables(struct rig *rig) {
 	uint64_t start = moves_rig_clock_ns(), before;
 
@@ -279,7 +280,7 @@ TEST(refusals_change_nothing) {
 	moves_rig_unmake(rig);
 }
 
-// Workers end between any two steps of moves, with packets on the way: nothing leaks.
+// Workers stop between any two steps of moves, while packets are in flight. Nothing leaks.
 TEST(workers_end_in_the_middle_of_moves) {
 	for (unsigned int i = 0; i < 5; i++) {
 		struct rig *rig = moves_rig_make(10 + i);
@@ -297,7 +298,7 @@ TEST(workers_end_in_the_middle_of_moves) {
 
 // --- step by step -----------------------------------------------------------------------------
 
-// The device of the outgoing port accepts no more packets.
+// Fill the device of the outgoing port, so that it accepts no more packets.
 static void fill_out(struct rig *rig) {
 	struct rte_mbuf *m;
 
@@ -327,9 +328,9 @@ static void pause_sender(struct rig *rig) {
 	}
 }
 
-// Packet 2 waits in the victim's transmit ring, because the device is full, and the bucket moves to
-// the worker that has the device: packet 3 must not be sent before it. Even if that worker does not
-// run for long, its device is not considered stuck.
+// Packet 2 waits in the victim's transmit ring, because the device is full. The bucket moves to the
+// worker that has the device. Packet 3 must not be sent before packet 2. Even if the worker does
+// not run for a long time, its device is not considered stuck.
 TEST(a_flow_does_not_overtake_itself_in_transmit_rings) {
 	struct rig *rig = moves_rig_make_still(20);
 	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
@@ -392,7 +393,7 @@ TEST(a_stuck_device_delays_one_bucket_for_a_while_and_no_other) {
 	moves_rig_unmake(rig);
 }
 
-// A device that was considered stuck sends one packet, and moves wait for it again.
+// A device that was considered stuck sends one packet. Then moves wait for the device again.
 TEST(a_device_that_sends_again_is_waited_for_again) {
 	struct rig *rig = moves_rig_make_still(50);
 	uint32_t bucket = move_past_a_stuck_device(rig);
@@ -469,7 +470,8 @@ TEST(held_packets_do_not_wait_for_a_stuck_device) {
 	moves_rig_unmake(rig);
 }
 
-// Worker 1 does not run: the distributor makes it give a bucket to worker 2, without control.
+// Worker 1 does not run, so its ring fills up. The distributor makes worker 1 give a bucket to
+// worker 2, without a request from control.
 TEST(a_filling_ring_is_relieved_at_once) {
 	struct rig *rig = moves_rig_make_still(4);
 	struct rte_ring *ring = rig->distribution.distributor[0]->ring[1];

@@ -14,7 +14,7 @@
 #include "worker.h"
 
 #define WORKERS 2
-#define SELF 1 // the lab's pipeline is that of worker 1
+#define SELF 1 // the lab's pipeline belongs to worker 1
 #define EXCEPTION LAB_PORTS // index of the exception device
 #define DEVICES (LAB_PORTS + 1)
 #define ACK 0x10

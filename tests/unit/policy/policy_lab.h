@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // One service with its backends, in the form that a worker and its policies use. Arrays have
-// exactly the table's size: AddressSanitizer checks their ends.
+// exactly the size of the table, so that AddressSanitizer detects accesses beyond their ends.
 #pragma once
 
 #include <stdlib.h>
@@ -78,8 +78,8 @@ static inline void world_free(struct world *w) {
 	free(w);
 }
 
-// Publish a table of these ids (NULL: 0 .. n - 1) and weights (NULL: 100 each) and load it. Other
-// settings than the policy stay as they are in w->table.settings.
+// Publish a table of these ids (NULL: 0 .. n - 1) and weights (NULL: 100 each) and load it.
+// Settings other than the policy stay as they are in w->table.settings.
 static inline void world_publish(struct world *w, enum weir_policy policy, const uint16_t *ids,
 	const uint32_t *weights, uint32_t n) {
 	uint8_t needs = weir_policy_needs(policy);

@@ -31,7 +31,8 @@ struct fleet {
 typedef uint32_t fleet_chooser(const struct weir_subset_params *params, uint32_t clients,
 	const uint8_t *usable, uint32_t n, uint32_t *ret_subset);
 
-// Memory of exactly the requested size: AddressSanitizer checks its end.
+// Returns memory of exactly the requested size, so that AddressSanitizer detects accesses beyond
+// its end.
 static inline uint32_t *numbers_alloc(size_t count) {
 	uint32_t *numbers = calloc(count + (count == 0), sizeof(*numbers));
 
@@ -102,7 +103,8 @@ static inline int fleet_holds(const struct fleet *fleet, uint32_t client, uint32
 	return 0;
 }
 
-// The number of members of `before` that are no longer in `after`, over the clients of both.
+// Returns how many members of the subsets in `before` are no longer in `after`, in total over the
+// clients that exist in both.
 static inline uint64_t fleet_left(const struct fleet *before, const struct fleet *after) {
 	static uint8_t held[FLEET_BACKENDS_MAX];
 	uint32_t clients = before->clients < after->clients ? before->clients : after->clients;
@@ -120,7 +122,7 @@ static inline uint64_t fleet_left(const struct fleet *before, const struct fleet
 	return left;
 }
 
-// Clients per backend, by weir_subset_count.
+// Returns the number of clients per backend, which weir_subset_count determines.
 static inline struct spread count_spread(
 	const struct weir_subset_params *params, uint32_t clients, uint32_t n) {
 	uint32_t *counts = numbers_alloc(n);

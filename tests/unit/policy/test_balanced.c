@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balanced weights: a control loop with backends of different speeds, delays, limits, and backends
-// that stop reporting.
+// Balanced weights in a control loop: backends of different speeds, delayed reports, limits, and
+// backends that stop reporting.
 #include <math.h>
 
 #include "balanced.h"
@@ -24,7 +24,8 @@ static struct loop loop_of(double a, double b, double c, double d) {
 		.now_ns = 100 * SECOND};
 }
 
-// The utilization of a backend by its share of a load of half of all capacity.
+// Returns the utilization of a backend from its share of the load. The load is half of the total
+// capacity.
 static double used(const struct loop *loop, uint32_t i) {
 	double weights = 0, capacity = 0;
 
@@ -84,14 +85,15 @@ TEST(change_is_bounded) {
 			before[k] = loop.correction[k];
 		}
 		step(&loop, false);
-		for (uint32_t k = 0; k < N; k++) { // the gain, and an equal correction for centring
+		// 0.2: at most the gain of 0.1, and as much for centring
+		for (uint32_t k = 0; k < N; k++) {
 			assert_true(fabs(loop.correction[k] - before[k]) <= 0.2 + 1e-9);
 			assert_true(fabs(loop.correction[k]) <= 2 * log(10) + 1e-9);
 		}
 	}
 }
 
-// When reports stop, their effect ends; finally the configured weights apply again.
+// When reports stop, their effect decays. Finally the configured weights apply again.
 TEST(silence) {
 	struct loop loop = loop_of(0.5, 1, 1, 2);
 	double before;
@@ -108,7 +110,8 @@ TEST(silence) {
 		assert_true(step(&loop, true));
 		assert_true(fabs(loop.correction[0] - before) < 1e-9);
 	}
-	for (uint32_t i = 0; i < 15; i++) { // unchanged for 180 s, then gradually
+	// the correction is unchanged for 180 s, and then decays
+	for (uint32_t i = 0; i < 15; i++) {
 		step(&loop, true);
 	}
 	assert_true(loop.correction[0] / before > 0.3 && loop.correction[0] / before < 0.8);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capability: cases that the recorded vectors, which replay-vectors replays, do not cover.
+// Capability: cases that are not in the recorded vectors. replay-vectors tests the recorded
+// vectors.
 #include <math.h>
 #include <stdlib.h>
 
@@ -34,7 +35,8 @@ static void check(double expected, double got) {
 	}
 }
 
-// gRPC would keep the last good weight for three minutes in this case; Weir does not.
+// All requests fail, and cost nothing. gRPC would keep the last good weight for three minutes. Weir
+// does not.
 TEST(backend_that_fails_everything_at_no_cost_is_penalised) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
@@ -61,7 +63,9 @@ TEST(only_successful_requests_may_count) {
 	settings.successful = true;
 	check(200, weir_capability_weight(&settings, &none)); // the weight without errors
 	check(50, weir_capability_weight(&settings, &half));
-	check(1 / 1.5, weir_capability_weight(&settings, &all)); // a hundredth, but never "unknown"
+	// If all requests fail, a hundredth of their rate is used, so that the weight is not
+	// "unknown".
+	check(1 / 1.5, weir_capability_weight(&settings, &all));
 	check(1 / 3.5, weir_capability_weight(&settings, &more));
 	settings.penalty = 0;
 	check(100, weir_capability_weight(&settings, &half));
@@ -115,8 +119,8 @@ TEST(blackout_restarts_after_expiry) {
 	check(400, weir_capability_read(&capability, &settings, 210 * S));
 }
 
-// The expired weight was not read; gRPC reads the weight once a second, and detects the expiry only
-// then.
+// The weight has expired, and was not read before the next report. gRPC reads the weight once a
+// second, and detects the expiry only then.
 TEST(expiry_is_noticed_by_the_next_report) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
@@ -152,8 +156,8 @@ TEST(no_blackout_uses_the_first_report) {
 	check(200, weir_capability_read(&capability, &settings, 5 * S));
 }
 
-// After one time constant the averages have changed by 1 - 1/e of the difference; rates, not
-// weights, are averaged.
+// After one time constant, the averages have changed by 1 - 1/e of the difference. The averages are
+// those of rates, not of weights.
 TEST(smoothing_averages_rates_and_utilization) {
 	const struct weir_capability_settings settings = weir_capability_defaults();
 	struct weir_capability capability = {0};

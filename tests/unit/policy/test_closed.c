@@ -21,7 +21,8 @@ static void set_open(struct world *w, uint16_t id) {
 	weir_policy_set_limit(&w->worker, w->client, id, UINT32_MAX);
 }
 
-// A backend is closed before or after the table is loaded, until it is open again.
+// A backend that is closed, before or after the table is loaded, takes no flows until it is open
+// again.
 TEST(closed_backend_takes_no_flow) {
 	uint64_t seed = 5;
 
@@ -59,7 +60,8 @@ TEST(closed_backend_takes_no_flow) {
 	}
 }
 
-// The closed backend is not at its limit: open backends at their limits are preferred.
+// The closed backend is not at its limit. Nevertheless, open backends at their limits are
+// preferred.
 TEST(flow_is_not_spilled_to_a_closed_backend) {
 	uint64_t seed = 6;
 
@@ -119,8 +121,8 @@ TEST(open_backend_is_found_among_thousands) {
 	}
 }
 
-// A rack fails, and all other backends are at their limits: a block of closed backends causes no
-// rejected flow.
+// A rack fails, and all other backends are at their limits. A block of closed backends must not
+// cause rejected flows.
 TEST(flow_is_spilled_past_blocks_of_closed_backends) {
 	uint64_t seed = 8;
 
@@ -141,9 +143,9 @@ TEST(flow_is_spilled_past_blocks_of_closed_backends) {
 	}
 }
 
-// The block of candidates after the closed candidates has a single open one, which must not get all
-// new flows until the next table. (Not with maglev, because the slots of this lab are in the order
-// of candidates.)
+// The block of candidates after the closed candidates has a single open candidate. This candidate
+// must not get all new flows until the next table is published. (Maglev is not tested, because the
+// slots of this lab are in the order of candidates.)
 TEST(flows_spread_past_blocks_of_closed_backends) {
 	uint64_t seed = 9;
 
@@ -206,8 +208,8 @@ TEST(limits_are_those_of_open_backends) {
 	world_free(w);
 }
 
-// With predicted ends far ahead of the clock, the returning backend starts at the level of the
-// others.
+// The predicted ends of flows are far ahead of the clock. A backend that is open again starts at
+// the level of the other backends.
 TEST(fair_share_ignores_flows_missed_while_closed) {
 	struct world *w = create(WEIR_POLICY_FAIR_SHARE, 10, 0);
 

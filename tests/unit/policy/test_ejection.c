@@ -50,8 +50,9 @@ static void look(struct world *w) {
 	weir_ejection_look(&w->settings, &w->service, w->backends, w->count, w->now_ms);
 }
 
-// The backends that one interval should eject, as bits, with the reason of the lowest one. Each
-// backend has these connections in the interval, spread over the evaluations.
+// Returns the backends that one interval should eject, as a bit mask. *ret: the reason for the
+// backend with the lowest bit. Each backend has these connections in the interval, spread over the
+// evaluations.
 static uint64_t interval(struct world *w, const struct weir_ejection_count counts[],
 	enum weir_ejection_reason *ret) {
 	uint64_t bits = 0;
@@ -143,7 +144,7 @@ TEST(shorter_interval_counts_from_now_on) {
 	assert_int_equal(reason, WEIR_EJECTION_FAILURE_PERCENT);
 }
 
-// Few flows: failures in a row count over any time, until a connection is established.
+// Flows are few. Consecutive failures count over any time, until a connection is established.
 TEST(runs_of_failures_continue_over_intervals) {
 	struct world w = begin(3);
 
@@ -170,8 +171,8 @@ TEST(runs_of_failures_continue_over_intervals) {
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_NONE);
 }
 
-// Forged SYNs reach all backends equally: no share of forged SYNs ejects a backend. 10^7
-// connections.
+// Forged SYNs reach all backends equally, so no share of forged SYNs may eject a backend. The test
+// has 10^7 connections.
 TEST(floods_eject_no_backend) {
 	struct weir_prng random = {.state = 7};
 
@@ -215,7 +216,7 @@ TEST(durations_of_ejections_grow_and_shrink) {
 		assert_false(weir_ejection_is(b));
 		assert_false(weir_ejection_over(b, w.now_ms));
 	}
-	look(&w); // ends the present interval
+	look(&w); // ends the current interval
 	for (uint32_t n = 9; n > 0; n--) { // each good interval reduces `times` by one
 		assert_int_equal(b->times, n);
 		assert_int_equal(interval(&w, good, &reason), 0);
@@ -251,7 +252,7 @@ TEST(only_candidates_are_evaluated) {
 	feed(&w, 2, 10, 0);
 	look(&w);
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_CONSECUTIVE);
-	// Counters that restart from 0, as after a restart of the dataplane.
+	// The counters restart from 0, as after a restart of the dataplane.
 	w.backends[0].count = (struct weir_ejection_count){0, 3};
 	look(&w);
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_NONE);
@@ -275,8 +276,8 @@ TEST(number_of_ejections_is_capped) {
 	}
 }
 
-// Run seconds in which one of three backends gets ICMP errors. errors: the number of errors in each
-// second, about different flows unless `same`.
+// Simulate seconds in which one of three backends gets ICMP errors. errors: the number of errors in
+// each second, about different flows unless `same`.
 TEST(icmp_errors_eject) {
 	static const struct {
 		const char *name;
@@ -335,7 +336,7 @@ TEST(icmp_errors_eject_again) {
 		} while (w.backends[0].reason != WEIR_EJECTION_UNREACHABLE);
 		length_ms = weir_ejection_begin(&w.settings, &w.backends[0], w.now_ms);
 		assert_int_equal(length_ms, times * 30 * SECOND);
-		// The errors are about flows that stay.
+		// The errors are about existing flows, which stay at the ejected backend.
 		weir_ejection_record_unreachable(&w.settings, &w.backends[0], flow++, w.now_ms);
 		assert_int_equal(w.backends[0].unreachable.messages, 0);
 		w.now_ms += length_ms;

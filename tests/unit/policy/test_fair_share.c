@@ -7,7 +7,7 @@
 #include "policy_private.h"
 
 #define FS WEIR_POLICY_FAIR_SHARE
-#define UNIT UINT64_C(1024) // range of the keys, in ns
+#define UNIT UINT64_C(1024) // unit of the keys, in ns
 
 TEST(shares_follow_cost) {
 	struct world *w = world_create(3);
@@ -34,7 +34,8 @@ TEST(idle_backends_take_turns) {
 		w->costs[i] = (i + 1) * MS;
 	}
 	world_publish(w, FS, NULL, NULL, 4);
-	// All flows have ended long before the next flow starts: max(now, V) is now, for any costs.
+	// All flows have ended long before the next flow starts, so V (see fair_share.c) is in the
+	// past, and max(now, V) is now, for any costs.
 	for (uint32_t i = 0; i < 40; i++) {
 		w->now_ns += SECOND;
 		assert_int_equal(world_flow(w), i % 4);
@@ -103,7 +104,7 @@ TEST(flow_that_is_not_inserted_is_not_charged) {
 	world_free(w);
 }
 
-// The range of the keys, 32 bits of 1,024 ns, is 73 minutes.
+// Keys have 32 bits and a unit of 1,024 ns, so their range is 73 minutes.
 TEST(hours_of_silence_are_harmless) {
 	static const uint64_t pauses[] = {35 * 60 * SECOND, 37 * 60 * SECOND, 72 * 60 * SECOND,
 		4398 * SECOND, 4399 * SECOND, 2 * HOUR, 24 * HOUR, 10000 * HOUR};
@@ -127,7 +128,8 @@ TEST(hours_of_silence_are_harmless) {
 	world_free(w);
 }
 
-// Backends that serve many long flows at a time: V runs hours ahead of the clock, and further.
+// Backends that serve many long flows at a time. V (see fair_share.c) is hours ahead of the clock,
+// and the distance grows.
 TEST(ends_far_ahead_of_the_clock) {
 	struct world *w = world_create(4);
 	uint32_t counts[4] = {0};
@@ -148,8 +150,8 @@ TEST(ends_far_ahead_of_the_clock) {
 	world_free(w);
 }
 
-// A single cost may be as large as the range of the keys: a backend with such a flow must not look
-// like a backend that ends soon.
+// A single cost may be as large as the range of the keys. A backend with such a flow must not be
+// mistaken for a backend whose flow ends soon.
 TEST(ends_beyond_the_keys_are_treated_as_late) {
 	struct world *w = world_create(2);
 	uint32_t counts[2] = {0};
@@ -174,7 +176,7 @@ TEST(new_backend_is_not_flooded) {
 	}
 	world_publish(w, FS, NULL, NULL, 3);
 	for (uint32_t i = 0; i < 3000; i++) {
-		world_flow(w); // 1,000 seconds ahead
+		world_flow(w); // V gets 1,000 seconds ahead of the clock
 	}
 	world_publish(w, FS, NULL, NULL, 4);
 	for (uint32_t i = 0; i < 400; i++) {
@@ -251,7 +253,8 @@ static uint16_t model_choose(struct model *m, uint64_t now_ns) {
 
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	// Leave out few candidates: the cursor's backend is found again only within 128 positions.
+	// Leave out few candidates, because the backend at the cursor is found again only within
+	// 128 positions.
 	uint32_t of = m->backends > 200 ? 64 : 4;
 	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 
@@ -329,7 +332,8 @@ TEST(equals_a_simple_implementation) {
 	for (uint32_t i = 0; i < 4; i++) {
 		compare(sizes[i], 1, 0, &seed);
 		compare(sizes[i], 100, 1, &seed);
-		compare(sizes[i], 1000, 100, &seed); // work about equals the elapsed time
+		// the work takes about as long as the elapsed time
+		compare(sizes[i], 1000, 100, &seed);
 		compare(sizes[i], 1, 1000, &seed); // mostly idle
 		// minutes per flow, so that keys are rebased repeatedly
 		compare(sizes[i], 20000000, 1, &seed);
@@ -359,7 +363,7 @@ TEST(every_one_of_many_has_its_share) {
 	world_free(w);
 }
 
-// Flows of backend 7 of n among rounds * n.
+// Starts rounds * n flows. Returns how many of them go to backend 7 of n.
 static uint32_t flows_of_7(struct world *w, uint32_t n, uint32_t rounds) {
 	uint32_t count = 0;
 
@@ -402,7 +406,8 @@ TEST(returning_one_of_many_is_not_flooded) {
 	returning_one_of(1500); // more candidates than a scan covers
 }
 
-// 150 flows per second, each at a random worker of `workers`; shares in percent.
+// Starts 150 flows per second, each at a random worker. *shares: the shares of the backends, in
+// percent.
 static void shares_of_workers(uint32_t workers, double shares[4]) {
 	struct world *w[16];
 	uint32_t counts[4] = {0};

@@ -116,8 +116,8 @@ TEST(own_limits_hold) {
 	}
 }
 
-// With a common limit as well, the smaller limit counts. Raising or removing a limit has an effect,
-// although all backends had reached their limits before.
+// If there is also a common limit, the smaller limit applies. Raising or removing a limit has an
+// effect, although all backends had reached their limits before.
 TEST(own_limit_that_rises_ends_exhaustion) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 40, WEIR_EXHAUSTED_REJECT);
@@ -141,7 +141,8 @@ TEST(own_limit_that_rises_ends_exhaustion) {
 	}
 }
 
-// Policies that charge a flow once also handle the end of a flow below a backend's own limit.
+// When a flow ends at a backend that has a limit of its own, every policy finds that the backend
+// has room again.
 TEST(own_limit_is_free_again_after_an_end) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(3);
@@ -175,8 +176,8 @@ TEST(spills_when_no_backend_takes_flows) {
 	}
 }
 
-// Flows that are spilled but not inserted are no load: the search must still choose backends in
-// turn.
+// Flows that are spilled, but are not inserted into the flow table, are no load. The search must
+// still choose backends in turn.
 TEST(equals_take_turns) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 10, WEIR_EXHAUSTED_SPILL);
 
@@ -220,8 +221,8 @@ TEST(backend_below_its_limit_among_thousands_is_found) {
 	}
 }
 
-// Flows end on a few backends at a time, in any order: no flow is rejected while there is room, and
-// there is room for as many flows as have ended.
+// Flows end on a few backends at a time, in any order. No flow is rejected while a backend has
+// room. As many new flows have room as flows have ended.
 TEST(none_is_rejected_while_one_of_many_has_room) {
 	uint64_t seed = 5;
 
@@ -307,9 +308,9 @@ TEST(backends_outside_the_table_do_not_lift_the_limit) {
 	world_free(w);
 }
 
-// Flows taken from another worker bring a backend to its limit, whether or not a policy counts them
-// itself; half-open flows do not. After the flows are given to another worker, the backend has room
-// again.
+// Established flows that move here from another worker can bring a backend to its limit, whether or
+// not the policy counts flows itself. Half-open flows cannot. After the flows have moved to another
+// worker, the backend has room again.
 TEST(flows_of_other_workers_count) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 3, WEIR_EXHAUSTED_REJECT);
@@ -358,8 +359,8 @@ static void after(struct world *w, uint64_t now_ns) {
 	}
 }
 
-// A scan skips backends that were found full until they are checked again. Two workers, limit 1:
-// one worker has flows at all backends except one.
+// A scan skips backends that were found to be full, until they are checked again. There are two
+// workers, and the limit is 1. One worker has flows at all backends except one.
 static void check_scan(uint32_t backends) {
 	struct weir_limit_word *words = fixture_alloc(backends * sizeof(words[0]));
 	struct world *both[2], *w;

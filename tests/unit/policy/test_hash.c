@@ -38,7 +38,7 @@ static uint64_t hash6_ports(uint32_t n, uint64_t seed) {
 		source, destination, (uint16_t)(n & 0xff), (uint16_t)(n >> 8), 6, seed);
 }
 
-// One host in each of many networks, to one service address or to many.
+// Flows from one host in each of many networks, to one service address or to many.
 static uint64_t hash6_networks(uint32_t n, uint64_t seed) {
 	uint8_t source[16] = {0x20, 0x01, 0x0d, 0xb8}, destination[16] = {0x20, 0x02};
 
@@ -132,7 +132,8 @@ TEST(flow_hash_depends_on_every_input) {
 	}
 }
 
-// A factor of 0 would cancel the other half of the address: impossible without knowing the seed.
+// A factor of 0 would cancel the other half of the address. Without the seed, no address can be
+// chosen that results in a factor of 0.
 TEST(ipv6_hash_has_no_address_that_cancels_the_rest) {
 	const uint64_t rest = 3 | 4u << 16 | 6ull << 32; // used in the destination's factor
 	const uint64_t low[] = {0xd1342543de82ef95ull, 0x589965cc75374cc3ull ^ rest};
@@ -182,8 +183,8 @@ TEST(names_do_not_collide) {
 	}
 }
 
-// Names that differ only in trailing NULs or in length must differ; the buffer's alignment must not
-// matter.
+// Names that differ only in trailing NULs or in length must have different hashes. The alignment of
+// the buffer must not change the hash.
 TEST(bytes_hash_depends_on_length_and_not_on_alignment) {
 	uint8_t buffer[64 + 8] = {0};
 

@@ -166,7 +166,8 @@ static void assert_documented(const char *line) {
 	}
 }
 
-// "| passing | healthy | starting | ... |": a verdict, and the state for each word.
+// "| passing | healthy | starting | ... |": a verdict, and the resulting state for each
+// announcement (enum weir_health_word).
 TEST(tables_of_the_document_equal_the_code) {
 	char line[256], part[64];
 

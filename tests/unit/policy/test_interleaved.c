@@ -74,7 +74,7 @@ TEST(recorded_documented_rounds) {
 	world_free(w);
 }
 
-// Rounds of tasks: tests/vectors/poolifier_interleaved_tasks.json has more.
+// Rounds of tasks. More cases are in tests/vectors/poolifier_interleaved_tasks.json.
 TEST(rounds_of_tasks_ignore_service_times) {
 	static const uint32_t weights[] = {100, 200, 300};
 	struct world *w;
@@ -136,10 +136,11 @@ TEST(other_weights_continue_in_the_nearest_round) {
 		(const uint64_t[]){100, 100, 100}, 3, WEIR_ROUNDS_INCREMENTAL);
 
 	WORLD_EXPECT(w, 0, 1, 2, 1, 2);
-	// The round of weight 200 is over, the round of weight 400 follows.
+	// The round of weight 200 is over. The round of weight 400 follows.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 400}, 3);
 	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1, 2, 2);
-	// Half of the round of 400 is over: 200 are left of the round of 500.
+	// Half of the round of weight 400 is over. It becomes the round of weight 500, of which 200
+	// are left.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 500}, 3);
 	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1);
 	// The round of 200 becomes the round of 240, with a quota of 140.
@@ -148,7 +149,7 @@ TEST(other_weights_continue_in_the_nearest_round) {
 	world_free(w);
 }
 
-// A schedule of 130 flows, and a change of weights every 30.
+// The schedule has 130 flows, and the weights change every 30 flows.
 TEST(shares_survive_frequent_changes_of_weights) {
 	struct world *w = create((const uint32_t[]){100, 200, 1000}, (const uint64_t[]){10, 10, 10},
 		3, WEIR_ROUNDS_INCREMENTAL);
@@ -206,7 +207,7 @@ TEST(hostile_rounds) {
 		round->weight = (uint32_t)fixture_random(&seed) >> fixture_random(&seed) % 32;
 		assert_true(world_choose(w) < 4);
 	}
-	// Fewer rounds, before the client has loaded the new table.
+	// The table has fewer rounds now, but the client has not loaded the new table yet.
 	w->client->round = 3;
 	free(w->rounds);
 	w->rounds = calloc(1, sizeof(w->rounds[0]));
@@ -241,8 +242,8 @@ TEST(ten_thousand_have_their_share) {
 	free(weights);
 }
 
-// A turn is two flows until service times are known, and all backends have equally many turns: only
-// the first round includes all candidates.
+// Until service times are known, a turn is two flows, and all backends have equally many turns.
+// Only the first round is used, because only this round includes all candidates.
 TEST(cold_start_gives_all_a_turn) {
 	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3,
 		WEIR_ROUNDS_INCREMENTAL);

@@ -32,7 +32,8 @@ TEST(book_example) {
 	world_free(w);
 }
 
-// Three backends. Every 100 ms a flow starts, which lasts a second; backend 0 refuses at once.
+// Simulates three backends. Every 100 ms a flow starts, and lasts a second. Backend 0 refuses its
+// flows at once.
 static void run_sinkhole(uint8_t needs, uint64_t begin_ns, uint16_t *picks, uint32_t n) {
 	struct world *w = world_create(3);
 
@@ -56,7 +57,7 @@ static void run_sinkhole(uint8_t needs, uint64_t begin_ns, uint16_t *picks, uint
 TEST(errors_keep_a_refusing_backend_from_all_flows) {
 	uint16_t picks[30];
 
-	// For any start time of the ticks.
+	// Try different start times of the ticks.
 	for (uint64_t begin = 0; begin < 300 * MS; begin += 17 * MS) {
 		run_sinkhole(WEIR_NEEDS_ERRORS, begin, picks, 30);
 		for (uint32_t i = 0; i < 30; i++) {
@@ -110,7 +111,7 @@ TEST(reports_are_read_for_any_length_of_the_window) {
 	world_free(w);
 }
 
-// Set a share of `flows`, without random variation.
+// Set the share of a backend to this number of flows, without random variation.
 static void set_share(struct world *w, uint16_t id, double flows) {
 	const struct weir_signal_share share = {.flows = flows, .gain = 1};
 
@@ -123,8 +124,8 @@ static void start_flows(struct world *w, uint16_t id, uint32_t n) {
 	}
 }
 
-// The worker has 1 flow at each of three backends, and has no data about other flows: it makes its
-// share of the reported flows even, and its own flows count from then on.
+// The worker has 1 flow at each of three backends, and has no data about other flows. It chooses
+// backends so that its shares of the reported flows become even. From then on its own flows count.
 TEST(shares_of_reported_requests_are_made_even) {
 	struct world *w = world_create(3);
 	uint32_t given[3] = {0};
@@ -151,8 +152,8 @@ TEST(shares_of_reported_requests_are_made_even) {
 	world_free(w);
 }
 
-// A second report with an equal number is another report: it includes the flows that the worker has
-// sent since.
+// A second report with the same number is a new report. It includes the flows that the worker has
+// started since the first report.
 TEST(each_report_replaces_the_one_before) {
 	struct world *w = world_create(2);
 
@@ -188,7 +189,8 @@ TEST(share_below_own_flows_changes_nothing) {
 	world_free(w);
 }
 
-// Half of the missing flows count if half of the gain is left.
+// With a gain of 0.5, half of the difference between the reported flows and the worker's own flows
+// counts as load.
 TEST(gain_is_that_of_the_report) {
 	const struct weir_signal_share share = {.flows = 11, .gain = 0.5, .errors = 3};
 	struct world *w = world_create(2);
@@ -288,7 +290,8 @@ TEST(flow_that_is_not_inserted_is_no_load) {
 	world_free(w);
 }
 
-// Errors expire without any choice: after hours the backend is equal to the others.
+// Errors expire even if no backend is chosen in the meantime. After hours, the backend is equal to
+// the other backends.
 TEST(errors_expire_without_traffic) {
 	static const uint64_t pauses[] = {1000 * MS, 1001 * MS, 10 * SECOND, 100 * HOUR};
 	struct world *w = world_create(2);
@@ -358,7 +361,8 @@ static uint32_t model_choose(struct model *m, uint64_t now_ns) {
 // Publish some of the backends, in order. The cursor stays at its backend.
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	// Leave out few candidates: the cursor's backend is found again only within 128 positions.
+	// Leave out few candidates, because the backend at the cursor is found again only within
+	// 128 positions.
 	uint32_t of = m->backends > 200 ? 64 : 4;
 	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 	bool found = false;
@@ -426,7 +430,7 @@ static void step(struct world *w, struct model *m, uint64_t *seed) {
 	}
 }
 
-// Backends are closed and opened, and candidates change, in the middle.
+// During the comparison, backends are closed and opened, and candidates change.
 TEST(equals_a_simple_implementation) {
 	static const uint32_t sizes[] = {20, 127, 128, 129, 200, 600, MODEL_MAX};
 	struct model *m = calloc(1, sizeof(*m));
@@ -523,7 +527,7 @@ static double imbalance_of(uint32_t n) {
 }
 
 TEST(slow_neighbours_do_not_fill_up) {
-	// The numbers are integers, and their mean is 4.1, so the best possible maximum is 5.
+	// The numbers of flows are integers with the mean 4.1, so the best possible maximum is 5.
 	assert_true(imbalance_of(500) < 1.3);
 	assert_true(imbalance_of(1000) < 1.3);
 	assert_true(imbalance_of(2000) < 1.5);

@@ -74,7 +74,7 @@ static uint64_t next_random(uint64_t *seed) {
 	return x ^ x >> 31;
 }
 
-// Sets backends 1..n with equal weights.
+// Sets up backends 1 to n with equal weights.
 static void permute(struct lab *f, uint32_t n, uint32_t slots, uint32_t weight) {
 	for (uint32_t i = 0; i < n; i++) {
 		f->backends[i].weight = weight;
@@ -433,7 +433,8 @@ TEST(schedule_gives_the_table_of_the_simple_method) {
 		uint32_t slots = primes[next_random(&seed) % 8];
 		uint32_t most = slots < 200 ? slots : 200;
 		uint32_t n = 1 + (uint32_t)(next_random(&seed) % most);
-		// Weights range from equal weights to one that exceeds the sum of the others.
+		// The weights range from equal weights to a single weight that exceeds the sum of
+		// all other weights.
 		unsigned int bits = (unsigned int)(next_random(&seed) % 12);
 
 		permute(f, n, slots, 1);

@@ -331,7 +331,7 @@ static void scramble(struct world *w, uint64_t *seed) {
 	fill_garbage(w->costs, w->worker.backend_count * sizeof(w->costs[0]), seed);
 }
 
-// Policies with random choices draw again if an id is invalid.
+// If a policy with random choices has drawn an invalid id, it draws again.
 TEST(garbage_ids_are_not_drawn) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_RANDOM, WEIR_POLICY_POWER_OF_TWO};
 

@@ -98,7 +98,8 @@ TEST(flows_since_the_report_count) {
 	world_free(w);
 }
 
-// Reports older than a second are ignored: random backends are chosen, including the slow backend.
+// Reports older than a second are ignored. Then random backends are chosen, including the slow
+// backend.
 TEST(old_reports_are_not_used) {
 	struct world *w = begin(10);
 

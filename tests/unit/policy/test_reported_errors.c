@@ -73,7 +73,7 @@ TEST(extreme_reports) {
 
 	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 1000000000);
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) <= SECOND);
-	// the clock of another process
+	// a time from the clock of another process
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, 0) <= SECOND);
 	errors = (struct weir_reported_errors){0};
 	report(&errors, SECOND, 10, 500, 0, 100); // more errors than requests

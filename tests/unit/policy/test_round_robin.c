@@ -92,8 +92,8 @@ TEST(garbage_ids_are_skipped) {
 	world_free(w);
 }
 
-// The difference between the largest and the smallest count when `flows` flows are distributed to
-// `ranks` workers in turn.
+// Returns the difference between the largest and the smallest number of flows of a backend when
+// `flows` flows are distributed to `ranks` workers in turn.
 static uint32_t spread(uint32_t backends, uint32_t ranks, uint32_t flows, uint16_t *first) {
 	uint32_t *counts = calloc(backends, sizeof(counts[0]));
 	uint32_t min = UINT32_MAX;
@@ -136,7 +136,8 @@ TEST(sum_over_workers_is_as_even_as_one) {
 	}
 }
 
-// The first tables of a service often have one backend, then more: health checks take some time.
+// The first table of a service often has one backend, and later tables have more, because health
+// checks take some time.
 TEST(workers_spread_again_when_candidates_are_added) {
 	uint32_t sum = 0;
 

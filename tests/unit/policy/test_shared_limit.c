@@ -140,8 +140,8 @@ TEST(one_worker_can_use_the_whole_limit) {
 	}
 }
 
-// Idle slots of other workers become available after a tick (L3). Before that, their number is
-// limited.
+// Idle slots of other workers become available after a tick (L3). Before that, only a limited
+// number of them is available.
 TEST(idle_slots_of_others_come_back) {
 	struct fleet *f = fleet_create(16, 1, 640, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
 	uint32_t flows = 0;

@@ -119,7 +119,8 @@ static double run(const struct load *load) {
 	return counts[NEW] * (double)(BACKENDS - 1) / others;
 }
 
-// Loads: idle, one or two flows at each backend, moderate, and a hundred flows at each backend.
+// The loads are: idle, one or two flows at each backend, a moderate load, and a hundred flows at
+// each backend.
 TEST(share_follows_the_factor) {
 	static const uint64_t services_ns[] = {MS / 10, 10 * MS, 15 * MS, 25 * MS, 1000 * MS};
 	static const double factors[] = {0.1, 0.25, 0.5, 0.7, 0.9};

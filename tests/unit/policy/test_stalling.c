@@ -17,7 +17,8 @@ struct of_backend { // simulated behaviour of a backend
 	double per_second; // rate of flows from clients
 	double forged; // number of forged SYNs for each client's flow
 	uint32_t takes; // readings until a client's flow is accepted; TIMEOUT = never
-	uint32_t began[TIMEOUT], left[TIMEOUT]; // by reading: clients' flows, forged flows
+	// by reading: flows of clients (began), forged flows (left)
+	uint32_t began[TIMEOUT], left[TIMEOUT];
 };
 
 struct world {
@@ -41,7 +42,8 @@ static struct world begin(uint32_t count, double per_second) {
 	return w;
 }
 
-// Returns the number of flows that start in this interval: random, with the mean of the rate.
+// Returns the number of flows that start in this interval. The number is random; its mean follows
+// from the rate.
 static uint32_t arrivals(struct world *w, double per_second) {
 	double mean = per_second / SECOND;
 	uint32_t n = 0;
@@ -131,7 +133,7 @@ TEST(a_growing_backlog_is_detected_in_time) {
 	}
 }
 
-// Starts the first flows, all at once. Backend 1 accepts no connections, which is detected.
+// Starts the first flows, all at once. Backend 1 accepts no connections; this is detected.
 static void burst(struct world *w) {
 	assert_int_equal(looks(w, SECOND), 0);
 	for (uint32_t i = 0; i < w->count; i++) {
@@ -168,7 +170,7 @@ TEST(the_last_few_flows_are_moved_too) {
 }
 
 // A backend accepts its clients again, but has longer round trips than other backends. Therefore it
-// always has a few half-open flows, but it must not stay stalling.
+// always has a few half-open flows. It must nevertheless stop being reported as stalling.
 TEST(a_distant_backend_recovers_as_fast) {
 	for (uint32_t rate = 5; rate <= 60; rate += 5) {
 		for (uint32_t takes = 1; takes <= 2; takes++) {
@@ -188,7 +190,8 @@ TEST(a_distant_backend_recovers_as_fast) {
 }
 
 // A backend accepts no flows, and all its flows are moved as soon as they may be moved. A few flows
-// always wait at the backend. They must also be moved, so the backend must keep stalling.
+// always wait at the backend. They must also be moved, so the backend must still be reported as
+// stalling.
 TEST(a_relieved_backend_keeps_stalling) {
 	for (uint32_t rate = 25; rate <= 400; rate *= 2) {
 		struct world w = begin(4, rate);
@@ -264,7 +267,8 @@ TEST(backends_that_take_flows_make_no_other_stall) {
 	}
 }
 
-// A second backend stalls as well: one that gets flows of the first, or one that gets none.
+// A second backend stalls as well. It is either a backend that gets flows of the first backend, or
+// a backend that gets none of them.
 TEST(a_second_backend_stalls_beside_the_first) {
 	for (uint32_t second = 1; second < 4; second += 2) {
 		struct world w = begin(4, 100);

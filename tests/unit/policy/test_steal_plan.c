@@ -122,7 +122,7 @@ TEST(levels_of_invalid_numbers) {
 #define FIRST_OF_PAGE 3u
 
 static uint8_t bin_of(double ratio) {
-	return weir_steal_level(ratio, 0.9, 0.1); // 1 for the communication
+	return weir_steal_level(ratio, 0.9, 0.1); // transfer and latency add up to 1
 }
 
 static struct weir_steal_task of_ratio(double ratio) {

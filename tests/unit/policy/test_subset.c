@@ -99,7 +99,7 @@ TEST(subset_u1_is_pure) {
 	}
 }
 
-// U2, with zero to all backends unusable.
+// Guarantee U2, with any number of unusable backends, from none to all.
 TEST(subset_u2_is_filled_while_there_are_more) {
 	struct weir_prng prng = {1};
 	uint32_t subset[60];

@@ -246,8 +246,8 @@ TEST(full_windows_are_passed) {
 	world_free(w);
 }
 
-// If other services have used slots of the ring since then, the slots are loaded again, and a
-// refresh does not write to them.
+// If other services have used the slots of a service in the ring in the meantime, the service loads
+// its slots again. A refresh does not write to slots that other services have used.
 TEST(services_share_the_ring) {
 	enum { N = 1024, SERVICES = 16 }; // twice as many candidates as the ring has room for
 	struct world *w = world_create(N);

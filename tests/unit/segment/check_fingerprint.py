@@ -136,7 +136,7 @@ def fields(body, prefix=""):
 
 
 def facts(layout):
-    """(name, expression) of each fact."""
+    """Return (name, expression) for each fact."""
     text = layout.preprocess((layout.root / "segment/fingerprint.c").read_text(), "-P")
     text = text[text.index("struct fact facts[]"):]
     text = text[:text.index("};")]
@@ -183,7 +183,7 @@ def copy_layout(root, folder):
 
 
 def compile_layout(folder, compiler, main, *sources):
-    """The compiled program, or None if it does not compile."""
+    """Compile a program. Return its path, or None if it does not compile."""
     (folder / "main.c").write_text(main)
     command = [*compiler, "-std=gnu11", "-D_GNU_SOURCE", "-D_Static_assert(...)=", "-w",
                f"-I{folder}/segment", f"-I{folder}/policy", f"-I{folder}", folder / "main.c",

@@ -84,7 +84,7 @@ def may_differ(name):
 
 def lost(former, today):
     """Return the facts of a previous layout that are different or missing in the present layout."""
-    return [f"{name} was {value:x}, is {today.get(name, 0):x}" if name in today else f"{name} is gone"
+    return [f"{name} was {value:x}, is {today.get(name, 0):x}" if name in today else f"{name} is missing"
             for name, value in former.items()
             if not may_differ(name) and today.get(name) != value]
 

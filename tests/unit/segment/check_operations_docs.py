@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of drop reasons and counters in docs/guide/troubleshooting.md agree with
-segment/drop_reasons.h and segment/counters.h, in the same order. check_operations_docs.py
-SOURCE_ROOT"""
+"""Check that the tables of drop reasons and counters in docs/guide/troubleshooting.md have the same
+entries as segment/drop_reasons.h and segment/counters.h, in the same order.
+
+usage: check_operations_docs.py SOURCE_ROOT
+"""
 import re
 import sys
 

@@ -73,7 +73,8 @@ TEST(an_order_is_read_completely_and_ends) {
 	unmake(&own);
 }
 
-// A control process ends between two stores, and the next process writes the next order.
+// A control process exits between two stores of an order, and the next process writes the next
+// order.
 TEST(a_half_written_order_is_ignored) {
 	struct own own = make();
 	struct weir_capture_terms terms = any(), got;

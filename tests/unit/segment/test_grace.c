@@ -154,8 +154,8 @@ TEST(tokens_wrap) {
 }
 
 // A misbehaving control process may have used any tokens, and workers may have stored any of these
-// values. The next control process must not treat such a value as a report. Only a real report
-// counts, or that a worker is offline.
+// values. The next control process must not treat such a value as a report. A grace period ends
+// only if a worker really reports, or is offline.
 TEST(words_of_a_predecessor_are_no_report) {
 	static const uint64_t near[] = {0, 1, 2, 3, UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2,
 		1ull << 48, (1ull << 48) + 1, 3ull << 48, 1ull << 63};

@@ -53,8 +53,8 @@ static int setup_many(void **state) {
 
 TEST_EACH(setup_many, teardown);
 
-// The counters of ids in use have memory, before control reads them and before the dataplane
-// allocates them for its workers.
+// The counters of an id get memory before control reads them, and before the dataplane allocates
+// them for its workers.
 TEST(ids_in_use_have_memory_for_their_counters) {
 	struct lab *f = *state;
 	uint64_t before;

@@ -223,8 +223,8 @@ TEST(refused_selection_leaves_the_last_good_one_in_use) {
 	assert_int_equal(refusals(f)->refused, 1);
 	assert_int_equal(refusals(f)->change, weir_update(WEIR_UPDATE_SELECTION, 0));
 	assert_int_equal(refusals(f)->ref, f->control->roots->selection[0]);
-	// The previous table must not be freed: the worker does not report before the refused table
-	// is replaced.
+	// The previous table must not be freed. Therefore the worker does not report before the
+	// refused table is replaced.
 	assert_false(reports(f));
 	assert_int_equal(weir_writer_synchronize(f->writer, 20), -ETIMEDOUT);
 	publish(f, 0, fixture_selection(f->writer, 0, 5, 251));

@@ -113,8 +113,8 @@ TEST(same_row_is_not_published_again) {
 	assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
 }
 
-// A control process may end while it writes a row. The unused copy then has any number of new
-// bytes.
+// A control process may exit while it writes a row. Any number of bytes of the unused copy are then
+// new.
 TEST(partial_row_has_no_effect) {
 	struct lab *f = *state;
 	struct weir_row_pair *pair = &f->control->rows[BACKEND];

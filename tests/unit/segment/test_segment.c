@@ -376,8 +376,8 @@ static uint64_t memory_of(int fd) {
 	return (uint64_t)st.st_blocks * 512;
 }
 
-// The dataplane maps only heap memory that control has written. If `notes` have a larger heap, the
-// dataplane allocates no memory for the rest.
+// The dataplane maps only heap memory that control has written. If `notes` claims a larger heap,
+// the dataplane allocates no memory for the part that was not written.
 TEST(noted_heap_without_memory_is_not_mapped) {
 	const uint64_t written = 3 * 4096 + 64, heap = 64u << 20;
 	struct weir_segment *segment = fixture_segment(heap);

@@ -304,7 +304,7 @@ TEST(lookup_agrees_with_a_simple_search) {
 	}
 }
 
-// A malicious control process may write such a bucket.
+// A malicious control process may write a bucket whose list of ranges is out of bounds.
 TEST(range_list_out_of_bounds_finds_nothing) {
 	struct weir_service_bind bind = bind4(10, IPPROTO_TCP, 0, 65535, 5);
 	struct weir_service_table *table = NULL;

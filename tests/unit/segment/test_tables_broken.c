@@ -3,8 +3,8 @@
 // A broken or malicious control process may write any bytes to the memory of tables, before or
 // while readers access it. The tests write random bytes with fixed seeds. They move the mappings
 // between two unmapped pages, so that a read before or after a mapping crashes. They also write
-// random bytes to the header; the next control process either refuses it, or uses it without
-// errors.
+// random bytes to the header. The next control process must either refuse the header, or use it
+// without errors.
 #include "segment_lab.h"
 
 #include <errno.h>

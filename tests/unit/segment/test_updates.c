@@ -170,8 +170,8 @@ TEST(report_waits_until_earlier_changes_are_adopted) {
 	assert_true(turns >= 200 / WEIR_READER_STEPS);
 }
 
-// There is a backlog, and before each iteration come a new token and almost as many changes as an
-// iteration processes. Each grace period must still end.
+// The reader has a backlog. Before each iteration, there are a new token and almost as many new
+// changes as an iteration processes. Each grace period must still end.
 TEST(tokens_faster_than_reports_are_all_reported) {
 	struct lab *f = *state;
 	uint64_t marks[40];
@@ -383,7 +383,7 @@ TEST(backends_close_after_the_selection_that_replaces_them) {
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.candidates[0].id, 100);
 }
 
-// A full scan keeps the order of loading, also for tables published meanwhile.
+// A full scan keeps the order of loading, also for tables that are published during the scan.
 TEST(full_scan_keeps_the_order) {
 	struct lab *f = *state;
 	uint16_t next = 0;

@@ -68,8 +68,8 @@ TEST(next_writer_waits_before_it_reuses_retired_memory) {
 	offline(f, 0);
 }
 
-// After a blob is withdrawn, the roots do not show its generation. A reader that still has its
-// reference must not accept the next blob at the same offset.
+// After a blob is withdrawn, the roots do not contain its generation. A reader that still has a
+// reference to the blob must not accept the next blob at the same offset.
 TEST(generations_continue_over_writers) {
 	struct lab *f = *state;
 	weir_ref ref;
@@ -231,9 +231,10 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	struct lab *f = *state;
 	void *spacer[FIXTURE_SERVICES];
 
-	// Allocate a spacer after each selection. The next writer retires each gap between
-	// published selections. The selections are withdrawn below and retired as well, so the
-	// queue of retired blobs then has its maximum length.
+	// Allocate a spacer after each selection, but do not publish it. The next writer finds
+	// these gaps between the published selections, and retires them. The selections are
+	// withdrawn below and retired as well, so the queue of retired blobs then has its maximum
+	// length.
 	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
 		publish_selection(f, i, 4);
 		spacer[i] = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64);

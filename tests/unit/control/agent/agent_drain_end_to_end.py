@@ -412,7 +412,7 @@ def hanging_agent_executes_no_command_that_has_failed(lab):
     assert command.process.wait(15) == 3, command.tail()
     doctor = lab.start("doctor", lab.backend, lab.agent_binary, "doctor", "eth0", "--run-dir", lab.run_dir)
     doctor.process.wait(15)
-    assert re.search(r"^warning +balancers +.* runs, but does not respond", doctor.tail(), re.M), doctor.tail()
+    assert re.search(r"^warning +balancers +.* is running, but does not respond", doctor.tail(), re.M), doctor.tail()
     agent.signal(signal.SIGCONT)
     assert lab.status()["word"] == "ready"
 

@@ -142,9 +142,9 @@ def agent_with_other_keys_leads_to_the_key_files(lab):
     assert "\nbalancers  none" not in lab.command("status")
     assert [row[:2] for row in balancers()] == [
         ("ok", "balancers that probe it: 1"),
-        ("notice", "refused 1 datagram as length since its start (the datagram is not 256 bytes long)")] + [
-            ("notice", f"refused 1 datagram as {refusal} since its start (the key file of a balancer differed, "
-             "or the datagrams are forged)") for refusal in ("key", "mac")], balancers()
+        ("notice", "refused 1 datagram since its start, reason length: the datagram is not 256 bytes long")] + [
+            ("notice", f"refused 1 datagram since its start, reason {refusal}: the key file of a balancer "
+             "differed, or the datagrams are forged") for refusal in ("key", "mac")], balancers()
 
 
 @scenario

@@ -189,7 +189,7 @@ def exec_runs_without_an_agent(lab):
         server.send(signal.SIGTERM)
         server.expect("got SIGTERM").ends_with(7)
     with Server(lab, "--service", "web") as server:
-        server.expect("weir-agent run has ended; start it").expect("serving").send(signal.SIGTERM)
+        server.expect("weir-agent run has exited; start it").expect("serving").send(signal.SIGTERM)
         server.expect("no weir-agent announces the drain").ends_with(7)
     lab.start_agent("--service", f"web={PORT}")  # without --allow-user, only root may announce
     with Server(lab, "--service", "web") as server:
@@ -207,7 +207,7 @@ def exec_passes_signals_and_the_exit_status_on(lab):
             server.send(getattr(signal, name))
             server.expect(f"got {name}")
         server.send(signal.SIGQUIT)
-        server.expect("drained, acknowledged by 0 of 0 balancers, 0 connections left: SIGQUIT to the server")
+        server.expect("drained, acknowledged by 0 of 0 balancers, 0 connections left: sending SIGQUIT to the server")
         server.expect("got SIGQUIT").send(signal.SIGTERM)
         server.ends_with(7)
     with Server(lab) as server:

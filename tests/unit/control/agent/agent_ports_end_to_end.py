@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests weir-agent run: the states of its ports when servers end and start."""
+"""Tests weir-agent run: the states of its ports when servers exit and start."""
 import contextlib
 import json
 import os
@@ -88,8 +88,8 @@ def agent_announces_ports_without_a_listening_socket(lab):
 
 
 def timed_notice(balancer, change, ports):
-    """Make a change. Returns the time in seconds until the balancer has received the notice of
-    it."""
+    """Make a change. Returns the time in seconds until the balancer has received the unsolicited
+    answer that announces the change."""
     balancer.ask(), balancer.ask()
     start = time.monotonic()
     change()
@@ -247,12 +247,12 @@ def agent_without_privileges_looks_by_itself(lab):
                       "--run-dir", lab.run_dir, "--port", str(PORT))
     wait_for("the agent", lambda: "answering" in agent.tail() or lab.died(agent))
     balancer = reader(lab)
-    assert "no events of listening sockets, listing all sockets every 100 ms: no permission" in agent.tail()
+    assert "cannot monitor listening sockets by events, so all sockets are listed every 100 ms: no permission" in agent.tail()
     watch = lab.status()["watch"]
     assert not watch["events"] and "no permission" in watch["problem"], watch
-    assert "no events of listening sockets: no permission" in lab.command("status")
+    assert "cannot monitor listening sockets by events: no permission" in lab.command("status")
     level, text = doctor(lab)["ports", "weir-agent run"]
-    assert level == "notice" and "up to 0.1 s later: no permission" in text, text
+    assert level == "notice" and "up to 0.1 s late: no permission" in text, text
     with listen(lab):
         wait_state(lab, "open")
     assert notice(balancer)["ports"] == {f"{PORT}/tcp": DOWN}

@@ -144,7 +144,7 @@ def agent_keeps_a_word_over_its_own_restart(lab):
             agent.signal(number)
             agent.process.wait(5)
             status, text = announce(lab, WEB, "lame-duck")
-            assert status == 3 and "weir-agent run has ended; start it" in text, text
+            assert status == 3 and "weir-agent run has exited; start it" in text, text
             lab.start_agent(*SERVICES)
             assert reader(lab).ask()["ports"] == BOTH, "forgotten"
             lab.programs.pop().kill()

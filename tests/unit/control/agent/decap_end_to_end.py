@@ -185,7 +185,8 @@ def decap_skb_carries_tcp_in_all_four_mixes(lab):
 
 
 def decap_ends_with_the_agent(lab):
-    """After SIGTERM or SIGKILL to the agent, no program remains on the interface."""
+    """After the agent has ended by SIGTERM or SIGKILL, no BPF program remains attached to the
+    interface."""
     lab.tunnel.outer = 4
     for number in (15, 9):
         agent = lab.start_agent()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-agent run --shed-idle and --shed-hook: orders to end connections, with real connections of
-this kernel. Orders are repeated, delayed and lost, and processes are killed.
+"""Tests weir-agent run --shed-idle and --shed-hook: orders to end connections, with real
+connections of this kernel. Orders are repeated, delayed and lost, and processes are killed.
 
     balancer, clients  c0 ===== veth ===== eth0  backend: weir-agent run, a server
 """
@@ -61,7 +61,7 @@ class Shedder(base.Balancer):
                     KEYS[self.key])
 
     def take(self, timeout=10.0):
-        """Returns the next answer; None without an answer."""
+        """Returns the next answer, or None if no answer arrives."""
         if not select.select([self.socket], [], [], timeout)[0]:
             return None
         data, sender = self.socket.recvfrom(2048)
@@ -73,7 +73,7 @@ class Shedder(base.Balancer):
         return Answer(number, *numbers, METHODS[method], RESULTS[result])
 
     def run(self, order):
-        """Send an order. Returns its answer when it is over."""
+        """Send an order. Waits until the order has ended; returns its last answer."""
         self.send(order)
         answer = self.take()
         while answer is not None and answer.result == "active":
@@ -146,7 +146,7 @@ def idle_connections_end_the_longest_idle_first(lab):
         answer = shedder.run(shedder.order(3))
         assert answer[1:] == (3, 2, 0, 3, "idle", "done"), answer
         assert lab.ended(clients) == [clients[0], clients[1], clients[5]], lab.ended(clients)
-        # The unread question keeps its connection.
+        # The connection with the unread request is not ended.
         answer = shedder.run(shedder.order(9, timeout_ms=1500))
         assert answer[1:] == (1, 0, 0, 2, "idle", "done"), answer
         busy.settimeout(10)
@@ -176,7 +176,8 @@ def repeated_and_delayed_orders_end_no_more(lab):
         shedder.send(delayed)
         wait_for("replay", lambda: refused(lab, "replay") == before + 1)
         assert len(lab.ended(clients)) == 5
-        # Another balancer cannot repeat it, and a record of it is useless after the deadline.
+        # Another balancer cannot repeat the order, and a recorded order has no effect after its
+        # deadline.
         late = shedder.order(5, timeout_ms=-1)
         assert shedder.run(late).result == "late"
         for over, name in (({"agent": shedder.agent ^ 1}, "agent"), ({"idle_ms": 999}, "value"),
@@ -321,7 +322,7 @@ def hook_that_ignores_its_input_or_hangs_does_not_stop_the_agent(lab):
         assert lab.status()["word"] == "ready"
         answer = shedder.take(20)
         assert (answer.ended, answer.result) == (2, "hook-failed"), answer
-        assert "runs for more than 10 s" in lab.agent.tail(), lab.agent.tail()
+        assert "has run for more than 10 s" in lab.agent.tail(), lab.agent.tail()
 
 
 if __name__ == "__main__":

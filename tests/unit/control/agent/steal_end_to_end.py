@@ -485,8 +485,8 @@ def steal_continues_without_its_helper(lab):
         helper = [pid for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
                   if 1 << 12 in capabilities(pid)[0]]
         os.kill(int(helper[0]), signal.SIGKILL)
-        wait_for("the end of the helper in the log", lambda: "the helper process for steals has ended" in lab.agent.tail())
-        assert "has ended" in lab.status()["steals"]["problem"], lab.status()
+        wait_for("the end of the helper in the log", lambda: "the helper process for steals has exited" in lab.agent.tail())
+        assert "has exited" in lab.status()["steals"]["problem"], lab.status()
         assert "handshakes are not removed; restart weir-agent" in lab.command("status")
         assert thief.steal_settled(2000) == "cannot-tell"
         assert lab.half_open(2000) == 1

@@ -92,8 +92,8 @@ TEST(capacity_numbers_models) {
 TEST(capacity_is_that_of_the_fastest_tenth) {
 	uint64_t slices[100];
 
-	// a fifth of the slices is fast, and the others are disturbed; one slice is too short to be
-	// true
+	// a fifth of the slices is fast, and the other slices are disturbed; one slice is
+	// impossibly short
 	for (uint32_t i = 0; i < 100; i++) {
 		slices[i] = i == 50      ? 1
 			    : i % 5 == 0 ? 2 * WEIR_CAPACITY_REFERENCE_NS

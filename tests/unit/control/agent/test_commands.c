@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Commands from the host to weir-agent: what they change, and which are refused.
+// Tests of commands from the host to weir-agent: what the commands change, and which commands are
+// refused.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -296,7 +296,7 @@ TEST(listeners_are_counted_at_many_ports) {
 	for (uint32_t i = 0; i < 64; i++) {
 		many[i] = (uint16_t)(PORT + 2 * i);
 	}
-	// the list has every second port; other sockets listen between, before and behind these
+	// the list has every second port; other sockets listen between, before and after these
 	// ports
 	for (uint32_t of = 1; of <= 64; of++) {
 		int tcp = listen_at(AF_INET, many[of - 1]),

@@ -272,7 +272,7 @@ static uint64_t now_ns(void) {
 }
 
 // Makes a connection that waits 10 ms for accept() and is then open for open_ms. Returns the bounds
-// of the time.
+// of the service time.
 static struct bounds serve(struct lab *lab, unsigned open_ms) {
 	uint64_t dialled = now_ns();
 	int client = dial(lab->listener);

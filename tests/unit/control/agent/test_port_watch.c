@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests of the port watch if the process has no free descriptors, in a separate network namespace.
+// Tests of the port watch when the process has no free descriptors, in a separate network
+// namespace.
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -22,7 +23,7 @@ static const uint16_t ports[] = {PORT};
 
 TEST_GROUP(own_network_enter);
 
-// Limit the process to `more` descriptors in addition to those that are open. Returns the previous
+// Limit the process to `more` descriptors in addition to the open descriptors. Returns the previous
 // limit.
 static rlim_t permit(rlim_t more) {
 	struct rlimit limit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The lines that the hook of a shed reads. shed_end_to_end.py runs hooks.
+// Tests the lines that weir-agent writes to a shed hook. shed_end_to_end.py runs hooks.
 #include <arpa/inet.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which shed orders the agent carries out, and how fast: each order once, none after its deadline,
-// never more than its count, and no faster than its rate.
+// Tests which shed orders the agent carries out, and how fast: it carries out each order once and
+// no order after its deadline, and never ends more connections than the count of the order, or
+// faster than its rate.
 #include <stdlib.h>
 
 #include "shed_orders.h"
@@ -12,9 +13,9 @@
 
 struct lab {
 	struct weir_shed_orders orders;
-	struct weir_shed_order *entry; // entry of the last call of take
-	enum weir_agent_shed_result result; // result of the last call of take
-	enum weir_agent_refusal refusal; // refusal of the last call of take
+	struct weir_shed_order *entry; // entry of the last call to take()
+	enum weir_agent_shed_result result; // result of the last call to take()
+	enum weir_agent_refusal refusal; // refusal of the last call to take()
 	uint64_t clock_ms;
 };
 
@@ -38,7 +39,7 @@ static enum weir_shed_verdict take(struct lab *lab, const struct weir_agent_shed
 		&lab->orders, shed, AGENT, lab->clock_ms, &lab->entry, &lab->result, &lab->refusal);
 }
 
-// End what the rate permits. Returns the number.
+// End as many connections as the rate permits. Returns their number.
 static uint32_t spend(struct lab *lab) {
 	uint32_t count = weir_shed_orders_allowance(&lab->orders, lab->clock_ms, BURST_MS);
 
@@ -95,7 +96,7 @@ TEST(order_ends_nothing_after_its_deadline) {
 	assert_int_equal(spend(lab), 0);
 	assert_true(weir_shed_orders_is_over(&lab->orders, lab->clock_ms));
 	weir_shed_orders_end(&lab->orders, WEIR_AGENT_SHED_DONE);
-	// The result stays known after the deadline.
+	// The result is still stored after the deadline.
 	lab->clock_ms += 10000;
 	assert_int_equal(take(lab, &shed), WEIR_SHED_KNOWN);
 	assert_int_equal(lab->entry->answer.ended, 1);
@@ -115,7 +116,7 @@ TEST(delayed_order_is_refused) {
 	assert_int_equal(take(lab, &second), WEIR_SHED_NEW);
 	assert_int_equal(take(lab, &first), WEIR_SHED_REFUSED);
 	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_REPLAY);
-	// Another balancer has ids of its own, and waits for its turn.
+	// Another balancer uses ids of its own, and must wait until the first order has ended.
 	assert_int_equal(take(lab, &other), WEIR_SHED_AT_ONCE);
 	assert_int_equal(lab->result, WEIR_AGENT_SHED_BUSY);
 	weir_shed_orders_end(&lab->orders, WEIR_AGENT_SHED_DONE);
@@ -154,7 +155,7 @@ TEST(orders_that_may_be_repeated_are_kept) {
 	}
 }
 
-// In each second, at most the rate and one burst.
+// Checks that in each second at most the rate plus one burst of connections is ended.
 static void expect_rate(uint32_t rate_milli_per_s, uint32_t step_ms) {
 	struct lab lab = {.clock_ms = 100000};
 	uint32_t ended[10] = {0};
@@ -180,7 +181,7 @@ static void expect_rate(uint32_t rate_milli_per_s, uint32_t step_ms) {
 
 		assert_true(ended[i] <= (rate_milli_per_s + 999) / 1000 + (burst > 1 ? burst : 1));
 	}
-	// The rate is used, across orders.
+	// Successive orders use the full rate.
 	uint32_t sum = 0;
 
 	for (uint32_t i = 0; i < 10; i++) {
@@ -208,7 +209,8 @@ TEST(unused_tokens_are_lost) {
 	shed.rate_milli_per_s = 100000;
 	assert_int_equal(take(lab, &shed), WEIR_SHED_NEW);
 	lab->clock_ms += 1900;
-	assert_int_equal(spend(lab), 10); // of the last tenth of a second
+	// connections that the rate permits in the last tenth of a second
+	assert_int_equal(spend(lab), 10);
 	assert_int_equal(spend(lab), 0);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which connections a shed may end, by the kernel's figures.
+// Tests which connections a shed may end, according to the kernel's socket data.
 #include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <string.h>
@@ -157,7 +157,7 @@ TEST(hook_gets_a_connection_once_a_minute) {
 		weir_shed_pick_end(pick); \
 	} while (0)
 	LOOK(1000);
-	assert_int_equal(pick->candidates, 2); // also those in use
+	assert_int_equal(pick->candidates, 2); // including connections in use
 	assert_true(weir_shed_pick_hand(pick, weir_shed_pick_next(pick), 1000));
 	assert_int_equal(pick->leaving, 1);
 	LOOK(2000);

@@ -61,7 +61,7 @@ static void add(struct dump *dump, uint16_t type, uint32_t sequence, const void 
 }
 
 // Add a socket with two attributes: INET_DIAG_SHUTDOWN, and INET_DIAG_INFO with 6 bytes. The query
-// requests the second.
+// requests INET_DIAG_INFO.
 static void add_socket(struct dump *dump, uint16_t port, uint32_t sequence) {
 	struct {
 		struct inet_diag_msg message;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The helper process for steals reports why it cannot start.
+// Tests that the helper process for steals reports why it cannot start.
 #include <errno.h>
 #include <poll.h>
 #include <sys/capability.h>

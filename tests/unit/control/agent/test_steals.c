@@ -12,8 +12,8 @@
 
 struct lab {
 	struct weir_steals steals;
-	struct weir_steals_entry *entry; // entry of the last call of take
-	enum weir_agent_refusal refusal; // refusal of the last call of take
+	struct weir_steals_entry *entry; // entry of the last call to take()
+	enum weir_agent_refusal refusal; // refusal of the last call to take()
 	uint64_t clock_ms;
 };
 

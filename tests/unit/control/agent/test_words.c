@@ -51,7 +51,7 @@ TEST(words_services_share_no_port) {
 		"has port 80, which is already a port of service web; name each port once");
 	expect_refused(add("other=443,443"),
 		"has port 443, which is already a port of service other; name each port once");
-	expect_refused(add("web=443"), "is a second service of this name; use one service");
+	expect_refused(add("web=443"), "is a second service with this name; use each name once");
 	assert_int_equal(services.count, 1);
 	assert_int_equal(add("other=443,80/udp"), 0);
 	expect_refused(allow("nginx=dns"), "names no service; add it with --service NAME=PORT");

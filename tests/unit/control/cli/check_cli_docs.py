@@ -6,10 +6,10 @@ usage: check_cli_docs.py WEIRCTL SOURCE_ROOT BROKEN [--write]
 
 Every block of docs/reference/cli.md, docs/reference/configuration.md and docs/guide/migrating.md
 that starts with "$ weirctl ..." is run against a control socket that replays answers/*.json, in a
-folder with config/ and the files of BROKEN (a folder); the output must be that of the document, to
-the letter. The headings of cli.md must be the commands of --help. The completion, run by bash, must
+folder with config/ and the files of BROKEN (a folder); the output must be exactly the output in the
+document. The headings of cli.md must be the commands of --help. The completion, run by bash, must
 offer every object, verb and option. docs/reference/control-api.md must have the keys, rights and
-arguments of the daemon. --write updates the documents with the present output of weirctl.
+arguments of the daemon. --write updates the documents with the current output of weirctl.
 """
 import glob
 import json
@@ -145,7 +145,7 @@ def run(weirctl, line, server):
 
 
 def rewrite(document, weirctl, server):
-    """Returns the document with the present output of weirctl."""
+    """Returns the document with the current output of weirctl."""
     return BLOCK.sub(lambda m: f"```\n{m[1]}\n{run(weirctl, m[1], server)}```", document)
 
 

@@ -8,10 +8,10 @@ PROGRAM is a path of weirctl, weir-dataplane and so on. Checks the code spans an
 *.md and README, the ExecStart lines of config/systemd, the output of --help, and quotes in messages
 of the source (\\"weirctl ...\\").
 
-weirctl is run as written, with an example for each placeholder, and without a daemon: it must exit
-with 3, or 0 (import with 0 or 1); a wrong word or option is 2. A code span may name a command
-without its arguments. The other programs are run with --help after their arguments, which they
-check first. Every option must be in the --help of its program.
+weirctl is run as written, with an example for each placeholder, and without a daemon. It must exit
+with status 3 or 0 (import: 0 or 1); the status is 2 if a word or an option is wrong. A code span
+may name a command without its arguments. The other programs are run with --help after their
+arguments, which they check first. Every option must be in the --help of its program.
 
 Blocks of JSON are passed to config check: a configuration unchanged, and a port or settings of a
 service as part of a valid configuration. Scenarios are passed to weir-sim check.
@@ -218,7 +218,7 @@ class Checker:
 
     def check_weirctl(self, command, text, words):
         if not command.whole and len(words) <= 2 and all(map(str.isalpha, words)):
-            # Words contain only the name of a command
+            # The text contains only the name of a command
             code, why = self.run("weirctl", words + ["--help"])
             if code != 0:
                 self.problem(command, text, why)

@@ -42,7 +42,7 @@ static inline struct outcome run_weirctl(const char *run_dir, char *const *argum
 }
 
 // Enter a new network namespace, so that daemons of this machine are not found. Users other than
-// root cannot do this and stay in the present namespace.
+// root cannot do this, and stay in the current namespace.
 static inline void use_own_network(void) {
 	(void)!unshare(CLONE_NEWNET);
 }

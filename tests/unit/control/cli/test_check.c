@@ -214,7 +214,7 @@ TEST(cpu_that_is_not_online_is_a_warning) {
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "warning: workers.cores[1]: CPU 1023 is not online on this "
 				     "host, and weir-dataplane would not start; use "
-				     "CPUs of \"lscpu -e\"\n");
+				     "CPUs that \"lscpu -e\" lists as online\n");
 	expect_contains(outcome.out, "backends: 1, warnings: 1)\n");
 	free_outcome(&outcome);
 }

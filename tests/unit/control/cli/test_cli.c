@@ -6,7 +6,6 @@
 #define OK "{\"ok\": true, \"result\": {}}"
 #define LIST "{\"ok\": true, \"result\": []}"
 
-// Each command sends the documented request.
 TEST(commands_send_the_documented_requests) {
 	static const struct server_answer answers[] = {{"service.show", LIST},
 		{"backend.show", LIST}, {"flow.count", LIST}, {"worker.show", LIST},
@@ -117,7 +116,7 @@ TEST(invalid_usage_exits_2_without_a_request) {
 			"unknown command \"show backend\"; did you mean \"backend show\"?\n"},
 		{{"backend", "shed", "b"}, "give either --to-mean, to start a shed, or --stop"},
 		{{"backend", "shed", "--stop", "--to-mean", "b"}, "give either --to-mean"},
-		{{"backend", "shed", "--stop", "--dry-run", "b"}, "--stop accepts none of"},
+		{{"backend", "shed", "--stop", "--dry-run", "b"}, "--stop cannot be used with"},
 		{{"backend", "shed", "--to-mean", "s/"}, "expected one backend as NAME"},
 		{{"backend", "shed", "--to-mean", "--rate=5/m", "b"}, "is not a rate"},
 		{{"backend", "shed", "--to-mean", "--rate=0.1", "b"}, "for a shed 0.2 to 1000"},
@@ -524,7 +523,7 @@ TEST(doctor_finds_checks_without_a_result) {
 	server_stop(server);
 }
 
-// doctor on this machine, with the backends from a simulated daemon.
+// Runs doctor on this machine, with the backends from a simulated daemon.
 TEST(doctor_has_the_usual_durations) {
 	static const struct server_answer answers[] = {
 		{"version", "{\"ok\": true, \"result\": {\"config\": \"/nonexistent\"}}"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl policy compare: the request that it sends, and its output.
+// Tests weirctl policy compare: the request that it sends, and its output.
 #include "compare.h"
 
 #include "show_lab.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend drain and host drain: the request, the output while they wait, and how the wait
-// ends.
+// Tests weirctl backend drain and weirctl host drain: the request, the output while the command
+// waits, and how the wait ends.
 #include "cli_lab.h"
 
 #include <jansson.h>
@@ -209,7 +209,7 @@ TEST(wait_names_the_reason_when_no_flow_is_counted) {
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out,
 		"web/web-1: draining, - of 7 open flows, 59.4s left; waits for weir-dataplane, "
-		"which does not run: the open flows are unknown\n"
+		"which is not running: the number of open flows is unknown\n"
 		"web/web-1: draining, 0 of 7 open flows, 59.4s left; waits at most 47.3s for the "
 		"recount of flows after the restart of weir-dataplane\n");
 	free_outcome(&outcome);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import: the result for single lines, the line numbers in errors, and the output files.
+// Tests weirctl import: the result for single lines, the line numbers in errors, and the output
+// files.
 #include "import_lab.h"
 
 #include <sys/stat.h>
@@ -411,7 +412,7 @@ TEST(report_groups_notes_by_kind) {
 	expect_contains(
 		summary, "\nsource:1: left out: -p 301, and 19 more: Weir does not keep a client");
 	expect_contains(summary, "; lines 3, 5, 7, 9, 11, ...\n");
-	expect_contains(summary, "\n43 notes of 5 kinds: --all prints each of them\n");
+	expect_contains(summary, "\n43 notes of 5 kinds: --all prints each note\n");
 	for (int i = 0; i < 6; i++) { // five kinds of notes, and their total
 		line = strchr(line, '\n') + 1;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import keepalived: the results for single statements, and for text that keepalived
+// Tests weirctl import keepalived: the results for single statements, and for text that keepalived
 // ignores.
 #include "import_lab.h"
 

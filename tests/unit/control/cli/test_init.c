@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl config init.
+// Tests weirctl config init.
 #include <sys/stat.h>
 #include <unistd.h>
 

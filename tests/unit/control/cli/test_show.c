@@ -343,7 +343,8 @@ TEST(health_without_results_of_checks) {
 			"  -  no result for 45.0s: permission denied; agent-check: up\n");
 }
 
-// If the health check fails, the reason of the check is shown, not that of the announced state.
+// If the health check fails, the reason of the check is shown, not the reason of the announced
+// state.
 TEST(health_that_a_backend_announced) {
 	expect_shown(weir_show_health, NULL,
 		JSON([{"service": "web", "backend": "a", "check": "http", "word": "down",
@@ -481,8 +482,8 @@ TEST(backends_fit_the_terminal) {
 	free(text);
 }
 
-// The daemon lists backends by id. If a reload adds a backend to the first service, it has a high
-// id, but is shown with its service.
+// The daemon lists backends by id. A backend that a reload adds to the first service has a high id,
+// but must be shown with its service.
 TEST(backends_of_a_service_stand_together) {
 	static const char rows[] = JSON([{"service": "web", "name": "a"},
 		{"service": "dns", "name": "b"}, {"service": "web", "name": "c", "leaving": true}]);

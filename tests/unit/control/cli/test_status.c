@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl status, with and without an answer from weir-control. Without an answer, weirctl reads
-// the segment of the dataplane. The test process simulates the dataplane: it creates a segment, and
-// holds the lock of the run directory.
+// Tests weirctl status, with and without an answer from weir-control. Without an answer, weirctl
+// reads the segment of the dataplane. The test process simulates the dataplane: it creates a
+// segment, and holds the lock of the run directory.
 #include <time.h>
 
 #include "cli_lab.h"

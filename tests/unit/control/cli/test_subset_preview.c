@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl subset preview: examples from the literature, options, and errors.
+// Tests weirctl subset preview: examples from the literature, options, and errors.
 #include <errno.h>
 #include <jansson.h>
 

@@ -55,7 +55,8 @@ TEST(long_cell_widens_its_row_alone) {
 	expect_table(rows, 3, expected);
 }
 
-// If a cell is slightly too long, the columns after it are aligned with those of other rows again.
+// If a cell is slightly too long, the columns after it are aligned with the columns of other rows
+// again.
 TEST(row_is_aligned_again_behind_a_long_cell) {
 	char text[67], expected[256];
 	const char *const rows[][3] = {{text, "1", "x"}, {"b", "123456789", "y"}};

@@ -95,7 +95,7 @@ TEST(drops_show_the_reason_and_a_command) {
 		     "\"tcp_flags\"}",
 		true, 0,
 		HEAD "    received     54 bytes on wan by worker 1, tables 812\n"
-		     "    parsed       broken\n"
+		     "    parsed       malformed\n"
 		     "    service      none\n"
 		     "    dropped      tcp_flags: invalid TCP flags (none, SYN+FIN, SYN+RST, ...)\n"
 		     "                 see: weirctl stats show\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl service waste: the chart for many, few or no backends, and on narrow terminals.
+// Tests weirctl service waste: the chart for many, few or no backends, and on narrow terminals.
 #include "waste.h"
 
 #include "show_lab.h"
@@ -105,10 +105,10 @@ TEST(missing_reports_are_shown) {
 			     "b", "utilization"),
 		80, false);
 	assert_string_equal(text,
-		"web: none of its 2 backends reports its utilization; their agents were just "
-		"requested to measure it: try again in 5.0s\n");
+		"web: none of its 2 backends reports its utilization; weirctl has just "
+		"requested it from their agents: try again in 5.0s\n");
 	free(text);
-	text = chart(json_pack("[i]", 3), 80, false); // an answer of another version
+	text = chart(json_pack("[i]", 3), 80, false); // an answer of a daemon of another version
 	free(text);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-control with its log in a real journal.
+"""Tests weir-control with its log in a real journal.
 
 usage: check_journal.py WEIR_CONTROL WEIRCTL
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-control with dataplanes of other versions, as during an upgrade.
+"""Tests weir-control with dataplanes of other versions, as during an upgrade.
 
 usage: check_replaced.py WEIR_CONTROL CONFIG
 

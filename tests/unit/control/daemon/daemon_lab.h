@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A lab with the real weir-control. It starts the process in a separate run directory, sends
-// requests to its socket, and kills it. Instead of the real dataplane one thread passes the segment
-// to weir-control, reads the tables like workers, reports quiescent states, answers mailboxes from
-// real tables, and stores flows. There are no packets.
+// requests to its socket, and kills it. Instead of the real dataplane, one thread passes the
+// segment to weir-control, reads the tables like workers, reports quiescent states, answers
+// mailboxes from real tables, and stores flows. There are no packets.
 //
 // The functions wait with deadlines, and fail the test with the assertions of cmocka.
 #pragma once
@@ -58,7 +58,7 @@ void lab_write_config_with(const struct lab *lab, const char *port, const char *
 
 // Start weir-control with these additional arguments; the last one must be NULL. Does not wait.
 void lab_spawn(struct lab *lab, ...) __attribute__((sentinel));
-// Start as the user of the test, wait until it listens.
+// Start weir-control as the user of the test, and wait until it listens.
 void lab_start(struct lab *lab);
 int lab_wait_exit(struct lab *lab); // returns the exit status, or 1000 + the signal
 int lab_stop(struct lab *lab); // by SIGTERM
@@ -74,11 +74,12 @@ json_t *lab_ask(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 json_t *lab_result(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-// Returns the error code in the answer to this request; "ok" without an error.
+// Returns the error code in the answer to this request, or "ok" if there is no error.
 const char *lab_code(const struct lab *lab, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-// The object of a backend in backend.show (borrowed from *holder, which must be released).
+// Returns the object of a backend in backend.show. It is borrowed from *holder, which the caller
+// must release.
 json_t *lab_backend(
 	const struct lab *lab, json_t **holder, const char *service, const char *backend);
 bool lab_attached(const struct lab *lab);
@@ -111,7 +112,7 @@ enum lab_steals {
 	LAB_STEALS_LATE, // confirm, and move the bucket after LAB_STEALS_LATE_MS
 	LAB_STEALS_SILENT, // do not respond
 	LAB_STEALS_SLOW, // process requests after LAB_STEALS_LATE_MS, if the deadline permits
-	LAB_STEALS_OTHER, // refuse a request that was never made
+	LAB_STEALS_OTHER, // respond with the refusal of a request that was never made
 };
 #define LAB_STEALS_LATE_MS 1500 // longer than control waits
 
@@ -130,7 +131,7 @@ void lab_dataplane_flows(
 	struct lab_dataplane *dataplane, const char *vip, uint16_t port, uint32_t n);
 // Returns how many flows of lab_dataplane_flows are at this backend.
 uint32_t lab_dataplane_flows_of(struct lab_dataplane *dataplane, uint16_t backend);
-// Returns how many lookups found no backend, since the start or the last call of
+// Returns how many lookups found no backend, since the start or the last call to
 // lab_dataplane_probe.
 uint64_t lab_dataplane_misses(struct lab_dataplane *dataplane);
 // Look up this address in every iteration from now on; misses are counted from now.

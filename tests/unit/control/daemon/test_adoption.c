@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Guarantees S3 and S4 with the real process: control or the dataplane is killed, and the other
-// process continues.
+// Tests the guarantees S3 and S4 with the real process: control or the dataplane is killed, and the
+// other process continues.
 #include "daemon_lab.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-control as a process: start, configuration, signals, exit.
+// Tests weir-control as a process: start, configuration, signals and exit.
 #include "daemon_lab.h"
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// 1,000 services with 10 backends each, and another service with 2,000: requests are answered soon,
-// and changes are published soon. The limits are far above the measured CPU times of control: they
-// detect quadratic work, not a slow or busy machine.
+// Tests weir-control with 1,000 services that have 10 backends each, and another service that has
+// 2,000: requests are answered soon, and changes are published soon. The limits are far above the
+// measured CPU times of control: they detect quadratic work, not a slow or busy machine.
 #include "daemon_lab.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ static int teardown(void **state) {
 	return status;
 }
 
-// CPU time of control since its start.
+// Returns the CPU time of control since its start.
 static uint64_t cpu_ms(const struct own_lab *own) {
 	clockid_t clock;
 	struct timespec time;

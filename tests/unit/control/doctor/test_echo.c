@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Echo requests. An answer from a kernel is accepted. An answer from a host that has not received
-// the request is refused. The test has its own network namespace, in which the kernel or the test
-// answers.
+// Tests echo requests. An answer from a kernel is accepted. An answer from a host that has not
+// received the request is refused. The test has its own network namespace, in which the kernel or
+// the test answers.
 #include "echo.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether a process may read a file: directories and files with modes and owners, as root.
+// Tests whether a process may read a file, for directories and files with several modes and owners.
+// Tests that set owners need root.
 #include "readable.h"
 
 #include <fcntl.h>
@@ -77,7 +78,7 @@ static enum weir_readable by(struct own *own, const struct weir_reader_ids *ids,
 	return weir_readable_by(ids, path, own->found, own->cure);
 }
 
-// Runs the cure. Without numbers as names of groups, chgrp takes the numbers.
+// Runs the cure. Its chgrp command uses numeric group IDs, because the groups have no names.
 static void run_cure(const struct own *own) {
 	assert_int_equal(system(own->cure), 0);
 }
@@ -94,7 +95,8 @@ TEST(file_is_read_by_owner_group_or_others) {
 		{0, OTHER, 0640, WEIR_READABLE_YES}, // a supplementary group
 		{UID, 0, 0400, WEIR_READABLE_YES},
 		{0, 0, 0640, WEIR_READABLE_NO},
-		{0, GID, 0604, WEIR_READABLE_NO}, // the group counts, not the others
+		// the permissions of the group apply, not those of other users
+		{0, GID, 0604, WEIR_READABLE_NO},
 		{UID, GID, 0044, WEIR_READABLE_NO},
 	};
 	struct own *own = *state;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of families in docs/reference/metrics.md agree with weir-metrics --families, and the
-table of options with --help.
+"""Check that the tables of families in docs/reference/metrics.md agree with weir-metrics
+--families, and the table of options with --help.
 
 usage: check_metrics_docs.py WEIR_METRICS SOURCE_ROOT [--write]
 
---write updates them in the document.
+--write updates the tables in the document.
 """
 import re
 import subprocess

@@ -181,7 +181,7 @@ TEST(absent_control_may_run_in_another_directory) {
 	"\", \"object\": \"" command " " outcome "\", \"outcome\": \"" outcome "\"}"
 
 // The page does not show who made a change, or addresses of clients. Only users of the control
-// socket may see them.
+// socket are allowed to see them.
 TEST(page_shows_changes_of_the_audit_and_starts) {
 	static const struct server_answer list[] = {
 		{"metrics.show", "{\"ok\": true, \"result\": {\"control\": {\"started_ms\": 7}, "

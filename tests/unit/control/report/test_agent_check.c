@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Lines of agent-check that tests/vectors/load_reports.json does not cover: several lines of one
-// agent, limits, and unterminated lines. Comments contain the result of HAProxy 2.6.12.
+// Tests lines of agent-check that tests/vectors/load_reports.json does not cover: several lines of
+// one agent, limits, and unterminated lines. Comments contain the result of HAProxy 2.6.12.
 #include <errno.h>
 #include <string.h>
 
@@ -58,8 +58,8 @@ TEST(every_word_has_its_meaning) {
 		{"ready down\n", DOWN},
 		{"up maint\n", DOWN},
 		{"up ready\n", READY},
-		// of several words of one class the last word counts; HAProxy: MAINT, DRAIN, DOWN,
-		// up
+		// if several words belong to one class, the last word counts; HAProxy: MAINT,
+		// DRAIN, DOWN, up
 		{"drain maint\n", DOWN},
 		{"maint drain\n", LAME_DUCK},
 		{"up down\n", DOWN},

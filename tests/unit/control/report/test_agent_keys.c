@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The key file: accepted contents, and the errors for other contents.
+// Tests the key file: accepted contents, and the errors for other contents.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -188,7 +188,7 @@ TEST(owner_is_root_or_the_user) {
 		weir_agent_keys_read(lab->file, 4321, &lab->keys, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(
 		weir_agent_keys_read(lab->file, 0, &lab->keys, lab->why, sizeof(lab->why)), -EPERM);
-	assert_non_null(strstr(lab->why, "owned by user 4321; it must be root or user 0"));
+	assert_non_null(strstr(lab->why, "owned by user 4321; the owner must be root or user 0"));
 }
 
 TEST(other_file_types_are_not_read) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent messages: their encoding, the bounds of each field, and that only datagrams from an owner
-// of the key are accepted. The layout is specified in docs/reference/agent-protocol.md.
+// Tests agent messages: their encoding, the bounds of each field, and that only datagrams from an
+// owner of the key are accepted. The layout is specified in docs/reference/agent-protocol.md.
 #include <netinet/in.h>
 
 #include "health_state.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The report in an agent's answer: the units of its values, and the times, which are computed from
-// the differences of two answers.
+// Tests the report in an agent's answer: the units of its values, and the times, which are computed
+// from the differences between two answers.
 #include <string.h>
 
 #include "agent_message.h"

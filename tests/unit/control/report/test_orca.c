@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Cases of ORCA that tests/vectors/load_reports.json does not cover: the meaning of fields, and all
-// kinds of invalid input. An invalid value changes nothing.
+// Tests cases of ORCA that tests/vectors/load_reports.json does not cover: the meaning of fields,
+// and all kinds of invalid input. An invalid value changes nothing.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,9 +322,9 @@ TEST(invalid_binary_is_refused) {
 	       "aaaaa",
 		"broken entry of named_metrics"); // longer than the enclosing message
 	BROKEN("\x42\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "broken protocol buffer");
-	BROKEN("\x08\x01", "cpu_utilization is of another type");
-	BROKEN("\x19" ONE, "rps is of another type");
-	BROKEN("\x41" ONE, "named_metrics is of another type");
+	BROKEN("\x08\x01", "cpu_utilization has the wrong type");
+	BROKEN("\x19" ONE, "rps has the wrong type");
+	BROKEN("\x41" ONE, "named_metrics has the wrong type");
 	BROKEN("\x01" ONE, "broken protocol buffer"); // field 0
 	BROKEN("\x0b\x0c", "broken protocol buffer"); // a group (wire type 3)
 	BROKEN("\x0e", "broken protocol buffer"); // an undefined wire type

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replay windows. Each number of a sender is accepted once. A new sender does not displace a sender
-// that is active.
+// Tests replay windows. Each number of a sender is accepted once. A new sender does not displace a
+// sender that is active.
 #include <stdlib.h>
 #include <string.h>
 

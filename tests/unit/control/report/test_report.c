@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports: invalid values are removed, whichever source reports them.
+// Tests reports: invalid values are removed, whichever source reports them.
 #include <math.h>
 #include <netinet/in.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed orders and answers: their bytes, the bounds of each field, and that neither is accepted as
-// another kind of datagram. The layout is specified in docs/reference/agent-protocol.md.
+// Tests shed orders and answers: their encoding, the bounds of each field, and that they are not
+// accepted as another kind of datagram. The layout is specified in
+// docs/reference/agent-protocol.md.
 #include "message_lab.h"
 
 // The two datagrams of the document's examples.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests and answers: their encoding, the bounds of each field, and that they are not
+// Tests steal requests and answers: their encoding, the bounds of each field, and that they are not
 // accepted as another kind of datagram. The layout is specified in
 // docs/reference/agent-protocol.md.
 #include "message_lab.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP figures: their encoding, the bounds of each field, and that they are not accepted as another
-// kind of datagram. The layout is specified in docs/reference/agent-protocol.md.
+// Tests datagrams of TCP statistics: their encoding, the bounds of each field, and that they are
+// not accepted as another kind of datagram. The layout is specified in
+// docs/reference/agent-protocol.md.
 #include "message_lab.h"
 
 // The datagram of the document's example.

@@ -2,8 +2,8 @@
 //
 // A segment, a table owner and one worker's reader in one process, for the tests of control/tables.
 // The segment is mapped twice, for the dataplane and for control. The reader is worker 0. It
-// processes the update log whenever a test reads its state. It reports a quiescent state only on
-// request of the test, so that each step of a withdrawal can be checked.
+// processes the update log whenever a test reads its state. It reports a quiescent state only when
+// the test requests it, so that the test can check each step of a removal.
 #pragma once
 
 #include "reader.h"
@@ -61,7 +61,7 @@ void lab_remove_service(struct weir_config *config, uint32_t service);
 void lab_apply(struct lab *lab, const struct weir_config *config);
 uint16_t lab_id(const struct lab *lab, const char *service, const char *backend);
 struct weir_backend_state lab_state(const struct lab *lab, uint16_t id);
-// Returns the row of a backend that the worker uses now; all zeros without a row.
+// Returns the row of a backend that the worker uses now, or all zeros if there is no row.
 struct weir_backend_row lab_row(struct lab *lab, uint16_t id);
 // Returns how many slots of a service have this backend, in the worker's tables.
 uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// tables.c and show.c: tables are opened, changed and shown, and a worker reads the result.
+// Tests tables.c and show.c: tables are opened, changed and shown, and a worker reads the result.
 #include "tables_lab.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// adopt.c: a control process continues where another process has stopped (guarantee S3).
+// Tests adopt.c: a control process continues where another process has stopped (guarantee S3).
 #include "tables_lab.h"
 
 #include <errno.h>

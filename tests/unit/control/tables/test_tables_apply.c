@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// apply.c: configurations are applied one after another.
+// Tests apply.c: configurations are applied one after another.
 #include "tables_lab.h"
 
 #include <errno.h>

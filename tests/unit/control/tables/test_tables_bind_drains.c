@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// bind_drains.c: binds that take no new flows.
+// Tests bind_drains.c: binds that take no new flows.
 #include "tables_lab.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// build.c: builds blobs from a state, and recognises blobs that are already published.
+// build.c builds table blobs from a state, and detects blobs that are already published.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -80,8 +80,8 @@ TEST(only_changed_subsets_are_built) {
 	lab_config_free(config);
 }
 
-// The published selection was changed in one value. It must be recognised as different, and
-// rebuilt.
+// One value of the published selection is overwritten. Control must detect the difference, and
+// rebuild the selection.
 TEST(selection_with_one_other_value_is_rebuilt) {
 	struct weir_config *config = lab_config(1, 3);
 	struct lab lab;
@@ -135,7 +135,7 @@ TEST(rows_are_published_one_by_one) {
 		weir_tables_set_next_hop(lab.tables, id, &hop);
 		assert_int_equal(lab_publish(&lab), 1);
 		weir_tables_set_admin(lab.tables, id, id % 3 ? WEIR_ADMIN_READY : WEIR_ADMIN_DRAIN);
-		// sometimes the selection is published together with the row
+		// a drain publishes the row and the selection
 		assert_int_equal(lab_publish(&lab), id % 3 ? 0 : 2);
 	}
 	for (uint16_t id = 0; id < 15; id++) {

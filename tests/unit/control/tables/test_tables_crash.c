@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Guarantees S3 and S6. Control is killed after each store of an apply, of a change, or of a step
-// of a withdrawal. Another control process then starts with the memory as it was after that store.
-// Workers find valid tables at all times, and the row of a flow does not change. Memory that a
-// worker uses is not overwritten (S5). In the end the same tables are published as without the
-// crash.
+// Guarantees S3 and S6. While control applies a configuration, publishes a change or withdraws
+// tables step by step, it is killed after each of its stores. Another control process then starts
+// with the memory as it was after that store. Workers find valid tables at all times, and the row
+// of a flow does not change. Memory that a worker uses is not overwritten (S5). In the end the
+// published tables are the same as without the crash.
 #include "tables_lab.h"
 
 #include <netinet/in.h>
@@ -23,7 +23,8 @@
 static const struct lab_room room = {
 	.max_services = SERVICES, .max_backends = BACKENDS, .heap_bytes = 256 << 10};
 
-// A copy of what is published and stored, for comparisons. It is zeroed before it is filled in.
+// A copy of the published tables and of the stored identities, for comparisons. It is zeroed before
+// it is filled in.
 struct picture {
 	struct weir_backend_row row[BACKENDS];
 	struct weir_identity_backend backend[BACKENDS];
@@ -210,7 +211,8 @@ static void crash_after(struct crash *crash, uint32_t n, struct picture *ret) {
 	open_crashed(crash, n, &lab);
 	assert_sound(&lab);
 	if (n % 2 == 0) {
-		assert_flows_stay(crash, &lab); // for odd n, the worker reads only later
+		// for odd n, the worker reads the tables only after the restart
+		assert_flows_stay(crash, &lab);
 	}
 	sum = sum_up(&lab);
 	assert_int_equal(weir_tables_open(lab.control, &lab.tables), 0);
@@ -244,7 +246,7 @@ static void begin(struct crash *crash, struct lab *lab) {
 		lab->control->tables_bytes);
 }
 
-// Test a crash after each number of stores since begin().
+// Test a crash after each of the stores since begin().
 static void end(struct crash *crash, const struct lab *lab, const struct weir_config *config) {
 	uint64_t heap = lab->segment->heap_off;
 	uint32_t checked = 0;
@@ -347,8 +349,8 @@ static void check_reported(struct lab *lab) {
 	assert_int_equal(lab_state(lab, 1).reported_weight, 700);
 }
 
-// The run-time weight of a backend with a reported weight changes. The reported weight is kept,
-// whichever store is the last one before the process is killed.
+// The run-time weight of a backend with a reported weight changes, and the process is killed after
+// each of its stores. The reported weight must survive in every case.
 TEST(s3_reported_weight_survives_a_crash_at_any_store) {
 	struct weir_config *config = lab_config(1, 3);
 	struct crash crash = {.differ = true, .check = check_reported};
@@ -503,7 +505,7 @@ TEST(s3_crash_at_any_store_of_a_drain) {
 #define REMOVED_MS 7000u
 #define ESTABLISHED_MS 90000u
 
-// Check that a removal still ends at the time at which it would have ended without the crash.
+// Check that the crash does not change the time at which a removal ends.
 static void check_removal(struct lab *lab) {
 	struct weir_service_state service;
 
@@ -515,8 +517,8 @@ static void check_removal(struct lab *lab) {
 	}
 }
 
-// Crashes while a bind or its service is removed, while its flows end, and while it is withdrawn or
-// added again. The tables' clock is at 0.
+// Crashes while a bind or a service is removed, while the flows of the bind end, and while the bind
+// is withdrawn or added again. The tables' clock is at 0.
 TEST(s3_crash_at_any_store_of_a_removal) {
 	struct weir_config *config = lab_config(2, 4);
 
@@ -565,8 +567,8 @@ TEST(s3_crash_at_any_store_of_a_removal) {
 	lab_config_free(config);
 }
 
-// A backend and a service are removed step by step. Others are added, and get the ids that have
-// become free.
+// A backend and a service are removed step by step. Other backends are added, and get the ids that
+// have become free.
 TEST(s3_crash_at_any_store_of_an_add_and_a_remove) {
 	struct weir_config *config = lab_config(3, 2), *less = lab_config(2, 2),
 			   *more = lab_config(2, 4);

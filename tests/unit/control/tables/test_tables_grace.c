@@ -81,9 +81,9 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// A worker never reports. The apply fails after a while, and its error contains the worker's
-// number. No change is lost. As soon as the worker reports, the same apply succeeds, and includes
-// changes made in between.
+// A worker does not report at first. The apply times out, and its error message contains the number
+// of the worker. No change is lost. As soon as the worker reports, the same apply succeeds, and
+// includes changes made in between.
 TEST(first_apply_after_a_restart_gives_up_on_a_stalled_worker) {
 	struct lab_room room = {.heap_bytes = SMALL_HEAP};
 	struct weir_config *config = big_config(2), *next = big_config(3);
@@ -433,9 +433,9 @@ TEST(many_leaving_backends_cost_a_bounded_tick) {
 	lab_config_free(none);
 }
 
-// A reused id still has the counters of its former backend, which are subtracted. An id
-// that never had a row has no such counts, so its counters are not read. Reading the counters of
-// thousands of new ids for all workers would take seconds.
+// A reused id still has the counts of its former backend; they are subtracted. An id that never had
+// a row has no such counts, so its counters are not read. Reading the counters of thousands of new
+// ids for all workers would take seconds.
 TEST(baseline_is_the_previous_count_of_the_id) {
 	struct weir_config *first = lab_config(1, 2), *second = lab_config(1, 2);
 	struct weir_share_counters *counters;

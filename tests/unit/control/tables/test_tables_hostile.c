@@ -44,7 +44,8 @@ static uint64_t used_bytes(const struct lab *lab) {
 	return usage.used_bytes;
 }
 
-// Apply as the daemon does: retry when the worker has released the replaced tables.
+// Apply as the daemon does: if the apply must be retried, retry it after the worker has released
+// the replaced tables.
 static void apply_patiently(struct lab *lab, const struct weir_config *config) {
 	char why[256] = "";
 	int r = weir_tables_apply(lab->tables, config, why, sizeof(why));
@@ -59,7 +60,7 @@ static void apply_patiently(struct lab *lab, const struct weir_config *config) {
 	}
 }
 
-// Check that the next control process publishes its configuration as in an empty segment.
+// Check that the next control process publishes its configuration as it would in an empty segment.
 static void assert_next_works(struct lab *lab, const struct weir_config *config) {
 	bool retry;
 
@@ -239,7 +240,7 @@ TEST(given_service_ids_become_free) {
 }
 
 // Not all backends can get an id, because ids are in use by flows. Backends with an id are
-// published at once. The others are published when ids become free.
+// published at once. The other backends are published when ids become free.
 TEST(backends_without_ids_wait_for_flows) {
 	const struct lab_room room = {.max_backends = 6};
 	struct weir_config *config = lab_config(1, 4), *next = lab_config(1, 6);

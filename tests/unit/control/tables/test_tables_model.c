@@ -29,7 +29,7 @@ struct model_service {
 	struct model_backend backend[BACKENDS];
 };
 
-struct owner { // the owner of an id with flows
+struct owner { // the backend to which an id with flows belongs
 	bool pinned;
 	int service, backend;
 	uint32_t address;
@@ -387,7 +387,7 @@ TEST(random_operations_agree_with_the_model) {
 			assert_true(weir_tables_publish(lab.tables) >= 0);
 			check(model, &lab);
 		}
-		// All flows have ended. No object of a former configuration may be left.
+		// All flows have ended. All objects of former configurations must be removed.
 		for (uint16_t id = 0; id < 512; id++) {
 			lab_set_flows(&lab, 0, id, 0);
 			lab_set_flows(&lab, 1, id, 0);

@@ -105,7 +105,7 @@ TEST(selection_is_removed_a_grace_period_after_the_service_table) {
 }
 
 // The row of a backend determines how its flows are handled, even if the backend gets no new flows.
-// The row is published before the selection. A change without effect on tables publishes nothing.
+// The row is published before the selection. A change that affects no table publishes nothing.
 TEST(row_has_the_handling_of_flows) {
 	struct weir_config *config = lab_config(1, 4), *less = lab_config_copy(config);
 	const uint8_t closed = WEIR_BACKEND_CLOSED, down = closed | WEIR_BACKEND_DOWN;
@@ -149,8 +149,9 @@ TEST(row_has_the_handling_of_flows) {
 	lab_config_free(less);
 }
 
-// All backends of a service fail their checks. They are used as before, and no flow moves. A
-// removed service has no other backends, so its flows cannot move, but its rows are marked.
+// In panic mode (all backends of a service fail their checks), the backends are used as before, and
+// no flow moves. A removed service has no other backends, so its flows cannot move either, but its
+// rows get the flags of a backend that is down.
 TEST(panic_and_removed_services_are_distinguished) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 	const uint8_t down = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN;
@@ -181,7 +182,7 @@ TEST(panic_and_removed_services_are_distinguished) {
 }
 
 // on_backend_down is stored only in rows of backends that are down. A removed service keeps its
-// setting, also when another control process starts.
+// setting, even after another control process has started.
 TEST(row_has_the_handling_of_tcp_flows) {
 	static const struct {
 		enum weir_config_on_backend_down what;
@@ -275,9 +276,9 @@ static void set_health(struct lab *lab, uint16_t id, enum weir_health_state heal
 	assert_int_equal(weir_tables_set_health(lab->tables, id, health), 0);
 }
 
-// The publication of a row needs no heap memory. When a stalled worker prevents a new selection,
-// the row of a failing backend is still published, and workers skip the backend. This also works
-// for a backend of another service.
+// The publication of a row needs no heap memory. When a stalled worker prevents the publication of
+// a new selection, the row of a failing backend is still published, and workers skip the backend.
+// This also works for a backend of another service.
 TEST(full_heap_does_not_prevent_closing_backends) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 4);
@@ -314,8 +315,8 @@ TEST(full_heap_does_not_prevent_closing_backends) {
 	lab_config_free(config);
 }
 
-// Each worker has a subset of its own. All backends of one subset could close although most
-// backends of the service are open.
+// Each worker has its own subset. One backend of each subset must stay open. Without this rule, all
+// backends of one subset could be closed although most backends of the service are open.
 TEST(full_heap_keeps_a_backend_of_each_subset_open) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 8);
@@ -366,7 +367,7 @@ TEST(several_changes_are_one_publication) {
 	weir_tables_set_weight(lab.tables, 5, 5);
 	// two selections, and the row of the drained backend
 	assert_int_equal(lab_publish(&lab), 3);
-	// A change and its reversal publish nothing.
+	// A change that is reversed before the publication publishes nothing.
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_DRAIN);
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_READY);
 	assert_int_equal(lab_publish(&lab), 0);
@@ -374,7 +375,7 @@ TEST(several_changes_are_one_publication) {
 	lab_config_free(config);
 }
 
-// Without a dataplane, ids are free at once.
+// Without a dataplane, the ids of removed backends are free at once.
 TEST(unbound_tables_free_ids_at_once) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct weir_config *more = lab_config(1, 4);

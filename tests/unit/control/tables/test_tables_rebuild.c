@@ -47,7 +47,7 @@ static void build_all(struct lab *lab) {
 	lab_quiescent(lab);
 }
 
-// Check that the arrays by which workers choose backends are equal byte by byte.
+// Check that the arrays from which workers choose backends are equal byte by byte.
 static void assert_same_table(struct lab *a, struct lab *b) {
 	const struct weir_policy_table *x = &lab_selection(a, 0)->table;
 	const struct weir_policy_table *y = &lab_selection(b, 0)->table;
@@ -82,7 +82,7 @@ TEST(change_of_a_backend_costs_one_backend) {
 			assert_int_equal(after.backends - before.backends, 1);
 			assert_int_equal(after.slots, before.slots);
 			assert_int_equal(
-				// the row of the backend
+				// only the row of the backend is published
 				lab.control->notes->publications - publications, 1);
 			assert_int_equal(lab_selection(&lab, 0)->generation, generation);
 			assert_int_equal(is_closed(&lab, id / 2), id % 2 == 0);
@@ -118,8 +118,8 @@ TEST(steps_are_small) {
 	close_many(&lab, config);
 }
 
-// One host serves a hundred services with small tables. A publication builds a few of the tables,
-// and the rest is built in steps.
+// One host serves a hundred services with small tables. A publication builds a few of the tables.
+// The other tables are built in steps.
 TEST(one_publication_builds_few_of_many_small_tables) {
 	struct lab_room room = {.max_services = 128, .max_backends = 512, .heap_bytes = 64u << 20};
 	struct weir_config *config = lab_config(100, 4);
@@ -204,8 +204,8 @@ TEST(s3_next_control_process_builds_the_rest) {
 	close_many(&lab, config);
 }
 
-// Panic mode is determined at once with each change. A table whose candidates are mostly closed is
-// replaced at once. So a table never becomes empty by accident.
+// Each change determines at once whether panic mode applies. A table whose candidates are mostly
+// closed is replaced at once. So there is never a table without open candidates by accident.
 TEST(panic_and_mass_failures_do_not_wait) {
 	struct weir_config *config;
 	struct lab lab;
@@ -247,7 +247,7 @@ static uint32_t count_open(struct lab *lab) {
 }
 
 // A table is being built. Meanwhile all of its backends fail, and the other half of the backends
-// becomes healthy. This table is not published, because all of its candidates would be closed.
+// becomes healthy. The new table is not published, because all of its candidates would be closed.
 TEST(table_of_closed_backends_is_not_published) {
 	struct weir_config *config;
 	struct lab lab;
@@ -277,8 +277,8 @@ TEST(table_of_closed_backends_is_not_published) {
 	close_many(&lab, config);
 }
 
-// One backend has most of the slots, and closes. Workers would not find an open backend in slots
-// near by, so the table is replaced at once.
+// One backend has most of the slots, and closes. Workers would not find an open backend in the
+// slots that follow, so the table is replaced at once.
 TEST(table_with_mostly_closed_slots_is_replaced_at_once) {
 	struct weir_config *config;
 	struct lab lab;
@@ -299,8 +299,8 @@ TEST(table_with_mostly_closed_slots_is_replaced_at_once) {
 }
 
 // For one flow, workers examine at most WEIR_POLICY_SEARCH candidates. With weights, closed
-// candidates may follow one another. So a table with that many closed candidates is replaced at
-// once.
+// candidates may follow one another. So a table with WEIR_POLICY_SEARCH closed candidates is
+// replaced at once.
 TEST(table_with_too_many_closed_backends_is_replaced_at_once) {
 	struct lab_room room = {.max_services = 4, .max_backends = 16384, .heap_bytes = 256u << 20};
 	struct weir_config *config = lab_config(1, 3 * WEIR_POLICY_SEARCH);
@@ -368,7 +368,8 @@ TEST(selection_that_waits_for_memory_is_not_built_in_steps) {
 	close_many(&lab, config);
 }
 
-// During a build, a new configuration is applied, a weight changes, or the backend is removed.
+// During a build, a weight changes, a new configuration is applied, or a backend is removed. The
+// publication of such a change replaces the build.
 TEST(other_changes_replace_a_build_in_progress) {
 	struct weir_config *config, *fewer;
 	uint64_t generation;

@@ -18,7 +18,8 @@
 
 struct own {
 	struct lab lab;
-	struct weir_config *config; // services s0 and s1; the end of a drain resets their TCP flows
+	// services s0 and s1; their TCP flows are reset when a drain ends
+	struct weir_config *config;
 	struct weir_config *next; // the configuration without the removed objects
 };
 
@@ -57,7 +58,7 @@ static void set_ports(struct weir_config *config, uint16_t first, uint16_t last)
 	config->services[0].binds[0].port_last = last;
 }
 
-// Returns the value that workers read for this port of s0's address.
+// Returns the result of a worker's lookup of this port at s0's address.
 static uint16_t bind_at(struct own *own, uint16_t port) {
 	return weir_service_lookup(lab_services(&own->lab),
 		own->config->services[0].binds[0].address.bytes, 4, IPPROTO_TCP, port);
@@ -119,7 +120,7 @@ TEST(removed_bind_drains_then_ends_its_flows) {
 	weir_tables_clock(own->lab.tables, NOW_MS + REMOVED_MS);
 	end(own, false, WEIR_DRAIN_DROPPED);
 	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
-	// for another service the bind is not over
+	// weir_bind_is_over applies only to flows of the service that had the bind
 	assert_false(weir_bind_is_over(bind_at(own, 80), 1));
 	assert_false(weir_bind_is_over(bind_at(own, 8080), 0));
 	assert_false(weir_bind_is_over(WEIR_SERVICE_NONE, 0));
@@ -234,7 +235,7 @@ TEST(removed_service_drains_then_its_backends_are_down) {
 }
 
 // A service is removed, and all its binds have moved to another service, for example because it was
-// renamed. So it has no bind left at which packets could be refused.
+// renamed. The removed service has no bind left at which packets could be refused.
 TEST(removed_service_whose_binds_have_moved_is_gone_after_its_deadline) {
 	struct own *own = *state;
 
@@ -481,8 +482,8 @@ TEST(dropped_flows_of_a_service_stay_dropped_when_a_restart_removes_it) {
 	assert_dropped(own);
 }
 
-// No control process ran at the deadline, and for a long time after it. Clients are refused for the
-// usual time, beginning now.
+// No control process ran at the deadline or for a long time after it. The next process still
+// refuses clients for the usual time, which begins now.
 TEST(late_end_of_a_drain_refuses_clients_as_long) {
 	struct own *own = *state;
 	const uint64_t late_ms = NOW_MS + REMOVED_MS + 2 * ESTABLISHED_MS;
@@ -495,10 +496,11 @@ TEST(late_end_of_a_drain_refuses_clients_as_long) {
 
 // --- room in the segment ------------------------------------------------------------------
 
-#define SERVICES 3 // number of services, each with at most the maximum number of binds
+#define SERVICES 3 // number of services that have the binds; one service cannot have so many
 #define MANY 600
 
-// Returns a configuration in which s0 has `many` binds of one port each. Removed binds drain.
+// Returns a configuration in which the services have `many` binds of one port each, in addition to
+// their usual binds. Removed binds drain.
 static struct weir_config *config_with(uint32_t many) {
 	struct weir_config *config = lab_config(SERVICES, 1);
 

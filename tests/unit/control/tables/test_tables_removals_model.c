@@ -21,14 +21,14 @@
 #define ESTABLISHED_MS 5000u
 
 struct port { // one port, or two consecutive ports
-	int owner; // service of the port; NOBODY: not in the table
+	int owner; // service of the port; NOBODY = the port is not in the table
 	bool removed, ended;
 };
 
 struct owner {
 	bool exists; // whether the service is in the configuration
 	bool leaves; // whether the service was removed, and has flows
-	bool resets; // on_backend_down
+	bool resets; // whether on_backend_down is "reset"
 	uint32_t removed_ms;
 	int phase; // enum weir_drain_phase
 	uint64_t until_ms;
@@ -40,7 +40,7 @@ struct model {
 	struct weir_config *applied;
 	uint64_t now_ms;
 	unsigned int seed;
-	bool ranges; // whether binds are ranges; otherwise exact ports
+	bool ranges; // whether binds are port ranges instead of single ports
 };
 
 static uint32_t pick(struct model *model, uint32_t n) {
@@ -63,8 +63,8 @@ static bool has_removed(const struct model *model, int owner) {
 	return false;
 }
 
-// Withdraw the removed ports of services without a removal. End the removals of services without
-// removed ports.
+// Withdraw the removed ports of services that have no removal in progress. End the removals of
+// services that have no removed ports.
 static void settle(struct model *model) {
 	for (int p = 0; p < PORTS; p++) {
 		struct port *port = &model->port[p];
@@ -244,7 +244,7 @@ static void end(struct model *model, struct lab *lab) {
 	assert_true(weir_tables_end_removal(lab->tables, state_of(lab, s).id, drained) >= 0);
 }
 
-// Give each backend id a flow, or end these flows. While a backend has a flow, the id of its
+// Give each backend id one flow, or end all these flows. While a backend has a flow, the id of its
 // service is not freed.
 static void set_flows(struct lab *lab, bool any) {
 	for (uint16_t id = 0; id < 64; id++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables at the design scale. The test prints its measurements. Its limits are generous: they
-// detect only a change of complexity.
+// Tables at the design scale. The test prints its measurements. Its limits are generous, so that
+// they detect only a higher complexity.
 #include "tables_lab.h"
 
 #include <stdio.h>

@@ -125,7 +125,7 @@ TEST(unchanged_settings_are_not_published_again) {
 	}
 }
 
-// The row contains the smaller limit, that of the service or that of the backend.
+// The row contains the smaller of two limits: the limit of the service, and that of the backend.
 TEST(row_has_the_smaller_limit) {
 	struct weir_config *config = lab_config(1, 3), *copy;
 	struct lab lab;
@@ -251,7 +251,8 @@ TEST(automatic_weight_is_that_of_the_cpus_or_the_mean) {
 	lab_config_free(config);
 }
 
-// A weight set at run time replaces the automatic weight until it is unset, or the file changes.
+// A weight set at run time replaces the automatic weight until the run-time weight is unset, or the
+// file changes.
 TEST(automatic_weight_is_a_configured_one) {
 	struct weir_config *config = automatic(), *copy = automatic();
 	struct lab lab;
@@ -349,7 +350,7 @@ TEST(refused_changes) {
 	lab_config_free(config);
 }
 
-// Guarantee S3: an operator's settings stay when control is restarted.
+// Guarantee S3: settings of an operator survive a restart of control.
 TEST(s3_run_time_policy_survives_a_restart) {
 	struct weir_config *config = lab_config(2, 2);
 	struct lab lab;
@@ -373,7 +374,7 @@ TEST(s3_run_time_policy_survives_a_restart) {
 	lab_config_free(config);
 }
 
-// Guarantee S4: the dataplane is restarted, and the policy set at run time stays.
+// Guarantee S4: a policy set at run time survives a restart of the dataplane.
 TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	struct weir_config *config = lab_config(1, 2);
 	struct weir_segment *segment = lab_segment(NULL), *second = lab_attach(segment);
@@ -521,7 +522,7 @@ TEST(parts_by_policy) {
 	static const struct {
 		enum weir_policy policy;
 		enum weir_rounds rounds;
-		uint64_t part[3], sum; // parts of backends with weights 100, 200, 300
+		uint64_t part[3], sum; // shares of backends with weights 100, 200, 300
 	} cases[] = {
 		{WEIR_POLICY_ROUND_ROBIN, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},
 		{WEIR_POLICY_RANDOM, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},

@@ -111,7 +111,7 @@ TEST(steps_need_rows) {
 	for (uint64_t ms = 0; ms < WINDOW_MS + 2000; ms += 100) {
 		uint32_t n = at(&lab, ms);
 
-		assert_true(n <= 2); // n: the row, and sometimes its stored identity
+		assert_true(n <= 2); // n counts the row, and sometimes its stored identity
 		published += n;
 		steps += n > 0;
 	}

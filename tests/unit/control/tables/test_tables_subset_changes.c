@@ -63,7 +63,8 @@ TEST(s6_rows_of_backends_outside_stay) {
 	lab_config_free(with);
 }
 
-// Size, position and algorithm change at run time, and change back.
+// The size of the subset, the position of this client and the algorithm change at run time, and
+// change back.
 TEST(changes_of_the_configuration_take_effect) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *larger = lab_config_copy(config), *elsewhere = lab_config_copy(config);

@@ -83,8 +83,8 @@ TEST(unusable_members_are_replaced_and_return) {
 		weir_tables_publish(lab.tables);
 		after = subset_seen_by(&lab, 0);
 		assert_int_equal(after, subset_expected(config, 2, 12, 1ull << lost));
-		// One backend replaces the unusable backend. The rest of the subset stays the same
-		// (guarantees U2, U3).
+		// One backend replaces the unusable backend. The other members of the subset stay
+		// the same (guarantees U2, U3).
 		assert_int_equal(__builtin_popcountll(after), 4);
 		assert_int_equal(__builtin_popcountll(after & before), 3);
 		subset_set_health(&lab, lost, WEIR_HEALTH_HEALTHY);
@@ -167,8 +167,8 @@ TEST(panic_is_determined_for_the_whole_list) {
 	assert_int_equal(found.eligible, 8);
 	assert_int_equal(subset_seen_by(&lab, 0) & before, 0);
 	assert_int_equal(subset_seen_by(&lab, 0), subset_expected(config, 2, 12, before));
-	// Only 5 of 12 backends are healthy, which is below the threshold. Two members that refuse
-	// are used again. The other half of the subset has healthy backends.
+	// Only 5 of 12 backends are healthy, which is below the threshold. Two of the refusing
+	// members are used again. The other two members of the subset are healthy.
 	for (uint32_t i = 0, more = 3; i < 12 && more > 0; i++) {
 		if ((before >> i & 1) == 0) {
 			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
@@ -250,8 +250,8 @@ TEST(panic_gives_no_client_only_dead_backends) {
 	}
 }
 
-// Without a dataplane, control still updates the subset that it shows when the state of a backend
-// changes.
+// When the state of a backend changes, control updates the subset that it shows, even without a
+// dataplane.
 TEST(subset_is_computed_without_a_dataplane) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_subset_member members[12];

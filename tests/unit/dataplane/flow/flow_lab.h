@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lab: a flow table whose callbacks are counted, for the tests of its files.
+// Flow lab: a flow table and counts of its callbacks, for the tests of the flow table.
 #pragma once
 
 #include <errno.h>
@@ -174,7 +174,7 @@ static inline struct buckets buckets_of(const struct lab *f, const struct weir_f
 		weir_flow_second_bucket(secret, family, hash)}};
 }
 
-// Do the lookup of the fast path for a packet with this key.
+// Look up the flow of a packet with this key, as the fast path does.
 static inline bool hit(struct lab *f, const struct weir_flow_key *key, enum weir_flow_event event,
 	uint64_t now, uint16_t *ret_backend) {
 	uint8_t ip[44] = {0}; // addresses and ports, in the layout of a packet

@@ -71,7 +71,7 @@ static inline struct lab *owner_of(const struct pair *pair, const struct weir_fl
 	return pair->lab[weir_flow_owns(pair->lab[1]->table, part)];
 }
 
-// Update the counts from a parcel, as a user of the tables does.
+// Update the counts of a lab from a parcel, as a user of the tables does.
 static inline void count_parcel(
 	const struct weir_flow_parcel *parcel, struct lab *f, int64_t sign) {
 	for (uint32_t i = 0; i < parcel->backend_count; i++) {
@@ -110,7 +110,7 @@ static inline void move(struct pair *pair, uint32_t part, uint64_t now) {
 	settle(pair, pair->lab[second]);
 }
 
-// Check that the counts of the users agree with the contents of the tables.
+// Check that the counts of the labs agree with the contents of their tables.
 static inline void check_counts(const struct pair *pair) {
 	for (unsigned int i = 0; i < 2; i++) {
 		const struct weir_flow_table *table = pair->lab[i]->table;
@@ -149,7 +149,8 @@ static inline struct weir_flow_key flow_key(uint32_t n) {
 	return key_of(n, n % 5 == 0 ? 6 : 4, n % 7 == 0 ? 17 : 6);
 }
 
-// Insert flow n at its owner. The number determines the state of the flow; all states occur.
+// Insert flow n into the table that owns its part. The number n determines the state of the flow.
+// All states occur.
 static inline bool begin(struct pair *pair, uint32_t n, uint64_t now) {
 	static const enum weir_flow_event later[] = {SYN, DATA, FIN, RST, ACK};
 	struct weir_flow_key key = flow_key(n);

@@ -54,7 +54,8 @@ TEST(destinations_run_out_until_a_number_is_released) {
 	assert_int_equal(weir_flow_destinations_take(&d, one), 0);
 	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC);
 	weir_flow_destinations_release(&d, 0);
-	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC); // a flow has the number
+	// a flow still uses the number
+	assert_int_equal(weir_flow_destinations_take(&d, two), -ENOSPC);
 	weir_flow_destinations_release(&d, 0);
 	assert_int_equal(weir_flow_destinations_take(&d, two), 0);
 	assert_memory_equal(d.address[0], two, 16);
@@ -62,7 +63,8 @@ TEST(destinations_run_out_until_a_number_is_released) {
 	weir_flow_destinations_free(&d);
 }
 
-// Hash chains: numbers are taken and released in any order, with many more addresses than chains.
+// Hash chains: numbers are allocated and released in any order, with many more addresses than
+// chains.
 TEST(destinations_random_walk_agrees_with_a_model) {
 	struct weir_flow_destinations d = make_destinations(ADDRESSES);
 	uint32_t flows[3 * ADDRESSES] = {0};

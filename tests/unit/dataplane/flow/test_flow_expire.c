@@ -138,7 +138,8 @@ static uint32_t swept(
 	return (uint32_t)((family->sweep_next + count - before) % count);
 }
 
-// A call after a pause visits no more buckets than other calls. The next calls sweep the rest.
+// A call after a pause visits no more buckets than other calls. The next calls sweep the remaining
+// buckets.
 TEST(flow_sweep_of_a_call_is_bounded) {
 	struct lab *f = make(300000, 100);
 	struct weir_flow_family *family = &f->table->family4;
@@ -192,7 +193,7 @@ static bool is_any(void *context, const struct weir_flow_key *key, uint16_t back
 // the former services, and no sweep visits them before the whole part has been adopted. The recheck
 // must still end the flows of other services.
 TEST(flow_recheck_during_an_adoption_ends_all_flows_of_other_services) {
-	for (uint32_t parts = 0; parts < 2; parts++) { // number of parts that taker already has
+	for (uint32_t parts = 0; parts < 2; parts++) { // number of parts that `taker` already owns
 		struct pair pair = pair_make(400000);
 		struct lab *taker = pair.lab[1];
 		uint32_t part = 2, before = 0, after = 0, strays = 0;

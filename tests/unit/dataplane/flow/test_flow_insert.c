@@ -3,7 +3,7 @@
 // Flow insertion: a table that fills up, floods, and keys that are reused (F2, F3, F4).
 #include "flow_lab.h"
 
-// F2: the table accepts as many flows as configured (but for very few), and refuses more flows.
+// F2: the table accepts almost as many flows as configured, and refuses more flows.
 static void check_full_table(uint8_t family) {
 	const uint32_t flows = 100000;
 	struct lab *f = make(family == 4 ? flows : 4 * flows, 100);
@@ -81,7 +81,8 @@ TEST(flow_f3_f4_syn_flood_evicts_only_half_open) {
 #define FLOOD_STEP_NS 1333 // interval at 750,000 packets per second
 #define HANDSHAKES 50
 
-// Insert SYNs of flows [first, first + count), as the pipeline does. Advances *now to the end.
+// Insert SYNs of flows [first, first + count), as the pipeline does. Advances *now by the time that
+// this takes.
 static void flood(struct lab *f, uint8_t family, uint32_t first, uint32_t count, uint64_t *now) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct weir_flow_key key = key_of(first + i, family, 6);
@@ -171,8 +172,8 @@ static int64_t oldest_in(
 }
 
 // Returns the half-open flow that a full table must evict for a new flow, or -1. It is in one of
-// the new flow's two buckets. For IPv6, if none is there and the buckets have a spare slot, it is
-// in an adjacent bucket.
+// the new flow's two buckets. If these buckets of an IPv6 flow have no half-open flow, but a free
+// slot, the flow to evict is in an adjacent bucket.
 static int64_t victim_of(
 	struct lab *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
 	bool ipv6 = key->family == 6;
@@ -224,7 +225,7 @@ TEST(flow_f3_the_oldest_of_both_buckets_is_evicted) {
 	assert_true(evictions > 200);
 }
 
-// A flood of SYNs at the half-open limit: most SYNs evict an older flow.
+// Flood a table that has reached its limit of half-open flows. Most SYNs evict an older flow.
 TEST(flow_f4_most_syns_evict_another_at_the_limit) {
 	const uint32_t flows = 20000;
 
@@ -360,7 +361,7 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 		}
 		now += 2000 * MS;
 		if (kind[goes] == 0) {
-			now -= 2000 * MS; // otherwise the flow has expired
+			now -= 2000 * MS; // the flow would have expired
 		}
 		assert_true(insert(f, &keys[2], 1, SYN, now) >= 0);
 		if (find(f, &keys[goes], now) >= 0 || find(f, &keys[1 - goes], now) < 0) {

@@ -37,7 +37,7 @@ TEST(flow_buckets_are_in_its_part) {
 	}
 }
 
-// Although parts get different numbers of flows, all configured flows fit.
+// The configured number of flows fits, although some parts get more flows than others.
 TEST(flow_parts_hold_the_configured_flows) {
 	for (uint64_t flows = 2048; flows <= 200000; flows *= 9) {
 		struct pair pair = pair_make(flows);
@@ -63,7 +63,7 @@ TEST(flow_parts_hold_the_configured_flows) {
 	}
 }
 
-// Returns the hash of a key, changed so that n determines the part: some parts get many more flows
+// Returns the hash of a key, changed so that n determines the part. Some parts get many more flows
 // than others.
 static uint64_t hash_in_part(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint32_t n) {
@@ -138,7 +138,7 @@ TEST(flow_move_keeps_every_flow) {
 
 	assert_non_null(before);
 	for (uint32_t n = 0; n < PAIR_FLOWS; n++) {
-		now = START + n * (SECOND / PAIR_FLOWS); // their idle times differ
+		now = START + n * (SECOND / PAIR_FLOWS); // the flows get different idle times
 		begin(&pair, n, now);
 	}
 	now += SECOND;
@@ -232,7 +232,8 @@ TEST(flow_move_reports_what_it_moves) {
 		adopt(&pair, pair.lab[1], START);
 		settle(&pair, pair.lab[0]);
 	}
-	for (unsigned int i = 0; i < BACKENDS; i++) { // each flow was reported once
+	// each flow was reported in exactly one parcel
+	for (unsigned int i = 0; i < BACKENDS; i++) {
 		assert_int_equal(active[i], 0);
 		assert_int_equal(open[i], 0);
 		assert_int_equal(half_open[i], 0);
@@ -321,7 +322,7 @@ TEST(flow_move_evicts_flows_without_a_destination) {
 	do {
 		established = key_of(n++, 6, 6);
 	} while (owner_of(&pair, &established) != pair.lab[0]);
-	half_open = established; // keys in one part: only the destination differs
+	half_open = established; // another flow in the same part: only the source port differs
 	do {
 		half_open.source_port = (uint16_t)n++;
 	} while (part_of(&pair, &half_open) != part_of(&pair, &established));
@@ -357,7 +358,7 @@ TEST(flow_memory_refuses_bad_parameters) {
 	weir_flow_parcel_free(NULL);
 }
 
-// If the memory of many flows is divided into parts, it is only slightly larger.
+// Memory for many flows that is divided into parts is only slightly larger than undivided memory.
 TEST(flow_memory_in_parts_has_the_announced_size) {
 	uint64_t own = weir_flow_memory_bytes(4u << 20, 25, false);
 	uint64_t shared = weir_flow_memory_bytes(4u << 20, 25, true);

@@ -22,7 +22,8 @@ TEST(flow_move_into_a_full_table_keeps_all_flows) {
 			assert_true(insert(pair.lab[1], &key, 1, DATA, START) >= 0);
 		}
 	}
-	for (uint32_t found = 0; found < 6; n++) { // more flows than the share of one part
+	// more flows than one part's share of the capacity
+	for (uint32_t found = 0; found < 6; n++) {
 		key = key_of(n, 4, 6);
 		if (owner_of(&pair, &key) == pair.lab[0] &&
 			(crowded == UINT32_MAX || part_of(&pair, &key) == crowded)) {
@@ -40,7 +41,7 @@ TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	for (uint32_t tries = 0; tries < 100; n++) {
 		key = key_of(n, 4, 6);
 		if (owner_of(&pair, &key) == pair.lab[1]) {
-			// all flows are in use
+			// refused, because no flow can be evicted: all of them are in use
 			assert_true(insert(pair.lab[1], &key, 3, SYN, START) < 0);
 			tries++;
 		}
@@ -172,7 +173,7 @@ TEST(flow_sweep_of_the_largest_table_is_in_time) {
 		assert_int_equal(family->owned_buckets, buckets);
 		weir_flow_sweep(f->table, START);
 		family->sweep_debt = 0;
-		// Counts the due buckets without visiting them
+		// Count the due buckets without visiting them.
 		for (uint32_t ms = 1; ms <= 850; ms++) {
 			weir_flow_sweep(f->table, START + ms * MS);
 			due += (family->sweep_debt >> 16) + 256;

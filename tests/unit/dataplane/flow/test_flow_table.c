@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow table: guarantees F1 to F6 of flow_table.h, and a random walk against a simple model.
+// Flow table: guarantees F1 to F6 of flow_table.h, and random operations that are compared with a
+// simple model.
 #include "flow_lab.h"
 
 #include <arpa/inet.h>
@@ -267,16 +268,16 @@ TEST(flow_f5_finishes_once_with_its_service_time) {
 	}
 }
 
-// The time of the last packet of a UDP flow is stored in ticks, which depend on its timeout: here
-// 2^22 ns for a half-open flow. A single datagram has service time 0, but may be measured as one
-// tick.
+// The time of the last packet of a UDP flow is stored in ticks, whose length depends on the timeout
+// of the flow: here 2^22 ns for a half-open flow. A single datagram has service time 0, but may be
+// measured as one tick.
 TEST(udp_service_time_has_the_resolution_of_a_tick) {
 	const uint64_t tick = UINT64_C(1) << 22;
 	uint64_t most = 0;
 
 	for (uint32_t i = 0; i < 40; i++) {
 		struct lab *f = make(64, 50);
-		struct weir_flow_key key = key_of(i, 4, 17); // swept at different times
+		struct weir_flow_key key = key_of(i, 4, 17); // each key is swept at another time
 		struct weir_flow_start start = {.now_ns = START + i * 37 * MS,
 			.event = WEIR_FLOW_EVENT_DATAGRAM,
 			.backend = 2,
@@ -296,8 +297,8 @@ TEST(udp_service_time_has_the_resolution_of_a_tick) {
 	assert_in_range(most, tick / 2, tick);
 }
 
-// Start times wrap, because they have 32 bits: a flow of a day must not be measured as a flow of
-// minutes.
+// Start times wrap, because they have 32 bits. A flow that lasts a day must not be measured as a
+// flow that lasts minutes.
 TEST(flow_of_a_day_is_not_measured) {
 	for (unsigned int i = 0; i < 2; i++) {
 		struct lab *f = make(64, 50);
@@ -395,7 +396,7 @@ TEST(flow_f6_sweep_reports_when_more_is_due) {
 	while (weir_flow_sweep(f->table, now)) {
 		turns++;
 	}
-	// One call would have swept 256 buckets of 1,250,000.
+	// Each call sweeps only 256 of the 1,250,000 buckets.
 	assert_true(turns > 1000);
 	now = sweep_for(f, now, 1100 * MS);
 	assert_int_equal(weir_flow_count(f->table), 0);

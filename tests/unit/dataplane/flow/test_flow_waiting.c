@@ -98,7 +98,8 @@ TEST(flow_waiting_is_idle_for_the_requested_time) {
 	drop(f);
 }
 
-// An idle time of zero is exact: a flow is listed from the first tick after that of its packet.
+// If the minimum idle time is 0, a flow is listed from the first tick after the tick of its last
+// packet.
 TEST(flow_waiting_at_once_is_in_the_next_tick) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 	struct lab *f = make(1024, 50);

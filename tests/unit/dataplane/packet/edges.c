@@ -48,7 +48,7 @@ static const uint8_t mapped6[16] = {[10] = 0xff, 0xff, 192, 0, 2, 7};
 static const uint8_t translated6[16] = {[8] = 0xff, 0xff, [12] = 192, 0, 2, 7};
 static const uint8_t compatible6[16] = {[12] = 192, 0, 2, 7};
 
-// IPv4 options and IPv6 extension headers; TO is the protocol after the chain.
+// IPv4 options and IPv6 extension headers. `to` is the protocol after the chain.
 static const uint8_t nops[40] = {[0 ... 38] = 1};
 #define CHAIN(name, to, ...) static const uint8_t name[] = {__VA_ARGS__}
 CHAIN(hop_tcp, 6, 6, 0, 1, 4, 0, 0, 0, 0);

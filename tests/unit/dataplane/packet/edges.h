@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Edges: a table of unusual, malformed and contradictory packets. Each has the verdict expected
-// from a pipeline with the default tables of pipeline_lab.h.
+// Edges: a table of unusual, malformed and contradictory packets. Each entry has the verdict that
+// is expected from a pipeline with the default tables of pipeline_lab.h.
 #pragma once
 
 #include "frames.h"
 #include "verdict.h"
 
-// Offsets of bytes to change: from the IP header, from the L4 header, or from the start of the
-// frame.
+// Offsets of bytes to change. EDGE_IP: from the IP header; EDGE_L4: from the L4 header; a plain
+// number: from the start of the frame.
 #define EDGE_IP(n) (0x4000 + (n))
 #define EDGE_L4(n) (0x8000 + (n))
 #define EDGE_SETS 6

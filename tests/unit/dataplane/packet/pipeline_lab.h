@@ -58,7 +58,7 @@ void lab_publish_selection(struct lab *lab, uint16_t service, const uint16_t *id
 struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m);
 // Build a packet, process it, free it.
 struct weir_verdict lab_send(struct lab *lab, const struct frame_spec *spec);
-// A TCP packet of a client's flow n (0..65535 - 1024) to service 0 over IPv4.
+// A TCP packet of flow n of a client to service 0 over IPv4; n is at most 65535 - 1024.
 struct frame_spec lab_tcp(uint16_t n, uint8_t flags);
 // Returns a request from control for flow n of lab_tcp.
 struct weir_message lab_question(uint16_t n);

@@ -121,7 +121,7 @@ TEST(bursts_of_all_sizes_agree_with_single_packets) {
 				lab->now_ns, verdicts);
 			for (unsigned int i = 0; i < n; i++) {
 				// The choice is not compared, because a flow may be inserted after
-				// an error about it was processed.
+				// an ICMP error about the flow was processed.
 				verdicts[i].choice = alone[at + i].choice;
 				assert_memory_equal(
 					&verdicts[i], &alone[at + i], sizeof(verdicts[i]));

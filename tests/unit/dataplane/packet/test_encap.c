@@ -140,8 +140,8 @@ TEST(encap_all_sizes_have_correct_lengths_and_checksums) {
 	}
 }
 
-// The addresses determine the constant part of the checksum: try many addresses, including those
-// that make the checksum 0 or ffff.
+// The addresses determine the constant part of the checksum. Many addresses are tried, including
+// those that make the checksum 0 or ffff.
 TEST(encap_ipv4_checksum_is_correct_for_all_addresses) {
 	struct weir_backend_path path = path_of(4, 0);
 	struct frame_spec spec = inner_of(4);

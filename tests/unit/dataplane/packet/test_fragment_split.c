@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Cases that scenarios_fragments.py of tests/packets cannot cover: packets in several segments, and
-// out of memory.
+// a lack of packet buffers.
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,8 +58,8 @@ static void build(struct frame *f, struct weir_descriptor *d, uint16_t payload) 
 		.l4_offset = 20};
 }
 
-// Copy the payload of a fragment into data[], at the offset from its IP header. Returns the offset
-// of the end of the payload.
+// Copy the payload of a fragment into data[], at the fragment offset in its IP header. Returns the
+// offset of the end of the payload.
 static uint32_t put_data(struct rte_mbuf *m, uint32_t l3, uint8_t *data) {
 	uint8_t copy[FRAME_MAX];
 	const uint8_t *ip = rte_pktmbuf_read(m, l3, m->pkt_len - l3, copy);

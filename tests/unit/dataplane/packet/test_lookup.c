@@ -126,7 +126,8 @@ TEST(lookup_udp_flow_stays_when_the_services_are_published_again) {
 	lab_free(lab);
 }
 
-// S6: a connection stays with its backend, even if its packets use the slow lookup.
+// S6: when the bind of a connection is removed, the connection stays with its backend, even if its
+// packets use the slow lookup.
 TEST(lookup_tcp_flow_stays_when_its_bind_is_removed) {
 	struct lab *lab = lab_make();
 	struct frame_spec spec = {.family = 4, .protocol = 6, .tcp_flags = 0x02};

@@ -182,7 +182,7 @@ TEST(move_flow_in_a_flood_goes_to_the_backend_of_its_ack) {
 	lab_free(lab);
 }
 
-// A burst of datagrams moves its flow once; all of them go to the new backend.
+// A burst of datagrams moves its flow once. All datagrams go to the new backend.
 TEST(move_flow_burst_of_datagrams_moves_once) {
 	struct lab *lab = lab_make();
 	const struct frame_spec spec = udp(1);
@@ -208,7 +208,7 @@ TEST(move_flow_burst_of_datagrams_moves_once) {
 	assert_int_equal(backend_of(lab, new)->active_flows, 1);
 	assert_int_equal(backend_of(lab, new)->new_flows, 1);
 	assert_int_equal(backend_of(lab, old)->errors, 0);
-	// The old backend is usable again: the flow stays at the new backend.
+	// The old backend is usable again. The flow must stay at the new backend.
 	lab->rows[old].flags &= (uint8_t)~DOWN;
 	lab_publish_backends(lab);
 	lab_publish_selection(lab, 1, (uint16_t[]){4, 5}, 2);
@@ -218,7 +218,7 @@ TEST(move_flow_burst_of_datagrams_moves_once) {
 	lab_free(lab);
 }
 
-// The row of a backend already has the flag for down, but an older selection still contains the
+// The row of a backend already has the flag DOWN, but an older selection still contains the
 // backend. The first datagram of a flow goes to another backend, where the flow is half-open like
 // any other flow.
 TEST(move_flow_first_datagram_skips_a_backend_that_is_down) {
@@ -557,9 +557,9 @@ TEST(move_flow_rehash_moves_once) {
 	lab_free(lab);
 }
 
-// Several packets of an established flow in a burst end the flow once, and each of them is answered
-// with an RST. If the burst contains a SYN, the SYN starts a flow at another backend, and all
-// packets of the burst belong to that flow.
+// A burst has several packets of an established flow. The flow ends once, and each of the packets
+// is answered with an RST. If the burst contains a SYN, the SYN starts a flow at another backend,
+// and all packets of the burst belong to that flow.
 TEST(move_flow_reset_ends_once) {
 	for (unsigned int with_syn = 0; with_syn < 2; with_syn++) {
 		struct lab *lab = lab_make();
@@ -651,7 +651,7 @@ TEST(move_flow_reset_waits_for_a_token) {
 	lab_free(lab);
 }
 
-// The backend was removed together with its service: no other backend exists.
+// The backend was removed together with its service. No other backend exists, so the flows stay.
 TEST(move_flow_removed_service_keeps_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};

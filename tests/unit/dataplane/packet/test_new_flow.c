@@ -189,8 +189,8 @@ TEST(new_flow_beyond_the_limit_is_rejected_with_its_reason) {
 	lab_free(lab);
 }
 
-// A backend marked as at its limit takes no new flow while another backend can take it, with any
-// policy; its existing flows continue.
+// With any policy, a backend that is marked as at its limit takes no new flow while another backend
+// can take the flow. The existing flows of the marked backend continue.
 TEST(new_flow_avoids_a_backend_with_a_full_accept_queue) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
@@ -229,8 +229,8 @@ TEST(new_flow_avoids_a_backend_with_a_full_accept_queue) {
 	}
 }
 
-// Forged SYNs and datagrams do not count towards the limit of a backend, with any policy; completed
-// handshakes do.
+// With any policy, forged SYNs and datagrams do not count towards the limit of a backend. Flows
+// with a completed handshake do.
 TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
@@ -261,8 +261,8 @@ TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 }
 
 // While half-open flows evict each other, the entry of a SYN may be evicted before its ACK arrives.
-// Both packets still go to the same backend, because the Maglev fallback chooses it, with any
-// policy.
+// With any policy, both packets still go to the same backend, because the Maglev fallback chooses
+// the backend of both.
 TEST(new_flow_syn_and_ack_agree_in_a_flood) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_pipeline_params pipeline = lab_params();
@@ -590,8 +590,8 @@ TEST(new_flow_includes_the_rest_of_its_burst) {
 	lab_free(lab);
 }
 
-// A SYN of an existing flow, which may be forged, and a FIN or RST after it in the same burst are
-// processed in order.
+// A burst contains a SYN of an existing flow (the SYN may be forged), followed by a FIN or an RST.
+// They are processed in order.
 TEST(new_flow_syn_of_a_known_flow_is_not_overtaken) {
 	static const uint8_t last[] = {FIN_ACK, RST};
 
@@ -617,8 +617,8 @@ TEST(new_flow_syn_of_a_known_flow_is_not_overtaken) {
 	}
 }
 
-// A client reuses a port. The port's old flow has expired, but the sweep has not yet removed it:
-// the old flow ends before the entry of the new flow is created.
+// A client reuses a port. The port's old flow has expired, but the sweep has not yet removed it.
+// The old flow must end before the entry of the new flow is created.
 TEST(new_flow_replaces_its_expired_entry) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = make(&params);
@@ -649,8 +649,9 @@ TEST(new_flow_replaces_its_expired_entry) {
 	lab_free(lab);
 }
 
-// These connections began at another instance, or at this instance before a restart. If only one
-// packet of such a connection arrives, or an RST, it does not count as an error of the backend.
+// Connections that began at another instance, or at this instance before a restart. If only one
+// packet of a connection arrives, or only an RST, the connection does not count as an error of the
+// backend.
 TEST(new_flow_in_mid_flow_is_no_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab = make(&params);

@@ -50,8 +50,8 @@ static struct rte_mbuf *packet(uint32_t flow, uint8_t flags) {
 
 TEST_GROUP(lab_eal);
 
-// Service 0 has no backend until the publication. Service 1 has the first two backends, with flows.
-// Only backends of service 0 may be chosen for flows of service 0.
+// Service 0 has no backend until the publication. Service 1 uses the first two backends, and has
+// flows. Only backends of service 0 may be chosen for flows of service 0.
 TEST(no_policy_chooses_from_a_table_that_it_has_not_adopted) {
 	for (publish_at = 1; publish_at <= LOOKS; publish_at++) {
 		struct weir_verdict verdicts[2];

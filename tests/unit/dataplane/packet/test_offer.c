@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Two workers behind a port that spreads packets by RSS. ICMP errors and fragments arrive at the
-// worker that does not have the flow, which offers them to the other worker.
+// worker that does not have the flow. This worker offers them to the other worker.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parse: the table of unusual packets (edges.c) in a whole pipeline; every packet truncated at
-// every length; the two parsers compared; flags, keys, hashes and segments.
+// Parse. Tests the table of unusual packets (edges.c) in a whole pipeline, and every packet
+// truncated at every length. Compares the two parsers. Also tests flags, keys, hashes and segments.
 #include "parse.h"
 
 #include <stdlib.h>
@@ -484,8 +484,8 @@ TEST(parse_segments_split_anywhere_parse_alike) {
 	}
 }
 
-// If the first segment has no room for all headers, they count as truncated, and nothing is read
-// beyond the segment.
+// If the first segment has no room for all headers, the headers count as truncated, and nothing is
+// read beyond the segment.
 TEST(parse_segments_without_room_are_truncated) {
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		struct weir_descriptor d;

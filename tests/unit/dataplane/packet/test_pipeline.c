@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipeline: flows and their backends, counters, on a real segment.
+// Pipeline: flows, their backends and the counters, on a real segment.
 #include "fragment_table.h"
 #include "hash.h"
 #include "pipeline.h"
@@ -31,7 +31,7 @@ static void check(const struct weir_verdict *verdict, enum weir_action action,
 	assert_int_equal(verdict->backend, backend);
 }
 
-// The Maglev fallback for flow n of lab_tcp.
+// Returns the backend that the Maglev fallback chooses for flow n of lab_tcp.
 static uint16_t chosen(struct lab *lab, uint16_t n) {
 	struct weir_message message = lab_question(n);
 
@@ -81,7 +81,7 @@ TEST(pipeline_new_flow_goes_to_the_choice_of_maglev) {
 	lab_free(lab);
 }
 
-// A sent packet has the header of the chosen backend, for all combinations of families.
+// A sent packet has the header of the chosen backend, for all combinations of address families.
 TEST(pipeline_forwards_to_the_chosen_backend) {
 	struct lab *lab = lab_make();
 
@@ -381,7 +381,7 @@ TEST(pipeline_follows_ten_thousand_publications) {
 	lab_free(lab);
 }
 
-// --- damage ---------------------------------------------------------------------------------
+// --- corrupted packets ------------------------------------------------------------------------
 
 // Process randomly corrupted packets in buffers of exactly their size. ASan detects reads beyond a
 // buffer. No packet may be lost.
@@ -468,8 +468,8 @@ TEST(pipeline_undelivered_packets_keep_the_sums_correct) {
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_MTU_EXCEEDED], 10);
 	assert_int_equal(lab_counters(lab)->dropped, 25);
 	assert_int_equal(lab_counters(lab)->rx_packets, 40);
-	// Five of the ten SYNs to a backend were not sent, and one of the ten "too big"
-	// replies.
+	// Five of the ten SYNs to a backend were not sent. The ten packets that were too big also
+	// count as dropped.
 	for (uint16_t id = 0; id < lab->segment->max_backends; id++) {
 		const struct weir_share_counters *backend =
 			weir_segment_backend_counters(lab->segment, lab->params.worker, id);

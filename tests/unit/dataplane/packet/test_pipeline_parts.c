@@ -340,7 +340,7 @@ static uint8_t found_by(struct two *two, uint32_t worker, uint16_t n) {
 }
 
 // A worker must not report a flow of a part that it does not own. The distributor assigns a packet
-// to the part in which the table keeps the packet's flow.
+// to the same part in which the table keeps the flow of the packet.
 TEST(parts_of_others_are_not_reported) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t part;
@@ -364,8 +364,8 @@ static uint32_t part_of_frame(struct two *two, const struct frame *f) {
 	return part;
 }
 
-// Returns the part of an ICMP error: a router sends the error about a packet from the flow's
-// backend to the client.
+// Returns the part to which an ICMP error belongs. The error comes from a router, and is about a
+// packet from the flow's backend to the client.
 static uint32_t part_of_error(struct two *two, const struct frame_spec *flow) {
 	struct frame_spec answer = *flow, error = {.family = flow->family};
 	struct frame quoted, f;
@@ -383,7 +383,7 @@ static uint32_t part_of_error(struct two *two, const struct frame_spec *flow) {
 	return part_of_frame(two, &f);
 }
 
-// offset: fragment offset in units of 8 bytes; more: the flag for more fragments.
+// offset: fragment offset in units of 8 bytes; more: the "more fragments" flag.
 static void build_fragment(
 	const struct frame_spec *flow, uint16_t n, uint16_t offset, bool more, struct frame *ret) {
 	uint8_t header[8] = {17, 0, (uint8_t)(offset >> 5), (uint8_t)(offset << 3 | more), 0, 0,
@@ -449,8 +449,9 @@ static struct frame_spec datagram(uint16_t n) {
 	return spec;
 }
 
-// A client reuses an identification before the first datagram with it is complete. The ports in a
-// first fragment determine its flow, and the fragment goes to the worker of this flow.
+// A client reuses an identification before the first datagram with this identification is complete.
+// The ports in a first fragment determine its flow, and the fragment goes to the worker of this
+// flow.
 TEST(first_fragments_are_distributed_by_their_own_ports) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t different = 0, ignored;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS hash: the vectors that Microsoft publishes for drivers ("Verifying the RSS Hash
-// Calculation"), which device vendors use.
+// RSS hash: the test vectors that Microsoft publishes for drivers ("Verifying the RSS Hash
+// Calculation"). Device vendors use the same vectors.
 #include "rss_hash.h"
 #include "test.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal flow: flows that a worker lists and moves, and all of the worker's refusals.
+// Steal flow: flows that a worker lists and moves, and all reasons for which the worker refuses a
+// move.
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ static struct weir_message list_question(uint16_t backend) {
 				backend, WEIR_BACKEND_NONE, WEIR_BACKEND_NONE, WEIR_BACKEND_NONE}}};
 }
 
-// The request to move flow n of lab_tcp, with its present state in the table.
+// Returns the request to move flow n of lab_tcp. It contains the present state of the flow in the
+// table.
 static struct weir_message move_question(struct lab *lab, uint16_t n, uint16_t to) {
 	struct weir_message list = list_question(0);
 	struct weir_message move = {.sequence = 7,
@@ -100,8 +102,8 @@ TEST(steal_flow_moves_a_waiting_flow) {
 	lab_free(lab);
 }
 
-// A list contains the shortest time that any of its flows has waited; it is at most one tick of the
-// table too short.
+// A list contains the waiting time of the flow that has waited for the shortest time. The time in
+// the list is at most one tick of the table too short.
 TEST(steal_flow_list_has_the_time_of_waiting) {
 	static const uint32_t waits_ms[] = {600, 300, 4700}; // further waiting time, for each step
 	struct lab *lab = lab_make();
@@ -136,8 +138,8 @@ static uint64_t errors_of(const struct lab *lab, uint32_t backend) {
 	return backend_of(lab, backend)->errors;
 }
 
-// A backend that got no packet of a moved flow is not charged with an error when the client gives
-// up; and the flow is not moved again before the client has sent a packet.
+// If a backend got no packet of a moved flow, the backend is not charged with an error when the
+// client gives up. The flow is not moved again before the client has sent a packet.
 TEST(steal_flow_charges_no_backend_without_a_syn) {
 	struct lab *lab = lab_make();
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
@@ -236,7 +238,8 @@ TEST(steal_flow_refusals_name_the_reason) {
 #undef REFUSED
 }
 
-// A crowded table may evict the entry, and the fallback would ignore the move.
+// In a flood, no flow is moved. A crowded table may evict the entry of the flow, and the Maglev
+// fallback would ignore the move.
 TEST(steal_flow_moves_no_flow_in_a_flood) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_message move;
@@ -254,13 +257,13 @@ TEST(steal_flow_moves_no_flow_in_a_flood) {
 		begin(lab, (uint16_t)(1000 + n));
 	}
 	check_move(lab, &move, WEIR_MOVE_LIMIT);
-	// The flow must not be listed either: otherwise the agent would remove its handshake,
-	// although the flow does not move.
+	// The flow must not be listed either. Otherwise the agent would remove the handshake of the
+	// flow, although the flow does not move.
 	assert_int_equal(move_question(lab, 1, (uint16_t)((from + 1) % 4)).move.stamp, 0);
 	lab_free(lab);
 }
 
-// All waiting flows of both families are in lists that fit into a message, each flow once; a list
+// The lists contain each waiting flow of both families once. Each list fits into a message, and
 // reads a bounded part of the table.
 TEST(steal_flow_lists_all_in_bounded_parts) {
 	struct lab *lab = lab_make();
@@ -342,7 +345,7 @@ TEST(steal_flow_moves_ipv6) {
 	lab_free(lab);
 }
 
-// A hostile control process sends any bytes: nearly valid requests and random ones.
+// A hostile control process sends requests that are almost valid, and random bytes.
 TEST(steal_flow_survives_any_request) {
 	struct lab *lab = lab_make();
 	uint64_t random = 99;

@@ -27,7 +27,8 @@ int device_lab_eal(void **state);
 // Skip the test unless it runs as root, in its own namespace.
 void device_lab_need_root(void);
 
-// Create a device with pairs of queues; open it by its name. Each name is used once.
+// Create a device with this number of queue pairs. The device is opened by its name. Each name can
+// be used only once.
 void ring_device_make(const char *name, uint16_t queues, struct ring_device *ret);
 // Release the device, and free the packets in its rings.
 void ring_device_free(struct ring_device *device);

@@ -9,7 +9,7 @@
 
 #include "device_lab.h"
 
-// A pool of packet buffers. NULL: no memory.
+// Returns a pool of packet buffers, or NULL if there is not enough memory.
 struct rte_mempool *lab_queues_pool(const char *name, unsigned int buffers);
 // Poll the rings of an open device instead of its driver, until it is stopped.
 void lab_queues_poll(struct ring_device *device, uint16_t id);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// NIC model: adds RSS to a device of the device lab (net_ring): device information, hash key,
-// redirection table, and the queue of each packet. Programs that link it wrap the calls of DPDK in
-// NIC_MODEL_WRAPS (meson.build).
+// NIC model. Adds RSS to a device of the device lab (net_ring): device information, hash key,
+// redirection table, and the queue of each packet. Programs that link the model wrap the calls of
+// DPDK in NIC_MODEL_WRAPS (meson.build).
 #pragma once
 
 #include <pthread.h>
@@ -23,17 +23,19 @@ struct nic_model {
 	int update_result; // result of a change of the table: 0, or negative errno; relaxed
 	bool fails_late; // a change takes effect in spite of its error
 	unsigned int update_us; // duration of a change; relaxed
-	// State as configured and set.
+	// Current state. The calls of DPDK change it.
 	bool asked_for_hash;
 	struct weir_rss_key key;
 	uint16_t queue[NIC_MODEL_ENTRIES_MAX]; // relaxed
 	unsigned int updates; // number of changes of the table; relaxed
-	// Held so that no packet is between the table and its queue while the table changes.
+	// Held while the table changes, and from the lookup of a packet in the table until the
+	// packet is in its queue.
 	pthread_mutex_t lock;
 };
 
-// The device with this name is the NIC from now on, until nic_model_release. The entries of
-// its redirection table are its queues in turn, and its key differs from the keys of other NICs.
+// From now on, and until nic_model_release, the device with this name is the NIC. The entries of
+// its redirection table contain its queues in turn, and its key differs from the keys of other
+// NICs.
 void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, uint16_t queues);
 void nic_model_release(void); // releases all models
 void nic_model_lock(struct nic_model *model);

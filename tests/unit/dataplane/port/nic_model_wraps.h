@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Functions of DPDK that the NIC model replaces, and the original functions that the model calls.
-// Programs that link the model have the linker wrap the functions; tests/nic calls them from
-// functions with DPDK's names.
+// Functions of DPDK that the NIC model replaces (__wrap_), and the original functions that the
+// model calls (__real_). In programs that link the model, the linker wraps these functions. In
+// tests/nic, functions with DPDK's names call the replacements.
 #pragma once
 
 #include <stdint.h>

@@ -17,7 +17,7 @@ enum style {
 	// reports for the next descriptor whose number is a multiple of WEIR_DEPARTURE_STEP
 	IN_STEPS,
 	NEVER, // always reports "full"
-	REFUSES, // reports a negative error
+	REFUSES, // returns a negative error
 	NOTHING, // the driver does not support the call
 	STYLES
 };
@@ -38,7 +38,7 @@ static int say(bool full) {
 }
 
 static int status(void *queue, uint16_t offset) {
-	uint64_t at = nic.put + offset; // position, counted over all laps
+	uint64_t at = nic.put + offset; // position, counted without wrapping
 
 	assert_ptr_equal(queue, &nic);
 	assert_true(offset < DESCRIPTORS);
@@ -69,7 +69,7 @@ static void be(enum style style) {
 	rte_eth_fp_ops[0].tx_descriptor_status = style == NOTHING ? NULL : status;
 }
 
-// For any number of waiting packets, at any position in the ring.
+// Tests any number of waiting packets, at any position in the ring.
 TEST(waiting_packets_have_not_departed) {
 	for (enum style style = 0; style < STYLES; style++) {
 		uint32_t unreported = style == IN_STEPS ? WEIR_DEPARTURE_STEP - 1 : 0;

@@ -39,7 +39,7 @@ TEST(buckets_are_shared_evenly) {
 	}
 }
 
-// The worker of flow i, and its hash.
+// Returns the worker of flow i. *ret_hash: the hash of the flow.
 static uint32_t worker_of(struct lab *lab, const struct weir_distributor *distributor, uint32_t i,
 	uint64_t *ret_hash) {
 	struct frame_spec spec = lab_tcp((uint16_t)(i % 60000), 0x10);
@@ -59,9 +59,9 @@ static uint32_t worker_of(struct lab *lab, const struct weir_distributor *distri
 	return worker;
 }
 
-// Each worker gets flows for every index of its flow table and of the selection, although these
-// indexes are bits of the same hash. A flow table that the workers share has separate buckets for
-// each of them.
+// The worker, the index into its flow table and the index into the selection are bits of the same
+// hash. Nevertheless, the flows of each worker must reach every index. In a flow table that the
+// workers share, each worker has its own buckets.
 static void see_all_values_of_the_hash(bool shared) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_flow_memory *memory = NULL;

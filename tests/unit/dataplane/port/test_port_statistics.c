@@ -12,7 +12,8 @@
 #include "device_lab.h"
 #include "test.h"
 
-// Number of queues with counters, as in net_af_xdp of DPDK 22.11; 0 = the real driver's number.
+// Number of queues for which __wrap_rte_eth_stats_get writes counters, as net_af_xdp of DPDK 22.11
+// does. 0 = it calls the real function.
 static uint32_t counted_queues;
 
 int __real_rte_eth_stats_get(uint16_t device, struct rte_eth_stats *stats);

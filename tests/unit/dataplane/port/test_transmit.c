@@ -103,8 +103,8 @@ TEST(a_full_queue_fills_the_ring_and_the_sender_is_notified) {
 	while (send(lab, 0, WEIR_BURST) == WEIR_BURST) {
 	}
 	assert_int_equal(on_wire(lab, 0), DEVICE_LAB_RING - 1);
-	// The queue's owner takes one burst out of the ring, which it cannot send. Until that burst
-	// is sent, it takes no more packets.
+	// The worker that owns the queue takes one burst out of the ring, but cannot send it. Until
+	// it has sent this burst, it takes no more packets.
 	for (unsigned int i = 0; i < 40; i++) {
 		sent += send(lab, 1, WEIR_BURST);
 		assert_int_equal(weir_outlet_drain(&lab->transmit->outlet[0]), 0);

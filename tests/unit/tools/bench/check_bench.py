@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs weir-bench: every case with small numbers. Checks the JSON and the exit codes."""
+"""Runs every case of weir-bench with small numbers. Checks the JSON and the exit codes."""
 import json
 import subprocess
 import sys

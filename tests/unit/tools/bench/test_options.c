@@ -158,8 +158,8 @@ TEST(invalid_usage_is_explained) {
 		{"weir-bench --family 6 --table-flows 100M",
 			"--table-flows 100000000: a flow table holds at most 67108864 IPv6 flows"},
 		{"weir-bench --case new --protocol udp", "--protocol udp: case new measures TCP"},
-		{"weir-bench --case new --new-percent 5",
-			"--new-percent: in case new, all packets start new flows; omit it"},
+		{"weir-bench --case new --new-percent 5", "--new-percent: in case new, all packets "
+							  "start new flows; omit this option"},
 		{"weir-bench --case mixed --new-percent 20",
 			"--new-percent 20 with --packets-per-flow 10"},
 		{"weir-bench --repeats 1", "--repeats: \"1\" is out of range; use 2"},

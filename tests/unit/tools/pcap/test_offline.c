@@ -176,7 +176,7 @@ TEST(unknown_names_are_refused) {
 	assert_int_equal(weir_offline_create(config, &out, &offline, why, sizeof(why)), -EINVAL);
 	assert_non_null(strstr(why, "\"y\""));
 	assert_int_equal(weir_offline_create(config, &worker, &offline, why, sizeof(why)), -EINVAL);
-	assert_non_null(strstr(why, "no worker 1: it has 1"));
+	assert_non_null(strstr(why, "no worker 1: the number of workers is 1"));
 	assert_null(offline);
 	weir_config_free(config);
 }
@@ -232,7 +232,7 @@ TEST(truncated_frames_get_a_verdict) {
 	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_IPV4_TRUNCATED);
 	frame.captured_bytes = 0;
 	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_FRAME_TOO_SHORT);
-	// No bytes of an earlier frame appear after the truncation.
+	// Bytes of an earlier frame must not appear after the bytes of the truncated frame.
 	frame = lab_tcp(7, 80, ACK, 1000);
 	frame.captured_bytes = 60;
 	result = process(&lab, &frame);

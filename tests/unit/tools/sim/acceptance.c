@@ -231,7 +231,7 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 TEST(uneven_load_wastes_a_third_of_a_thousand_cpus) {
 	static const struct {
 		const char *variant;
-		double used_least, used_most, wasted_least, wasted_most; // bands in CPUs
+		double used_least, used_most, wasted_least, wasted_most; // bounds, in CPUs
 	} cases[] = {
 		{"uneven", 620, 720, 230, 370},
 		{"even", 860, 920, 30, 130},

@@ -167,8 +167,8 @@ TEST(reports_show_the_requests_of_other_clients) {
 	CHECK("other_clients", bands);
 }
 
-// CPU time distinguishes fast backends from slow ones; response times, which are mostly waiting, do
-// not.
+// CPU time distinguishes fast backends from slow backends. Response times do not, because they are
+// mostly waiting time.
 TEST(time_weighted_needs_the_busy_time) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SPREAD, 1.65, 1.95},

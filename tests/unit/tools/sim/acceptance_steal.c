@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Complete scenarios of stealing: its benefit with each policy, and its cost; the recorded run of
-// dask.distributed; buckets between workers.
+// Complete scenarios of stealing: its benefit with each policy, its cost, the recorded run of
+// dask.distributed, and the stealing of buckets between workers.
 //
-// The bands are around the figures of two seeds, and agree with docs/design/policy-measurements.md
-// and docs/design/simulator.md.
+// The bands contain the results of two seeds, and agree with docs/design/policy-measurements.md and
+// docs/design/simulator.md.
 #include "sim_bands.h"
 #include "sim_lab.h"
 

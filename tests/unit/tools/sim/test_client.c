@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients of a simulation: their arrivals, and the changes of their subsets by control.
+// Clients of a simulation: when their requests arrive, and how control changes their subsets.
 #include <math.h>
 #include <stdio.h>
 

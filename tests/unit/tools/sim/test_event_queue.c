@@ -14,7 +14,7 @@ TEST(queue_empty_has_no_event) {
 	weir_sim_queue_fini(&queue);
 }
 
-// Q1: events are returned in the order of their times, if they are pushed and popped in mixed
+// Q1: events are returned in the order of their times, even if pushes and pops alternate in any
 // order.
 TEST(queue_events_are_returned_by_time) {
 	struct weir_sim_queue queue = {0};

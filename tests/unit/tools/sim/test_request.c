@@ -80,7 +80,8 @@ TEST(request_times_out_and_its_backend_continues_it) {
 }
 
 TEST(request_timeouts_occur_one_by_one) {
-	// More than one request is open at a time: 200 ms each, one every 100 ms.
+	// More than one request is open at a time: one starts every 100 ms, and each times out
+	// after 250 ms.
 	struct weir_sim_result *result = lab_try("{" ONE ", " CLIENT(
 		", 'timeout_ms': 250") ","
 				       "'variants': [{'name': 'v', 'wait': {'mean_ms': 400}}]}");

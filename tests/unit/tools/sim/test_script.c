@@ -11,7 +11,8 @@
 	"'backends': {'count': 10, 'cores': 1}, 'cost': {'mean_ms': 1}," \
 	"'clients': {'count': 1, 'requests_per_second': 1000, 'arrivals': 'even'}"
 
-// Number of requests that the watched backend 0 got in second `second` (1 = the first).
+// Returns the number of requests that the watched backend 0 got in this second of the run (1 = the
+// first).
 static uint64_t watched(const struct weir_sim_result *result, uint32_t second) {
 	return result->sample[second - 1].totals.watched;
 }

@@ -72,7 +72,6 @@ TEST(summary_steals_have_separate_columns) {
 	weir_sim_summary_print(stream, output.file, output.results);
 	fflush(stream);
 	assert_null(strstr(text, "moved/s"));
-	// steals of two seeds, in 10 s
 	steals = output.results->result[2]->measure[0].totals.steals;
 	steals[WEIR_SIM_STEAL_ASKED] = 100;
 	steals[WEIR_SIM_STEAL_MOVED] = 50;

@@ -44,9 +44,9 @@ TEST(workers_share_even_packets_evenly) {
 	weir_sim_result_free(result);
 }
 
-// One worker gets 92.5 % of the packets: 90 %, and a fourth of the rest. That is 3.7 times the mean
-// of the four workers. But a worker cannot be busy for more than 100 % of the time, which is twice
-// the mean.
+// One worker gets 92.5 % of the packets: 90 % in hot buckets, and a fourth of the other 10 %. That
+// is 3.7 times the mean of the four workers. But a worker cannot be busy for more than 100 % of the
+// time, which is twice the mean.
 TEST(workers_without_stealing_stay_uneven_and_drop) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", false, "");
 

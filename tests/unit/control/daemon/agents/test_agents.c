@@ -528,8 +528,8 @@ TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	assert_in_range(lab->silent, 3, 4);
 }
 
-// Many agents become due while the loop is busy. Afterwards they must not all be probed at the same
-// time.
+// Probes to many agents become due while the loop is busy. Afterwards these agents must not all be
+// probed at the same time.
 TEST(agents_are_spread_after_a_busy_loop) {
 	struct weir_agents_target targets[100];
 	struct lab *lab = *state;

@@ -206,7 +206,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags)
 	return sent;
 }
 
-// Find the socket of weir-control: the only datagram socket other than that of the agents.
+// Find the socket of weir-control: the only datagram socket other than the agents' socket.
 static int own_socket(const struct lab *lab) {
 	for (int fd = 3; fd < 64; fd++) {
 		int type = 0;

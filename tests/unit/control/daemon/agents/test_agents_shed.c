@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed orders to an agent that the test simulates in the same process. Each order is sent until its
-// answer says that it is over, and ends once; without such an answer all of its connections count.
+// Tests of shed orders to an agent that the test simulates in the same process. An order is sent
+// repeatedly until an answer reports that it is over. Each order must end exactly once. If no such
+// answer arrives, all connections of the order count as ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "test.h"
 
 #define AGENT UINT64_C(0xa1)
-#define CLOCK_MS 1000000 // clock of the agent, when it answers a probe
+#define CLOCK_MS 1000000 // clock of the agent in its answers to probes
 
 struct lab {
 	uv_loop_t loop;
@@ -30,11 +31,11 @@ struct lab {
 	uint64_t ids; // bits of the ids of received orders
 	struct weir_agent_shed order; // the last order
 	struct weir_agent_shed_answer answer; // sent for each order if result is set
-	uint32_t lost; // number of next orders without an answer
+	uint32_t lost; // number of next orders that the agent does not answer
 	// Counts and arguments of callbacks.
 	uint32_t ended;
 	struct weir_agents_shed_result result;
-	bool order_again; // the callback makes another order
+	bool order_again; // the callback sends another order
 };
 
 static const struct weir_agents_shed sample = {
@@ -241,7 +242,8 @@ TEST(order_has_the_agents_process_and_deadline) {
 	lab->answer.connections = 43;
 	start(lab);
 	assert_int_equal(weir_agents_order_shed(lab->agents, &sample), 0);
-	assert_int_equal(lab->ended, 0); // never within the call
+	// the callback is never called within weir_agents_order_shed()
+	assert_int_equal(lab->ended, 0);
 	UNTIL(lab, lab->ended == 1);
 	assert_true(lab->order.agent == AGENT);
 	assert_true(lab->order.deadline_ms >= CLOCK_MS + sample.duration_ms);
@@ -279,13 +281,13 @@ TEST(without_a_final_answer_all_connections_count) {
 	assert_true(lab->ordered >= 4);
 	assert_true(lab->result.answered && !lab->result.over);
 	assert_int_equal(lab->result.ended, 10);
-	// The agent is silent: no answer at all.
+	// The agent does not answer at all.
 	lab->lost = UINT32_MAX;
 	assert_int_equal(weir_agents_order_shed(lab->agents, &sample), 0);
 	UNTIL(lab, lab->ended == 2);
 	assert_false(lab->result.answered);
 	assert_int_equal(lab->result.ended, 10);
-	// An agent that says "late" may have carried out the order, and forgotten it.
+	// An agent that answers "late" may have carried out the order and discarded its result.
 	lab->lost = 0;
 	lab->answer = (struct weir_agent_shed_answer){.result = WEIR_AGENT_SHED_LATE};
 	assert_int_equal(weir_agents_order_shed(lab->agents, &sample), 0);
@@ -327,7 +329,7 @@ TEST(answers_to_other_orders_are_refused) {
 	other.ended = 5;
 	other.result = WEIR_AGENT_SHED_ACTIVE;
 	send_answer(lab, &other);
-	other.ended = 4; // overtaken by the answer before
+	other.ended = 4; // an older answer, which the previous answer has overtaken
 	send_answer(lab, &other);
 	UNTIL(lab, refused(lab, WEIR_AGENT_REFUSAL_SHED) == 3);
 	assert_int_equal(lab->ended, 0);

@@ -491,7 +491,7 @@ TEST(unrelated_answers_are_ignored) {
 	wrong = right;
 	wrong.result = 0;
 	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_VALUE);
-	// The answer comes from a port other than that of the agent.
+	// The answer comes from a port other than the agent's port.
 	weir_agent_steal_answer_encode(&right, &lab->keys.key[0], bytes);
 	send_from(lab, lab->elsewhere, bytes);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
@@ -545,8 +545,8 @@ TEST(request_to_a_removed_agent_ends) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
 	assert_int_equal(lab->requests, 1);
-	// When the agent is added again, its requests have other numbers, so the old answer matches
-	// no request.
+	// When the agent is added again, its requests have another balancer ID, so the old answer
+	// matches no request.
 	configure(lab);
 	hear(lab);
 	ask(lab, &sample);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests and answers of the control socket, and lists (A1, A2, A5).
+// Tests requests and answers of the control socket, and lists (guarantees A1, A2 and A5).
 #include "api_lab.h"
 
 #include <poll.h>

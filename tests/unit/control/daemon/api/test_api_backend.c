@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The state of a backend: backend.show after a report, and service.waste.
+// Tests the state of a backend: backend.show after a report, and service.waste.
 #include "daemon_web.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// bind.show, bind.drain and bind.ready for one of the two VIPs of a service.
+// Tests bind.show, bind.drain and bind.ready for one of the two VIPs of a service.
 #include "daemon_web.h"
 
 #include <stdio.h>

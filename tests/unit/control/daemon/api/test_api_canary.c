@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The commands canary.plan, canary.start, canary.show and canary.stop, and the steps of a canary
-// until it ends.
+// Tests the commands canary.plan, canary.start, canary.show and canary.stop, and the steps of a
+// canary until it ends.
 #include "daemon_web.h"
 
 #include <math.h>
@@ -187,7 +187,7 @@ TEST(invalid_canaries_are_refused_with_the_remedy) {
 		JSON({"command": "canary.start", "service": "web", "backend": "w-9"}));
 	refuse(web, "refused", "nothing to compare the canary with",
 		JSON({"command": "canary.start", "service": "dns", "backend": "w-1"}));
-	refuse(web, "refused", "multiply the weights",
+	refuse(web, "refused", "use larger weights",
 		JSON({"command": "canary.start", "service": "web", "backend": "w-1",
 			"steps": [0.1, 5]}));
 	refuse(web, "not-found", "no running canary",

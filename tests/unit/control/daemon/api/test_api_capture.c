@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// capture.start, capture.read and capture.stop: arguments, answers, and the end of a capture. The
-// test writes the packet records of the workers.
+// Tests capture.start, capture.read and capture.stop: arguments, answers, and the end of a capture.
+// The test writes the packet records of the workers.
 #include "daemon_web.h"
 
 #include <netinet/in.h>
@@ -459,7 +459,7 @@ TEST(arguments_are_checked) {
 		{"\"filter\": {\"service\": 7}", "bad-request", "must be a string"},
 		{"\"filter\": {\"service\": \"wbe\"}", "not-found",
 			"no such service: \"wbe\"; did you mean \"web\"?"},
-		{"\"filter\": {\"backend\": \"w-1\"}", "bad-request", "needs \"service\""},
+		{"\"filter\": {\"backend\": \"w-1\"}", "bad-request", "must also have \"service\""},
 		{"\"filter\": {\"service\": \"web\", \"backend\": \"w-3\"}", "not-found",
 			"no such backend: \"w-3\"; did you mean \"w-"},
 		{"\"filter\": {\"reasons\": [\"tx_ful\"]}", "bad-request",

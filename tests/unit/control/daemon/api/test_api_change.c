@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// backend.drain, backend.ready, backend.maintenance, weight.set.
+// Tests backend.drain, backend.ready, backend.maintenance and weight.set.
 #include "daemon_web.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients that are slow, idle or disconnected, many clients, and a client for which there is no
-// memory (guarantees A3 and A4).
+// Tests the guarantees A3 and A4 with slow, idle and disconnected clients, with many clients, and
+// with a client for which there is no memory.
 #include "api_lab.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// policy.compare, with a simulated dataplane whose samples the test writes.
+// Tests policy.compare, with a simulated dataplane whose samples the test writes.
 #include "daemon_web.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// config.diff and config.reload.
+// Tests config.diff and config.reload.
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -188,11 +188,12 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	cost = json_object_get(change(result, 1), "cost");
 	assert_string_equal(text_of(cost, "effect"), "break");
 	assert_int_equal(json_integer_value(json_object_get(cost, "flows")), 5);
-	assert_string_equal(text_of(cost, "text"),
-		"5 open flows: UDP ends: the next datagram goes to the service that then has its "
-		"address "
-		"and port; without such a service closed_ports applies, or, if no bind has the "
-		"address, the kernel gets the datagram");
+	assert_string_equal(text_of(cost, "text"), "5 open flows: UDP flows end: the next datagram "
+						   "goes to the service that then has its "
+						   "address "
+						   "and port; if there is no such service, "
+						   "closed_ports applies, or, if no bind has the "
+						   "address, the kernel gets the datagram");
 	json_decref(result);
 	weir_segment_service_counters(segment, 0, (uint32_t)dns)->open_flows = 0;
 	result = lab_result(&web->lab, JSON({"command": "config.waiting"}));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// host.show, host.drain, host.ready: all backends with the same address, in all services.
+// Tests host.show, host.drain and host.ready, which apply to all backends with the same address, in
+// all services.
 #include "daemon_lab.h"
 
 #include <stdio.h>
@@ -194,7 +195,8 @@ TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 		json_string_value(json_array_get(json_object_get(host, "dropped_from"), 0)),
 		"alone/a-1");
 	json_decref(host);
-	// The drain ended in the previous process. The next process does not have its counts.
+	// The drain ended in the previous process. The next process does not have the counts of
+	// this drain.
 	lab_kill(&own->lab);
 	lab_start(&own->lab);
 	LAB_UNTIL(lab_attached(&own->lab));
@@ -220,8 +222,8 @@ static void reload(struct own *own, const char *services) {
 	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
 }
 
-// Stopping the server breaks all its connections, even those of removed backends. A backend may
-// have been removed before the drain, together with its service, or during the drain.
+// Stopping the server breaks all its connections, including the connections of removed backends. A
+// backend may have been removed before the drain, together with its service, or during the drain.
 TEST(host_is_not_drained_while_removed_backends_have_flows) {
 	struct own *own = *state;
 	uint16_t mail = backend_id(own, "mail", "m-1"), web = backend_id(own, "web", "w-1");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// backend.report over the socket of the real process.
+// Tests backend.report through the control socket of a real weir-control process.
 #include "daemon_lab.h"
 
 #include <stdlib.h>

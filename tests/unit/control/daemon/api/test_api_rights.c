@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rights of users, tested with the real weir-control. The clients are child processes that change
+// Tests the rights of users with the real weir-control. The clients are child processes that change
 // to other users. Needs root.
 #include "daemon_lab.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// All members of service.show, and service.set.
+// Tests all members of service.show, and service.set.
 #include "daemon_web.h"
 
 #include "layout.h"
@@ -167,7 +167,8 @@ static bool cost_is(const struct weir_segment *segment, uint16_t backend, uint64
 	return __atomic_load_n(&segment->costs[backend], __ATOMIC_RELAXED) == cost;
 }
 
-// Workers write samples. From them control computes costs, which workers read and commands show.
+// Workers write samples. From the samples, weir-control computes costs. Workers read the costs, and
+// commands show them.
 TEST(service_times_are_collected_only_if_needed) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// version, service.show, backend.show, flow.count, health.show, port.show.
+// Tests version, service.show, backend.show, flow.count, health.show and port.show.
 #include "daemon_web.h"
 
 static const char *text_of(const json_t *object, const char *name) {

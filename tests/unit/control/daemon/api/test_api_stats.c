@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// worker.show and stats.show.
+// Tests worker.show and stats.show.
 #include "daemon_web.h"
 
 static json_int_t number_of(const json_t *object, const char *name) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// status: whether the instance should get traffic, in all states that weir-control detects.
+// Tests the command status: whether the instance should get traffic, in all states that
+// weir-control detects.
 #include "daemon_web.h"
 
 TEST_GROUP(lab_own_network);
@@ -114,7 +115,7 @@ TEST(status_of_drained_services) {
 	set_service(web, "drain", "dns");
 	LAB_UNTIL(has_reason(web, "1 of 2 services drained: dns"));
 	expect(web, NULL, "ok", "1 of 2 services drained: dns");
-	expect(web, "dns", "critical", "drained on purpose, by an operator: the service dns");
+	expect(web, "dns", "critical", "drained by an operator: the service dns");
 	expect(web, "web", "ok", "");
 	set_admin(web, "maintenance", "dns", "w-1");
 	expect(web, NULL, "ok", "1 of 2 services drained: dns");
@@ -124,8 +125,8 @@ TEST(status_of_drained_services) {
 	expect(web, NULL, "ok", "2 of 2 services drained, existing flows continue: ");
 	expect(web, "dns", "ok", "1 of 1 service drained, existing flows continue: dns");
 	set_open_flows(web, 0);
-	LAB_UNTIL(has_reason(web, "drained on purpose"));
-	expect(web, NULL, "critical", "drained on purpose, by an operator: all services: ");
+	LAB_UNTIL(has_reason(web, "drained by an operator"));
+	expect(web, NULL, "critical", "drained by an operator: all services: ");
 	status = status_of(web, NULL);
 	assert_int_equal(json_array_size(json_object_get(status, "drained")), 2);
 	assert_int_equal(json_array_size(json_object_get(status, "not_eligible")), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Changes that cannot be published yet: replies report this, and the changes are published as soon
-// as possible.
+// Tests changes that cannot be published yet: replies report this, and weir-control publishes the
+// changes as soon as possible.
 #include "daemon_web.h"
 
 #include <signal.h>
@@ -167,7 +167,8 @@ TEST(selection_that_follows_and_does_not_fit_is_reported) {
 }
 
 // All memory of the heap has been in use. So the next control process cannot publish until a grace
-// period is over. It keeps its configuration, and reports that it is not published yet.
+// period is over. The process keeps its configuration, and reports that the configuration is not
+// published yet.
 TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);

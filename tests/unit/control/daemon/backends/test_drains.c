@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains with real tables: drains end when no open flow is left, or at the deadline, even after a
-// restart of either process.
+// Tests drains with real tables: drains end when no open flow is left, or at the deadline, even
+// after a restart of either process.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Links: which failed checks do not count as a result, because a link was down.
+// Tests which failed checks do not count as a result, because a link was down.
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
@@ -41,7 +41,8 @@ TEST(failures_without_a_link_are_no_result) {
 
 	(void)state;
 	assert_false(excuses(&links, 0, 9000, ""));
-	assert_false(excuses_without_route(&links, 0, 9000, 0, "")); // a missing route alone counts
+	// if only the route is missing, the failure counts
+	assert_false(excuses_without_route(&links, 0, 9000, 0, ""));
 	links.ports[0].down = true;
 	links.ports[0].down_ms = 9400;
 	assert_true(excuses(&links, 0, 9000, "no result: port wan has no link"));
@@ -69,7 +70,7 @@ TEST(failures_until_a_route_is_back_after_the_link_are_no_result) {
 	assert_true(excuses_without_route(&links, 0, 14000, 0, why)); // no route yet
 	assert_true(excuses_without_route(&links, 0, 14000 + TIMEOUT_MS - 1, 14000, why));
 	assert_false(excuses_without_route(&links, 0, 14000 + TIMEOUT_MS, 14000, ""));
-	// Not for ever; a route that is lost and found later is another event.
+	// Failures are not excused for ever. A route that is lost and found later is another event.
 	assert_true(excuses_without_route(&links, 0, end_ms - 1, 0, why));
 	assert_false(excuses_without_route(&links, 0, end_ms, 0, ""));
 	assert_false(excuses_without_route(&links, 0, end_ms + 1000, end_ms + 900, ""));
@@ -106,8 +107,7 @@ static void wait_for_link(uint32_t ifindex, enum weir_link_state wanted) {
 	assert_int_equal(weir_link_state_read(ifindex), wanted);
 }
 
-// A check that needs no packet to fail, without a route, fails sooner than the links are read
-// again.
+// Without a route, a check fails before it sends a packet, and before the links are read again.
 TEST(link_that_has_just_failed_is_found) {
 	const struct weir_links_of of = {.segment = NULL};
 	struct weir_links links = two_ports();
@@ -126,7 +126,7 @@ TEST(link_that_has_just_failed_is_found) {
 	SHELL("ip link del lb0");
 }
 
-// A dataplane that is started again takes down the link of some devices, and makes its taps anew.
+// When a dataplane restarts, it takes down the link of some devices, and creates its taps again.
 TEST(links_are_read_without_a_dataplane) {
 	const struct weir_links_of of = {.segment = NULL};
 	struct weir_links links = two_ports();

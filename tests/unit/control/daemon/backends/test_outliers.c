@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outliers with real tables: counters cause ejections, and ejections end.
+// Tests outlier ejection with real tables: counters cause ejections, and ejections end.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,9 +159,10 @@ TEST(failing_backend_is_ejected_and_readmitted) {
 TEST(panic_and_share_limit_ejections) {
 	struct own *own = *state;
 
-	// Two of the four backends may be ejected: half of the backends remain, which is no panic.
-	// After one second each of the two has failed 10 of 10 connections, but the other three
-	// backends together have failed a third of theirs, so this may be random.
+	// Two of the four backends can be ejected: half of the backends remain, so panic mode does
+	// not start. After one second, each of the two has failed 10 of 10 connections. But the
+	// three other backends together have failed a third of their connections, so the difference
+	// may be random.
 	second(own, 3);
 	assert_int_equal(ejected(own), 0);
 	second(own, 3);

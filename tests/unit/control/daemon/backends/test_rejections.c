@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports that a host rejects tunnel packets. Tests with real tables for which backends a report
+// Tests, with real tables, reports that a host rejects tunnel packets: for which backends a report
 // counts, and that reports eject these backends.
 #include <netinet/in.h>
 #include <stdlib.h>

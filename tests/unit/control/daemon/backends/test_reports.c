@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports with real tables: announced states, limits, accept queues and weights.
+// Tests reports with real tables: announced states, limits, accept queues and weights.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -720,8 +720,8 @@ TEST(load_in_orca_headers_ends_when_they_are_not_read) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_STARTING);
 }
 
-// The service has a health check of type agent_check, but no agent_check beside it. A reload must
-// keep the reports.
+// The health check of the service has type agent_check, and the service has no separate
+// agent_check. A reload must keep the reports.
 TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// States with real tables: reports of backends, reloads, restarts of either process.
+// Tests states with real tables: reports of backends, reloads, and restarts of either process.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,7 +193,7 @@ TEST(lame_duck_survives_reload_restart_and_missing_reports) {
 	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
 	weir_states_expire(own->states, id, "agent");
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_LAME_DUCK);
-	// An operator may discard a state.
+	// An operator can discard a state.
 	weir_states_set_word(own->states, id, WEIR_HEALTH_WORD_NONE, "operator", "");
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP reports: the increase of an agent's sums over 10 to 20 seconds.
+// Tests TCP reports, which contain the increase of an agent's sums over 10 to 20 seconds.
 #include <errno.h>
 #include <math.h>
 

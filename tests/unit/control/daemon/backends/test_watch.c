@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The results of checks, and next hops, reach the workers. Real listeners in a separate network
-// namespace are checked. The port has a gateway_mac, so next hops are known.
+// Tests that results of checks, and next hops, reach the workers. The checks connect to real
+// listeners in a separate network namespace. The port has a gateway_mac, so next hops are known.
 #include "daemon_lab.h"
 #include "shell.h"
 
@@ -180,12 +180,12 @@ TEST(unchecked_backends_are_logged) {
 	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
 	block("10.0.0.12");
 	LAB_UNTIL(
-		lab_log_has(&own->lab, "warn  health checks of 1 backend (web) have no result and "
-				       "change no state; web/b-2: permission denied"));
+		lab_log_has(&own->lab, "warn  health checks of 1 backend (web) have no result, so "
+				       "no state changes; web/b-2: permission denied"));
 	block("10.0.0.11");
 	LAB_UNTIL(
-		lab_log_has(&own->lab, "warn  health checks of 2 backends (web) have no result and "
-				       "change no state; web/b-1: "));
+		lab_log_has(&own->lab, "warn  health checks of 2 backends (web) have no result, so "
+				       "no state changes; web/b-1: "));
 	assert_true(backend_is(own, "b-1", "health", "healthy"));
 	unblock("10.0.0.11");
 	unblock("10.0.0.12");
@@ -254,7 +254,7 @@ static json_int_t unchecked_of_metrics(const struct own_lab *own) {
 
 TEST(unchecked_backends_are_shown) {
 	static const char reason[] =
-		"health checks of 1 backend (web) have no result and change no state; web/b-2: "
+		"health checks of 1 backend (web) have no result, so no state changes; web/b-2: "
 		"permission denied";
 	struct own_lab *own = *state;
 

@@ -15,8 +15,8 @@ struct judged {
 #define WORSE WEIR_CANARY_WORSE
 #define UNDECIDED WEIR_CANARY_UNDECIDED
 
-// The canary is worse if its errors are more than 1.5 times those of other backends. Both sides
-// need at least 50 requests.
+// The canary is worse if its percentage of errors is more than 1.5 times the percentage of other
+// backends. Both sides need at least 50 requests.
 static const struct judged cases[] = {
 	// too few requests of the canary
 	{0, 0, 0, 0, true, UNDECIDED}, {49, 0, 1000, 0, true, UNDECIDED},

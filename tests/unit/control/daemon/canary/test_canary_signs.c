@@ -44,8 +44,8 @@ static struct weir_canary_counts counts_of(
 	return counts;
 }
 
-// A backend counts with no more errors than requests. Otherwise a backend with a wrong error
-// rate would hide the errors of every canary of the service.
+// For each backend, at most as many errors as requests are counted. Otherwise a backend with a
+// wrong error rate would hide the errors of every canary of the service.
 TEST(errors_of_a_backend_are_no_more_than_its_requests) {
 	struct weir_report report = {.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS),
 		.requests_per_second = 100,

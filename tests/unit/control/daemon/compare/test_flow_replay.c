@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replays of recordings that the test makes: flows begin as a Poisson process, are assigned to the
-// backends in turn, and have exponential durations.
+// Tests replays of recordings that the test makes: flows begin as a Poisson process, are assigned
+// to the backends in turn, and have exponential durations.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The data path with the kernel: packets are read at the other end of a veth, as on the wire.
+// Tests the data path with the kernel: packets are read at the other end of a veth, as on the wire.
 //
 //     host 10.0.0.2/24, 2001:db8:a::2/64 ---- wire: sent packets are read here
 //
@@ -195,8 +195,8 @@ TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 	}
 }
 
-// The outer source address is that of the port. If the port has none, the kernel selects the
-// address, as in weir-control.
+// The outer source address is the address of the port. If the port has no address, the kernel
+// selects one, as in weir-control.
 TEST(outer_source_is_the_requested_one, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The schedule and the states of health checks, against real sockets in a network namespace of
-// this process. Needs root.
+// Tests the schedule and the states of health checks, against real sockets in a network namespace
+// of this process. Needs root.
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -233,8 +233,8 @@ TEST(health_of_far_backends_is_checked_less_often) {
 	assert_true(near > 3 * far);
 }
 
-// A backend far from use is checked at the full pace as soon as a check fails, or as soon as a
-// check of a refusing backend passes.
+// A backend far from use is checked at the configured interval again as soon as one of its checks
+// fails, or as soon as a check passes while the backend is refusing.
 TEST(health_of_far_backends_changes_at_full_speed) {
 	struct lab *lab = *state;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How HTTP probes evaluate answers that arrive in parts of any size.
+// Tests how HTTP probes evaluate answers that arrive in parts of any size.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ TEST(body_is_found_in_parts_of_any_size) {
 	char body[12], text[24];
 
 	// Search random words in random texts that have only two different letters. The result must
-	// be that of strstr.
+	// be the same as the result of strstr.
 	srandom(7);
 	for (int round = 0; round < 20000; round++) {
 		size_t words = 1 + (size_t)random() % 6, bytes = (size_t)random() % 20;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The rate of the checks that cover the VIPs of new backends.
+// Tests the rate of the checks that cover the VIPs of new backends.
 #include "health_cover.h"
 #include "test.h"
 

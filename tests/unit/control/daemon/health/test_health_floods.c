@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes with libcurl to servers that endlessly send data that libcurl skips. No iteration of the
-// event loop may take long. In a network namespace of this process. Needs root.
+// Tests probes with libcurl to servers that endlessly send data that libcurl skips. No iteration of
+// the event loop may take long. Runs in a network namespace of this process. Needs root.
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "probe_lab.h"
 
 #define REPEATED_BYTES 65536
-// CPU time of one turn of the loop on a busy machine. A turn takes less than 30 ms, and up to 270
-// ms with AddressSanitizer.
+// Maximum CPU time of one iteration of the loop on a busy machine. An iteration usually takes less
+// than 30 ms, and up to 270 ms with AddressSanitizer.
 #ifndef __has_feature
 #define __has_feature(feature) 0
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// gRPC probes against real gRPC servers, in a network namespace of this process. Needs root.
+// Tests gRPC probes against real gRPC servers, in a network namespace of this process. Needs root.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

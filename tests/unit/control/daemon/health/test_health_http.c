@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTP probes against nginx and socat.
+// Tests HTTP probes against nginx and socat.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTPS probes against nginx and openssl: certificates, names, CAs.
+// Tests HTTPS probes against nginx and openssl: certificates, names and CAs.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

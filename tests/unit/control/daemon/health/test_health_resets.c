@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes of servers that reset the connection, or close it with the request unread: data sent
-// before the reset counts. In a network namespace of this process. Needs root.
+// Tests probes of servers that reset the connection, or close it without reading the request: data
+// sent before the reset counts. Runs in a network namespace of this process. Needs root.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>

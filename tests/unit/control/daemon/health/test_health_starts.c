@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The limit on probes in flight, tested without real probes.
+// Tests the limit on probes in flight, without real probes.
 #include <stdlib.h>
 #include <sys/resource.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP probes against real sockets, in a network namespace of this process. Needs root.
+// Tests TCP probes against real sockets, in a network namespace of this process. Needs root.
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

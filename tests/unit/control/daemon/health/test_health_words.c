@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports of backends in answers to checks: a server on the test's loop sends the test's answers.
-// Runs in a network namespace of this process. Needs root.
+// Tests reports of backends in answers to checks: a server on the test's loop sends the test's
+// answers. Runs in a network namespace of this process. Needs root.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -91,7 +91,7 @@ static inline void lab_collect(struct estimates_lab *lab) {
 	}
 }
 
-// The cost that a worker reads.
+// Returns the cost that a worker reads.
 static inline uint64_t lab_cost(const struct estimates_lab *lab, uint16_t backend) {
 	return lab->lab.segment->costs[backend];
 }

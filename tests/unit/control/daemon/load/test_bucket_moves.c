@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket moves in a simulation. Workers are simulated millisecond by millisecond. Their buckets
-// move as requested, late, or not at all.
+// Tests bucket moves in a simulation. Workers are simulated millisecond by millisecond. Their
+// buckets move as requested, late, or not at all.
 #include "bucket_moves.h"
 #include "test.h"
 
@@ -82,8 +82,8 @@ static void sim_free(struct sim *sim) {
 }
 
 // Set the total load. The fraction `hot` of it is in hot_buckets buckets: the first buckets of the
-// first worker, then those of the second worker, and so on. The rest is spread evenly over all
-// buckets.
+// first worker, then those of the second worker, and so on. The remaining load is spread evenly
+// over all buckets.
 static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets) {
 	uint32_t each = WEIR_BUCKETS / sim->workers;
 
@@ -229,7 +229,7 @@ static void run_on(struct sim *sim, uint32_t ms) {
 	}
 }
 
-// The load of a worker.
+// Returns the load of a worker.
 static double load_of(const struct sim *sim, uint32_t worker) {
 	double load = worker == sim->distributor ? sim->distributing : 0;
 
@@ -239,7 +239,7 @@ static double load_of(const struct sim *sim, uint32_t worker) {
 	return load;
 }
 
-// The load of the most loaded worker, divided by the mean.
+// Returns the load of the most loaded worker, divided by the mean.
 static double unevenness(const struct sim *sim) {
 	double sum = 0, most = 0;
 
@@ -311,7 +311,7 @@ TEST(idle_machine_moves_nothing) {
 
 // Two workers have loads of 0.65 and 0.35, in buckets with a load of 0.01 each. The cost of a move
 // is move_s / WEIR_BUCKET_REST_S: 0.001, 0.1 or 0.4 of a worker's time. The more a move costs, the
-// fewer moves pay.
+// fewer moves are worthwhile.
 TEST(moves_stop_where_they_do_not_pay) {
 	static const struct {
 		double move_s;
@@ -433,8 +433,7 @@ TEST(elephant_is_reported_and_does_not_oscillate) {
 	moved = sim->moved;
 	run_ms(sim, 5000);
 	assert_int_equal(sim->moved, moved);
-	// A client makes a bucket too large again and again, for 21 minutes. This does not fill the
-	// log.
+	// For 21 minutes, a client repeatedly makes a bucket too large. This must not fill the log.
 	for (uint32_t i = 0; i < 2520; i++) {
 		sim->load[5] = i % 2 == 0 ? 0.8 : 0;
 		run_on(sim, 5 * TICK);

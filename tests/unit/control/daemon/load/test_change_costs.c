@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two services s0 (tcp) and s1 (udp) with three backends each. The test writes flow counts as a
-// worker does.
+// Tests of change_costs.h with two services s0 (tcp) and s1 (udp), which have three backends each.
+// The test writes flow counts as a worker does.
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,10 +76,11 @@ TEST(cost_of_a_removed_backend) {
 		const char *text;
 	} cases[] = {
 		{WEIR_ON_BACKEND_DOWN_KEEP, WEIR_CHANGE_STAY,
-			"12 open flows: TCP stays until it ends"},
+			"12 open flows: TCP flows stay until they end"},
 		{WEIR_ON_BACKEND_DOWN_REHASH, WEIR_CHANGE_MOVE,
-			"12 open flows: TCP moves to another backend, which resets it"},
-		{WEIR_ON_BACKEND_DOWN_RESET, WEIR_CHANGE_BREAK, "12 open flows: TCP is reset"},
+			"12 open flows: TCP flows move to another backend, which resets them"},
+		{WEIR_ON_BACKEND_DOWN_RESET, WEIR_CHANGE_BREAK,
+			"12 open flows: TCP flows are reset"},
 	};
 
 	lab_remove_backend(rig->to, 0, 0);
@@ -114,7 +115,7 @@ TEST(cost_of_another_on_backend_down) {
 	lab_apply(&rig->lab, rig->from);
 	lab_settle(&rig->lab);
 	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_BREAK, 12,
-		"12 open flows of backends that are down or removed: TCP is reset");
+		"12 open flows of backends that are down or removed: TCP flows are reset");
 }
 
 // The reload also adds the removed backend again, so its flows stay and are not counted.
@@ -139,7 +140,7 @@ TEST(cost_of_an_address_is_that_of_a_removal) {
 
 	rig->to->services[0].backends[1].address.bytes[3] ^= 0x40;
 	assert_cost(rig, "service s0 backend b1 address", WEIR_CHANGE_STAY, 1,
-		"1 open flow: TCP stays until it ends");
+		"1 open flow: TCP flows stay until they end");
 }
 
 TEST(cost_of_a_backend_of_udp) {
@@ -155,24 +156,26 @@ TEST(cost_of_a_removed_service) {
 
 	lab_remove_service(rig->to, 1);
 	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7,
-		"7 open flows: UDP ends: the next datagram goes to the service that then has its "
-		"address and port; without such a service closed_ports applies, or, if no bind has "
+		"7 open flows: UDP flows end: the next datagram goes to the service that then has "
+		"its "
+		"address and port; if there is no such service, closed_ports applies, or, if no "
+		"bind has "
 		"the address, "
 		"the kernel gets the datagram");
 	weir_difference_fini(&rig->difference);
 	lab_remove_service(rig->to, 0);
-	assert_cost(
-		rig, "service s0", WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
+	assert_cost(rig, "service s0", WEIR_CHANGE_STAY, 13,
+		"13 open flows: TCP flows stay until they end");
 	weir_difference_fini(&rig->difference);
 	rig->from->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_REHASH;
 	assert_cost(rig, "service s0", WEIR_CHANGE_MOVE, 13,
-		"13 open flows: TCP moves to the service that then has its address, or stays if no "
-		"service has it");
+		"13 open flows: TCP flows move to the service that then has their address, or "
+		"stay if no service has it");
 	weir_difference_fini(&rig->difference);
 	rig->from->services[0].drain.removed_ms = 60000;
 	rig->from->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
 	assert_cost(rig, "service s0", WEIR_CHANGE_BREAK, 13,
-		"13 open flows: TCP drains for 1m00s, then is reset");
+		"13 open flows: TCP flows drain for 1m00s, then are reset");
 }
 
 TEST(cost_of_a_moved_bind) {
@@ -183,26 +186,28 @@ TEST(cost_of_a_moved_bind) {
 		weir_bind_format(&rig->from->services[0].binds[0], bind, sizeof(bind)));
 	rig->to->services[0].binds[0].port_first = 8080;
 	rig->to->services[0].binds[0].port_last = 8080;
-	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
+	assert_cost(
+		rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP flows stay until they end");
 	weir_difference_fini(&rig->difference);
 	rig->to->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
 	rig->to->services[0].drain.removed_ms = 8000;
 	assert_cost(rig, what, WEIR_CHANGE_BREAK, 13,
-		"13 open flows: TCP drains for 8.0s, then is reset");
+		"13 open flows: TCP flows drain for 8.0s, then are reset");
 	weir_difference_fini(&rig->difference);
 	// the bind moves to the other service
 	rig->to->services[1].binds[0] = rig->from->services[0].binds[0];
-	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
+	assert_cost(
+		rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP flows stay until they end");
 }
 
-// Flows are not counted for each bind. So the cost is the flows of the whole service, including
-// flows of a bind that an earlier reload removed.
+// Flows are not counted for each bind. So the cost is the number of flows of the whole service,
+// including flows of a bind that an earlier reload removed.
 TEST(cost_of_a_bind_says_that_the_flows_are_those_of_the_service) {
 	struct rig *rig = *state;
 	struct weir_config_service *from = &rig->from->services[0];
 	char what[160], bind[WEIR_BIND_TEXT_BYTES];
-	const char *text = "up to 13 open flows of all binds of the service: TCP stays until "
-			   "it ends";
+	const char *text = "up to 13 open flows of all binds of the service: TCP flows stay until "
+			   "they end";
 
 	snprintf(what, sizeof(what), "service s0 bind %s",
 		weir_bind_format(&from->binds[0], bind, sizeof(bind)));
@@ -254,7 +259,8 @@ TEST(weight_set_by_hand_is_replaced) {
 	rig->to->services[0].backends[0].weight = rig->from->services[0].backends[0].weight;
 	rig->to->services[0].backends[0].address.bytes[3] ^= 0x40;
 	assert_cost(rig, "service s0 backend b0 address", WEIR_CHANGE_STAY, 12,
-		"12 open flows: TCP stays until it ends; replaces the weight set by hand: 0 -> "
+		"12 open flows: TCP flows stay until they end; replaces the weight set by hand: 0 "
+		"-> "
 		"100");
 	weir_difference_fini(&rig->difference);
 	rig->to->services[0].backends[1].weight = 7;
@@ -310,11 +316,12 @@ TEST(renamed_service_says_what_was_set_by_hand) {
 	struct rig *rig = *state;
 	struct weir_tables *tables = rig->lab.tables;
 	const int id = weir_tables_service_find(tables, "s1");
-	const char *flows =
-		"7 open flows: UDP ends: the next datagram goes to the service that then has its "
-		"address "
-		"and port; without such a service closed_ports applies, or, if no bind has the "
-		"address, the kernel gets the datagram";
+	const char *flows = "7 open flows: UDP flows end: the next datagram goes to the service "
+			    "that then has its "
+			    "address "
+			    "and port; if there is no such service, closed_ports applies, or, if "
+			    "no bind has the "
+			    "address, the kernel gets the datagram";
 	char text[800];
 
 	snprintf(rig->to->services[1].name, WEIR_CONFIG_NAME_BYTES, "other");
@@ -345,8 +352,8 @@ TEST(removed_bind_says_that_its_drain_ends) {
 
 	weir_bind_format(&rig->from->services[0].binds[0], bind, sizeof(bind));
 	snprintf(what, sizeof(what), "service s0 bind %s", bind);
-	snprintf(text, sizeof(text), "13 open flows: TCP stays until it ends; ends: drain of %s",
-		bind);
+	snprintf(text, sizeof(text),
+		"13 open flows: TCP flows stay until they end; ends: drain of %s", bind);
 	assert_int_equal(weir_tables_drain_binds(rig->lab.tables, (uint16_t)id, NULL, true, 0), 0);
 	rig->to->services[0].binds[0].port_first = 8080;
 	rig->to->services[0].binds[0].port_last = 8080;
@@ -454,9 +461,9 @@ static void set_weight(struct rig *rig, uint32_t weight) {
 	lab_publish(&rig->lab);
 }
 
-// Weights have changed. Flows that began before may be at other backends than the new selection
-// chooses for them, and would be lost. Flows that began afterwards are safe. Until all workers use
-// the new selection, each flow may be an older flow.
+// Weights have changed. Flows that began before can be at other backends than the new selection
+// chooses for them. A restart would break these flows. Flows that began afterwards are safe. Until
+// all workers use the new selection, each flow may be an older flow.
 TEST(cost_of_a_restart_after_a_change_of_weights) {
 	struct rig *rig = *state;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two services s0 and s1 with three backends each.
+// Tests of change_renames.h with two services s0 and s1, which have three backends each.
 #include <stdio.h>
 #include <stdlib.h>
 

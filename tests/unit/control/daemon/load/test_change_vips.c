@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two services s0 (TCP) and s1 (UDP) with one bind each; s0 gets further binds.
+// Tests of change_vips.h with two services s0 (TCP) and s1 (UDP), which have one bind each. The
+// tests add further binds to s0.
 #include <stdlib.h>
 
 #include "change_rig.h"

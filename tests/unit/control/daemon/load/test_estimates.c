@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which services have estimates, and what happens to the estimates when the tables, the owner of an
-// id, or the control process change.
+// Tests which services have estimates, and what happens to the estimates when the tables, the owner
+// of an id, or the control process changes.
 #include "backend_signal.h"
 #include "estimates_lab.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For policies that count flows: each worker gets a share of the requests in progress that a
+// With policies that count flows, each worker gets a share of the requests in progress that a
 // backend reports. Tests the path from the workers' counters and the reports to the signals that
 // workers read.
 #include <string.h>
@@ -73,7 +73,7 @@ TEST(workers_get_their_share) {
 		assert_int_equal(weir_estimates_wants(lab.estimates, 0),
 			WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE));
 		run(&lab, 40);
-		// 6 of 18 flows are of this instance.
+		// 6 of the 18 flows belong to this instance.
 		report(&lab, 1, 60);
 		expect_share(&lab, 1, 20.0 / lab.lab.segment->workers);
 		before = lab_cost(&lab, 1);

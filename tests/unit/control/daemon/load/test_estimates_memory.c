@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For a new configuration, and for new samples, each allocation fails in turn. Some estimates are
-// missing until the next attempt. There are no other errors.
+// Tests estimates without memory: for a new configuration, and for new samples, each allocation
+// fails in turn. Some estimates may then be missing until the next attempt, but there must be no
+// other errors.
 #include <string.h>
 
 #include "estimates_lab.h"
@@ -31,7 +32,7 @@ static void set_policies(struct estimates_lab *lab, uint32_t turn) {
 	lab_apply(&lab->lab, lab->config);
 }
 
-// Call all functions that read the present state.
+// Call all functions that read the current state.
 static void use(struct estimates_lab *lab) {
 	const struct weir_report report = {
 		.given = WEIR_REPORT(UTILIZATION) | WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The use of reports, and the reasons for refusing reports.
+// Tests the use of reports, and the reasons for which reports are refused.
 #include "backend_signal.h"
 #include "estimates_lab.h"
 
@@ -247,8 +247,8 @@ TEST(errors_cost_as_much_as_the_window) {
 	}
 }
 
-// The signal contains requests in progress and latency. Errors are added. The signal is withdrawn
-// when reports stop.
+// The signal is computed from the reported requests in progress and latency, plus the reported
+// errors. The signal is withdrawn when reports stop.
 TEST(probes) {
 	struct weir_report report = {.given = WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_MEDIAN) |
 					      WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(REQUESTS) |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How costs and error windows are computed from the samples in workers' rings.
+// Tests how costs and error windows are computed from the samples in workers' rings.
 #include "estimates_lab.h"
 
 #include <time.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How much work one iteration of the loop does when many samples wait. The work is counted, not
-// timed.
+// Tests how much work one iteration of the loop does when many samples wait. The work is counted,
+// not timed.
 #include "estimates_lab.h"
 
 #define BACKENDS 8000u

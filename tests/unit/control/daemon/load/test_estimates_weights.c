@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weights from reports, as published.
+// Tests the published weights that are computed from reports.
 #include "estimates_lab.h"
 
 static void open_reported(struct estimates_lab *lab, uint32_t backends) {
@@ -218,8 +218,8 @@ TEST(weights_survive_a_restart) {
 }
 
 // Flows are distributed by the weights, with a load of half the total capacity. The second backend
-// is three times as fast. Returns the utilization of the first backend, divided by that of the
-// second.
+// is three times as fast. Returns the utilization of the first backend, divided by the utilization
+// of the second backend.
 static double share_for(struct estimates_lab *lab, int seconds) {
 	double used[2] = {0};
 
@@ -275,8 +275,8 @@ TEST(balanced_weights) {
 	estimates_lab_close(&lab);
 }
 
-// The policy changes to configured weights, which apply at once. Old reports do not return when it
-// changes back.
+// The policy changes to configured weights, which apply at once. When the policy changes back, old
+// reports are not used again.
 TEST(configuration_withdraws_reports) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -322,7 +322,7 @@ TEST(settings_of_reported_weights_change_without_a_new_start) {
 	lab_apply_follow(&lab);
 	report_for(&lab, requests, 0, 29);
 	assert_int_equal(weight_of(&lab, 0), weight_of(&lab, 1));
-	policy->smoothing_ms = 0; // now each report counts alone
+	policy->smoothing_ms = 0; // only the latest report counts
 	policy->blackout_ms = 0;
 	lab_apply_follow(&lab);
 	report_for(&lab, requests, 2, 10);

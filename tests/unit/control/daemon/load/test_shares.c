@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The target shares of a policy, and the actual shares.
+// Tests the target shares of a policy, and the actual shares.
 #include "tables_lab.h"
 
 #include <math.h>
@@ -90,7 +90,8 @@ TEST(unknown_costs_count_as_the_mean) {
 	lab.control->costs[0] = 1000;
 	lab.control->costs[1] = 3000;
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
-	// the third cost is unknown: the mean, 2; so the shares have the ratios 1 : 1/3 : 1/2
+	// the third cost is unknown, so it counts as the mean, 2; the shares have the ratios 1 :
+	// 1/3 : 1/2
 	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6));
 	weir_shares_free(shares);
 	source.segment = NULL; // no dataplane is attached: costs are unknown

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Next hops on real veth pairs. lb0 and lb1 are ports. Their peers eth0 and eth1 are in a separate
-// network namespace, which answers ARP requests and neighbour solicitations. Needs root.
+// Tests next hops on real veth pairs. lb0 and lb1 are ports. Their peers eth0 and eth1 are in a
+// separate network namespace, which answers ARP requests and neighbour solicitations. Needs root.
 #include <errno.h>
 #include <grp.h>
 #include <libmnl/libmnl.h>
@@ -233,7 +233,8 @@ static struct weir_way way_to(const struct lab *lab, const char *text) {
 	return weir_neighbours_way(lab->neighbours, &address);
 }
 
-// An address on the link may be silent, because its host is dead; a gateway may not.
+// An address on the link is allowed to be silent, because its host may be down. A gateway must
+// answer.
 TEST(neighbours_way_needs_a_route_and_its_gateway, setup, teardown) {
 	static const char behind[] = "10.9.0.1", silent[] = "10.1.0.77";
 	struct lab *lab = *state;

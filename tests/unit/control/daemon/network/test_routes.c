@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests to rtnetlink of the real kernel, and its events, in a network namespace of this process.
-// Needs root.
+// Tests requests to rtnetlink of the real kernel, and its events, in a network namespace of this
+// process. Needs root.
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_link.h>

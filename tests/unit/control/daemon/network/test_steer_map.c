@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The keys of the VIP maps, tested with BPF maps of the kernel. Needs CAP_BPF.
+// Tests the keys of the VIP maps, with BPF maps of the kernel. Needs CAP_BPF.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
@@ -246,7 +246,7 @@ TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 	assert_int_equal(count(fd), 2);
 }
 
-// All binds of the address are removed, so it is no longer a VIP. Its ports are leaving.
+// All binds of the address are removed, so it is no longer a VIP. Its ports have state "leaving".
 TEST(steer_map_keeps_ports_of_a_removed_address) {
 	struct lab *lab = *state;
 
@@ -324,7 +324,8 @@ TEST(steer_map_keeps_ports_of_a_bind_that_had_all) {
 	assert_true(steers(lab->fds[0], VIP, WEIR_STEER_LEAVING, 1023));
 }
 
-// A wider bind covers a removed port. The port is still steered, so it is not leaving.
+// A wider bind covers a removed port. The port is still steered, so it does not have state
+// "leaving".
 TEST(steer_map_ports_of_a_wider_bind_are_not_leaving) {
 	struct lab *lab = *state;
 

@@ -133,7 +133,7 @@ TEST(refusals_displace_no_change_and_do_not_flood_the_log, setup, teardown) {
 	test_ms += WEIR_AUDIT_REPEAT_MS;
 	add_refusal(lab, 4, "backend.drain");
 	assert_int_equal(lines(lab), before + 2);
-	assert_non_null(strstr(written(lab), ", 10000 refusals since the last line\n"));
+	assert_non_null(strstr(written(lab), ", 10000 refusals since the last log line\n"));
 	for (uid_t uid = 0; uid < 1000; uid++) {
 		add_refusal(lab, 1000 + uid, "backend.drain");
 	}
@@ -228,7 +228,7 @@ TEST(reasons_of_a_user_neither_displace_others_nor_flood_the_log, setup, teardow
 	refuse(lab, 4, "backend.drain", why);
 	refuse(lab, 4, "backend.drain", why);
 	assert_int_equal(lines(lab), 2 + WEIR_AUDIT_REASONS);
-	assert_non_null(strstr(written(lab), ", 125 refusals since the last line\n"));
+	assert_non_null(strstr(written(lab), ", 125 refusals since the last log line\n"));
 	count = weir_audit_list(lab->audit, lab->entries);
 	assert_int_equal(lab->entries[count - 1]->times, 2);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The link to the dataplane, on an event loop of the test, with the real handover server.
+// Tests the link to the dataplane, on an event loop of the test, with the real handover server.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -71,7 +71,7 @@ static void on_refused(void *context, int error) {
 	lab->error = error;
 }
 
-// Run both sides until a condition holds.
+// Run one iteration of both sides.
 static void turn(struct lab *lab) {
 	struct timespec pause = {.tv_nsec = 1000000};
 

@@ -298,7 +298,8 @@ TEST(reload_of_another_file_waits_although_the_dataplane_restarts) {
 	unlink(other);
 }
 
-// Each allocation fails in turn. Afterwards either all values are as before, or all are new.
+// Each allocation fails in turn. Afterwards, either all values are unchanged, or all values are
+// new.
 TEST(reload_without_memory_keeps_what_runs) {
 	struct lab *lab = *state;
 	struct weir_config *runs = parse(CONFIG(", \"mtu\": 9000", "100"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Captures without a dataplane, with a dataplane that does not capture, and without memory. The
-// tests of the API cover the contents and the end of captures.
+// Tests captures without a dataplane, with a dataplane that does not capture, and without memory.
+// The tests of the API cover the contents and the end of captures.
 #include "captures.h"
 
 #include <errno.h>

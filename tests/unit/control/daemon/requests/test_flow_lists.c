@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lists over real mailboxes and pages, with workers that answer correctly, not at all, or with
-// random contents.
+// Tests flow lists over real mailboxes and pages, with workers that answer correctly, not at all,
+// or with random contents.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,7 +242,7 @@ TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 	assert_int_equal(own->looked[0], 4 * LINES);
 }
 
-// The first page waits until the timeout of the stalled worker. Later pages leave that worker out.
+// The first page waits until the timeout of the stalled worker. Later pages skip this worker.
 TEST(stalled_worker_is_left_out, setup, teardown) {
 	struct own *own = *state;
 	uint64_t began_ns = uv_hrtime();

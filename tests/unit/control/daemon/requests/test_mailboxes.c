@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: each response reaches its receiver. Without a dataplane, nothing is read.
+// Tests mailboxes: each response reaches its receiver. Without a dataplane, nothing is read.
 #include <string.h>
 
 #include "mailboxes.h"
@@ -80,7 +80,7 @@ TEST(mailboxes_pass_each_response_to_its_sender) {
 	assert_int_equal(lab.worker, 1);
 	message.kind = WEIR_MESSAGE_FLOW_WAITING;
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
-	message.kind = 6; // messages of these kinds, or of invalid kinds, have no receiver
+	message.kind = 6; // messages of this kind, and of invalid kinds, have no receiver
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
 	message.kind = 4711;
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));

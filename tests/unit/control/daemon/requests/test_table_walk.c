@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow walks over real mailboxes. Lists (test_flow_lists.c) and scans (test_flow_scan.c) use them.
+// Tests table walks over real mailboxes. Flow lists (test_flow_lists.c) and flow scans
+// (test_flow_scan.c) use these walks.
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,7 +112,7 @@ TEST(walk_requests_the_given_lines) {
 		.first = 17, .count = 1000, .end = UINT32_MAX, .range = 64};
 	struct own *own = *state;
 
-	own->most = 7; // the rest of a range is requested again
+	own->most = 7; // the remaining lines of a range are requested again
 	begin(own, &lines);
 	run(own);
 	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {

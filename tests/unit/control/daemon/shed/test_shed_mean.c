@@ -85,7 +85,8 @@ TEST(order_is_of_one_second_and_never_above_a_bound) {
 	expect_step(1000, 0, 50000, 0, 1000);
 	expect_step(1000, 1000, 1000, 1, 1000);
 	expect_step(1000, 1000, 1999, 1, 1000);
-	// Slower than one a second: one connection within a longer order.
+	// If the rate is below one connection per second, the order has one connection and lasts
+	// longer.
 	expect_step(1000, 1000, 500, 1, 2000);
 	expect_step(1000, 1000, WEIR_SHED_RATE_LEAST_MILLI, 1, WEIR_AGENT_STEAL_AHEAD_MS);
 	expect_step(UINT64_MAX, UINT64_MAX, UINT32_MAX, WEIR_AGENT_SHED_COUNT_MOST, 1000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Sheds with real tables and an agent that the test replaces: what is ordered when answers are
-// lost, clients return or leave, and why a shed ends.
+// Tests of sheds with real tables and a simulated agent: which orders are sent when answers are
+// lost and when clients return or leave, and why a shed ends.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ struct shed_lab { // one service with three backends
 	int refuse; // negative errno of the next orders
 	bool silent; // the agent does not answer probes
 	uint32_t begun;
-	uint8_t state; // of the last `begun`
+	uint8_t state; // state at the last call that `begun` counts
 	char why[WEIR_SHED_WHY_BYTES];
 };
 
@@ -182,7 +182,7 @@ TEST(shed_ends_at_the_mean) {
 	begin(test);
 	assert_int_equal(first(test)->first.mean, MEAN);
 	assert_int_equal(first(test)->first.above, 20);
-	assert_int_equal(test->order.count, 10); // of a second
+	assert_int_equal(test->order.count, 10); // the connections of one second
 	assert_int_equal(test->order.keep, MEAN);
 	assert_int_equal(test->order.rate_milli_per_s, 10000);
 	assert_int_equal(test->order.binds[0].port_first, 80);
@@ -193,7 +193,7 @@ TEST(shed_ends_at_the_mean) {
 	assert_int_equal(test->order.count, 10);
 	set_flows(test, 2, 20);
 	answer(test, result_of(40, 10));
-	assert_int_equal(test->order.count, 0); // only counts
+	assert_int_equal(test->order.count, 0); // the order only counts connections
 	assert_int_equal(first(test)->level.flows, 40);
 	for (uint32_t i = 0; i < 3; i++) {
 		answer(test, result_of(40, 0));
@@ -203,10 +203,10 @@ TEST(shed_ends_at_the_mean) {
 	answer(test, result_of(40, 0));
 	second(test);
 	assert_int_equal(first(test)->state, WEIR_SHED_DONE);
-	assert_string_equal(first(test)->why, "it is at the mean");
+	assert_string_equal(first(test)->why, "the backend is at the mean");
 	assert_int_equal(first(test)->ended, 20);
 	assert_int_equal(first(test)->orders, 2);
-	// The next shed still knows of the flows that have ended.
+	// The next shed still subtracts the flows that have ended.
 	assert_int_equal(start(test, 0, false), -EINVAL);
 	assert_non_null(strstr(test->why, "40 open flows"));
 }
@@ -236,7 +236,8 @@ TEST(orders_without_an_answer_count_in_full) {
 	assert_non_null(strstr(first(test)->why, "does not answer"));
 }
 
-// All clients return to the backend: it never ends more connections than it had.
+// All clients return to the backend. The shed must not end more connections than there were at its
+// start.
 TEST(shed_ends_at_most_as_many_as_there_were) {
 	struct shed_lab *test = *state;
 	uint64_t ended = 0;
@@ -263,15 +264,15 @@ TEST(mean_does_not_fall_with_the_shed) {
 	assert_int_equal(first(test)->level.mean, MEAN);
 	assert_int_equal(test->order.keep, MEAN);
 	assert_int_equal(test->order.count, 10);
-	// It rises with new clients.
+	// The mean rises with new clients.
 	set_flows(test, 2, 100);
 	answer(test, result_of(45, 5));
 	assert_int_equal(test->order.keep, 49); // 45 + 0 + 100 flows
 	assert_int_equal(test->order.count, 0);
 }
 
-// Connections that the hook has got are about to end, so they are not above the mean any more;
-// their clients connect again, so they count for the mean.
+// Connections that were passed to the hook are about to end, so they no longer count as above the
+// mean. Their clients connect again, so the mean still includes them.
 TEST(connections_that_leave_are_not_ordered_again) {
 	struct shed_lab *test = *state;
 	struct weir_agents_shed_result hook = result_of(60, 0);
@@ -310,7 +311,7 @@ TEST(reasons_to_refuse) {
 		assert_int_equal(start(test, i, false), -EINVAL); \
 		assert_non_null(strstr(test->why, text)); \
 	} while (0)
-	REFUSED(2, "nothing is above it");
+	REFUSED(2, "there is nothing to shed");
 	test->silent = true;
 	REFUSED(0, "does not answer");
 	test->silent = false;
@@ -338,7 +339,7 @@ TEST(agent_that_does_not_permit_ends_the_start) {
 	assert_non_null(strstr(test->why, "of an earlier version"));
 	assert_null(first(test));
 	assert_int_equal(test->begun, 2);
-	// It is withdrawn while the shed runs.
+	// The agent withdraws the permission while the shed runs.
 	test->begun = 0;
 	begin(test);
 	answer(test, off);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow scans over real mailboxes, with a worker that answers correctly, slowly, or with random
-// contents.
+// Tests flow scans over real mailboxes, with a worker that answers correctly, slowly, or with
+// random contents.
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>

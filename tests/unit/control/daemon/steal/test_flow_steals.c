@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rounds of flow steals: requests to agents, and their results.
+// Tests rounds of flow steals: requests to agents, and their results.
 #include "flow_steals_lab.h"
 
 #include <errno.h>

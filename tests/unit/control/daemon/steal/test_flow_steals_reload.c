@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The state of flow steals and of agents across reloads.
+// Tests the state of flow steals and of agents across reloads.
 #include "flow_steals_lab.h"
 
 #include <errno.h>

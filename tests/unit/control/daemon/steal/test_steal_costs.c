@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What it costs a connection to wait, and to be moved. A connection stays if a move does not reduce
-// its waiting time.
+// Tests the costs of waiting and of a move for a connection. A connection stays if a move does not
+// reduce its waiting time.
 #include "steal_costs.h"
 
 #include <math.h>
@@ -97,7 +97,7 @@ TEST(connections_stay_where_a_move_does_not_pay, setup, teardown) {
 	} cases[] = {
 		{4, 1, 500, 0}, // the queue takes 0.4 s; the next SYN is sent in 0.5 s
 		{4, 0, 500, 0},
-		// 100 connections are served at a time, the others are in the queue
+		// 100 connections are served at a time; the other connections are in the queue
 		{400, 200, 500, 0},
 		{4, 1, 700, 5}, // the next SYN is sent before the queue is served
 		{20, 1, 300, 5}, // the queue takes 2 s

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How often the half-open flows of services are read, and for how many services at a time.
+// Tests how often the half-open flows of services are read, and for how many services at a time.
 #include "flow_steals_lab.h"
 
 #include <stdlib.h>

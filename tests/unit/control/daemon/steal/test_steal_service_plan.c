@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of one service: how several full backends share the room of other backends. Room is used
-// only once.
+// Tests the plan of one service: several full backends share the room in the queues of other
+// backends, and room is used only once.
 #include "steal_plan_lab.h"
 
 #include <math.h>
@@ -172,9 +172,9 @@ static bool is_served(uint16_t flow) {
 }
 
 // The service has many ports or addresses, and the victim's server serves only some of them. Its
-// agent refuses requests for the others. After a refusal the agent gets no request for this port or
-// address for some seconds, but gets all other requests. So a client that tries all ports or
-// addresses does not prevent other moves.
+// agent refuses requests for the other ports or addresses. After a refusal the agent gets no
+// request for this port or address for some seconds, but gets all other requests. So a client that
+// tries all ports or addresses does not prevent other moves.
 static void refusals_of_places_pause_no_agent(struct own *own, bool addresses) {
 	static const enum weir_flow_steal_outcome of_ports[] = {
 		WEIR_FLOW_STEAL_OFF, WEIR_FLOW_STEAL_NO_LISTENER};
@@ -213,8 +213,8 @@ TEST(refused_ports_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, false);
 }
 
-// The same for addresses. For example, the server listens only at IPv4 addresses, and requests for
-// IPv6 addresses are refused.
+// The same applies to addresses. For example, the server listens only at IPv4 addresses, and
+// requests for IPv6 addresses are refused.
 TEST(refused_addresses_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, true);
 }

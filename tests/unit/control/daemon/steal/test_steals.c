@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The real weir-control moves buckets of flows between workers. Its requests go through mailboxes.
-// Workers confirm them, refuse them, answer late, or do not answer.
+// Tests how the real weir-control moves buckets of flows between workers. Its requests go through
+// mailboxes. Workers confirm them, refuse them, answer late, or do not answer.
 #include "daemon_lab.h"
 
 #include <signal.h>
