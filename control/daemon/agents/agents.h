@@ -63,6 +63,8 @@ typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_
 
 #define WEIR_AGENTS_SHEDS_MAX 64u // limit of shed orders in flight, to all agents together
 #define WEIR_AGENTS_SHED_AGAIN_MS 250u // an order is sent again after this time
+// An answer may arrive for this time after the deadline of its order.
+#define WEIR_AGENTS_SHED_LATE_MS 500u
 
 struct weir_agents_shed { // order: end some connections of this backend
 	uint16_t backend; // backend id; the order is sent to the backend's agent
@@ -80,10 +82,10 @@ struct weir_agents_shed_result {
 	bool over; // the last answer says that the order is over
 	enum weir_agent_shed_result result;
 	enum weir_agent_shed_method method;
-	uint32_t connections, candidates, leaving; // as in struct weir_agent_shed_answer
-	// Connections that were ended, or passed to the hook. If no answer has said that the order
-	// is over, this is the `count` of the order, because the agent may have ended that many
-	// connections.
+	// As in struct weir_agent_shed_answer; 0 with a result of an agent that has not counted.
+	uint32_t connections, candidates, leaving;
+	// Connections that were ended, or passed to the hook. If the order is not known to be over,
+	// this is its count, because the agent may have ended as many.
 	uint32_t ended;
 };
 

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How long an order still waits for an answer after its deadline.
-#define LATE_MS 500
-
 struct order { // data of the order in a slot
 	struct weir_agents_shed order;
 	struct weir_agent_shed message;
@@ -146,7 +143,8 @@ int weir_agents_sheds_order(struct weir_agents_sheds *sheds, const struct weir_a
 			return -EALREADY;
 		}
 	}
-	slot = weir_agents_requests_add(sheds->requests, peer, &id, order->duration_ms + LATE_MS);
+	slot = weir_agents_requests_add(
+		sheds->requests, peer, &id, order->duration_ms + WEIR_AGENTS_SHED_LATE_MS);
 	if (slot < 0) {
 		return slot;
 	}

@@ -68,6 +68,11 @@ void weir_shed_note(struct weir_shed *shed, const char *format, ...) {
 	va_end(arguments);
 }
 
+bool weir_shed_has_numbers(enum weir_agent_shed_result result) {
+	return result == WEIR_AGENT_SHED_ACTIVE || result == WEIR_AGENT_SHED_DONE ||
+	       result == WEIR_AGENT_SHED_HOOK_FAILED;
+}
+
 const char *weir_shed_failure(enum weir_agent_shed_result result) {
 	switch (result) {
 	case WEIR_AGENT_SHED_OFF:

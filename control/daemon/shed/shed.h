@@ -57,12 +57,11 @@ struct weir_shed {
 	char why[WEIR_SHED_WHY_BYTES]; // why the shed ended or waits; "" = no reason
 	uint64_t started_ms, ended_ms; // since 1970; ended_ms 0 = not ended
 	uint64_t began_ms; // start, monotonic
-	// time since which the backend has been at the mean, monotonic; 0 = it is not at the mean
-	uint64_t level_ms;
-	struct weir_shed_level first, level; // first: at the start; level: now
-	uint64_t ended; // number of connections that were ended, or passed to the hook
-	uint64_t orders; // number of orders with a count above 0
-	// Values of the last answer of the agent.
+	uint64_t level_ms; // since when it is at the mean, monotonic; 0 = it is not
+	struct weir_shed_level first, level; // at the start, and now
+	uint64_t ended; // connections that were ended, or passed to the hook
+	uint64_t orders; // orders with a count above 0
+	// The last answer of the agent that has numbers.
 	enum weir_agent_shed_method method;
 	uint32_t connections, candidates, leaving;
 	uint32_t unanswered; // number of consecutive attempts without an answer
@@ -80,6 +79,9 @@ bool weir_shed_is_running(const struct weir_shed *shed); // STARTING, RUNNING or
 // Set why a shed waits or ends.
 void weir_shed_note(struct weir_shed *shed, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+// Returns whether an answer with this result has numbers of connections: the agent has counted
+// them.
+bool weir_shed_has_numbers(enum weir_agent_shed_result result);
 // Returns why a shed fails with this result of an order; NULL = it does not fail.
 const char *weir_shed_failure(enum weir_agent_shed_result result);
 // Describe a shed for the audit: "running, 17 connections ended, 33 above the mean, at most 10/s".

@@ -159,9 +159,9 @@ static void fail(struct weir_sheds *sheds, struct weir_shed *shed, const char *w
 	end(sheds, shed, WEIR_SHED_FAILED);
 }
 
-// Count an attempt without an answer.
+// Count an attempt without an answer in time.
 static void take_silence(struct weir_sheds *sheds, struct weir_shed *shed) {
-	weir_shed_note(shed, "its weir-agent does not answer");
+	weir_shed_note(shed, "its weir-agent does not answer in time");
 	if (++shed->unanswered >= UNANSWERED_MOST) {
 		end(sheds, shed, WEIR_SHED_FAILED);
 	}
@@ -218,8 +218,9 @@ static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	if (shed->level_ms == 0) {
 		shed->level_ms = sheds->now_ms;
 	}
-	if (shed->leaving == 0 && sheds->now_ms >= shed->level_ms + WEIR_SHED_SETTLED_MS) {
-		weir_shed_note(shed, "the backend is at the mean");
+	if (shed->leaving == 0 && shed->unanswered == 0 &&
+		sheds->now_ms >= shed->level_ms + WEIR_SHED_SETTLED_MS) {
+		weir_shed_note(shed, "it is at the mean");
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
 		weir_shed_note(shed, "waits for clients to connect again");
@@ -270,15 +271,23 @@ static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 
 // --- results --------------------------------------------------------------------------------
 
+// Returns whether an order was answered in time. An agent that gets an order too late, or has
+// forgotten it, answers LATE.
+static bool is_answered(const struct weir_agents_shed_result *result) {
+	return result->answered && result->result != WEIR_AGENT_SHED_LATE;
+}
+
 static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_agents_shed_result *result) {
 	shed->ended += result->ended;
-	if (result->answered) {
+	if (is_answered(result)) {
+		shed->unanswered = 0;
+	}
+	if (result->answered && weir_shed_has_numbers(result->result)) {
 		shed->method = result->method;
 		shed->connections = result->connections;
 		shed->candidates = result->candidates;
 		shed->leaving = result->leaving;
-		shed->unanswered = 0;
 	}
 	// With a hook, the server itself closes the connections, and the workers detect this.
 	if (shed->method == WEIR_AGENT_SHED_IDLE && result->ended > 0) {
@@ -289,14 +298,16 @@ static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 
 static void take_first(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_agents_shed_result *result) {
-	if (!result->answered) {
-		fail(sheds, shed,
-			"its weir-agent answers probes but not shed orders: it is of an earlier "
-			"version; upgrade weir-agent");
+	if (!is_answered(result)) {
+		weir_shed_note(shed,
+			"its weir-agent answers probes, but did not answer the order within %u "
+			"ms: it is busy, or of a version without sheds",
+			WEIR_SHED_ORDER_MS + WEIR_AGENTS_SHED_LATE_MS);
+		end(sheds, shed, WEIR_SHED_FAILED);
 	} else if (result->result == WEIR_AGENT_SHED_BUSY) {
 		fail(sheds, shed,
-			"its weir-agent carries out orders of another balancer; try again "
-			"when that shed has ended");
+			"its weir-agent is busy with another shed, of another balancer or of "
+			"another service on its server; try again when that has ended");
 	} else if (shed->terms.dry_run) {
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
@@ -323,7 +334,7 @@ static void take_next(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_agents_shed *order, const struct weir_agents_shed_result *result) {
 	if (shed->state == WEIR_SHED_STOPPING) {
 		end(sheds, shed, WEIR_SHED_STOPPED);
-	} else if (!result->answered) {
+	} else if (!is_answered(result)) {
 		take_silence(sheds, shed);
 	} else if (result->ended == 0) {
 		if (order->count > 0) {

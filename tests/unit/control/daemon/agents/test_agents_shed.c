@@ -300,6 +300,30 @@ TEST(without_a_final_answer_all_connections_count) {
 	assert_int_equal(lab->result.result, WEIR_AGENT_SHED_OFF);
 }
 
+// A hook that hangs is killed at the deadline, so the final answer follows the deadline.
+TEST(final_answer_after_the_deadline_is_accepted) {
+	struct lab *lab = *state;
+	struct weir_agents_shed order = sample;
+	uint64_t begun_ms;
+
+	order.duration_ms = 300;
+	lab->answer = (struct weir_agent_shed_answer){.result = WEIR_AGENT_SHED_ACTIVE, .ended = 7};
+	start(lab);
+	begun_ms = uv_hrtime() / 1000000;
+	assert_int_equal(weir_agents_order_shed(lab->agents, &order), 0);
+	UNTIL(lab, lab->ordered > 0 && uv_hrtime() / 1000000 > begun_ms + order.duration_ms);
+	lab->answer.result = WEIR_AGENT_SHED_HOOK_FAILED;
+	send_answer(lab, &lab->answer);
+	UNTIL(lab, lab->ended == 1);
+	if (!lab->result.over) { // the machine was so slow that the order was given up meanwhile
+		assert_true(uv_hrtime() / 1000000 >=
+			    begun_ms + order.duration_ms + WEIR_AGENTS_SHED_LATE_MS);
+		skip();
+	}
+	assert_int_equal(lab->result.result, WEIR_AGENT_SHED_HOOK_FAILED);
+	assert_int_equal(lab->result.ended, 7);
+}
+
 TEST(answers_to_other_orders_are_refused) {
 	struct lab *lab = *state;
 	struct weir_agent_shed_answer other;

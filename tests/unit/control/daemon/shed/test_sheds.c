@@ -336,7 +336,9 @@ TEST(agent_that_does_not_permit_ends_the_start) {
 	assert_null(first(test));
 	assert_int_equal(start(test, 0, false), 0);
 	answer(test, (struct weir_agents_shed_result){.ended = 0});
-	assert_non_null(strstr(test->why, "of an earlier version"));
+	assert_string_equal(test->why,
+		"its weir-agent answers probes, but did not answer the order within 1500 ms: it is "
+		"busy, or of a version without sheds");
 	assert_null(first(test));
 	assert_int_equal(test->begun, 2);
 	// The agent withdraws the permission while the shed runs.
@@ -344,6 +346,80 @@ TEST(agent_that_does_not_permit_ends_the_start) {
 	begin(test);
 	answer(test, off);
 	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+}
+
+static const struct weir_agents_shed_result busy = {.answered = true,
+	.over = true,
+	.result = WEIR_AGENT_SHED_BUSY,
+	.method = WEIR_AGENT_SHED_IDLE};
+
+// An agent that is busy has counted nothing: its answers are no reason to end the shed.
+TEST(busy_agent_is_waited_for) {
+	struct shed_lab *test = *state;
+
+	begin(test);
+	for (uint32_t i = 0; i < 10; i++) {
+		answer(test, busy);
+		assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
+		assert_string_equal(
+			first(test)->why, "waits: its weir-agent carries out another order");
+		assert_int_equal(first(test)->connections, 60);
+		second(test);
+		assert_int_equal(test->order.count, 10);
+	}
+	answer(test, result_of(50, 10));
+	assert_int_equal(first(test)->connections, 50);
+	assert_int_equal(first(test)->ended, 10);
+}
+
+TEST(busy_agent_ends_the_start) {
+	struct shed_lab *test = *state;
+
+	assert_int_equal(start(test, 0, false), 0);
+	answer(test, busy);
+	assert_int_equal(test->state, WEIR_SHED_FAILED);
+	assert_non_null(strstr(test->why, "of another balancer or of another service"));
+	assert_null(first(test));
+}
+
+// LATE has no numbers either, and its order counts in full.
+TEST(late_answers_are_no_answers) {
+	struct shed_lab *test = *state;
+	struct weir_agents_shed_result late = {.answered = true,
+		.over = true,
+		.result = WEIR_AGENT_SHED_LATE,
+		.method = WEIR_AGENT_SHED_IDLE};
+
+	assert_int_equal(start(test, 0, false), 0);
+	answer(test, late);
+	assert_int_equal(test->state, WEIR_SHED_FAILED);
+	assert_non_null(strstr(test->why, "did not answer the order"));
+	test->begun = 0;
+	begin(test);
+	late.ended = 1;
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
+		answer(test, late);
+		assert_int_equal(first(test)->connections, 60);
+		second(test);
+	}
+	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+	assert_int_equal(first(test)->ended, 5);
+}
+
+TEST(hook_that_fails_ends_the_shed) {
+	struct shed_lab *test = *state;
+	struct weir_agents_shed_result hook = result_of(60, 0);
+
+	hook.method = WEIR_AGENT_SHED_HOOK;
+	assert_int_equal(start(test, 0, false), 0);
+	answer(test, hook);
+	hook.result = WEIR_AGENT_SHED_HOOK_FAILED;
+	hook.ended = hook.leaving = 7;
+	answer(test, hook);
+	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+	assert_non_null(strstr(first(test)->why, "--shed-hook failed"));
+	assert_int_equal(first(test)->ended, 7);
 }
 
 TEST(dry_run_ends_nothing_and_leaves_nothing) {
