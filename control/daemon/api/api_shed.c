@@ -48,14 +48,14 @@ static json_t *json_of(const struct weir_shed *shed) {
 }
 
 json_t *weir_json_shed(const struct weir_daemon *daemon, const struct weir_backend_state *state) {
-	const struct weir_shed *shed = weir_sheds_find(daemon->sheds, state->service, state->name);
+	const struct weir_shed *shed = weir_sheds_last(daemon->sheds, state->service, state->name);
 
 	return shed != NULL ? json_of(shed) : json_null();
 }
 
 void weir_api_shed_describe(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, char *value) {
-	const struct weir_shed *shed = weir_sheds_find(daemon->sheds, state->service, state->name);
+	const struct weir_shed *shed = weir_sheds_last(daemon->sheds, state->service, state->name);
 
 	if (shed != NULL) {
 		weir_shed_describe(shed, value, WEIR_AUDIT_VALUE_BYTES);

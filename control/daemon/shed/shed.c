@@ -68,6 +68,37 @@ void weir_shed_note(struct weir_shed *shed, const char *format, ...) {
 	va_end(arguments);
 }
 
+void weir_shed_note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result) {
+	if (result->result == WEIR_AGENT_SHED_BUSY) {
+		weir_shed_note(shed, "waits: its weir-agent carries out another order");
+	} else if (result->method == WEIR_AGENT_SHED_IDLE) {
+		weir_shed_note(
+			shed, "waits: no connection is idle for %g s", shed->terms.idle_ms / 1000);
+	} else {
+		weir_shed_note(shed, "waits: the hook has got all connections above the mean");
+	}
+}
+
+// --- conditions -----------------------------------------------------------------------------
+
+bool weir_shed_is_at_mean(const struct weir_shed *shed) {
+	return shed->level.above == 0 ||
+	       shed->connections <= shed->level.mean + (uint64_t)shed->leaving;
+}
+
+const char *weir_shed_misfit(const struct weir_backend_state *backend) {
+	return backend->admin == WEIR_ADMIN_DRAIN         ? "the backend is drained"
+	       : backend->admin == WEIR_ADMIN_MAINTENANCE ? "the backend is in maintenance"
+	       : !backend->in_selection                   ? "the backend takes no new flows"
+							  : NULL;
+}
+
+// --- answers of the agent -------------------------------------------------------------------
+
+bool weir_shed_is_answered(const struct weir_agents_shed_result *result) {
+	return result->answered && result->result != WEIR_AGENT_SHED_LATE;
+}
+
 bool weir_shed_has_numbers(enum weir_agent_shed_result result) {
 	return result == WEIR_AGENT_SHED_ACTIVE || result == WEIR_AGENT_SHED_DONE ||
 	       result == WEIR_AGENT_SHED_HOOK_FAILED;

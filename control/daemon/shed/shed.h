@@ -13,7 +13,8 @@
 #define WEIR_SHED_WHY_BYTES 256
 #define WEIR_SHED_FOR_MOST_MS 86400000.0
 
-// X(NAME, "name"). An ended shed is kept until the next shed of its backend.
+// X(NAME, "name"). An ended shed stays until the next one of its backend runs, or until the backend
+// is removed.
 #define WEIR_SHED_STATES(X) \
 	X(STARTING, "starting") \
 	X(RUNNING, "running") \
@@ -43,14 +44,14 @@ struct weir_shed_terms weir_shed_terms_default(void);
 int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t why_bytes);
 
 struct weir_shed;
-// Called once for each shed that was started. The state is RUNNING, or DONE (for a dry run, or if
-// nothing is above the mean any more), or FAILED with the reason in `why`. The shed of a dry run is
-// freed afterwards.
+// Called once for a shed that was started: state RUNNING (DONE for a dry run), or FAILED with the
+// reason. Unless the shed is running it is freed afterwards.
 typedef void (*weir_shed_begun)(void *context, const struct weir_shed *shed);
 
 struct weir_shed {
 	struct weir_shed *next; // in the list of all sheds
 	char service[WEIR_CONFIG_NAME_BYTES], backend[WEIR_CONFIG_NAME_BYTES];
+	struct weir_address address; // of the backend; with another address it is another backend
 	struct weir_shed_terms terms;
 	struct weir_audit_who who; // the user who started the shed
 	uint8_t state; // enum weir_shed_state
@@ -66,11 +67,12 @@ struct weir_shed {
 	uint32_t connections, candidates, leaving;
 	uint32_t unanswered; // number of consecutive attempts without an answer
 	bool in_flight; // an order is in flight
-	uint16_t order_backend; // backend id of this order
-	// Number of ended flows that can still be in the flow table, and the time at which the last
-	// of them was ended.
-	uint64_t gone, gone_ms;
-	weir_shed_begun begun; // NULL after it was called
+	uint16_t order_backend; // its backend id
+	struct weir_shed_gone gone; // ended flows that may still be in the flow table
+	// Flows that orders without a final answer may have ended. While this shed runs they are
+	// subtracted from the flows of its backend, but not from those that make the mean.
+	uint64_t lost;
+	weir_shed_begun begun; // NULL once it was called
 	void *context;
 };
 
@@ -79,9 +81,19 @@ bool weir_shed_is_running(const struct weir_shed *shed); // STARTING, RUNNING or
 // Set why a shed waits or ends.
 void weir_shed_note(struct weir_shed *shed, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+// Describe why an order has ended no connection.
+void weir_shed_note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result);
+// Returns whether an order was answered in time. An agent that gets an order too late, or has
+// forgotten it, answers LATE.
+bool weir_shed_is_answered(const struct weir_agents_shed_result *result);
 // Returns whether an answer with this result has numbers of connections: the agent has counted
 // them.
 bool weir_shed_has_numbers(enum weir_agent_shed_result result);
+// Returns whether nothing is above the mean, by the flows of this balancer, or by the connections
+// that the agent has counted. Those that the hook has got do not count.
+bool weir_shed_is_at_mean(const struct weir_shed *shed);
+// Returns why a backend is not compared with the mean; NULL = it is.
+const char *weir_shed_misfit(const struct weir_backend_state *backend);
 // Returns why a shed fails with this result of an order; NULL = it does not fail.
 const char *weir_shed_failure(enum weir_agent_shed_result result);
 // Describe a shed for the audit: "running, 17 connections ended, 33 above the mean, at most 10/s".

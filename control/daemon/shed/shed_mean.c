@@ -13,6 +13,27 @@ void weir_shed_sum_add(struct weir_shed_sum *sum, uint64_t flows, uint32_t weigh
 	sum->backends++;
 }
 
+void weir_shed_gone_add(
+	struct weir_shed_gone *gone, uint64_t ended, uint64_t now_ms, uint32_t timeout_ms) {
+	const uint64_t width_ms = timeout_ms / (WEIR_SHED_GONE_BUCKETS - 1) + 1;
+	const uint64_t i = now_ms / width_ms % WEIR_SHED_GONE_BUCKETS;
+
+	if (gone->bucket[i].until_ms <= now_ms) {
+		gone->bucket[i].ended = 0;
+	}
+	gone->bucket[i].ended += ended;
+	gone->bucket[i].until_ms = now_ms + timeout_ms;
+}
+
+uint64_t weir_shed_gone_count(const struct weir_shed_gone *gone, uint64_t now_ms) {
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < WEIR_SHED_GONE_BUCKETS; i++) {
+		count += gone->bucket[i].until_ms > now_ms ? gone->bucket[i].ended : 0;
+	}
+	return count;
+}
+
 int weir_shed_level(const struct weir_shed_sum *sum, uint64_t flows, uint32_t weight,
 	struct weir_shed_level *ret) {
 	uint64_t mean;

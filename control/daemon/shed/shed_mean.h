@@ -19,6 +19,21 @@ struct weir_shed_sum { // sums over the backends that take new flows; zeroed = n
 	uint32_t backends;
 };
 
+// Flows of a backend that its agent has ended with an RST. With direct server return the balancer
+// does not receive the RST, so they stay in the flow table until their timeout after their last
+// packet, at most its length after the end. Ends of about the same time are counted together; they
+// are counted for up to a sixteenth of the timeout longer.
+#define WEIR_SHED_GONE_BUCKETS 17u // 16 for a timeout, and the one that is filled
+struct weir_shed_gone { // zeroed = none
+	struct {
+		uint64_t ended, until_ms;
+	} bucket[WEIR_SHED_GONE_BUCKETS];
+};
+// timeout_ms: of established flows.
+void weir_shed_gone_add(
+	struct weir_shed_gone *gone, uint64_t ended, uint64_t now_ms, uint32_t timeout_ms);
+uint64_t weir_shed_gone_count(const struct weir_shed_gone *gone, uint64_t now_ms);
+
 struct weir_shed_level {
 	uint64_t flows; // open flows of the backend
 	uint64_t mean; // the backend's share, by weight, of the flows of all backends, rounded up

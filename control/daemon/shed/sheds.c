@@ -23,7 +23,8 @@ struct weir_sheds {
 
 // --- the list -------------------------------------------------------------------------------
 
-static struct weir_shed *lookup(
+// Returns the last shed of a backend that is no dry run, or NULL.
+static struct weir_shed *find_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend) {
 	struct weir_shed *shed = sheds->first;
 
@@ -34,9 +35,35 @@ static struct weir_shed *lookup(
 	return shed;
 }
 
-const struct weir_shed *weir_sheds_find(
+const struct weir_shed *weir_sheds_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend) {
-	return lookup(sheds, service, backend);
+	return find_last(sheds, service, backend);
+}
+
+// Returns the shed that has an order in flight to this backend, or NULL.
+static struct weir_shed *find_in_flight(const struct weir_sheds *sheds, uint16_t backend) {
+	struct weir_shed *shed = sheds->first;
+
+	while (shed != NULL && !(shed->in_flight && shed->order_backend == backend)) {
+		shed = shed->next;
+	}
+	return shed;
+}
+
+// Returns whether this is the backend of a shed, with its address.
+static bool is_of(const struct weir_shed *shed, const struct weir_backend_state *backend) {
+	return weir_address_equal(&shed->address, &backend->address) &&
+	       strcmp(shed->service, backend->service) == 0 &&
+	       strcmp(shed->backend, backend->name) == 0;
+}
+
+// Get the backend of a shed. Returns false if it is no longer configured with its address.
+static bool find_backend(const struct weir_sheds *sheds, const struct weir_shed *shed,
+	struct weir_backend_state *ret) {
+	int id = weir_tables_backend_find(sheds->tables, shed->service, shed->backend);
+
+	return id >= 0 && weir_tables_backend(sheds->tables, (uint16_t)id, ret) == 0 &&
+	       is_of(shed, ret);
 }
 
 static void forget(struct weir_sheds *sheds, struct weir_shed *shed) {
@@ -115,21 +142,20 @@ static void end(struct weir_sheds *sheds, struct weir_shed *shed, enum weir_shed
 		return;
 	}
 	begun(shed->context, shed);
-	if (shed->terms.dry_run || (state == WEIR_SHED_FAILED && shed->gone == 0)) {
-		forget(sheds, shed); // it never ran
-	}
+	forget(sheds, shed); // it never ran
 }
 
 // --- the mean -------------------------------------------------------------------------------
 
 // Returns the number of open flows of a backend, without the flows that its agent has ended.
 static uint64_t flows_of(const struct weir_sheds *sheds, const struct weir_backend_state *backend) {
-	const uint32_t timeout_ms = weir_tables_config(sheds->tables)->flow_table.established_ms;
-	const struct weir_shed *shed = weir_sheds_find(sheds, backend->service, backend->name);
 	const struct weir_segment *segment = weir_tables_segment(sheds->tables);
 	uint64_t flows = weir_sum_backend(segment, backend->id).open_flows;
-	uint64_t gone = shed != NULL && sheds->now_ms < shed->gone_ms + timeout_ms ? shed->gone : 0;
+	uint64_t gone = 0;
 
+	for (const struct weir_shed *shed = sheds->first; shed != NULL; shed = shed->next) {
+		gone += is_of(shed, backend) ? weir_shed_gone_count(&shed->gone, sheds->now_ms) : 0;
+	}
 	return flows > gone ? flows - gone : 0;
 }
 
@@ -193,26 +219,8 @@ static void send_order(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-// Returns why a backend can no longer be compared with the mean; NULL = it can be compared.
-static const char *misfit(const struct weir_backend_state *state) {
-	return state->leaving                           ? "the backend was removed"
-	       : state->admin == WEIR_ADMIN_DRAIN       ? "the backend is drained"
-	       : state->admin == WEIR_ADMIN_MAINTENANCE ? "the backend is in maintenance"
-	       : !state->in_selection                   ? "the backend takes no new flows"
-							: NULL;
-}
-
-// Returns whether no connection is above the mean, according to the flows of this balancer, or
-// according to the number of connections that the agent has counted. Connections that were passed
-// to the hook are not counted.
-static bool is_at_mean(const struct weir_shed *shed) {
-	return shed->level.above == 0 ||
-	       shed->connections <= shed->level.mean + (uint64_t)shed->leaving;
-}
-
-// Ends the shed of a backend that is at the mean, after the clients have had time to connect again,
-// because some of them return to the backend. Until then, sends orders with a count of 0, so that
-// the agent counts the connections.
+// End a shed that is at the mean, once the clients had time to connect again: some of them return
+// to the backend. Until then orders that end nothing count its connections.
 static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {
 	if (shed->level_ms == 0) {
@@ -232,17 +240,16 @@ static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 	const uint64_t left = shed->first.flows > shed->ended ? shed->first.flows - shed->ended : 0;
 	struct weir_backend_state state;
-	int id = weir_tables_backend_find(sheds->tables, shed->service, shed->backend);
 
-	if (id < 0 || weir_tables_backend(sheds->tables, (uint16_t)id, &state) < 0) {
-		fail(sheds, shed, "the backend is no longer configured");
+	if (!find_backend(sheds, shed, &state)) {
+		fail(sheds, shed, "the backend was removed, or has another address");
 		return;
 	}
-	if (misfit(&state) != NULL) {
-		fail(sheds, shed, misfit(&state));
+	if (weir_shed_misfit(&state) != NULL) {
+		fail(sheds, shed, weir_shed_misfit(&state));
 		return;
 	}
-	if (measure(sheds, &state, shed->leaving, &shed->level) < 0) {
+	if (measure(sheds, &state, shed->leaving + shed->lost, &shed->level) < 0) {
 		fail(sheds, shed, "no other backend takes new flows");
 		return;
 	}
@@ -255,7 +262,7 @@ static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 	if (sheds->now_ms >= shed->began_ms + (uint64_t)shed->terms.for_ms) {
 		weir_shed_note(shed, "the maximum duration (--duration) has passed");
 		end(sheds, shed, WEIR_SHED_EXPIRED);
-	} else if (is_at_mean(shed)) {
+	} else if (weir_shed_is_at_mean(shed)) {
 		wait_at_mean(sheds, shed, &state);
 	} else if (left == 0) {
 		weir_shed_note(shed, "the shed has ended as many connections as the backend had "
@@ -271,16 +278,10 @@ static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 
 // --- results --------------------------------------------------------------------------------
 
-// Returns whether an order was answered in time. An agent that gets an order too late, or has
-// forgotten it, answers LATE.
-static bool is_answered(const struct weir_agents_shed_result *result) {
-	return result->answered && result->result != WEIR_AGENT_SHED_LATE;
-}
-
 static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_agents_shed_result *result) {
 	shed->ended += result->ended;
-	if (is_answered(result)) {
+	if (weir_shed_is_answered(result)) {
 		shed->unanswered = 0;
 	}
 	if (result->answered && weir_shed_has_numbers(result->result)) {
@@ -289,16 +290,37 @@ static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 		shed->candidates = result->candidates;
 		shed->leaving = result->leaving;
 	}
-	// With a hook, the server itself closes the connections, and the workers detect this.
-	if (shed->method == WEIR_AGENT_SHED_IDLE && result->ended > 0) {
-		shed->gone += result->ended;
-		shed->gone_ms = sheds->now_ms;
+	// A hook makes the server close connections in order, which the workers see. A shed that
+	// was abandoned has lost its flow table.
+	if (shed->method != WEIR_AGENT_SHED_IDLE || !weir_shed_is_running(shed)) {
+		return;
+	}
+	if (weir_shed_is_answered(result) && result->over) {
+		weir_shed_gone_add(&shed->gone, result->ended, sheds->now_ms,
+			weir_tables_config(sheds->tables)->flow_table.established_ms);
+	} else {
+		shed->lost += result->ended;
+	}
+}
+
+// Remove the last shed of the backend of a shed that begins. Flows that it has ended may still be
+// in the flow table.
+static void replace_last(struct weir_sheds *sheds, struct weir_shed *shed) {
+	for (struct weir_shed *old = shed->next, *next; old != NULL; old = next) {
+		next = old->next;
+		if (!old->terms.dry_run && strcmp(old->service, shed->service) == 0 &&
+			strcmp(old->backend, shed->backend) == 0) {
+			if (weir_address_equal(&old->address, &shed->address)) {
+				shed->gone = old->gone;
+			}
+			forget(sheds, old);
+		}
 	}
 }
 
 static void take_first(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_agents_shed_result *result) {
-	if (!is_answered(result)) {
+	if (!weir_shed_is_answered(result)) {
 		weir_shed_note(shed,
 			"its weir-agent answers probes, but did not answer the order within %u "
 			"ms: it is busy, or of a version without sheds",
@@ -312,21 +334,9 @@ static void take_first(struct weir_sheds *sheds, struct weir_shed *shed,
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
 		shed->state = WEIR_SHED_RUNNING;
+		replace_last(sheds, shed);
 		begin(sheds, shed);
 		advance(sheds, shed);
-	}
-}
-
-// Describes why no connection was ended. The next order is then sent in the next second.
-static void note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result) {
-	if (result->result == WEIR_AGENT_SHED_BUSY) {
-		weir_shed_note(shed, "waits: its weir-agent carries out another order");
-	} else if (result->method == WEIR_AGENT_SHED_IDLE) {
-		weir_shed_note(
-			shed, "waits: no connection is idle for %g s", shed->terms.idle_ms / 1000);
-	} else {
-		weir_shed_note(shed, "waits: all connections above the mean were already passed to "
-				     "the hook");
 	}
 }
 
@@ -334,11 +344,11 @@ static void take_next(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_agents_shed *order, const struct weir_agents_shed_result *result) {
 	if (shed->state == WEIR_SHED_STOPPING) {
 		end(sheds, shed, WEIR_SHED_STOPPED);
-	} else if (!is_answered(result)) {
+	} else if (!weir_shed_is_answered(result)) {
 		take_silence(sheds, shed);
 	} else if (result->ended == 0) {
 		if (order->count > 0) {
-			note_wait(shed, result);
+			weir_shed_note_wait(shed, result);
 		} // the next order follows in the next second
 	} else {
 		shed->why[0] = '\0';
@@ -346,19 +356,10 @@ static void take_next(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-static struct weir_shed *find(const struct weir_sheds *sheds, uint16_t backend) {
-	struct weir_shed *shed = sheds->first;
-
-	while (shed != NULL && !(shed->in_flight && shed->order_backend == backend)) {
-		shed = shed->next;
-	}
-	return shed;
-}
-
 static void take_result(void *context, const struct weir_agents_shed *order,
 	const struct weir_agents_shed_result *result) {
 	struct weir_sheds *sheds = context;
-	struct weir_shed *shed = find(sheds, order->backend);
+	struct weir_shed *shed = find_in_flight(sheds, order->backend);
 
 	if (shed == NULL) {
 		return;
@@ -428,7 +429,7 @@ static int check_agent(const struct weir_sheds *sheds, const struct weir_backend
 
 static int check(const struct weir_sheds *sheds, const struct weir_backend_state *state,
 	struct weir_shed_level *ret, char *why, size_t why_bytes) {
-	const struct weir_shed *shed = weir_sheds_find(sheds, state->service, state->name);
+	const struct weir_shed *shed = find_last(sheds, state->service, state->name);
 
 	if (shed != NULL && weir_shed_is_running(shed)) {
 		return refuse(why, why_bytes,
@@ -462,18 +463,6 @@ static int check(const struct weir_sheds *sheds, const struct weir_backend_state
 	return 0;
 }
 
-// Removes the ended shed of the backend, but keeps its number of ended flows that can still be in
-// the flow table.
-static void replace(struct weir_sheds *sheds, struct weir_shed *shed) {
-	struct weir_shed *old = lookup(sheds, shed->service, shed->backend);
-
-	if (old != NULL) {
-		shed->gone = old->gone;
-		shed->gone_ms = old->gone_ms;
-		forget(sheds, old);
-	}
-}
-
 int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	const struct weir_shed_terms *terms, const struct weir_audit_who *who, uint64_t now_ms,
 	weir_shed_begun begun, void *context, char *why, size_t why_bytes) {
@@ -500,11 +489,9 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 		.level = level,
 		.begun = begun,
 		.context = context};
+	shed->address = state.address;
 	snprintf(shed->service, sizeof(shed->service), "%s", state.service);
 	snprintf(shed->backend, sizeof(shed->backend), "%s", state.name);
-	if (!terms->dry_run) {
-		replace(sheds, shed);
-	}
 	shed->next = sheds->first;
 	sheds->first = shed;
 	advance(sheds, shed);
@@ -512,7 +499,7 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 }
 
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend) {
-	struct weir_shed *shed = lookup(sheds, service, backend);
+	struct weir_shed *shed = find_last(sheds, service, backend);
 
 	if (shed == NULL || shed->state != WEIR_SHED_RUNNING) {
 		return -ENOENT;
@@ -533,11 +520,18 @@ void weir_sheds_follow(struct weir_sheds *sheds, struct weir_tables *tables) {
 }
 
 void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms) {
+	struct weir_backend_state state;
+
 	sheds->now_ms = now_ms;
 	for (struct weir_shed *shed = sheds->first, *next; shed != NULL; shed = next) {
 		next = shed->next;
-		if (!shed->in_flight && weir_shed_is_running(shed)) {
+		if (shed->in_flight) {
+			continue;
+		}
+		if (weir_shed_is_running(shed)) {
 			advance(sheds, shed); // frees it if it ends before it begins
+		} else if (!find_backend(sheds, shed, &state)) {
+			forget(sheds, shed);
 		}
 	}
 }
@@ -548,6 +542,7 @@ void weir_sheds_abandon(struct weir_sheds *sheds, const char *why) {
 	for (struct weir_shed *shed = sheds != NULL ? sheds->first : NULL; shed != NULL;
 		shed = next) {
 		next = shed->next;
+		shed->gone = (struct weir_shed_gone){0}; // the flow table is lost
 		if (weir_shed_is_running(shed)) {
 			weir_shed_note(shed, "%s", why);
 			end(sheds, shed, WEIR_SHED_FAILED);

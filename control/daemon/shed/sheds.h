@@ -19,9 +19,11 @@
 //   D3 sheds end when this process exits. The agent then ends no connections after the deadline of
 //      the last order, which is at most 5 s later.
 //
-// Flows that an agent has ended with an RST stay in the flow table until their timeout, because
-// with direct server return the balancer does not receive the RST. They are subtracted from the
-// flows of the backend until then.
+// Flows that an agent has ended with an RST stay in the flow table, see struct weir_shed_gone. They
+// are subtracted from the flows of the backend until their timeout. This subtracts too much if the
+// table had no entry for an ended connection: it was idle for longer than the timeout of
+// established flows, or was one of another balancer. Then the shed ends above the mean, and the
+// mean of the other backends is too low, until the timeout.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -44,8 +46,8 @@ struct weir_sheds_of { // all borrowed
 struct weir_sheds;
 
 int weir_sheds_create(const struct weir_sheds_of *of, struct weir_sheds **ret); // 0 or -ENOMEM
-// Ends all sheds with the state FAILED. Call when the dataplane has exited, or before this process
-// exits. NULL is allowed.
+// Ends all sheds, as FAILED: the dataplane has exited, so its flow table is lost, or this process
+// ends. NULL is allowed.
 void weir_sheds_abandon(struct weir_sheds *sheds, const char *why);
 void weir_sheds_free(struct weir_sheds *sheds); // NULL is allowed
 // Call after a configuration was applied to the tables (borrowed until the next call).
@@ -62,6 +64,6 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 // order has ended. Returns 0 or -ENOENT.
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend);
 
-// Returns the last shed of a backend, or NULL.
-const struct weir_shed *weir_sheds_find(
+// The last shed of a backend, or NULL: the one that is running or starting, or the last that ran.
+const struct weir_shed *weir_sheds_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend);

@@ -77,6 +77,33 @@ static void expect_step(
 	assert_int_equal(step.duration_ms, duration_ms);
 }
 
+// Each end is counted for the timeout, whatever follows, and for at most a sixteenth longer.
+TEST(gone_flows_expire_one_by_one) {
+	static const uint32_t timeouts_ms[] = {100, 16000, 900000, 86400000};
+
+	for (size_t t = 0; t < sizeof(timeouts_ms) / sizeof(timeouts_ms[0]); t++) {
+		const uint64_t timeout_ms = timeouts_ms[t], step_ms = timeout_ms / 40 + 1;
+		struct weir_shed_gone gone = {0};
+
+		// One end at the end of each step, for three timeouts.
+		for (uint64_t i = 1; i <= 120; i++) {
+			const uint64_t now_ms = 1000000 + i * step_ms;
+			uint64_t least = 0, most = 0;
+
+			weir_shed_gone_add(&gone, 1, now_ms, (uint32_t)timeout_ms);
+			for (uint64_t j = 1; j <= i; j++) {
+				const uint64_t age_ms = (i - j) * step_ms;
+
+				least += age_ms < timeout_ms;
+				most += age_ms < timeout_ms + timeout_ms / 16 + 1;
+			}
+			assert_in_range(weir_shed_gone_count(&gone, now_ms), least, most);
+		}
+		assert_int_equal(
+			weir_shed_gone_count(&gone, 1000000 + 120 * step_ms + timeout_ms), 0);
+	}
+}
+
 TEST(order_is_of_one_second_and_never_above_a_bound) {
 	expect_step(1000, 1000, 50000, 50, 1000);
 	expect_step(20, 1000, 50000, 20, 1000);

@@ -165,7 +165,7 @@ static void second(struct shed_lab *test) {
 }
 
 static const struct weir_shed *first(const struct shed_lab *test) {
-	return weir_sheds_find(test->sheds, "s0", "b0");
+	return weir_sheds_last(test->sheds, "s0", "b0");
 }
 
 static void begin(struct shed_lab *test) {
@@ -468,7 +468,6 @@ TEST(shed_ends_with_its_time_its_backend_or_the_dataplane) {
 	answer(test, result_of(50, 10)); // late
 	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
 	assert_int_equal(first(test)->ended, 10);
-	set_flows(test, 0, 80); // 10 of them have ended
 	test->begun = 0;
 	begin(test);
 	weir_tables_set_admin(test->lab.tables, test->id[0], WEIR_ADMIN_DRAIN);
@@ -476,6 +475,147 @@ TEST(shed_ends_with_its_time_its_backend_or_the_dataplane) {
 	answer(test, result_of(59, 1));
 	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
 	assert_string_equal(first(test)->why, "the backend is drained");
+}
+
+// A shed with one end every 10 s: each flow leaves the table its timeout after its end.
+TEST(ended_flows_are_subtracted_until_their_timeout) {
+	struct shed_lab *test = *state;
+
+	test->config->flow_table.established_ms = 60000;
+	begin(test);
+	for (uint32_t i = 1; i <= 12; i++) {
+		// Of the ends of the last minute the flows are in the table.
+		set_flows(test, 0, i <= 6 ? 60 : 60 - (i - 6));
+		answer(test, result_of(60 - i, 1));
+		assert_int_equal(first(test)->level.flows, 60 - i);
+		test->now_ms += 9000;
+		second(test);
+	}
+	assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
+}
+
+// Whether an order without an answer has ended flows is unknown: this shed counts them, in case it
+// has, and no other.
+TEST(lost_orders_do_not_lower_the_mean) {
+	struct shed_lab *test = *state;
+
+	begin(test);
+	answer(test, (struct weir_agents_shed_result){.ended = 10});
+	second(test);
+	assert_int_equal(first(test)->level.flows, 50);
+	assert_int_equal(first(test)->level.mean, MEAN);
+	assert_int_equal(start(test, 1, false), 0);
+	assert_int_equal(weir_sheds_last(test->sheds, "s0", "b1")->level.mean, MEAN);
+	weir_sheds_abandon(test->sheds, "");
+	test->begun = 0;
+	begin(test);
+	assert_int_equal(first(test)->level.flows, 60);
+}
+
+TEST(gone_flows_end_with_the_flow_table) {
+	struct shed_lab *test = *state;
+
+	begin(test);
+	answer(test, result_of(50, 10));
+	second(test);
+	assert_int_equal(first(test)->level.flows, 50);
+	weir_sheds_abandon(test->sheds, "");
+	answer(test, result_of(40, 10)); // late
+	assert_int_equal(first(test)->ended, 20);
+	test->begun = 0;
+	begin(test);
+	assert_int_equal(first(test)->level.flows, 60);
+}
+
+static void move_backend(struct shed_lab *test, struct weir_config *config) {
+	config->services[0].backends[0].address.bytes[3] += 100;
+	lab_apply(&test->lab, config);
+	lab_resolve(&test->lab);
+	weir_sheds_follow(test->sheds, test->lab.tables);
+	test->id[0] = lab_id(&test->lab, "s0", "b0");
+	set_flows(test, 0, 60);
+}
+
+// A backend with a new address is another backend: its connections are others.
+TEST(shed_ends_with_the_address_of_its_backend) {
+	struct shed_lab *test = *state;
+	struct weir_config *config = lab_config_copy(test->config);
+	const uint16_t before = test->id[0];
+
+	begin(test);
+	answer(test, result_of(50, 10));
+	move_backend(test, config);
+	assert_int_not_equal(test->id[0], before);
+	answer(test, result_of(45, 5));
+	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
+	assert_string_equal(first(test)->why, "the backend was removed, or has another address");
+	test->begun = 0;
+	begin(test);
+	assert_int_equal(first(test)->level.flows, 60);
+	weir_sheds_follow(test->sheds, test->lab.tables);
+	lab_config_free(test->config);
+	test->config = config;
+}
+
+TEST(sheds_of_removed_backends_are_dropped) {
+	struct shed_lab *test = *state;
+	struct weir_config *config = lab_config_copy(test->config);
+
+	begin(test);
+	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), 0);
+	answer(test, result_of(60, 0));
+	second(test);
+	assert_int_equal(first(test)->state, WEIR_SHED_STOPPED);
+	lab_remove_backend(config, 0, 0);
+	lab_apply(&test->lab, config);
+	second(test);
+	assert_null(first(test));
+	lab_config_free(test->config);
+	test->config = config;
+}
+
+// A start that fails leaves the last shed of the backend, and the flows that it has ended.
+TEST(failed_start_keeps_the_last_shed) {
+	struct shed_lab *test = *state;
+
+	begin(test);
+	answer(test, result_of(50, 10));
+	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), 0);
+	answer(test, result_of(50, 0));
+	assert_int_equal(start(test, 0, false), 0);
+	assert_int_equal(first(test)->state, WEIR_SHED_STARTING);
+	assert_int_equal(first(test)->level.flows, 50);
+	answer(test, busy);
+	assert_int_equal(first(test)->state, WEIR_SHED_STOPPED);
+	assert_int_equal(first(test)->ended, 10);
+	test->begun = 0;
+	begin(test);
+	assert_int_equal(first(test)->level.flows, 50);
+	assert_int_equal(first(test)->ended, 0);
+}
+
+// The result of an order that was in flight when its shed was abandoned counts, even if another
+// shed of the backend was started.
+TEST(late_result_counts_for_its_shed) {
+	struct shed_lab *test = *state;
+	struct weir_agents_shed order;
+
+	begin(test);
+	weir_sheds_abandon(test->sheds, "");
+	order = test->order;
+	test->refuse = -EALREADY; // as the agents do until the order is over
+	assert_int_equal(start(test, 0, false), 0);
+	test->ended(test->context, &order,
+		&(struct weir_agents_shed_result){.answered = true,
+			.over = true,
+			.result = WEIR_AGENT_SHED_DONE,
+			.ended = 7});
+	test->refuse = -EBUSY;
+	assert_int_equal(first(test)->state, WEIR_SHED_STARTING);
+	test->refuse = 0;
+	second(test);
+	answer(test, busy); // the start fails
+	assert_int_equal(first(test)->ended, 7);
 }
 
 TEST(terms_have_bounds) {
