@@ -67,7 +67,7 @@ void weir_api_shed_describe(
 static void on_begun(void *context, const struct weir_shed *shed) {
 	struct weir_api_call *call = context;
 
-	if (shed->state == WEIR_SHED_FAILED) {
+	if (shed->state != WEIR_SHED_RUNNING && shed->state != WEIR_SHED_DONE) {
 		weir_api_fail(call, WEIR_API_REFUSED, "%s/%s cannot be shed: %s", shed->service,
 			shed->backend, shed->why);
 	} else {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "plural.h"
+#include "totals.h"
 
 // --- terms ----------------------------------------------------------------------------------
 
@@ -87,10 +88,18 @@ bool weir_shed_is_at_mean(const struct weir_shed *shed) {
 }
 
 const char *weir_shed_misfit(const struct weir_backend_state *backend) {
-	return backend->admin == WEIR_ADMIN_DRAIN         ? "the backend is drained"
+	return backend->leaving                           ? "the backend was removed"
+	       : backend->admin == WEIR_ADMIN_DRAIN       ? "the backend is drained"
 	       : backend->admin == WEIR_ADMIN_MAINTENANCE ? "the backend is in maintenance"
 	       : !backend->in_selection                   ? "the backend takes no new flows"
 							  : NULL;
+}
+
+uint32_t weir_shed_weight(
+	const struct weir_service_state *service, const struct weir_backend_state *backend) {
+	return weir_policy_uses_weights((enum weir_policy)service->policy)
+		       ? backend->effective_weight
+		       : 1;
 }
 
 // --- answers of the agent -------------------------------------------------------------------
@@ -123,19 +132,96 @@ const char *weir_shed_failure(enum weir_agent_shed_result result) {
 	}
 }
 
+// --- flows ----------------------------------------------------------------------------------
+
+// Returns whether this is the backend of a shed, with its address.
+static bool is_of(const struct weir_shed *shed, const struct weir_backend_state *backend) {
+	return weir_address_equal(&shed->address, &backend->address) &&
+	       strcmp(shed->service, backend->service) == 0 &&
+	       strcmp(shed->backend, backend->name) == 0;
+}
+
+bool weir_shed_find_backend(const struct weir_tables *tables, const struct weir_shed *shed,
+	struct weir_backend_state *ret) {
+	int id = weir_tables_backend_find(tables, shed->service, shed->backend);
+
+	return id >= 0 && weir_tables_backend(tables, (uint16_t)id, ret) == 0 && is_of(shed, ret);
+}
+
+static uint64_t min(uint64_t a, uint64_t b) {
+	return a < b ? a : b;
+}
+
+static uint64_t open_flows(const struct weir_tables *tables, uint16_t backend) {
+	return weir_sum_backend(weir_tables_segment(tables), backend).open_flows;
+}
+
+uint64_t weir_shed_flows(const struct weir_tables *tables, const struct weir_shed *sheds,
+	const struct weir_backend_state *backend, uint64_t now_ms) {
+	uint64_t flows = open_flows(tables, backend->id), gone = 0;
+
+	for (const struct weir_shed *shed = sheds; shed != NULL; shed = shed->next) {
+		gone += is_of(shed, backend) ? weir_shed_gone_count(&shed->gone, now_ms) : 0;
+	}
+	return flows - min(flows, gone);
+}
+
+struct weir_shed_sum weir_shed_add_up(const struct weir_tables *tables,
+	const struct weir_shed *sheds, const struct weir_service_state *service, uint64_t now_ms) {
+	struct weir_shed_sum sum = {0};
+	struct weir_backend_state each;
+
+	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
+		if (weir_tables_backend_service(tables, (uint16_t)id) == service->id &&
+			weir_tables_backend(tables, (uint16_t)id, &each) == 0 &&
+			weir_shed_misfit(&each) == NULL) {
+			weir_shed_sum_add(&sum, open_flows(tables, each.id),
+				weir_shed_weight(service, &each));
+		}
+	}
+	// The ended flows once for each shed, instead of all sheds once for each backend.
+	for (const struct weir_shed *shed = sheds; shed != NULL; shed = shed->next) {
+		uint64_t gone = weir_shed_gone_count(&shed->gone, now_ms);
+
+		if (gone > 0 && weir_shed_find_backend(tables, shed, &each) &&
+			each.service_id == service->id && weir_shed_misfit(&each) == NULL) {
+			gone = min(gone, open_flows(tables, each.id));
+			sum.flows -= min(gone, sum.flows);
+		}
+	}
+	return sum;
+}
+
 // --- orders ---------------------------------------------------------------------------------
 
 uint32_t weir_shed_rate_milli(const struct weir_shed_terms *terms) {
 	return (uint32_t)(terms->rate * 1000 + 0.5);
 }
 
-uint32_t weir_shed_tcp_binds(const struct weir_config_service *service) {
+static uint32_t tcp_binds(const struct weir_config_service *service) {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < service->bind_count; i++) {
 		count += service->binds[i].protocol == IPPROTO_TCP;
 	}
 	return count;
+}
+
+int weir_shed_check_binds(
+	const struct weir_config_service *service, const char *name, char *why, size_t why_bytes) {
+	const uint32_t count = service != NULL ? tcp_binds(service) : 0;
+
+	if (count == 0) {
+		snprintf(why, why_bytes, "service %s has no TCP bind", name);
+		return -EINVAL;
+	}
+	if (count > WEIR_AGENT_SHED_BINDS) {
+		snprintf(why, why_bytes,
+			"service %s has %u TCP binds, and a shed order has room for %d", name,
+			count, WEIR_AGENT_SHED_BINDS);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 static void set_binds(struct weir_agents_shed *order, const struct weir_config_service *service) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed: the state of one shed, its terms, its texts and its orders.
+// Shed: the state of one shed, its terms, its texts and its orders; the flows of its backend and of
+// its service.
 //
 // Threads: pure functions.
 #pragma once
@@ -44,8 +45,8 @@ struct weir_shed_terms weir_shed_terms_default(void);
 int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t why_bytes);
 
 struct weir_shed;
-// Called once for a shed that was started: state RUNNING (DONE for a dry run), or FAILED with the
-// reason. Unless the shed is running it is freed afterwards.
+// Called once for a shed that was started: state RUNNING (DONE for a dry run), or FAILED or
+// EXPIRED with the reason. Unless the shed is running it is freed afterwards.
 typedef void (*weir_shed_begun)(void *context, const struct weir_shed *shed);
 
 struct weir_shed {
@@ -94,15 +95,30 @@ bool weir_shed_has_numbers(enum weir_agent_shed_result result);
 bool weir_shed_is_at_mean(const struct weir_shed *shed);
 // Returns why a backend is not compared with the mean; NULL = it is.
 const char *weir_shed_misfit(const struct weir_backend_state *backend);
+// Returns the weight of a backend in the mean: 1 if the policy of its service ignores weights.
+uint32_t weir_shed_weight(
+	const struct weir_service_state *service, const struct weir_backend_state *backend);
 // Returns why a shed fails with this result of an order; NULL = it does not fail.
 const char *weir_shed_failure(enum weir_agent_shed_result result);
 // Describe a shed for the audit: "running, 17 connections ended, 33 above the mean, at most 10/s".
 // Returns buffer.
 const char *weir_shed_describe(const struct weir_shed *shed, char *buffer, size_t bytes);
 
+// Get the backend of a shed. Returns false if it is no longer configured with its address.
+bool weir_shed_find_backend(const struct weir_tables *tables, const struct weir_shed *shed,
+	struct weir_backend_state *ret);
+// Returns the open flows of a backend without those that its agent has ended. sheds: list of all.
+uint64_t weir_shed_flows(const struct weir_tables *tables, const struct weir_shed *sheds,
+	const struct weir_backend_state *backend, uint64_t now_ms);
+// Adds up these flows of all backends of a service that take new flows. Reads the counters of each.
+struct weir_shed_sum weir_shed_add_up(const struct weir_tables *tables,
+	const struct weir_shed *sheds, const struct weir_service_state *service, uint64_t now_ms);
+
 uint32_t weir_shed_rate_milli(const struct weir_shed_terms *terms); // per 1000 s
-// Count the TCP binds of a service; an order has room for WEIR_AGENT_SHED_BINDS.
-uint32_t weir_shed_tcp_binds(const struct weir_config_service *service);
+// Check that a service (name; NULL = it is not configured) has TCP binds, and that an order has
+// room for them. Returns 0, or -EINVAL with the reason in why.
+int weir_shed_check_binds(
+	const struct weir_config_service *service, const char *name, char *why, size_t why_bytes);
 // Returns the order to the agent of a backend for this step, with shed->level.mean as the number of
 // connections to keep, and as many TCP binds of the service as an order has room for: a reload may
 // have added more since the start.

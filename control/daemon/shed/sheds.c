@@ -9,16 +9,24 @@
 
 #include "clocks.h"
 #include "plural.h"
-#include "totals.h"
 
 #define TEXT_BYTES 640
 #define UNANSWERED_MOST 5u // a shed fails after this many attempts without an answer
+
+struct service_sum {
+	uint16_t service; // id
+	struct weir_shed_sum sum;
+};
 
 struct weir_sheds {
 	struct weir_sheds_of of;
 	struct weir_tables *tables; // NULL until the first weir_sheds_follow
 	struct weir_shed *first; // owned
-	uint64_t now_ms; // time of the last call that has a time argument
+	uint64_t now_ms; // time of the last call that has a time
+	// Sums of this second, because a sum reads the counters of all backends of its service. One
+	// for each running shed at most, and none at a start.
+	struct service_sum sums[WEIR_AGENTS_SHEDS_MAX];
+	uint32_t sum_count;
 };
 
 // --- the list -------------------------------------------------------------------------------
@@ -48,22 +56,6 @@ static struct weir_shed *find_in_flight(const struct weir_sheds *sheds, uint16_t
 		shed = shed->next;
 	}
 	return shed;
-}
-
-// Returns whether this is the backend of a shed, with its address.
-static bool is_of(const struct weir_shed *shed, const struct weir_backend_state *backend) {
-	return weir_address_equal(&shed->address, &backend->address) &&
-	       strcmp(shed->service, backend->service) == 0 &&
-	       strcmp(shed->backend, backend->name) == 0;
-}
-
-// Get the backend of a shed. Returns false if it is no longer configured with its address.
-static bool find_backend(const struct weir_sheds *sheds, const struct weir_shed *shed,
-	struct weir_backend_state *ret) {
-	int id = weir_tables_backend_find(sheds->tables, shed->service, shed->backend);
-
-	return id >= 0 && weir_tables_backend(sheds->tables, (uint16_t)id, ret) == 0 &&
-	       is_of(shed, ret);
 }
 
 static void forget(struct weir_sheds *sheds, struct weir_shed *shed) {
@@ -147,35 +139,27 @@ static void end(struct weir_sheds *sheds, struct weir_shed *shed, enum weir_shed
 
 // --- the mean -------------------------------------------------------------------------------
 
-// Returns the number of open flows of a backend, without the flows that its agent has ended.
-static uint64_t flows_of(const struct weir_sheds *sheds, const struct weir_backend_state *backend) {
-	const struct weir_segment *segment = weir_tables_segment(sheds->tables);
-	uint64_t flows = weir_sum_backend(segment, backend->id).open_flows;
-	uint64_t gone = 0;
+static const struct weir_shed_sum *sum_of(
+	struct weir_sheds *sheds, const struct weir_service_state *service) {
+	struct service_sum *sum = sheds->sums;
 
-	for (const struct weir_shed *shed = sheds->first; shed != NULL; shed = shed->next) {
-		gone += is_of(shed, backend) ? weir_shed_gone_count(&shed->gone, sheds->now_ms) : 0;
+	while (sum < sheds->sums + sheds->sum_count && sum->service != service->id) {
+		sum++;
 	}
-	return flows > gone ? flows - gone : 0;
+	if (sum == sheds->sums + sheds->sum_count) {
+		sheds->sum_count++;
+		sum->service = service->id;
+		sum->sum = weir_shed_add_up(sheds->tables, sheds->first, service, sheds->now_ms);
+	}
+	return &sum->sum;
 }
 
-static int measure(const struct weir_sheds *sheds, const struct weir_backend_state *backend,
-	uint64_t leaving, struct weir_shed_level *ret) {
-	struct weir_shed_sum sum = {0};
-	struct weir_backend_state each;
-	uint64_t flows;
+static int measure(struct weir_sheds *sheds, const struct weir_service_state *service,
+	const struct weir_backend_state *backend, uint64_t leaving, struct weir_shed_level *ret) {
+	const uint64_t flows = weir_shed_flows(sheds->tables, sheds->first, backend, sheds->now_ms);
 
-	for (uint32_t id = 0; id < weir_tables_backend_ids(sheds->tables); id++) {
-		if (weir_tables_backend_service(sheds->tables, (uint16_t)id) ==
-				backend->service_id &&
-			weir_tables_backend(sheds->tables, (uint16_t)id, &each) == 0 &&
-			!each.leaving && (each.in_selection || each.id == backend->id)) {
-			weir_shed_sum_add(&sum, flows_of(sheds, &each), each.effective_weight);
-		}
-	}
-	flows = flows_of(sheds, backend);
-	return weir_shed_level(
-		&sum, flows > leaving ? flows - leaving : 0, backend->effective_weight, ret);
+	return weir_shed_level(sum_of(sheds, service), flows > leaving ? flows - leaving : 0,
+		weir_shed_weight(service, backend), ret);
 }
 
 // --- orders ---------------------------------------------------------------------------------
@@ -237,42 +221,51 @@ static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
+// Order the next second's connections, or end a shed that may end no more.
+static void continue_shed(struct weir_sheds *sheds, struct weir_shed *shed,
+	const struct weir_backend_state *backend) {
 	const uint64_t left = shed->first.flows > shed->ended ? shed->first.flows - shed->ended : 0;
-	struct weir_backend_state state;
 
-	if (!find_backend(sheds, shed, &state)) {
-		fail(sheds, shed, "the backend was removed, or has another address");
-		return;
-	}
-	if (weir_shed_misfit(&state) != NULL) {
-		fail(sheds, shed, weir_shed_misfit(&state));
-		return;
-	}
-	if (measure(sheds, &state, shed->leaving + shed->lost, &shed->level) < 0) {
-		fail(sheds, shed, "no other backend takes new flows");
-		return;
-	}
-	weir_shed_level_raise(&shed->level, shed->first.mean);
-	if (shed->state == WEIR_SHED_STARTING) {
-		send_order(sheds, shed, &state,
-			(struct weir_shed_step){.duration_ms = WEIR_SHED_ORDER_MS});
-		return;
-	}
-	if (sheds->now_ms >= shed->began_ms + (uint64_t)shed->terms.for_ms) {
-		weir_shed_note(shed, "the maximum duration (--duration) has passed");
-		end(sheds, shed, WEIR_SHED_EXPIRED);
-	} else if (weir_shed_is_at_mean(shed)) {
-		wait_at_mean(sheds, shed, &state);
+	if (weir_shed_is_at_mean(shed)) {
+		wait_at_mean(sheds, shed, backend);
 	} else if (left == 0) {
 		weir_shed_note(shed, "the shed has ended as many connections as the backend had "
 				     "when the shed started");
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
 		shed->level_ms = 0;
-		send_order(sheds, shed, &state,
+		send_order(sheds, shed, backend,
 			weir_shed_step(
 				shed->level.above, left, weir_shed_rate_milli(&shed->terms)));
+	}
+}
+
+static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
+	struct weir_backend_state backend;
+	struct weir_service_state service;
+
+	if (sheds->now_ms >= shed->began_ms + (uint64_t)shed->terms.for_ms) {
+		weir_shed_note(shed, "its time (--duration) is over");
+		end(sheds, shed, WEIR_SHED_EXPIRED);
+	} else if (!weir_shed_find_backend(sheds->tables, shed, &backend) ||
+		   weir_tables_service(sheds->tables, backend.service_id, &service) < 0) {
+		fail(sheds, shed, "the backend was removed, or has another address");
+	} else if (weir_shed_misfit(&backend) != NULL) {
+		fail(sheds, shed, weir_shed_misfit(&backend));
+	} else if (service.panic && shed->state != WEIR_SHED_STARTING) {
+		shed->level_ms = 0;
+		weir_shed_note(shed, "waits: the service is in panic mode");
+	} else if (measure(sheds, &service, &backend, shed->leaving + shed->lost, &shed->level) <
+		   0) {
+		fail(sheds, shed, "no other backend takes new flows");
+	} else {
+		weir_shed_level_raise(&shed->level, shed->first.mean);
+		if (shed->state == WEIR_SHED_STARTING) {
+			send_order(sheds, shed, &backend,
+				(struct weir_shed_step){.duration_ms = WEIR_SHED_ORDER_MS});
+		} else {
+			continue_shed(sheds, shed, &backend);
+		}
 	}
 }
 
@@ -392,21 +385,6 @@ static int refuse(char *why, size_t why_bytes, const char *format, ...) {
 	return -EINVAL;
 }
 
-static int check_binds(
-	const struct weir_config_service *service, const char *name, char *why, size_t why_bytes) {
-	const uint32_t count = service != NULL ? weir_shed_tcp_binds(service) : 0;
-
-	if (count == 0) {
-		return refuse(why, why_bytes, "service %s has no TCP bind", name);
-	}
-	if (count > WEIR_AGENT_SHED_BINDS) {
-		return refuse(why, why_bytes,
-			"service %s has %u TCP binds, but a shed supports at most %d", name, count,
-			WEIR_AGENT_SHED_BINDS);
-	}
-	return 0;
-}
-
 static int check_agent(const struct weir_sheds *sheds, const struct weir_backend_state *state,
 	char *why, size_t why_bytes) {
 	struct weir_agents_status status;
@@ -427,9 +405,38 @@ static int check_agent(const struct weir_sheds *sheds, const struct weir_backend
 	return 0;
 }
 
-static int check(const struct weir_sheds *sheds, const struct weir_backend_state *state,
+static uint32_t count_running(const struct weir_sheds *sheds) {
+	uint32_t running = 0;
+
+	for (const struct weir_shed *shed = sheds->first; shed != NULL; shed = shed->next) {
+		running += weir_shed_is_running(shed);
+	}
+	return running;
+}
+
+// Check whether the backend is compared with a mean.
+static int check_state(const struct weir_sheds *sheds, const struct weir_backend_state *state,
+	struct weir_service_state *ret, char *why, size_t why_bytes) {
+	if (state->leaving || !state->in_selection ||
+		weir_tables_service(sheds->tables, state->service_id, ret) < 0) {
+		return refuse(why, why_bytes,
+			"%s/%s takes no new flows, so it is not compared with the mean",
+			state->service, state->name);
+	}
+	if (ret->panic) {
+		return refuse(why, why_bytes,
+			"service %s is in panic mode: new flows, and clients that connect again, "
+			"may get a backend that is down",
+			state->service);
+	}
+	return weir_shed_check_binds(weir_tables_service_config(sheds->tables, state->service),
+		state->service, why, why_bytes);
+}
+
+static int check(struct weir_sheds *sheds, const struct weir_backend_state *state,
 	struct weir_shed_level *ret, char *why, size_t why_bytes) {
 	const struct weir_shed *shed = find_last(sheds, state->service, state->name);
+	struct weir_service_state service;
 
 	if (shed != NULL && weir_shed_is_running(shed)) {
 		return refuse(why, why_bytes,
@@ -437,17 +444,16 @@ static int check(const struct weir_sheds *sheds, const struct weir_backend_state
 			"%s/%s\"",
 			state->service, state->name, state->service, state->name);
 	}
-	if (state->leaving || !state->in_selection) {
+	if (count_running(sheds) >= WEIR_AGENTS_SHEDS_MAX) { // an order of each has a slot
 		return refuse(why, why_bytes,
-			"%s/%s takes no new flows: only a backend that takes new flows can be shed",
-			state->service, state->name);
+			"%u sheds are running, the most at a time; try again when one has ended",
+			WEIR_AGENTS_SHEDS_MAX);
 	}
-	if (check_binds(weir_tables_service_config(sheds->tables, state->service), state->service,
-		    why, why_bytes) < 0 ||
+	if (check_state(sheds, state, &service, why, why_bytes) < 0 ||
 		check_agent(sheds, state, why, why_bytes) < 0) {
 		return -EINVAL;
 	}
-	if (measure(sheds, state, 0, ret) < 0) {
+	if (measure(sheds, &service, state, 0, ret) < 0) {
 		return refuse(why, why_bytes,
 			"no other backend of service %s takes new flows: there is no mean to "
 			"compare with",
@@ -471,6 +477,7 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	struct weir_shed *shed;
 
 	sheds->now_ms = now_ms;
+	sheds->sum_count = 0; // a first mean is of now
 	if (weir_tables_backend(sheds->tables, backend, &state) < 0) {
 		return refuse(why, why_bytes, "the backend was removed");
 	}
@@ -517,12 +524,14 @@ int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *b
 
 void weir_sheds_follow(struct weir_sheds *sheds, struct weir_tables *tables) {
 	sheds->tables = tables;
+	sheds->sum_count = 0;
 }
 
 void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms) {
 	struct weir_backend_state state;
 
 	sheds->now_ms = now_ms;
+	sheds->sum_count = 0;
 	for (struct weir_shed *shed = sheds->first, *next; shed != NULL; shed = next) {
 		next = shed->next;
 		if (shed->in_flight) {
@@ -530,7 +539,7 @@ void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms) {
 		}
 		if (weir_shed_is_running(shed)) {
 			advance(sheds, shed); // frees it if it ends before it begins
-		} else if (!find_backend(sheds, shed, &state)) {
+		} else if (!weir_shed_find_backend(sheds->tables, shed, &state)) {
 			forget(sheds, shed);
 		}
 	}

@@ -11,6 +11,7 @@
 
 #include "sheds.h"
 #include "tables_lab.h"
+#include "totals.h"
 
 #define MEAN 40
 
@@ -29,6 +30,7 @@ struct shed_lab { // one service with three backends
 	uint32_t orders;
 	int refuse; // negative errno of the next orders
 	bool silent; // the agent does not answer probes
+	uint64_t sums; // reads of the counters of a backend
 	uint32_t begun;
 	uint8_t state; // state at the last call that `begun` counts
 	char why[WEIR_SHED_WHY_BYTES];
@@ -44,6 +46,17 @@ void __wrap_weir_agents_on_shed_ended(
 	struct weir_agents *agents, weir_agents_shed_ended ended, void *context);
 void __wrap_weir_states_record(
 	struct weir_states *states, uint16_t backend, const char *source, const char *why);
+
+struct weir_share_counters __real_weir_sum_backend(
+	const struct weir_segment *segment, uint32_t backend);
+struct weir_share_counters __wrap_weir_sum_backend(
+	const struct weir_segment *segment, uint32_t backend);
+
+struct weir_share_counters __wrap_weir_sum_backend(
+	const struct weir_segment *segment, uint32_t backend) {
+	current->sums++;
+	return __real_weir_sum_backend(segment, backend);
+}
 
 int __wrap_weir_agents_order_shed(
 	struct weir_agents *agents, const struct weir_agents_shed *order) {
@@ -83,6 +96,17 @@ static void set_flows(const struct shed_lab *test, uint32_t i, uint64_t flows) {
 	weir_segment_backend_counters(test->lab.segment, 1, test->id[i])->open_flows = flows;
 }
 
+static void open_lab(struct shed_lab *test, uint32_t backends) {
+	lab_open(&test->lab, &(struct lab_room){.max_backends = 2048});
+	test->config = lab_config(1, backends);
+	test->config->segment.max_backends = 2048;
+	test->config->services[0].table_size = 2003; // a prime
+	test->config->flow_table.established_ms = 900000;
+	lab_apply(&test->lab, test->config);
+	lab_resolve(&test->lab);
+	weir_sheds_follow(test->sheds, test->lab.tables);
+}
+
 static int setup(void **state) {
 	struct shed_lab *test = calloc(1, sizeof(*test));
 	struct weir_sheds_of of = {0};
@@ -93,19 +117,14 @@ static int setup(void **state) {
 	test->now_ms = 1000000;
 	test->log = (struct weir_log){.fd = open("/dev/null", O_WRONLY), .level = WEIR_LOG_ERROR};
 	assert_int_equal(weir_audit_create(&test->log, NULL, &test->audit), 0);
-	lab_open(&test->lab, NULL);
-	test->config = lab_config(1, 3);
-	test->config->flow_table.established_ms = 900000;
-	lab_apply(&test->lab, test->config);
-	lab_resolve(&test->lab);
+	of.log = &test->log;
+	of.audit = test->audit;
+	assert_int_equal(weir_sheds_create(&of, &test->sheds), 0);
+	open_lab(test, 3);
 	for (uint32_t i = 0; i < 3; i++) {
 		snprintf(name, sizeof(name), "b%u", i);
 		test->id[i] = lab_id(&test->lab, "s0", name);
 	}
-	of.log = &test->log;
-	of.audit = test->audit;
-	assert_int_equal(weir_sheds_create(&of, &test->sheds), 0);
-	weir_sheds_follow(test->sheds, test->lab.tables);
 	set_flows(test, 0, 60);
 	set_flows(test, 1, 60);
 	*state = test;
@@ -266,8 +285,9 @@ TEST(mean_does_not_fall_with_the_shed) {
 	assert_int_equal(test->order.count, 10);
 	// The mean rises with new clients.
 	set_flows(test, 2, 100);
-	answer(test, result_of(45, 5));
-	assert_int_equal(test->order.keep, 49); // 45 + 0 + 100 flows
+	answer(test, result_of(45, 0));
+	second(test);
+	assert_int_equal(test->order.keep, 50); // 50 + 0 + 100 flows
 	assert_int_equal(test->order.count, 0);
 }
 
@@ -616,6 +636,109 @@ TEST(late_result_counts_for_its_shed) {
 	second(test);
 	answer(test, busy); // the start fails
 	assert_int_equal(first(test)->ended, 7);
+}
+
+// Starts and seconds of the most sheds, in a service of 1000 backends: a second reads the counters
+// of each backend once for all of them, and of each shed's own backend.
+TEST(many_sheds_read_each_backend_once_a_second) {
+	struct shed_lab *test = *state;
+	struct weir_agents_shed orders[WEIR_AGENTS_SHEDS_MAX];
+	const struct weir_agents_shed_result some = result_of(1000, 1);
+
+	lab_close(&test->lab);
+	lab_config_free(test->config);
+	open_lab(test, 1000);
+	for (uint16_t i = 0; i <= WEIR_AGENTS_SHEDS_MAX; i++) {
+		test->id[0] = i;
+		set_flows(test, 0, 1000);
+	}
+	for (uint16_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
+		test->id[0] = i;
+		assert_int_equal(start(test, 0, false), 0);
+		answer(test, result_of(1000, 0));
+		orders[i] = test->order;
+	}
+	test->id[0] = WEIR_AGENTS_SHEDS_MAX;
+	assert_int_equal(start(test, 0, false), -EINVAL);
+	assert_string_equal(test->why,
+		"64 sheds are running, the most at a time; try again when one has ended");
+	for (uint32_t s = 0; s < 5; s++) {
+		test->sums = 0;
+		second(test); // all orders are in flight
+		for (uint32_t i = 0; i < WEIR_AGENTS_SHEDS_MAX; i++) {
+			test->ended(test->context, &orders[i], &some);
+			assert_int_equal(test->order.backend, orders[i].backend);
+		}
+		assert_in_range(test->sums, 1000, 1000 + 2 * WEIR_AGENTS_SHEDS_MAX);
+	}
+}
+
+TEST(shed_waits_while_its_service_is_in_panic_mode) {
+	struct shed_lab *test = *state;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		weir_tables_set_health(test->lab.tables, test->id[i], WEIR_HEALTH_HEALTHY);
+	}
+	lab_publish(&test->lab);
+	begin(test);
+	for (uint32_t i = 1; i < 3; i++) {
+		weir_tables_set_health(test->lab.tables, test->id[i], WEIR_HEALTH_REFUSING);
+	}
+	lab_publish(&test->lab);
+	assert_true(lab_state(&test->lab, test->id[2]).in_selection);
+	answer(test, result_of(50, 10));
+	second(test);
+	assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
+	assert_string_equal(first(test)->why, "waits: the service is in panic mode");
+	assert_int_equal(test->orders, 2);
+	assert_int_equal(start(test, 1, false), -EINVAL);
+	assert_non_null(strstr(test->why, "is in panic mode"));
+	weir_tables_set_health(test->lab.tables, test->id[2], WEIR_HEALTH_HEALTHY);
+	lab_publish(&test->lab);
+	second(test);
+	assert_int_equal(test->orders, 3);
+	assert_int_equal(test->order.count, 10);
+	// It ends in its time, too, whatever it waits for.
+	answer(test, result_of(50, 0));
+	weir_tables_set_health(test->lab.tables, test->id[2], WEIR_HEALTH_REFUSING);
+	lab_publish(&test->lab);
+	test->now_ms += 600000;
+	second(test);
+	assert_int_equal(first(test)->state, WEIR_SHED_EXPIRED);
+}
+
+TEST(start_without_a_slot_ends_in_its_time) {
+	struct shed_lab *test = *state;
+
+	test->refuse = -EBUSY;
+	assert_int_equal(start(test, 0, false), 0);
+	second(test);
+	assert_int_equal(test->begun, 0);
+	test->now_ms += 600000;
+	second(test);
+	assert_int_equal(test->begun, 1);
+	assert_int_equal(test->state, WEIR_SHED_EXPIRED);
+	assert_null(first(test));
+}
+
+// A policy that ignores weights gives each backend an equal share of the flows.
+TEST(weights_count_only_if_the_policy_uses_them) {
+	struct shed_lab *test = *state;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		set_flows(test, i, 40);
+	}
+	weir_tables_set_weight(test->lab.tables, test->id[0], 50);
+	lab_publish(&test->lab);
+	assert_int_equal(start(test, 0, true), 0);
+	answer(test, result_of(40, 0));
+	assert_int_equal(
+		weir_tables_set_policy(test->lab.tables,
+			lab_state(&test->lab, test->id[0]).service_id, WEIR_POLICY_LEAST_LOADED),
+		0);
+	lab_publish(&test->lab);
+	assert_int_equal(start(test, 0, true), -EINVAL);
+	assert_non_null(strstr(test->why, "its share of the mean is 40: nothing is above it"));
 }
 
 TEST(terms_have_bounds) {
