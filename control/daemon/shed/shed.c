@@ -69,6 +69,18 @@ void weir_shed_note(struct weir_shed *shed, const char *format, ...) {
 	va_end(arguments);
 }
 
+void weir_shed_note_mean(struct weir_shed *shed) {
+	if (shed->level.above == 0) {
+		weir_shed_note(shed, "it is at the mean");
+	} else {
+		weir_shed_note(shed,
+			"its server has %u connection%s, no more than the mean (%llu flow%s above "
+			"it: UDP, or connections that have ended)",
+			shed->connections, weir_plural(shed->connections),
+			(unsigned long long)shed->level.above, weir_plural(shed->level.above));
+	}
+}
+
 void weir_shed_note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result) {
 	if (result->result == WEIR_AGENT_SHED_BUSY) {
 		weir_shed_note(shed, "waits: its weir-agent carries out another order");

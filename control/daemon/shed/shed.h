@@ -82,6 +82,8 @@ bool weir_shed_is_running(const struct weir_shed *shed); // STARTING, RUNNING or
 // Set why a shed waits or ends.
 void weir_shed_note(struct weir_shed *shed, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+// Describe why a shed at the mean ends.
+void weir_shed_note_mean(struct weir_shed *shed);
 // Describe why an order has ended no connection.
 void weir_shed_note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result);
 // Returns whether an order was answered in time. An agent that gets an order too late, or has

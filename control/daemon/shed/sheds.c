@@ -212,7 +212,7 @@ static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 	if (shed->leaving == 0 && shed->unanswered == 0 &&
 		sheds->now_ms >= shed->level_ms + WEIR_SHED_SETTLED_MS) {
-		weir_shed_note(shed, "it is at the mean");
+		weir_shed_note_mean(shed);
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
 		weir_shed_note(shed, "waits for clients to connect again");

@@ -230,6 +230,23 @@ TEST(shed_ends_at_the_mean) {
 	assert_non_null(strstr(test->why, "40 open flows"));
 }
 
+// Flows of UDP count for the mean, but only TCP connections can be ended.
+TEST(shed_ends_when_only_other_flows_are_above_the_mean) {
+	struct shed_lab *test = *state;
+
+	begin(test);
+	answer(test, result_of(40, 3));
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_equal(test->order.count, 0);
+		answer(test, result_of(40, 0));
+		second(test);
+	}
+	assert_int_equal(first(test)->state, WEIR_SHED_DONE);
+	assert_string_equal(first(test)->why,
+		"its server has 40 connections, no more than the mean (17 flows above it: UDP, or "
+		"connections that have ended)");
+}
+
 TEST(orders_without_an_answer_count_in_full) {
 	struct shed_lab *test = *state;
 	const struct weir_agents_shed_result lost = {.ended = 10};
