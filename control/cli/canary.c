@@ -278,7 +278,7 @@ int weir_canary_run_start(struct weir_cli *cli, const struct weir_cli_command *c
 
 	plan.request = "canary.plan";
 	plan.show = show_plan;
-	command = cli->options->canary.dry_run ? &plan : command;
+	command = cli->options->dry_run ? &plan : command;
 	request = weir_cli_build(cli, command);
 	if (request == NULL) {
 		return WEIR_CLI_REFUSED;

@@ -68,7 +68,7 @@ struct weir_cli_canary {
 	int every_ms;
 	double error_ratio, latency_ratio;
 	int min_requests;
-	bool dry_run, promote, rollback;
+	bool promote, rollback;
 };
 
 // Options of backend shed; 0 = not set.
@@ -81,6 +81,7 @@ struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
 	const char *usual_run_dir; // run directory if --run-dir is not used
 	bool json, watch, strict, wait, once, all, tcp;
+	bool dry_run; // --dry-run: of a canary or a shed
 	int timeout_ms;
 	int tables_ms; // timeout of commands that walk the flow tables
 	int interval_ms; // --interval: of --watch, top or a drain; 0 = not set

@@ -44,8 +44,8 @@ int weir_shed_build(const struct weir_cli *cli, json_t *request, char *why, size
 		return -EINVAL;
 	}
 	if (options->shed.stop && (options->rate > 0 || options->shed.idle_ms > 0 ||
-					  options->for_ms > 0 || options->canary.dry_run)) {
-		snprintf(why, n, "--stop cannot be used with other options of a shed");
+					  options->for_ms > 0 || options->dry_run)) {
+		snprintf(why, n, "--stop accepts none of the other options of a shed");
 		return -EINVAL;
 	}
 	set_number(request, "rate", options->rate);
@@ -118,22 +118,23 @@ static void print_plan(FILE *out, const json_t *shed) {
 		weir_duration_text((uint64_t)for_ms, duration));
 }
 
-void weir_shed_show(const struct weir_cli *cli, json_t *shed) {
-	char service[CELL], backend[CELL], line[CELL * 2];
+static void print_shed(const struct weir_cli *cli, const json_t *shed, const char *line) {
+	char service[CELL], backend[CELL];
 
 	fprintf(cli->out, "%s/%s: %s\n", text(shed, "service", service),
-		text(shed, "backend", backend), weir_shed_text(shed, line, sizeof(line)));
+		text(shed, "backend", backend), line);
 	print_plan(cli->out, shed);
 	print_agent(cli->out, shed);
 }
 
-static void show_plan(const struct weir_cli *cli, json_t *shed) {
-	char service[CELL], backend[CELL];
+void weir_shed_show(const struct weir_cli *cli, json_t *shed) {
+	char line[CELL * 2];
 
-	fprintf(cli->out, "%s/%s: dry run, no connection was ended\n",
-		text(shed, "service", service), text(shed, "backend", backend));
-	print_plan(cli->out, shed);
-	print_agent(cli->out, shed);
+	print_shed(cli, shed, weir_shed_text(shed, line, sizeof(line)));
+}
+
+static void show_plan(const struct weir_cli *cli, json_t *shed) {
+	print_shed(cli, shed, "dry run, no connection was ended");
 }
 
 int weir_shed_run(struct weir_cli *cli, const struct weir_cli_command *command) {
@@ -143,7 +144,7 @@ int weir_shed_run(struct weir_cli *cli, const struct weir_cli_command *command) 
 
 	if (cli->options->shed.stop) {
 		chosen.request = "shed.stop";
-	} else if (cli->options->canary.dry_run) {
+	} else if (cli->options->dry_run) {
 		chosen.request = "shed.plan";
 		chosen.show = show_plan;
 	}

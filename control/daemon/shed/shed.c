@@ -24,9 +24,9 @@ int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t
 		return -EINVAL;
 	}
 	if (!(terms->idle_ms >= WEIR_AGENT_SHED_IDLE_LEAST_MS &&
-		    terms->idle_ms <= WEIR_SHED_FOR_MOST_MS)) {
+		    terms->idle_ms <= WEIR_SHED_IDLE_MOST_MS)) {
 		snprintf(why, why_bytes, "argument \"idle_ms\" must be a number from %d to %.0f",
-			WEIR_AGENT_SHED_IDLE_LEAST_MS, WEIR_SHED_FOR_MOST_MS);
+			WEIR_AGENT_SHED_IDLE_LEAST_MS, WEIR_SHED_IDLE_MOST_MS);
 		return -EINVAL;
 	}
 	if (!(terms->for_ms >= 1000 && terms->for_ms <= WEIR_SHED_FOR_MOST_MS)) {

@@ -12,7 +12,8 @@
 #include "tables.h"
 
 #define WEIR_SHED_WHY_BYTES 256
-#define WEIR_SHED_FOR_MOST_MS 86400000.0
+#define WEIR_SHED_FOR_MOST_MS 86400000.0 // a day
+#define WEIR_SHED_IDLE_MOST_MS 86400000.0
 
 // X(NAME, "name"). An ended shed stays until the next one of its backend runs, or until the backend
 // is removed.
