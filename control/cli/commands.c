@@ -411,11 +411,11 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 18, 0, build_report, weir_show_report, NULL, true},
 	{"backend", "shed", "--to-mean [--rate N/s] [--dry-run] [SERVICE/]NAME",
-	 "end connections of a backend that has more flows than the mean of its service",
-	 "For use after a scale-out: the clients connect again, to backends with fewer connections. The mean\n"
-	 "is the mean number of open flows per weight, over the backends that get new flows. weir-agent of\n"
-	 "the backend must run with --shed-idle or --shed-hook. It ends at most N connections per second,\n"
-	 "and never so many that the backend falls below the mean. \"backend show NAME\" shows the progress.\n"
+	 "end connections of a backend that has more than the mean of its service",
+	 "The clients connect again, and get a backend as for any new flow: after a scale-out. The mean is\n"
+	 "that of open flows of this balancer per weight, over the backends that take new flows.\n"
+	 "The weir-agent of the backend ends connections, if it runs with --shed-idle or --shed-hook: at\n"
+	 "most N a second, and no more than are above the mean. \"backend show NAME\" has the progress.\n"
 	 BACKEND_TEXT,
 	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,
 	 weir_shed_build, weir_shed_show, weir_shed_run, true},

@@ -8,16 +8,18 @@
 //   flows, weights --> sheds --orders--> agents --results--> sheds --events--> states, audit, log
 //
 // Guarantees:
-//   D1 a shed ends at most as many connections as the backend had at the start of the shed, even if
-//      messages are lost or repeated: an order without a final answer counts as if it had ended all
-//      of its connections. A shed can need this number, because clients connect again to random
-//      backends, by weight. If a service has grown from m to n backends, m/n of the ended
-//      connections return to the old backends.
-//   D2 the mean is computed again before each order, but is never lower than at the start of the
-//      shed. The order is for no more connections than are above the mean at this time. The agent
-//      ends no connection if its own number of connections would fall below the mean.
-//   D3 sheds end when this process exits. The agent then ends no connections after the deadline of
-//      the last order, which is at most 5 s later.
+//   D1 a shed ends at most as many connections as the backend had at its start, whatever is lost or
+//      repeated: an order without a final answer counts in full. That many are needed if the
+//      clients return to random backends by their weights: from m to n backends, of the connections
+//      that are ended m/n return to the old backends.
+//   D2 the mean is computed again every second; it counts as no lower than at the start. No order
+//   is
+//      given for more than what is above it then, whether or not orders without a final answer were
+//      carried out; and the agent ends none if its own count of connections, those of all
+//      balancers, would fall below it.
+//   D3 sheds end with this process. The agent ends no connection, and passes none to its hook,
+//   after
+//      the deadline of the last order, at most 5 s later.
 //
 // Flows that an agent has ended with an RST stay in the flow table, see struct weir_shed_gone. They
 // are subtracted from the flows of the backend until their timeout. This subtracts too much if the
@@ -56,7 +58,8 @@ void weir_sheds_follow(struct weir_sheds *sheds, struct weir_tables *tables);
 void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms);
 
 // Start a shed, or a dry run. who: the user. begun: called later, once. Returns 0, -ENOMEM, or
-// -EINVAL with the reason and a remedy in why: no agent, no other backend, not above the mean, ...
+// -EINVAL with the reason and a remedy in why: no agent, no other backend, not above the mean,
+// panic mode, WEIR_AGENTS_SHEDS_MAX sheds are running, ...
 int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	const struct weir_shed_terms *terms, const struct weir_audit_who *who, uint64_t now_ms,
 	weir_shed_begun begun, void *context, char *why, size_t why_bytes);
