@@ -83,13 +83,13 @@ bool weir_shed_pick_hand(struct weir_shed_pick *pick, const struct weir_shed_con
 	return true;
 }
 
-// Removes the entries of connections that have closed, or that were passed to the hook at least
-// WEIR_SHED_HANDED_MS ago.
-static void forget_handed(struct weir_shed_pick *pick, uint64_t now_ms) {
+// Forget connections that were passed long ago. Whether the others are open is not known until the
+// end of the look.
+static void forget_old(struct weir_shed_pick *pick, uint64_t now_ms) {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < pick->handed_count; i++) {
-		if (pick->handed[i].open && now_ms < pick->handed[i].at_ms + WEIR_SHED_HANDED_MS) {
+		if (now_ms < pick->handed[i].at_ms + WEIR_SHED_HANDED_MS) {
 			pick->handed[kept] = pick->handed[i];
 			pick->handed[kept++].open = false;
 		}
@@ -97,7 +97,18 @@ static void forget_handed(struct weir_shed_pick *pick, uint64_t now_ms) {
 	pick->handed_count = kept;
 }
 
-// --- a scan -------------------------------------------------------------------------------
+static void forget_closed(struct weir_shed_pick *pick) {
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < pick->handed_count; i++) {
+		if (pick->handed[i].open) {
+			pick->handed[kept++] = pick->handed[i];
+		}
+	}
+	pick->handed_count = kept;
+}
+
+// --- a look -------------------------------------------------------------------------------
 
 int weir_shed_pick_init(struct weir_shed_pick *pick) {
 	*pick = (struct weir_shed_pick){0};
@@ -117,7 +128,7 @@ void weir_shed_pick_fini(struct weir_shed_pick *pick) {
 }
 
 void weir_shed_pick_begin(struct weir_shed_pick *pick, uint64_t now_ms) {
-	forget_handed(pick, now_ms);
+	forget_old(pick, now_ms);
 	pick->connections = pick->candidates = pick->leaving = 0;
 	pick->picked = pick->next = 0;
 }
@@ -125,17 +136,18 @@ void weir_shed_pick_begin(struct weir_shed_pick *pick, uint64_t now_ms) {
 void weir_shed_pick_take(void *context, const struct weir_socket *socket) {
 	struct weir_shed_pick *pick = context;
 	const struct inet_diag_msg *message = socket->message;
-	struct weir_shed_handed *handed;
+	struct weir_shed_handed *handed = find_handed(pick, cookie_of(&message->id));
 	uint32_t idle_ms = 0;
 	bool idle;
 
+	if (handed != NULL) {
+		handed->open = true; // of whatever service
+	}
 	if (!weir_shed_is_of(pick->binds, pick->bind_count, message->idiag_family, &message->id)) {
 		return;
 	}
 	pick->connections++;
-	handed = find_handed(pick, cookie_of(&message->id));
 	if (handed != NULL) {
-		handed->open = true;
 		pick->leaving++;
 		return;
 	}
@@ -161,7 +173,10 @@ static int compare_descending(const void *a, const void *b) {
 	return compare_ascending(b, a);
 }
 
-void weir_shed_pick_end(struct weir_shed_pick *pick) {
+void weir_shed_pick_end(struct weir_shed_pick *pick, bool complete) {
+	if (complete) {
+		forget_closed(pick);
+	}
 	if (pick->picked > 0) {
 		qsort(pick->connection, pick->picked, sizeof(*pick->connection),
 			pick->hook ? compare_ascending : compare_descending);

@@ -29,7 +29,7 @@ struct weir_shed_connection {
 
 struct weir_shed_handed { // a connection that was passed to the hook
 	uint64_t cookie, at_ms;
-	bool open; // the last dump of the sockets contained it
+	bool open; // the present look has found it
 };
 
 struct weir_shed_pick { // zeroed = empty
@@ -40,11 +40,12 @@ struct weir_shed_pick { // zeroed = empty
 	bool hook;
 
 	uint32_t connections; // connections of the binds
-	uint32_t candidates; // connections that may be ended now
-	uint32_t leaving; // connections that were passed to the hook and are still open
-	uint32_t picked, next; // number of picked connections; index of the next connection to end
+	uint32_t candidates; // those that may be ended now
+	uint32_t leaving; // connections of the binds that were passed to the hook
+	uint32_t picked, next; // number of picked connections; index of the next to end
 	struct weir_shed_connection *connection; // [WEIR_SHED_PICKED_MOST]
-	struct weir_shed_handed *handed; // [handed_count], ascending by cookie
+	// Of all services, [handed_count], ascending by cookie.
+	struct weir_shed_handed *handed;
 	uint32_t handed_count;
 };
 
@@ -55,12 +56,13 @@ void weir_shed_pick_fini(struct weir_shed_pick *pick);
 // Call this before a dump of the sockets. Removes the entries of connections that were passed to
 // the hook at least WEIR_SHED_HANDED_MS ago.
 void weir_shed_pick_begin(struct weir_shed_pick *pick, uint64_t now_ms);
-// Called for each socket in a dump of the ESTABLISHED sockets with INET_DIAG_INFO (a
-// weir_socket_take). context: the pick. If there is no room for all candidates, the first
-// candidates in the dump are stored. The kernel lists sockets in random order.
+// Take a socket of a dump of ESTABLISHED sockets with INET_DIAG_INFO: a weir_socket_take, context:
+// the pick. The dump must have the connections of all services: those that it lacks have closed. If
+// there are more candidates than room, the kernel's sequence decides, which is random.
 void weir_shed_pick_take(void *context, const struct weir_socket *socket);
-// Call this after the dump: sorts the candidates.
-void weir_shed_pick_end(struct weir_shed_pick *pick);
+// End a look: sort the candidates, and forget connections that were passed to the hook and have
+// closed. complete: the dump was; otherwise none is forgotten.
+void weir_shed_pick_end(struct weir_shed_pick *pick, bool complete);
 
 // Returns the next candidate, or NULL. Each candidate is returned once.
 const struct weir_shed_connection *weir_shed_pick_next(struct weir_shed_pick *pick);

@@ -49,7 +49,7 @@ int weir_shed_sockets_look(struct weir_shed_sockets *sockets, const uint16_t *po
 	sockets->sequence += 2;
 	r = weir_socket_diag_list(
 		sockets->fd, query, sockets->sequence - 1, weir_shed_pick_take, pick);
-	weir_shed_pick_end(pick);
+	weir_shed_pick_end(pick, r == 0);
 	return r;
 }
 
