@@ -31,21 +31,31 @@ bool weir_shed_is_of(const struct weir_agent_shed_bind *binds, uint8_t bind_coun
 	return false;
 }
 
+// Returns whether the server was the last to send, or nobody has sent. Otherwise the application
+// may be computing its answer.
+static bool has_server_sent_last(const struct tcp_info *tcp) {
+	// In jiffies, so a first request may seem as old as the handshake, from which both times
+	// begin.
+	return tcp->tcpi_last_data_sent <= tcp->tcpi_last_data_recv &&
+	       (tcp->tcpi_data_segs_in == 0 || tcp->tcpi_data_segs_out > 0);
+}
+
 bool weir_shed_is_idle(const struct inet_diag_msg *message, const void *info, size_t info_bytes,
 	uint32_t idle_ms, uint32_t *ret) {
 	struct tcp_info tcp = {0};
 
-	// Linux before 4.6 does not report unsent bytes, so the connection counts as not idle.
+	// Without the numbers of unsent bytes and of segments (Linux before 4.6) the state is not
+	// known.
 	if (info_bytes <
-		offsetof(struct tcp_info, tcpi_notsent_bytes) + sizeof(tcp.tcpi_notsent_bytes)) {
+		offsetof(struct tcp_info, tcpi_data_segs_out) + sizeof(tcp.tcpi_data_segs_out)) {
 		return false;
 	}
 	memcpy(&tcp, info, info_bytes < sizeof(tcp) ? info_bytes : sizeof(tcp));
 	*ret = tcp.tcpi_last_data_recv < tcp.tcpi_last_data_sent ? tcp.tcpi_last_data_recv
 								 : tcp.tcpi_last_data_sent;
-	return *ret >= idle_ms && message->idiag_rqueue == 0 && message->idiag_wqueue == 0 &&
-	       tcp.tcpi_unacked == 0 && tcp.tcpi_notsent_bytes == 0 &&
-	       tcp.tcpi_ca_state == 0; // TCP_CA_Open: no loss recovery is in progress
+	return *ret >= idle_ms && has_server_sent_last(&tcp) && message->idiag_rqueue == 0 &&
+	       message->idiag_wqueue == 0 && tcp.tcpi_unacked == 0 && tcp.tcpi_notsent_bytes == 0 &&
+	       tcp.tcpi_ca_state == 0; // TCP_CA_Open: no loss is being repaired
 }
 
 // --- connections that were passed to the hook ----------------------------------------------

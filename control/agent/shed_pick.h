@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shed pick: which connections of a service may be ended, and in what sequence. A connection is
-// idle if nothing is unsent, unacknowledged or unread in either direction, and no data was sent or
-// received for a time. For SOCK_DESTROY, idle connections are picked, and the connections that were
-// idle for the longest time are ended first. For the hook, all connections are picked, and the most
-// recently used connections are passed first, because an application can end a connection
-// gracefully only with its next response.
+// idle if nothing is unsent, unacknowledged or unread in either direction, no data was sent or
+// received for a time, and the server was the last to send. For SOCK_DESTROY, idle connections are
+// picked, the longest idle first: these need the least. For the hook, all connections are picked,
+// the most recently used first, because an application can only end a connection gracefully with
+// its next answer.
 //
 // Threads: one. Pure: uses no clock and no socket.
 #pragma once

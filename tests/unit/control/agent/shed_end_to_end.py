@@ -159,6 +159,23 @@ def idle_connections_end_the_longest_idle_first(lab):
 
 
 @scenario
+def request_that_takes_longer_than_idle_keeps_its_connection(lab):
+    shedder = lab.start_shedder("--shed-idle")
+    with lab.connections(2) as (clients, servers):
+        clients[0].send(b"question")
+        server = servers[clients[0].getsockname()[1]]
+        assert server.recv(8) == b"question"
+        time.sleep(IDLE_MS / 1000 + 0.3)
+        answer = shedder.run(shedder.order(2, timeout_ms=1500))
+        assert answer[1:] == (1, 0, 0, 1, "idle", "done"), answer
+        assert lab.ended(clients) == [clients[1]]
+        server.send(b"answer")
+        assert clients[0].recv(6) == b"answer"
+        time.sleep(IDLE_MS / 1000 + 0.3)
+        assert shedder.run(shedder.order(1)).ended == 1
+
+
+@scenario
 def repeated_and_delayed_orders_end_no_more(lab):
     shedder = lab.start_shedder("--shed-idle")
     with lab.connections(20) as (clients, _):

@@ -90,9 +90,21 @@ TEST(connection_in_use_is_not_idle) {
 	queued = message;
 	queued.idiag_wqueue = 1;
 	assert_false(IS_IDLE(queued));
-	// An old kernel does not report unsent bytes.
+	// The client sent last: the application computes the answer.
+	info = idle_for(IDLE_MS);
+	info.tcpi_last_data_sent = info.tcpi_last_data_recv + 1;
+	assert_false(IS_IDLE(message));
+	// Both times are that of the handshake on a connection without data. A request in the same
+	// jiffy was not answered if the server has sent nothing.
+	info.tcpi_last_data_sent = info.tcpi_last_data_recv;
+	assert_true(IS_IDLE(message));
+	info.tcpi_data_segs_in = 1;
+	assert_false(IS_IDLE(message));
+	info.tcpi_data_segs_out = 1;
+	assert_true(IS_IDLE(message));
+	// An old kernel does not report unsent bytes and segments.
 	assert_false(weir_shed_is_idle(
-		&message, &info, offsetof(struct tcp_info, tcpi_notsent_bytes), IDLE_MS, &idle_ms));
+		&message, &info, offsetof(struct tcp_info, tcpi_data_segs_out), IDLE_MS, &idle_ms));
 	assert_false(weir_shed_is_idle(&message, NULL, 0, IDLE_MS, &idle_ms));
 }
 
