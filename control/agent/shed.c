@@ -217,7 +217,6 @@ static void begin(struct weir_shed *shed, const struct weir_path *path) {
 enum weir_agent_refusal weir_shed_take(
 	struct weir_shed *shed, const struct weir_agent_shed *order, const struct weir_path *path) {
 	enum weir_agent_refusal refusal = WEIR_AGENT_REFUSAL_NONE;
-	enum weir_agent_shed_result result = WEIR_AGENT_SHED_OFF;
 	struct weir_shed_order *entry;
 
 	if (shed->params.method == WEIR_AGENT_SHED_NO_METHOD || !has_port(shed, order)) {
@@ -227,8 +226,8 @@ enum weir_agent_refusal weir_shed_take(
 			path);
 		return WEIR_AGENT_REFUSAL_NONE;
 	}
-	switch (weir_shed_orders_take(&shed->orders, order, shed->params.number, clock_ms(shed),
-		&entry, &result, &refusal)) {
+	switch (weir_shed_orders_take(
+		&shed->orders, order, shed->params.number, clock_ms(shed), &entry, &refusal)) {
 	case WEIR_SHED_NEW:
 		begin(shed, path);
 		break;
@@ -237,8 +236,8 @@ enum weir_agent_refusal weir_shed_take(
 			send_answer(shed, &entry->answer, order->key_id, path);
 		}
 		break;
-	case WEIR_SHED_AT_ONCE:
-		answer_at_once(shed, order, result, path);
+	case WEIR_SHED_LATE:
+		answer_at_once(shed, order, WEIR_AGENT_SHED_LATE, path);
 		break;
 	case WEIR_SHED_REFUSED:
 		return refusal;

@@ -52,8 +52,7 @@ static struct weir_shed_order *find_room(struct weir_shed_orders *orders, uint64
 
 enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 	const struct weir_agent_shed *order, uint64_t agent, uint64_t clock_ms,
-	struct weir_shed_order **ret, enum weir_agent_shed_result *result,
-	enum weir_agent_refusal *refusal) {
+	struct weir_shed_order **ret, enum weir_agent_refusal *refusal) {
 	bool newer = false;
 	struct weir_shed_order *entry = find(orders, order, &newer);
 
@@ -70,22 +69,25 @@ enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 		return WEIR_SHED_REFUSED;
 	}
 	if (order->deadline_ms <= clock_ms) {
-		*result = WEIR_AGENT_SHED_LATE;
-		return WEIR_SHED_AT_ONCE;
+		return WEIR_SHED_LATE;
 	}
 	if (order->deadline_ms - clock_ms > WEIR_SHED_AHEAD_MS) {
 		*refusal = WEIR_AGENT_REFUSAL_VALUE;
 		return WEIR_SHED_REFUSED;
 	}
-	entry = orders->active == NULL ? find_room(orders, clock_ms) : NULL;
+	entry = find_room(orders, clock_ms);
 	if (entry == NULL) {
-		*result = WEIR_AGENT_SHED_BUSY;
-		return WEIR_SHED_AT_ONCE;
+		*refusal = WEIR_AGENT_REFUSAL_RATE;
+		return WEIR_SHED_REFUSED;
 	}
-	*entry = (struct weir_shed_order){
-		.order = *order, .answer = weir_shed_answer_begin(order, WEIR_AGENT_SHED_ACTIVE)};
-	orders->active = entry;
 	*ret = entry;
+	*entry = (struct weir_shed_order){.order = *order,
+		.answer = weir_shed_answer_begin(order,
+			orders->active == NULL ? WEIR_AGENT_SHED_ACTIVE : WEIR_AGENT_SHED_BUSY)};
+	if (orders->active != NULL) {
+		return WEIR_SHED_KNOWN;
+	}
+	orders->active = entry;
 	return WEIR_SHED_NEW;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shed orders: the orders to end connections that were accepted, and their progress. An order is
-// carried out once. If a balancer repeats the order, only the answer is sent again. An entry is
-// kept at least until the deadline of its order, after which the order is refused. One order is
-// carried out at a time. A token bucket for all orders together limits the rate.
+// carried out once, and its answer is repeated for a repeated order. An entry is kept at least
+// until the deadline of its order, after which the order is answered LATE. One order is carried out
+// at a time; another one that arrives meanwhile is answered BUSY, and is never carried out, because
+// its balancer counts no end for it. A token bucket for all orders together limits the rate.
 //
 // Guarantees:
 //   R1 an order ends at most `count` connections, regardless of how often and in which sequence
@@ -19,8 +20,8 @@
 
 #include "agent_message.h"
 
-#define WEIR_SHED_ORDERS 16
-#define WEIR_SHED_AHEAD_MS WEIR_AGENT_STEAL_AHEAD_MS // maximum time from now until a deadline
+#define WEIR_SHED_ORDERS 64
+#define WEIR_SHED_AHEAD_MS WEIR_AGENT_STEAL_AHEAD_MS // maximum time to a deadline
 
 struct weir_shed_order {
 	struct weir_agent_shed order; // order.id 0 = unused entry
@@ -36,19 +37,19 @@ struct weir_shed_orders { // zeroed = no order
 
 enum weir_shed_verdict {
 	WEIR_SHED_NEW, // carry it out: it is the active order now
-	WEIR_SHED_KNOWN, // repeat the entry's answer, if the numbers in it are known
-	WEIR_SHED_AT_ONCE, // answer with *result; the order is not stored
+	// Send the entry's answer, if the numbers in it are known: it is an earlier order, or the
+	// agent is busy.
+	WEIR_SHED_KNOWN,
+	WEIR_SHED_LATE, // answer LATE; the order leaves no state
 	WEIR_SHED_REFUSED, // the order gets no answer; *refusal has the reason
 };
 
-// Classify an authentic order. agent: random number of this process. clock_ms: the monotonic clock
-// of answers. *ret: the entry, with NEW and KNOWN. *result: LATE or BUSY, with AT_ONCE. *refusal:
-// AGENT, VALUE (the deadline is too far ahead) or REPLAY (older than another order of the same
-// balancer).
+// Classify an authentic order. agent: number of this process. clock_ms: the monotonic clock of
+// answers. *ret: the entry, with NEW and KNOWN. *refusal: AGENT, VALUE (the deadline is too far
+// ahead), REPLAY (older than an order of its balancer) or RATE (no entry is free).
 enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 	const struct weir_agent_shed *order, uint64_t agent, uint64_t clock_ms,
-	struct weir_shed_order **ret, enum weir_agent_shed_result *result,
-	enum weir_agent_refusal *refusal);
+	struct weir_shed_order **ret, enum weir_agent_refusal *refusal);
 
 // Returns how many connections the active order may end now; 0 without an active order. burst_ms:
 // the bucket holds at most the tokens of this time, or one token.

@@ -121,8 +121,9 @@ enum weir_agent_kind {
 	X(AGENT, "agent", "a steal request or a shed order to another process of the agent") \
 	X(FLOW, "flow", \
 		"a steal request with an id that was used for another flow, or a steal answer " \
-		"about a flow that was not requested") \
-	X(RATE, "rate", "the steal requests exceed the agent's rate limit") \
+		"about another flow than the requested one") \
+	X(RATE, "rate", \
+		"the steal requests exceed the agent's rate limit, or the shed orders its memory") \
 	X(STEAL, "steal", \
 		"a steal answer without a request in flight: late, a duplicate, or unsolicited") \
 	X(SHED, "shed", \

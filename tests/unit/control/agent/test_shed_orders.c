@@ -13,9 +13,8 @@
 
 struct lab {
 	struct weir_shed_orders orders;
-	struct weir_shed_order *entry; // entry of the last call to take()
-	enum weir_agent_shed_result result; // result of the last call to take()
-	enum weir_agent_refusal refusal; // refusal of the last call to take()
+	struct weir_shed_order *entry; // entry of the last call of take
+	enum weir_agent_refusal refusal; // refusal of the last call of take
 	uint64_t clock_ms;
 };
 
@@ -33,10 +32,9 @@ static struct weir_agent_shed order(const struct lab *lab, uint64_t balancer, ui
 
 static enum weir_shed_verdict take(struct lab *lab, const struct weir_agent_shed *shed) {
 	lab->entry = NULL;
-	lab->result = WEIR_AGENT_SHED_NO_RESULT;
 	lab->refusal = WEIR_AGENT_REFUSAL_NONE;
 	return weir_shed_orders_take(
-		&lab->orders, shed, AGENT, lab->clock_ms, &lab->entry, &lab->result, &lab->refusal);
+		&lab->orders, shed, AGENT, lab->clock_ms, &lab->entry, &lab->refusal);
 }
 
 // End as many connections as the rate permits. Returns their number.
@@ -101,8 +99,7 @@ TEST(order_ends_nothing_after_its_deadline) {
 	assert_int_equal(take(lab, &shed), WEIR_SHED_KNOWN);
 	assert_int_equal(lab->entry->answer.ended, 1);
 	shed.id = 2;
-	assert_int_equal(take(lab, &shed), WEIR_SHED_AT_ONCE);
-	assert_int_equal(lab->result, WEIR_AGENT_SHED_LATE);
+	assert_int_equal(take(lab, &shed), WEIR_SHED_LATE);
 	shed.deadline_ms = lab->clock_ms + WEIR_SHED_AHEAD_MS + 1;
 	assert_int_equal(take(lab, &shed), WEIR_SHED_REFUSED);
 	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_VALUE);
@@ -116,17 +113,38 @@ TEST(delayed_order_is_refused) {
 	assert_int_equal(take(lab, &second), WEIR_SHED_NEW);
 	assert_int_equal(take(lab, &first), WEIR_SHED_REFUSED);
 	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_REPLAY);
-	// Another balancer uses ids of its own, and must wait until the first order has ended.
-	assert_int_equal(take(lab, &other), WEIR_SHED_AT_ONCE);
-	assert_int_equal(lab->result, WEIR_AGENT_SHED_BUSY);
+	// Another balancer has ids of its own, and waits for its turn.
+	assert_int_equal(take(lab, &other), WEIR_SHED_KNOWN);
+	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_SHED_BUSY);
 	weir_shed_orders_end(&lab->orders, WEIR_AGENT_SHED_DONE);
+	other.id = 2;
 	assert_int_equal(take(lab, &other), WEIR_SHED_NEW);
 	weir_shed_orders_end(&lab->orders, WEIR_AGENT_SHED_DONE);
 	assert_int_equal(take(lab, &second), WEIR_SHED_KNOWN);
-	other.id = 2;
+	other.id = 3;
 	other.agent = AGENT + 1;
 	assert_int_equal(take(lab, &other), WEIR_SHED_REFUSED);
 	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_AGENT);
+}
+
+// Its balancer has counted no end for it.
+TEST(busy_order_is_not_carried_out_later) {
+	struct lab *lab = *state;
+	struct weir_agent_shed first = order(lab, 7, 1), busy = order(lab, 8, 1);
+
+	assert_int_equal(take(lab, &first), WEIR_SHED_NEW);
+	assert_int_equal(take(lab, &busy), WEIR_SHED_KNOWN);
+	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_SHED_BUSY);
+	assert_int_equal(spend(lab), 1); // of the first order
+	weir_shed_orders_end(&lab->orders, WEIR_AGENT_SHED_DONE);
+	lab->clock_ms = busy.deadline_ms - 1;
+	assert_int_equal(take(lab, &busy), WEIR_SHED_KNOWN);
+	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_SHED_BUSY);
+	assert_int_equal(lab->entry->answer.ended, 0);
+	assert_int_equal(spend(lab), 0);
+	lab->clock_ms = busy.deadline_ms;
+	first = order(lab, 7, 2);
+	assert_int_equal(take(lab, &first), WEIR_SHED_NEW);
 }
 
 // An entry is replaced only when its deadline has passed, so no order is carried out again.
@@ -142,8 +160,9 @@ TEST(orders_that_may_be_repeated_are_kept) {
 	}
 	struct weir_agent_shed more = order(lab, WEIR_SHED_ORDERS + 1, 1);
 
-	assert_int_equal(take(lab, &more), WEIR_SHED_AT_ONCE);
-	assert_int_equal(lab->result, WEIR_AGENT_SHED_BUSY);
+	// Without an answer its balancer counts it as carried out.
+	assert_int_equal(take(lab, &more), WEIR_SHED_REFUSED);
+	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_RATE);
 	lab->clock_ms += 2000 - 10 * WEIR_SHED_ORDERS; // the deadline of the first order
 	more.deadline_ms = lab->clock_ms + 1000;
 	assert_int_equal(take(lab, &more), WEIR_SHED_NEW);
