@@ -93,9 +93,9 @@ enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 
 // --- the rate -----------------------------------------------------------------------------
 
-// Time between two connections that are ended at the rate of the order, in microseconds.
+// Time between two ends, in microseconds, rounded up: never faster than the rate.
 static uint64_t interval_us(const struct weir_agent_shed *order) {
-	return UINT64_C(1000000000) / order->rate_milli_per_s;
+	return (UINT64_C(1000000000) + order->rate_milli_per_s - 1) / order->rate_milli_per_s;
 }
 
 // Time of the oldest token in the bucket. The bucket holds the tokens of burst_ms, but has room for

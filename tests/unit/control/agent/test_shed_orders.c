@@ -220,6 +220,34 @@ TEST(rate_limits_all_orders_together) {
 	}
 }
 
+// Rates whose interval is no whole number of microseconds.
+TEST(rate_holds_for_an_hour) {
+	static const uint32_t rates[] = {999001, 700001, 333000};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		const uint64_t seconds = 3600, begin_ms = 100000;
+		struct lab lab = {.clock_ms = begin_ms};
+		uint64_t ended = 0, id = 0;
+
+		for (; lab.clock_ms < begin_ms + seconds * 1000; lab.clock_ms += BURST_MS) {
+			if (weir_shed_orders_is_over(&lab.orders, lab.clock_ms)) {
+				weir_shed_orders_end(&lab.orders, WEIR_AGENT_SHED_DONE);
+			}
+			if (lab.orders.active == NULL) {
+				struct weir_agent_shed shed = order(&lab, 7, ++id);
+
+				shed.rate_milli_per_s = rates[i];
+				shed.count = WEIR_AGENT_SHED_COUNT_MOST;
+				assert_int_equal(take(&lab, &shed), WEIR_SHED_NEW);
+			}
+			ended += spend(&lab);
+		}
+		assert_true(ended * 1000 <= rates[i] * seconds + rates[i] / 1000 * BURST_MS);
+		assert_true(ended * 1000 >= rates[i] * seconds / 100 * 98);
+	}
+}
+
 TEST(unused_tokens_are_lost) {
 	struct lab *lab = *state;
 	struct weir_agent_shed shed = order(lab, 7, 1);
