@@ -23,8 +23,15 @@ static uint32_t burst_ms(const struct weir_shed *shed) {
 	return has_hook(shed) ? WEIR_SHED_HOOK_EVERY_MS : WEIR_SHED_TICK_MS;
 }
 
-// Sets the reason why no connection can be ended. A new reason is logged; weir-agent status shows
-// the reason.
+// Returns the time in clock_ms from which the active order ends nothing more.
+static uint64_t last_ms(const struct weir_shed *shed) {
+	const uint64_t deadline_ms = shed->orders.active->order.deadline_ms;
+	const uint64_t least_ms = has_hook(shed) ? WEIR_SHED_HOOK_LEAST_MS : 0;
+
+	return deadline_ms > least_ms ? deadline_ms - least_ms : 0;
+}
+
+// Why nothing can be ended: for the log, and for weir-agent status.
 __attribute__((format(printf, 2, 3))) static void set_problem(
 	struct weir_shed *shed, const char *format, ...) {
 	char problem[WEIR_SHED_PROBLEM_BYTES];
@@ -99,7 +106,7 @@ static void request(struct weir_shed *shed, uint32_t count) {
 		.idle_ms = order->idle_ms,
 		.keep = order->keep,
 		.count = count < WEIR_SHED_BATCH ? count : WEIR_SHED_BATCH,
-		.deadline_ms = shed->params.started_ms + order->deadline_ms};
+		.deadline_ms = shed->params.started_ms + last_ms(shed)};
 	int r;
 
 	shed->requests += shed->requests == UINT32_MAX ? 2 : 1; // never 0
@@ -130,6 +137,9 @@ static void on_timer(uv_timer_t *timer) {
 		uv_now(shed->loop) < shed->hook_ms + WEIR_SHED_HOOK_EVERY_MS) {
 		return;
 	}
+	if (shed->orders.active != NULL && clock_ms(shed) >= last_ms(shed)) {
+		return;
+	}
 	count = weir_shed_orders_allowance(&shed->orders, clock_ms(shed), burst_ms(shed));
 	if (count > 0) {
 		request(shed, count);
@@ -146,10 +156,15 @@ static void on_hook_ended(void *context, bool ok) {
 	}
 }
 
+// The balancer waits for the result until shortly after the deadline.
 static void run_hook(struct weir_shed *shed) {
+	const struct weir_agent_shed *order = &shed->orders.active->order;
+	const uint64_t now_ms = clock_ms(shed);
+
 	shed->hook_ms = uv_now(shed->loop);
-	if (weir_shed_hook_run(&shed->hook, shed->orders.active->order.service,
-		    shed->answer.connection, shed->answer.ended) < 0) {
+	if (weir_shed_hook_run(&shed->hook, order->service, shed->answer.connection,
+		    shed->answer.ended,
+		    order->deadline_ms > now_ms ? order->deadline_ms - now_ms : 0) < 0) {
 		end(shed, WEIR_AGENT_SHED_HOOK_FAILED);
 	}
 }

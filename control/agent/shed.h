@@ -19,6 +19,8 @@
 
 #define WEIR_SHED_TICK_MS 100u
 #define WEIR_SHED_HOOK_EVERY_MS 1000u // minimum time between two starts of the hook
+// The hook is not started with less time until the deadline of its order, at which it is killed.
+#define WEIR_SHED_HOOK_LEAST_MS 600u
 #define WEIR_SHED_PROBLEM_BYTES 256
 
 struct weir_shed_params { // pointers: must outlive the shed

@@ -91,8 +91,9 @@ static void on_timeout(uv_timer_t *timer) {
 	struct weir_shed_hook *hook = timer->data;
 
 	weir_log_write(hook->log, WEIR_LOG_ERROR,
-		"--shed-hook: killing the command, because it has run for more than %u s",
-		WEIR_SHED_HOOK_MOST_MS / 1000);
+		"--shed-hook: the command is killed, because it still ran at the deadline of its "
+		"order, after %llu ms",
+		(unsigned long long)hook->timeout_ms);
 	kill(-hook->process.pid, SIGKILL); // the process group of the command
 }
 
@@ -156,7 +157,7 @@ static void start_handles(struct weir_shed_hook *hook) {
 }
 
 int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
-	const struct weir_shed_connection *connections, uint32_t count) {
+	const struct weir_shed_connection *connections, uint32_t count, uint64_t timeout_ms) {
 	char name[32 + WEIR_AGENT_WHY_BYTES], number[32 + 16];
 	char *added[VARIABLES] = {name, number}, **environment = make_environment(added);
 	uv_buf_t buffer;
@@ -183,7 +184,8 @@ int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
 		close_all(hook);
 		return 0; // on_closed calls `ended` later
 	}
-	uv_timer_start(&hook->timer, on_timeout, WEIR_SHED_HOOK_MOST_MS, 0);
+	hook->timeout_ms = timeout_ms;
+	uv_timer_start(&hook->timer, on_timeout, timeout_ms, 0);
 	buffer = uv_buf_init(hook->lines, (unsigned int)bytes);
 	if (uv_write(&hook->write, (uv_stream_t *)&hook->input, &buffer, 1, on_written) < 0) {
 		uv_close((uv_handle_t *)&hook->input, on_closed);

@@ -14,8 +14,6 @@
 #include "log.h"
 #include "shed_pick.h"
 
-#define WEIR_SHED_HOOK_MOST_MS 10000u // the command is killed after this time
-
 struct weir_shed_hook { // zeroed = none
 	struct weir_log *log;
 	const char *command;
@@ -32,17 +30,19 @@ struct weir_shed_hook { // zeroed = none
 	uv_process_t process;
 	uv_pipe_t input;
 	uv_timer_t timer; // kills the command
+	uint64_t timeout_ms; // of the present run
 	uv_write_t write;
 };
 
 // log, command: must outlive the hook.
 void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *command,
 	void (*ended)(void *context, bool ok), void *context, struct weir_shed_hook *ret);
-// Run the command with /bin/sh for these connections (copied). Returns 0 or negative errno
-// (logged). `ended` is called later, also after an error of the command.
+// Run the command with /bin/sh for these connections (copied). It is killed, with its process
+// group, after timeout_ms. Returns 0 or negative errno (logged). `ended` is called later, also
+// after an error of the command.
 int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
-	const struct weir_shed_connection *connections, uint32_t count);
-// Stop waiting for a running command, which continues. `ended` is not called any more. After this
+	const struct weir_shed_connection *connections, uint32_t count, uint64_t timeout_ms);
+// Stop waiting for a running command: it may finish. `ended` is not called any more. After this
 // call, run the loop.
 void weir_shed_hook_stop(struct weir_shed_hook *hook);
 
