@@ -17,9 +17,11 @@
 #include "agent_message.h"
 #include "socket_dump.h"
 
-#define WEIR_SHED_PICKED_MOST 16384u // maximum number of candidates that are stored
-// Minimum time until a connection that was passed to the hook is passed again.
-#define WEIR_SHED_HANDED_MS 60000u
+#define WEIR_SHED_PICKED_MOST 16384u // candidates that a look keeps
+// Maximum time in which a hook may have a connection closed after it got it. For this time the
+// connection counts as leaving, so that no other is passed in its place; then it may be passed
+// again.
+#define WEIR_SHED_HANDED_MS 300000u
 
 struct weir_shed_connection {
 	uint8_t family; // AF_INET or AF_INET6, of the socket
