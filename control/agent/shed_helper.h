@@ -6,8 +6,9 @@
 // With a hook, the helper has no capability, and only returns the connections to pass to the hook.
 // The helper exits when its parent exits.
 //
-// The helper ends only connections to the agent's ports that have been idle for at least
-// WEIR_AGENT_SHED_IDLE_LEAST_MS. At least `keep` connections stay.
+// It ends no connection at other ports than the agent's, none that was idle for less than
+// WEIR_AGENT_SHED_IDLE_LEAST_MS, and never so many that fewer than `keep` of those that it counted
+// with its last look stay; connections that their clients closed since then are not noticed.
 //
 // Threads: one. No logging.
 #pragma once

@@ -191,7 +191,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
 #define WEIR_AGENT_STEAL_FIELDS(X) \
 	X(U64, balancer, "ID of the sending balancer, as in the probes of that balancer") \
-	X(U64, id, "increases by one with each steal request to this agent, not 0") \
+	X(U64, id, "higher than in any earlier steal request of `balancer`, not 0") \
 	X(U64, agent, \
 		"ID of the agent process, not 0; another process of the agent refuses the " \
 		"request") \
@@ -246,7 +246,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 // numbers of connections.
 #define WEIR_AGENT_SHED_FIELDS(X) \
 	X(U64, balancer, "ID of the sending balancer, as in the probes of that balancer") \
-	X(U64, id, "increases by one with each shed order to this agent, not 0") \
+	X(U64, id, "higher than in any earlier shed order of `balancer`, not 0") \
 	X(U64, agent, \
 		"ID of the agent process, not 0; another process of the agent refuses the " \
 		"order") \
