@@ -31,7 +31,8 @@ static uint64_t last_ms(const struct weir_shed *shed) {
 	return deadline_ms > least_ms ? deadline_ms - least_ms : 0;
 }
 
-// Why nothing can be ended: for the log, and for weir-agent status.
+// Sets the reason why no connection can be ended. A new reason is logged; weir-agent status shows
+// the reason.
 __attribute__((format(printf, 2, 3))) static void set_problem(
 	struct weir_shed *shed, const char *format, ...) {
 	char problem[WEIR_SHED_PROBLEM_BYTES];

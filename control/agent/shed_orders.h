@@ -21,7 +21,7 @@
 #include "agent_message.h"
 
 #define WEIR_SHED_ORDERS 64
-#define WEIR_SHED_AHEAD_MS WEIR_AGENT_STEAL_AHEAD_MS // maximum time to a deadline
+#define WEIR_SHED_AHEAD_MS WEIR_AGENT_STEAL_AHEAD_MS // maximum time from now until a deadline
 
 struct weir_shed_order {
 	struct weir_agent_shed order; // order.id 0 = unused entry

@@ -55,7 +55,7 @@ bool weir_shed_is_idle(const struct inet_diag_msg *message, const void *info, si
 								 : tcp.tcpi_last_data_sent;
 	return *ret >= idle_ms && has_server_sent_last(&tcp) && message->idiag_rqueue == 0 &&
 	       message->idiag_wqueue == 0 && tcp.tcpi_unacked == 0 && tcp.tcpi_notsent_bytes == 0 &&
-	       tcp.tcpi_ca_state == 0; // TCP_CA_Open: no loss is being repaired
+	       tcp.tcpi_ca_state == 0; // TCP_CA_Open: no loss recovery is in progress
 }
 
 // --- connections that were passed to the hook ----------------------------------------------
@@ -118,7 +118,7 @@ static void forget_closed(struct weir_shed_pick *pick) {
 	pick->handed_count = kept;
 }
 
-// --- a look -------------------------------------------------------------------------------
+// --- a scan -------------------------------------------------------------------------------
 
 int weir_shed_pick_init(struct weir_shed_pick *pick) {
 	*pick = (struct weir_shed_pick){0};

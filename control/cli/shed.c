@@ -45,7 +45,7 @@ int weir_shed_build(const struct weir_cli *cli, json_t *request, char *why, size
 	}
 	if (options->shed.stop && (options->rate > 0 || options->shed.idle_ms > 0 ||
 					  options->for_ms > 0 || options->dry_run)) {
-		snprintf(why, n, "--stop accepts none of the other options of a shed");
+		snprintf(why, n, "--stop cannot be used with other options of a shed");
 		return -EINVAL;
 	}
 	set_number(request, "rate", options->rate);

@@ -121,7 +121,7 @@ enum weir_agent_kind {
 	X(AGENT, "agent", "a steal request or a shed order to another process of the agent") \
 	X(FLOW, "flow", \
 		"a steal request with an id that was used for another flow, or a steal answer " \
-		"about another flow than the requested one") \
+		"about a flow that was not requested") \
 	X(RATE, "rate", \
 		"the steal requests exceed the agent's rate limit, or the shed orders its memory") \
 	X(STEAL, "steal", \

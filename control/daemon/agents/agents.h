@@ -84,8 +84,9 @@ struct weir_agents_shed_result {
 	enum weir_agent_shed_method method;
 	// As in struct weir_agent_shed_answer; 0 with a result of an agent that has not counted.
 	uint32_t connections, candidates, leaving;
-	// Connections that were ended, or passed to the hook. If the order is not known to be over,
-	// this is its count, because the agent may have ended as many.
+	// Connections that were ended, or passed to the hook. If no answer has said that the order
+	// is over, this is the `count` of the order, because the agent may have ended that many
+	// connections.
 	uint32_t ended;
 };
 

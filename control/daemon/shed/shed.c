@@ -71,7 +71,7 @@ void weir_shed_note(struct weir_shed *shed, const char *format, ...) {
 
 void weir_shed_note_mean(struct weir_shed *shed) {
 	if (shed->level.above == 0) {
-		weir_shed_note(shed, "it is at the mean");
+		weir_shed_note(shed, "the backend is at the mean");
 	} else {
 		weir_shed_note(shed,
 			"its server has %u connection%s, no more than the mean (%llu flow%s above "
@@ -88,7 +88,8 @@ void weir_shed_note_wait(struct weir_shed *shed, const struct weir_agents_shed_r
 		weir_shed_note(
 			shed, "waits: no connection is idle for %g s", shed->terms.idle_ms / 1000);
 	} else {
-		weir_shed_note(shed, "waits: the hook has got all connections above the mean");
+		weir_shed_note(shed,
+			"waits: all connections above the mean were already passed to the hook");
 	}
 }
 

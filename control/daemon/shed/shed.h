@@ -74,7 +74,7 @@ struct weir_shed {
 	// Flows that orders without a final answer may have ended. While this shed runs they are
 	// subtracted from the flows of its backend, but not from those that make the mean.
 	uint64_t lost;
-	weir_shed_begun begun; // NULL once it was called
+	weir_shed_begun begun; // NULL after it was called
 	void *context;
 };
 

@@ -22,7 +22,7 @@ struct weir_sheds {
 	struct weir_sheds_of of;
 	struct weir_tables *tables; // NULL until the first weir_sheds_follow
 	struct weir_shed *first; // owned
-	uint64_t now_ms; // time of the last call that has a time
+	uint64_t now_ms; // time of the last call that has a time argument
 	// Sums of this second, because a sum reads the counters of all backends of its service. One
 	// for each running shed at most, and none at a start.
 	struct service_sum sums[WEIR_AGENTS_SHEDS_MAX];
@@ -203,8 +203,9 @@ static void send_order(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-// End a shed that is at the mean, once the clients had time to connect again: some of them return
-// to the backend. Until then orders that end nothing count its connections.
+// Ends the shed of a backend that is at the mean, after the clients have had time to connect again,
+// because some of them return to the backend. Until then, sends orders with a count of 0, so that
+// the agent counts the connections.
 static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {
 	if (shed->level_ms == 0) {
@@ -245,7 +246,7 @@ static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 	struct weir_service_state service;
 
 	if (sheds->now_ms >= shed->began_ms + (uint64_t)shed->terms.for_ms) {
-		weir_shed_note(shed, "its time (--duration) is over");
+		weir_shed_note(shed, "the maximum duration (--duration) has passed");
 		end(sheds, shed, WEIR_SHED_EXPIRED);
 	} else if (!weir_shed_find_backend(sheds->tables, shed, &backend) ||
 		   weir_tables_service(sheds->tables, backend.service_id, &service) < 0) {
@@ -420,7 +421,7 @@ static int check_state(const struct weir_sheds *sheds, const struct weir_backend
 	if (state->leaving || !state->in_selection ||
 		weir_tables_service(sheds->tables, state->service_id, ret) < 0) {
 		return refuse(why, why_bytes,
-			"%s/%s takes no new flows, so it is not compared with the mean",
+			"%s/%s takes no new flows: only a backend that takes new flows can be shed",
 			state->service, state->name);
 	}
 	if (ret->panic) {

@@ -113,7 +113,7 @@ TEST(delayed_order_is_refused) {
 	assert_int_equal(take(lab, &second), WEIR_SHED_NEW);
 	assert_int_equal(take(lab, &first), WEIR_SHED_REFUSED);
 	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_REPLAY);
-	// Another balancer has ids of its own, and waits for its turn.
+	// Another balancer uses ids of its own, and must wait until the first order has ended.
 	assert_int_equal(take(lab, &other), WEIR_SHED_KNOWN);
 	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_SHED_BUSY);
 	weir_shed_orders_end(&lab->orders, WEIR_AGENT_SHED_DONE);

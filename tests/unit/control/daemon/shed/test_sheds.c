@@ -755,7 +755,8 @@ TEST(weights_count_only_if_the_policy_uses_them) {
 		0);
 	lab_publish(&test->lab);
 	assert_int_equal(start(test, 0, true), -EINVAL);
-	assert_non_null(strstr(test->why, "its share of the mean is 40: nothing is above it"));
+	assert_non_null(
+		strstr(test->why, "the mean for its weight is 40: there is nothing to shed"));
 }
 
 TEST(terms_have_bounds) {
