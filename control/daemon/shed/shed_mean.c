@@ -54,9 +54,10 @@ void weir_shed_level_raise(struct weir_shed_level *level, uint64_t mean) {
 	}
 }
 
-struct weir_shed_step weir_shed_step(uint64_t above, uint64_t left, uint32_t rate_milli_per_s) {
-	uint64_t count = rate_milli_per_s / SECOND_MILLI;
-	struct weir_shed_step step = {.duration_ms = WEIR_SHED_ORDER_MS};
+struct weir_shed_step weir_shed_step(
+	uint64_t above, uint64_t left, uint32_t rate_milli_per_s, uint32_t seconds) {
+	uint64_t count = (uint64_t)rate_milli_per_s * seconds / SECOND_MILLI;
+	struct weir_shed_step step = {.duration_ms = seconds * WEIR_SHED_ORDER_MS};
 
 	if (count == 0) {
 		count = 1;

@@ -58,5 +58,7 @@ struct weir_shed_step { // an order
 
 // Returns the next order: as many connections as the rate permits within the duration of the order,
 // but at most `above` and at most `left`. left: number of connections that the shed may still end
-// in total. count 0 = there is no connection to end.
-struct weir_shed_step weir_shed_step(uint64_t above, uint64_t left, uint32_t rate_milli_per_s);
+// in total. seconds: duration of the order, 1 or 2; it is longer if the rate is below one
+// connection in this time. count 0 = there is no connection to end.
+struct weir_shed_step weir_shed_step(
+	uint64_t above, uint64_t left, uint32_t rate_milli_per_s, uint32_t seconds);

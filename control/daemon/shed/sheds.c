@@ -234,10 +234,14 @@ static void continue_shed(struct weir_sheds *sheds, struct weir_shed *shed,
 				     "when the shed started");
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
+		// A hook starts once a second, but not near the end of an order: it starts once
+		// within an order of one second, which ends later than the next start could be.
+		const uint32_t seconds = shed->method == WEIR_AGENT_SHED_HOOK ? 2 : 1;
+
 		shed->level_ms = 0;
 		send_order(sheds, shed, backend,
-			weir_shed_step(
-				shed->level.above, left, weir_shed_rate_milli(&shed->terms)));
+			weir_shed_step(shed->level.above, left, weir_shed_rate_milli(&shed->terms),
+				seconds));
 	}
 }
 

@@ -71,7 +71,7 @@ TEST(mean_is_only_raised) {
 
 static void expect_step(
 	uint64_t above, uint64_t left, uint32_t rate_milli, uint32_t count, uint32_t duration_ms) {
-	struct weir_shed_step step = weir_shed_step(above, left, rate_milli);
+	struct weir_shed_step step = weir_shed_step(above, left, rate_milli, 1);
 
 	assert_int_equal(step.count, count);
 	assert_int_equal(step.duration_ms, duration_ms);
@@ -102,6 +102,22 @@ TEST(gone_flows_expire_one_by_one) {
 		assert_int_equal(
 			weir_shed_gone_count(&gone, 1000000 + 120 * step_ms + timeout_ms), 0);
 	}
+}
+
+TEST(order_of_two_seconds_has_the_connections_of_two) {
+	static const struct {
+		uint32_t rate_milli, count, duration_ms;
+	} cases[] = {{50000, 100, 2000}, {1500, 3, 2000}, {500, 1, 2000}, {200, 1, 5000},
+		{1000000, 2000, 2000}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_shed_step step = weir_shed_step(5000, 5000, cases[i].rate_milli, 2);
+
+		assert_int_equal(step.count, cases[i].count);
+		assert_int_equal(step.duration_ms, cases[i].duration_ms);
+	}
+	assert_int_equal(weir_shed_step(7, 5000, 50000, 2).count, 7);
+	assert_int_equal(weir_shed_step(5000, 8, 50000, 2).count, 8);
 }
 
 TEST(order_is_of_one_second_and_never_above_a_bound) {
