@@ -15,4 +15,5 @@ struct weir_listen_event { // a record
 	__u32 port;
 	__u32 listens; // 0 = no longer listening
 };
-_Static_assert(sizeof(struct weir_listen_event) % 8 == 0, "no gap between records");
+_Static_assert(sizeof(struct weir_listen_event) % 8 == 0,
+	"the size is a multiple of 8: the records in the ring have no padding");

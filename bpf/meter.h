@@ -22,13 +22,13 @@
 // clang-format off
 #define WEIR_METER_COUNTERS(X)                                                                     \
 	X(OPENED, "opened", "connections with a complete handshake, or open when measuring began")              \
-	X(CLOSED, "closed", "opened connections that are no longer open")                                            \
+	X(CLOSED, "closed", "opened connections that have been closed")                                            \
 	X(FINISHED, "finished", "connections closed by FIN: service times are measured on these connections")         \
-	X(ABORTED, "aborted", "connections closed by a reset of this server")                                    \
-	X(RESET, "reset", "connections closed by a reset of the client")                                         \
+	X(ABORTED, "aborted", "connections reset by this server (RST)")                                    \
+	X(RESET, "reset", "connections reset by the client (RST)")                                         \
 	X(LOST, "lost", "connections closed because the client no longer answered")                                 \
 	X(UNTIMED, "untimed", "finished connections without a service time: opened before measuring began")    \
-	X(UNTRACKED, "untracked", "connections not counted as opened, because too many are open")
+	X(UNTRACKED, "untracked", "connections not counted as opened: more than --connections are open")
 // clang-format on
 
 enum weir_meter_counter {

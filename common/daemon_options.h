@@ -28,7 +28,8 @@ extern const struct weir_option_word weir_log_format_words[]; // number: enum we
 // The row of the option --log-level; the program adds its field.
 #define WEIR_OPTION_LOG_LEVEL \
 	.name = "log-level", .kind = WEIR_OPTION_WORD, .value = "LEVEL", \
-	.help = "least severe messages to log", .fallback = "info", .words = weir_log_level_words
+	.help = "minimum severity of messages to log", .fallback = "info", \
+	.words = weir_log_level_words
 
 // The row of the option --log-format; the program adds its field.
 #define WEIR_OPTION_LOG_FORMAT \

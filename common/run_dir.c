@@ -153,8 +153,9 @@ int weir_run_dir_make_control(
 	}
 	if (st.st_uid != owner && st.st_uid != geteuid()) {
 		snprintf(why, why_bytes,
-			"%s belongs to user %u instead of %u, the user of weir-control: remove it, "
-			"and start weir-dataplane with that user as --control-user",
+			"%s belongs to user %u, not to the user of weir-control (%u): remove the "
+			"directory, and set --control-user of weir-dataplane to the user of "
+			"weir-control",
 			path, (unsigned int)st.st_uid, (unsigned int)owner);
 		r = -EPERM;
 	} else if (made || st.st_uid != owner || (st.st_mode & OTHERS_WRITE) != 0) {

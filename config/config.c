@@ -17,7 +17,7 @@ static void syntax_error(
 	weir_printable(error->text, shown, sizeof(shown));
 	if (strncmp(text, "\xef\xbb\xbf", 3) == 0) {
 		weir_json_error_file(reader, 1, 1,
-			"starts with a byte order mark; save the file as UTF-8 without one");
+			"starts with a byte order mark (BOM); save the file as UTF-8 without BOM");
 		return;
 	}
 	switch (json_error_code(error)) {
@@ -28,11 +28,11 @@ static void syntax_error(
 	case json_error_null_character:
 	case json_error_null_byte_in_key:
 		weir_json_error_file(reader, error->line, error->column,
-			"\"\\u0000\" is not allowed in any text; remove it");
+			"\"\\u0000\" is not allowed in strings; remove it");
 		return;
 	default:
 		weir_json_error_file(reader, error->line, error->column,
-			"not valid JSON: %s; %s, nothing else was checked", shown,
+			"not valid JSON: %s; %s; nothing else was checked", shown,
 			strstr(shown, "near '/") != NULL ? "comments go into a \"comment\" key"
 							 : "correct it");
 	}

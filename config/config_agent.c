@@ -90,7 +90,8 @@ void weir_config_check_service_agent(struct weir_json_reader *reader,
 	service->agent.port = 0;
 	if (service->health_check.type == WEIR_CHECK_AGENT) {
 		weir_json_error_at(reader, place, "health_check",
-			"has type \"agent\", but the service has no agents; add \"agent\": {}");
+			"has type \"agent\", but the service has no agents; add \"agent\": {} "
+			"to the service");
 	}
 	check_weights(reader, place, service);
 }

@@ -64,7 +64,7 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 	if (weir_json_valid(read, "body") && check->body[0] != '\0' &&
 		weir_json_valid(read, "method") && check->method != WEIR_METHOD_GET) {
 		weir_json_error_at(reader, place, "body",
-			"cannot be found in a response to %s; remove it, or use method \"GET\"",
+			"cannot be checked in a response to %s; remove it, or use method \"GET\"",
 			weir_config_method_name(check->method));
 	}
 	if (weir_json_valid(read, "status_first") && weir_json_valid(read, "status_last") &&
@@ -135,8 +135,9 @@ static void check_retry(struct weir_json_reader *reader, const struct weir_json_
 	} else if (weir_json_valid(read, "interval_ms") &&
 		   check->retry_interval_ms > check->interval_ms) {
 		weir_json_error_at(reader, place, "retry_interval_ms",
-			"%u is above interval_ms (%u%s); a failed check is repeated earlier, not "
-			"later",
+			"%u is above interval_ms (%u%s): a failed check would be repeated later "
+			"than "
+			"other checks; use interval_ms or less",
 			check->retry_interval_ms, check->interval_ms,
 			weir_json_present(read, "interval_ms") ? "" : ", the default");
 	}

@@ -75,8 +75,8 @@ static void check_tasks(struct weir_json_reader *reader, const struct weir_json_
 	for (uint32_t i = 0; i < keys->count; i++) {
 		if ((policy->given >> i & 1) != 0 && keys->key[i].belongs_to == WEIR_NEEDS_COST) {
 			weir_json_error_at(reader, place, keys->key[i].key,
-				"is not used with \"rounds\": \"tasks\"; remove it, or use other "
-				"rounds");
+				"is not used with \"rounds\": \"tasks\"; remove it, or use "
+				"another value of \"rounds\"");
 		}
 	}
 }
@@ -124,8 +124,8 @@ void weir_config_check_policy(struct weir_json_reader *reader, const struct weir
 		policy->service_time == WEIR_SERVICE_TIME_FLOW &&
 		weir_json_valid(read, "service_time")) {
 		weir_json_error_at(reader, place, "measurement",
-			"\"busy\" needs \"service_time\": \"reported\": only the backend can "
-			"measure its busy time");
+			"\"busy\" needs \"service_time\": \"reported\", because only the "
+			"backend can measure its busy time");
 	}
 	if (weir_json_valid(read, "error_window_ms") &&
 		(weir_policy_needs(policy->name) & WEIR_NEEDS_ERRORS) != 0 &&

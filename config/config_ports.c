@@ -106,7 +106,7 @@ void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_
 		if (is_interface_name(port->exception)) {
 			weir_json_error_at(reader, &place, "exception",
 				"\"%s\" is the name of an interface; use "
-				"\"net_tap%u,iface=%s\", which creates it",
+				"\"net_tap%u,iface=%s\", which creates the interface",
 				port->exception, i, port->exception);
 		}
 		if (strncmp(port->device, "net_af_xdp", strlen("net_af_xdp")) == 0 &&

@@ -102,8 +102,8 @@ static void check_table_size(struct weir_json_reader *reader, const struct weir_
 			service->table_size, next_prime(service->table_size));
 	} else if (service->table_size < service->backend_count) {
 		weir_json_error_at(reader, place, "table_size",
-			"%u is below the number of backends (%u); use %u, or better: 100 for "
-			"each backend",
+			"%u is below the number of backends (%u); use at least %u, preferably "
+			"100 for each backend",
 			service->table_size, service->backend_count,
 			next_prime(service->backend_count));
 	}

@@ -32,8 +32,8 @@ static void warn_no_service(struct weir_json_reader *reader, const struct weir_j
 	const struct weir_config *config) {
 	if (config->service_count == 0) {
 		weir_json_warning(reader, services,
-			"is empty: nothing is forwarded, and \"weirctl status\" is critical; add a "
-			"service");
+			"is empty: nothing is forwarded, and \"weirctl status\" reports "
+			"CRITICAL; add a service");
 	}
 }
 
@@ -138,7 +138,7 @@ static void warn_steal(struct weir_json_reader *reader, const struct weir_json_p
 		service->agent.inactive_interval_ms > WEIR_CONFIG_STEAL_REPORT_MOST_MS) {
 		weir_json_warning(reader, &interval,
 			"%" PRIu32 " ms is above %u ms: backends without flows report too rarely "
-			"to get stolen connections; use less",
+			"to get stolen connections; use a smaller value",
 			service->agent.inactive_interval_ms, WEIR_CONFIG_STEAL_REPORT_MOST_MS);
 	}
 }

@@ -185,8 +185,8 @@ static void find_vip_map(struct weir_dataplane *dataplane, uint32_t p) {
 	fd = weir_steer_map(wire->ifindex);
 	if (fd < 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_WARN,
-			"port %s: its XDP program has no VIP map: all packets are redirected to "
-			"the dataplane, none reach the kernel",
+			"port %s: the XDP program has no map of VIPs, so it redirects all packets "
+			"to weir-dataplane; the kernel receives none",
 			dataplane->info[p].name);
 		return;
 	}
@@ -269,8 +269,8 @@ static int create_segment(struct weir_dataplane *dataplane) {
 	int r = weir_segment_create(&params, &dataplane->segment);
 
 	if (r < 0) {
-		weir_log_write(dataplane->log, WEIR_LOG_ERROR, "cannot create the segment: %s%s",
-			strerror(-r),
+		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
+			"cannot create the shared memory (segment): %s%s", strerror(-r),
 			r == -ENOMEM && params.huge_pages
 				? ": not enough huge pages for the counters and rows of "
 				  "segment.max_backends"
@@ -280,7 +280,8 @@ static int create_segment(struct weir_dataplane *dataplane) {
 	r = weir_segment_lock(dataplane->segment);
 	if (r < 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_INFO,
-			"cannot lock the segment in memory: %s (see LimitMEMLOCK=)", strerror(-r));
+			"cannot lock the shared memory (segment) in RAM: %s (see LimitMEMLOCK=)",
+			strerror(-r));
 	}
 	dataplane->offer.statistics_fd = dataplane->segment->statistics_fd;
 	dataplane->offer.tables_fd = dataplane->segment->tables_fd;
@@ -420,8 +421,8 @@ static void describe_idle(const struct weir_dataplane *dataplane) {
 			weir_log_write(dataplane->log, WEIR_LOG_INFO, "worker %u: %s", w,
 				weir_worker_is_woken(dataplane->worker[w])
 					? "woken by packets"
-					: "falls back to idle yield, because it polls another "
-					  "worker's ring or a device without receive interrupts");
+					: "falls back to idle yield: it polls a device without "
+					  "receive interrupts, or a ring of another worker");
 		}
 	}
 }
@@ -577,8 +578,8 @@ void weir_dataplane_follow(struct weir_dataplane *dataplane) {
 
 	if (short_of_memory && !dataplane->short_of_memory) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-			"out of memory for the counters of more backends: tables published from "
-			"now on are not used until memory is available");
+			"out of memory for the counters of additional backends: workers do not use "
+			"new tables until memory is available");
 	}
 	dataplane->short_of_memory = short_of_memory;
 }

@@ -44,7 +44,7 @@ struct weir_distribution {
 	struct weir_moves *moves; // NULL = flows are not in buckets
 };
 _Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX,
-	"one distributor for each queue");
+	"there must be enough distributors for all queues of all ports");
 
 // Returns whether flows are in buckets, or why not. may_share: the workers can share a flow memory.
 enum weir_bucketing weir_distribution_bucketing(

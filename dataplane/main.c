@@ -56,7 +56,7 @@ struct context {
 	const struct weir_config *config;
 	const char *running; // weir_config_running_text of config
 	const struct weir_log *log;
-	struct weir_log_limit *log_limit; // filter of log
+	struct weir_log_limit *log_limit; // suppresses repeated lines of `log`
 	struct weir_plan plan;
 	struct weir_memory memory;
 	struct weir_handover_server *server;
@@ -86,8 +86,8 @@ static bool take_signal(const struct context *context) {
 			return true;
 		}
 		weir_log_write(context->log, WEIR_LOG_WARN,
-			"SIGHUP ignored: weir-control reloads services; other changes need a "
-			"restart of weir-dataplane");
+			"SIGHUP ignored: reload services with \"weirctl config reload\"; other "
+			"changes need a restart of weir-dataplane");
 	}
 	return false;
 }
@@ -107,7 +107,7 @@ static void log_refusals(struct context *context) {
 		return;
 	}
 	weir_log_write(context->log, WEIR_LOG_WARN,
-		"refused to hand the segment to pid %d of user %u (%" PRIu64
+		"refused to let pid %d of user %u attach (%" PRIu64
 		" attempts refused so far): only root and --control-user may attach",
 		(int)refusals.last_pid, (unsigned int)refusals.last_uid, refusals.total);
 	context->refusals_logged_ms = now;
@@ -226,7 +226,7 @@ static void write_running(const struct context *context, const struct weir_datap
 
 	if (r < 0) {
 		weir_log_write(context->log, WEIR_LOG_WARN,
-			"cannot write the running configuration into %s: %s: weir-control and "
+			"cannot write the running configuration into %s: %s; weir-control and "
 			"weirctl doctor cannot report which changes need a restart",
 			params->run_dir, strerror(-r));
 	}

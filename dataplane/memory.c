@@ -100,7 +100,7 @@ int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_fa
 		snprintf(why, why_bytes,
 			"not enough memory: %" PRIu64 " MiB needed (flow tables %" PRIu64
 			", packet buffers %" PRIu64 "), %" PRIu64
-			" MiB available: lower flow_table.flows_per_worker%s, or add memory",
+			" MiB available; lower flow_table.flows_per_worker%s, or add memory",
 			mib(need), mib(plan->flow_bytes), mib(plan->buffer_bytes),
 			mib(facts->available_bytes),
 			plan->buffer_bytes > plan->flow_bytes ? ", ports[].queues or workers.cores"

@@ -175,8 +175,8 @@ uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint1
 // call weir_mover_adopted.
 const struct weir_move *weir_mover_adopt(struct weir_mover *mover);
 void weir_mover_adopted(struct weir_mover *mover);
-// The held packets that may be processed in this iteration. NULL: the part is not adopted yet. Call
-// once per iteration.
+// Returns the held packets that may be processed in this iteration, or NULL if the parcel is not
+// adopted yet. Call once per iteration.
 struct weir_hold *weir_mover_held(struct weir_mover *mover);
 // Call after held packets were processed. Returns true if no held packet is left: then the move has
 // ended, and this worker owns *ret_bucket.

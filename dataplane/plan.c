@@ -39,7 +39,7 @@
 _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
 			       WEIR_CONFIG_AF_XDP_MTU_MOST + FCS_BYTES ==
 		       XDP_ROOM_MAX,
-	"the largest MTU of a configuration must fit");
+	"an AF_XDP buffer must have room for the largest configurable MTU");
 // Buffers in a queue's rings in addition to the descriptors: half of the fill ring, and the
 // completion ring.
 #define XDP_QUEUE_BUFFERS (2048 + 2048)
@@ -154,7 +154,8 @@ static int plan_af_xdp(const struct weir_config_port *port, const char *steer_ob
 	}
 	if (access(steer_object, R_OK) < 0) {
 		return refuse(why, why_bytes, -errno,
-			"port %s: steer program %s: %s (set its path with --steer-object)",
+			"port %s: cannot read XDP program %s: %s (set the path with "
+			"--steer-object)",
 			port->name, steer_object, strerror(errno));
 	}
 	return weir_devargs_append(&plan->devargs, "xdp_prog", steer_object);

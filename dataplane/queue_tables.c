@@ -42,8 +42,8 @@ int weir_queue_tables_create(const struct weir_spreading *spreading,
 		if (spreading->port[p].by_queue && spreading->port[p].table_stays) {
 			weir_log_write(log, WEIR_LOG_INFO,
 				"port %s: the RSS redirection table (RETA) is not updated, because "
-				"an update would restart the device: packets of moved buckets are "
-				"passed on between workers",
+				"an update would restart the device; workers pass packets of moved "
+				"buckets to each other instead",
 				tables->table[p].port);
 		}
 	}
@@ -145,7 +145,8 @@ static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 	uint32_t mask = mask_of(&tables->spreading->port[p]);
 	struct weir_distributor *other[WEIR_SHIFT_OTHERS_MAX];
 
-	_Static_assert(WEIR_SHIFT_OTHERS_MAX + 1 == WEIR_QUEUES_MAX, "all queues of a device");
+	_Static_assert(WEIR_SHIFT_OTHERS_MAX + 1 == WEIR_QUEUES_MAX,
+		"the requested queue and the others are all queues of a device");
 	for (uint32_t q = 0; q < tables->spreading->port[p].queues; q++) {
 		if (q != queue) {
 			other[others++] = weir_distribution_of(distribution, p, q);
@@ -164,8 +165,8 @@ static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uin
 	table->read_ns = 0;
 	if (!table->failed) {
 		weir_log_write(tables->log, WEIR_LOG_WARN,
-			"port %s: cannot update the RSS redirection table (RETA): %s: packets of "
-			"moved buckets are passed on between workers",
+			"port %s: cannot update the RSS redirection table (RETA): %s; workers pass "
+			"packets of moved buckets to each other instead",
 			table->port, strerror(-error));
 		table->failed = true;
 	}

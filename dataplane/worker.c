@@ -17,7 +17,8 @@
 #include "flow.h"
 #include "flow_query.h"
 
-_Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "a bucket is a part of the flows");
+_Static_assert(
+	WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "one part of the flow table per bucket");
 
 #define PREFETCH 4u // number of packets that are prefetched ahead
 

@@ -26,14 +26,15 @@
 	X(UNKNOWN, "unknown", \
 		"neither `rise` checks in a row passed nor `fall` checks in a row failed yet") \
 	X(PASSING, "passing", \
-		"`rise` checks in a row passed, with no later run of `fall` failed checks") \
+		"`rise` checks in a row passed, and `fall` checks in a row have not failed since") \
 	X(FAILING, "failing", \
-		"`fall` checks in a row failed, with no later run of `rise` passed checks") \
+		"`fall` checks in a row failed, and `rise` checks in a row have not passed since") \
 	X(UNCHECKED, "unchecked", "the service has no health check")
 
 // The last announcement of the backend. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_WORDS(X) \
-	X(NONE, "nothing", "no announcement, or none since the health checks failed") \
+	X(NONE, "nothing", \
+		"the backend announced no state, or none since its health checks failed") \
 	X(STARTING, "starting", "the backend is not ready for new flows yet") \
 	X(READY, "ready", "the backend accepts new flows") \
 	X(LAME_DUCK, "lame-duck", "the backend accepts no new flows and serves existing flows") \

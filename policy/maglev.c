@@ -239,7 +239,7 @@ static void init_positions(struct build *b) {
 
 #define LANES 4u // processed in one vector register
 #define LOOK (2 * LANES)
-_Static_assert(WEIR_MAGLEV_EMPTY == 0xffff, "the largest value of a slot");
+_Static_assert(WEIR_MAGLEV_EMPTY == 0xffff, "EMPTY must be the largest 16-bit value");
 
 // Inspects the next positions of a backend's permutation. Bit i of the result: position i is free.
 static uint32_t look_ahead(const struct build *b, uint16_t backend, uint32_t *positions) {

@@ -99,7 +99,7 @@ static bool follows(const struct weir_reported_share *share) {
 }
 
 static const char no_reports[] = "no reports of requests in progress";
-static const char do_not_follow[] = "reported requests do not follow the flows";
+static const char do_not_follow[] = "reported requests do not rise and fall with the flows";
 
 const char *weir_reported_share_unused(
 	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns) {
@@ -113,7 +113,7 @@ const char *weir_reported_share_unused(
 		return "no flows";
 	}
 	if (part(share, workers) > NEARLY_ALL) {
-		return "the worker has nearly all flows itself";
+		return "the worker already counts nearly all flows itself";
 	}
 	if (gain(share) < WEIR_REPORTED_SHARE_GAIN) {
 		return "most flows end before the next report";

@@ -59,7 +59,7 @@ struct weir_limit_part { // 28 bytes
 	uint8_t queued;
 	uint8_t reserved0;
 };
-_Static_assert(sizeof(struct weir_limit_part) == 28, "private memory per backend and worker");
+_Static_assert(sizeof(struct weir_limit_part) == 28, "bytes of memory per backend and worker");
 
 // Share limits between `workers` workers. words, parts: [worker->backend_count], zeroed, owned by
 // the caller; words: the same array for all workers. Call once, before any other function.

@@ -336,8 +336,8 @@ static uint32_t least_of_scan(
 				  : least_of_windows(scan, scan->windows, floor, cursor, ret_least);
 }
 
-// For more than WEIR_POLICY_EXACT candidates: finds the best place in each of two windows, and
-// returns the better one.
+// For more than WEIR_POLICY_EXACT candidates: finds the best candidate in each of two windows, and
+// returns the place (index) of the better one.
 static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {

@@ -6,9 +6,9 @@
 
 #define TERMS_WORDS (sizeof(struct weir_capture_terms) / 8)
 
-_Static_assert(
-	(WEIR_CAPTURE_RING_BYTES & (WEIR_CAPTURE_RING_BYTES - 1)) == 0, "offsets are masked");
-_Static_assert(sizeof(struct weir_capture_terms) % 8 == 0, "copied as 64-bit words");
+_Static_assert((WEIR_CAPTURE_RING_BYTES & (WEIR_CAPTURE_RING_BYTES - 1)) == 0,
+	"the ring size must be a power of two");
+_Static_assert(sizeof(struct weir_capture_terms) % 8 == 0, "the terms are copied as 64-bit words");
 _Static_assert(WEIR_DROP_REASON_COUNT <= 64, "one bit per reason must fit in 64 bits");
 
 union terms {

@@ -35,10 +35,11 @@
 		"Bytes received, with the Ethernet header, without the FCS.") \
 	X(forwarded, PACKETS, "forwarded_packets", "Packets forwarded to a backend.") \
 	X(replied, PACKETS, "replied_packets", \
-		"Packets answered: echo requests, and SYNs with a challenge ACK.") \
+		"Packets answered: ICMP echo requests, and SYNs (with a challenge ACK).") \
 	X(to_kernel, PACKETS, "kernel_packets", "Packets punted to the kernel.") \
 	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
-	X(flow_hits, PACKETS, "flow_hit_packets", "Packets of flows in the flow table.") \
+	X(flow_hits, PACKETS, "flow_hit_packets", \
+		"Packets that matched a flow in the flow table.") \
 	X(flow_new, FLOWS, "new_flows", "Flows inserted into the flow table.") \
 	X(flow_untracked, FLOWS, "untracked_flows", \
 		"New flows not tracked (table full); the Maglev fallback chooses the backend.") \
@@ -47,7 +48,7 @@
 // Since ABI 6. In the segment they follow all other counters, in space that was reserved before.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
-		"Packets sent in fragments: too big for the path MTU, and cannot be refused.") \
+		"Packets above the path MTU sent in fragments (IPv4 without DF, small IPv6).") \
 	X(fragments_made, PACKETS, "made_fragment_packets", \
 		"Fragments sent in addition to the first fragment of each packet.")
 
@@ -64,8 +65,10 @@
 	X(handed_over, PACKETS, "handed_over_packets", \
 		"Packets passed to the worker that owns their flow.") \
 	X(loops, ITERATIONS, "poll_iterations", "Iterations of the poll loop.") \
-	X(busy_cycles, CYCLES, "busy_seconds", "Time in iterations with packets.") \
-	X(idle_cycles, CYCLES, "idle_seconds", "Time in iterations without packets.")
+	X(busy_cycles, CYCLES, "busy_seconds", \
+		"Time spent in poll iterations that received packets.") \
+	X(idle_cycles, CYCLES, "idle_seconds", \
+		"Time spent in poll iterations that received no packets.")
 
 #define WEIR_DIRECT_COUNTERS_6(X) \
 	X(flow_idle_evicted, FLOWS, "evicted_idle_flows", \
@@ -83,20 +86,22 @@
 // timed_out share the first cache line, which is the only cache line accessed for most packets
 // and flows.
 #define WEIR_SHARE_GAUGES(X) \
-	X(active_flows, FLOWS, "active_flows", "Flows started and not ended.") \
-	X(open_flows, FLOWS, "open_flows", "Flows without FIN or RST, the load that policies use.")
+	X(active_flows, FLOWS, "active_flows", "Flows started and not yet ended.") \
+	X(open_flows, FLOWS, "open_flows", \
+		"Flows without a FIN or RST so far; selection policies use this as load.")
 
 #define WEIR_SHARE_COUNTERS(X) \
 	X(packets, PACKETS, "forwarded_packets", "Packets forwarded.") \
-	X(bytes, BYTES, "forwarded_bytes", "Bytes of the inner IP packets forwarded.") \
+	X(bytes, BYTES, "forwarded_bytes", "IP bytes forwarded, without the outer header.") \
 	X(new_flows, FLOWS, "new_flows", "Flows started.") \
 	X(completed, FLOWS, "completed_flows", "Flows ended by FIN.") \
 	X(refused, FLOWS, "refused_flows", "Flows ended by an RST from the client.") \
 	X(timed_out, FLOWS, "timed_out_flows", "Flows ended by a timeout.") \
 	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
 	X(errors, FLOWS, "failed_flows", \
-		"Flows that count as errors: half-open until their timeout.") \
-	X(spilled, FLOWS, "spilled_flows", "New flows sent to a backend at max_active_flows.") \
+		"Flows counted as errors: still half-open when they timed out.") \
+	X(spilled, FLOWS, "spilled_flows", \
+		"New flows sent to a backend that was already at max_active_flows.") \
 	X(rejected, FLOWS, "rejected_flows", \
 		"New flows rejected because every backend was at max_active_flows.") \
 	X(rehashed, FLOWS, "rehashed_flows", \
@@ -107,11 +112,12 @@
 #define WEIR_STEAL_COUNTERS(X) \
 	X(buckets_taken, BUCKETS, "taken_buckets", \
 		"Buckets of flows taken over from other workers.") \
-	X(buckets_given, BUCKETS, "given_buckets", "Buckets of flows given to other workers.") \
+	X(buckets_given, BUCKETS, "given_buckets", \
+		"Buckets of flows handed over to other workers.") \
 	X(buckets_urgent, BUCKETS, "urgent_buckets", \
 		"Buckets requested immediately because their worker's ring was filling up.") \
 	X(held_packets, PACKETS, "held_packets", \
-		"Packets that waited while their bucket was moving.") \
+		"Packets queued while their bucket of flows moved to another worker.") \
 	X(move_cycles, CYCLES, "move_seconds", \
 		"Time spent moving buckets of flows to and from other workers.")
 
@@ -132,11 +138,11 @@
 	X(xdp_ring_full, PACKETS, "port_xdp_ring_full_packets", \
 		"AF_XDP: packets lost because the receive ring was full.") \
 	X(xdp_fill_empty, PACKETS, "port_xdp_fill_empty_packets", \
-		"AF_XDP: attempts that found the fill ring empty; losses are in imissed.") \
+		"AF_XDP: times the fill ring was empty; imissed counts the lost packets.") \
 	X(xdp_invalid, PACKETS, "port_xdp_invalid_packets", \
-		"AF_XDP: invalid descriptors, for reception or transmission.") \
+		"AF_XDP: invalid descriptors in the fill ring or transmit ring.") \
 	X(frame_too_long, PACKETS, "port_too_long_packets", \
-		"AF_XDP: frames longer than a packet buffer; in ierrors on other devices.")
+		"AF_XDP: frames longer than packet buffers; other devices count them in ierrors.")
 
 // Counters and gauges.
 #define WEIR_WORKER_FIGURES(X) \

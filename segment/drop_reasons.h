@@ -20,7 +20,7 @@
 	X(IPV6_TRUNCATED, "ipv6_truncated", "frame ends inside the IPv6 header")                   \
 	X(IPV6_VERSION, "ipv6_version", "EtherType is IPv6, but the version field is not 6")       \
 	X(IPV6_PAYLOAD_LENGTH, "ipv6_payload_length", "IPv6 payload length beyond the frame")      \
-	X(IPV6_EXTENSION, "ipv6_extension", "extension header chain truncated, out of order or too long") \
+	X(IPV6_EXTENSION, "ipv6_extension", "IPv6 extension headers truncated, out of order or too long") \
 	X(FRAGMENT, "fragment", "IP fragment that is neither TCP nor UDP, or fragments.entries is 0") \
 	X(SOURCE_ADDRESS, "source_address", "martian source: multicast, loopback, unspecified, IPv4-mapped or a VIP") \
 	X(TTL_EXPIRED, "ttl_expired", "TTL or hop limit was 0 on arrival")                         \
@@ -29,14 +29,14 @@
 	X(TCP_FLAGS, "tcp_flags", "invalid TCP flags (none, SYN+FIN, SYN+RST, ...)")               \
 	X(UDP_TRUNCATED, "udp_truncated", "packet ends inside the UDP header")                     \
 	X(UDP_LENGTH, "udp_length", "UDP length below 8 or beyond the packet")                     \
-	X(ICMP_TRUNCATED, "icmp_truncated", "packet ends inside the ICMP header or its inner packet") \
+	X(ICMP_TRUNCATED, "icmp_truncated", "packet ends inside the ICMP header or the packet quoted in an ICMP error") \
 	X(ICMP_CHECKSUM, "icmp_checksum", "ICMP echo request with a wrong checksum")               \
-	X(ICMP_UNMATCHED, "icmp_unmatched", "ICMP error about a flow that belongs to no service")  \
+	X(ICMP_UNMATCHED, "icmp_unmatched", "ICMP error that quotes a packet of no service")  \
 	X(NO_BACKEND, "no_backend", "the service has no usable backend")                           \
 	X(NO_NEIGHBOUR, "no_neighbour", "next hop of the backend unresolved (no MAC address)")     \
 	X(BACKEND_GONE, "backend_gone", "the backend was removed and no other backend is usable")  \
 	X(MTU_EXCEEDED, "mtu_exceeded", "too big once encapsulated; ICMP error sent")              \
-	X(ICMP_RATE, "icmp_rate", "ICMP reply suppressed by the rate limit")                       \
+	X(ICMP_RATE, "icmp_rate", "no ICMP reply is sent: rate limit exceeded")                       \
 	X(HEADROOM, "headroom", "no room in the packet buffer for the outer header")               \
 	X(NO_EXCEPTION_PORT, "no_exception_port", "no exception device to punt the packet to the kernel") \
 	X(EXCEPTION_FULL, "exception_full", "queue to the kernel full")                            \
@@ -45,16 +45,16 @@
 	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                   \
 	X(TX_TOO_LONG, "tx_too_long", "packet longer than the MTU of the egress port")             \
 	X(FLOW_CONTROL, "flow_control", "every backend of the service is at max_active_flows")     \
-	X(GROUP_MAC, "group_mac", "reply to a broadcast or multicast MAC address suppressed")      \
+	X(GROUP_MAC, "group_mac", "no reply is sent: source or destination MAC address is broadcast or multicast")      \
 	X(OTHER_MAC, "other_mac", "frame to another MAC address, or broadcast or multicast frame with a packet to a VIP") \
 	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet") \
 	X(CLOSED_PORT, "closed_port", "packet to a port of a VIP without a bind (closed_ports), or new flow to a drained bind") \
 	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another fragment, or is beyond the end of the datagram") \
 	X(FRAGMENT_TINY, "fragment_tiny", "fragment with an incomplete TCP or UDP header, or an invalid length") \
-	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment whose first fragment has not arrived, was refused, or arrived too long ago") \
-	X(FRAGMENT_TABLE, "fragment_table", "fragment of a datagram with too many holes")          \
+	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment of a datagram whose first fragment has not arrived, was rejected, or arrived too long ago") \
+	X(FRAGMENT_TABLE, "fragment_table", "fragment of a datagram with too many gaps (missing fragments)")          \
 	X(BACKEND_DOWN, "backend_down", "the backend is down; RST sent to the client")             \
-	X(RESET_RATE, "reset_rate", "RST suppressed by the rate limit")
+	X(RESET_RATE, "reset_rate", "the backend is down; no RST is sent: rate limit exceeded")
 // clang-format on
 
 enum weir_drop_reason {

@@ -127,7 +127,7 @@ int weir_glance_memories(int statistics_fd, int tables_fd, uint64_t now_ns, stru
 
 		if (!read_number(statistics_fd, at, &value)) {
 			return weir_refuse(
-				-EIO, why, why_bytes, "cannot read the heartbeats of workers");
+				-EIO, why, why_bytes, "cannot read the heartbeats of the workers");
 		}
 		if (!weir_heartbeat_alive(value, now_ns)) {
 			ret->stalled_worker[ret->stalled++] = w;
@@ -135,7 +135,8 @@ int weir_glance_memories(int statistics_fd, int tables_fd, uint64_t now_ns, stru
 	}
 	if (!read_number(
 		    tables_fd, header.roots_off + offsetof(struct weir_roots, services), &value)) {
-		return weir_refuse(-EIO, why, why_bytes, "cannot read the tables");
+		return weir_refuse(
+			-EIO, why, why_bytes, "cannot read the tables of weir-dataplane");
 	}
 	ret->has_tables = value != 0;
 	return 0;
@@ -148,12 +149,14 @@ int weir_glance_at(
 
 	if (statistics_fd < 0) {
 		return weir_refuse(statistics_fd, why, why_bytes,
-			"cannot read the segment of weir-dataplane: %s", strerror(-statistics_fd));
+			"cannot open the shared memory of weir-dataplane: %s",
+			strerror(-statistics_fd));
 	}
 	tables_fd = open_memory(pid, WEIR_SEGMENT_TABLES_NAME);
 	if (tables_fd < 0) {
 		r = weir_refuse(tables_fd, why, why_bytes,
-			"cannot read the segment of weir-dataplane: %s", strerror(-tables_fd));
+			"cannot open the shared memory of weir-dataplane: %s",
+			strerror(-tables_fd));
 		goto close_statistics;
 	}
 	r = weir_glance_memories(statistics_fd, tables_fd, now_ns, ret, why, why_bytes);

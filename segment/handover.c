@@ -502,7 +502,8 @@ static int accept_answer(const struct answer *answer, const int *fds, unsigned i
 	int r = 0;
 
 	if (answer->magic != WEIR_SEGMENT_MAGIC) {
-		r = weir_refuse(-EPROTO, why, why_bytes, "peer is not weir-dataplane");
+		r = weir_refuse(-EPROTO, why, why_bytes,
+			"invalid reply: the process at the socket is not weir-dataplane");
 	} else if (!weir_layout_served(answer->abi, answer->fingerprint)) {
 		r = weir_refuse(-EPROTO, why, why_bytes,
 			"weir-dataplane has ABI %u, layout %016llx; this program needs ABI %u, "
@@ -572,7 +573,8 @@ int weir_handover_connect(const char *run_dir, struct weir_handover *ret, int *r
 
 	r = make_address(run_dir, &address);
 	if (r < 0) {
-		return weir_refuse(r, why, why_bytes, "path too long: %s", run_dir);
+		return weir_refuse(r, why, why_bytes,
+			"the path of the run directory is too long: %s", run_dir);
 	}
 	fd = open_socket();
 	if (fd < 0) {

@@ -113,7 +113,7 @@ enum weir_closed_ports {
 // workers end the flows of the bind themselves.
 #define WEIR_BIND_REMOVED 0x2000u
 #define WEIR_BIND_FLAGS (WEIR_BIND_DRAINED | WEIR_BIND_ENDED | WEIR_BIND_REMOVED)
-_Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "flags are above all ids");
+_Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "flags must be above all service ids");
 
 // IPv4 addresses are stored in the first 4 bytes, the remaining bytes are 0; family distinguishes
 // IPv4 and IPv6.
@@ -377,7 +377,7 @@ struct weir_refusals { // [worker]
 	weir_ref ref; // the refused reference; 0 for rows
 	uint64_t reserved[2];
 };
-_Static_assert(sizeof(struct weir_refusals) == 64, "one writer per line");
+_Static_assert(sizeof(struct weir_refusals) == 64, "one writer per cache line");
 
 // --- counters (counters.h) ----------------------------------------------------------------
 
@@ -408,7 +408,8 @@ struct weir_share_counters { // [worker]
 	uint64_t half_open;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
-_Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "last in first cache line");
+_Static_assert(
+	offsetof(struct weir_share_counters, timed_out) == 56, "timed_out must end the first line");
 
 #define WEIR_ABI_PORT_COUNTERS 6 // first ABI with port counters
 // maximum number of DPDK xstats of a device, without the xstats of its queues
@@ -451,10 +452,13 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 	X(UNKNOWN, "this weir-dataplane does not move flows between workers") \
 	X(YES, "") \
 	X(ONE_WORKER, "there is only one worker") \
-	X(DEVICE_RSS, "the device of a port spreads flows over the workers itself (RSS)") \
-	X(RSS_HASH, "the device of a port spreads flows by RSS, but does not report their hash") \
-	X(RSS_TABLE, "the device of a port spreads flows by RSS, but cannot update its RETA") \
-	X(RSS_KEYS, "devices spread flows by RSS with different keys")
+	X(DEVICE_RSS, "the device of a port assigns flows to the workers by RSS") \
+	X(RSS_HASH, "the device of a port assigns flows by RSS, but does not report the hash of " \
+		    "packets") \
+	X(RSS_TABLE, \
+		"the device of a port assigns flows by RSS, and its redirection table (RETA) " \
+		"cannot be updated") \
+	X(RSS_KEYS, "the devices of the ports use different RSS keys")
 
 enum weir_bucketing {
 #define X(name, text) WEIR_BUCKETING_##name,
@@ -476,13 +480,13 @@ enum weir_stealing {
 // Answers of a worker to a request for a bucket. X(NAME, "key", "text")
 #define WEIR_BUCKET_ANSWERS(X) \
 	X(NONE, "none", "no answer") \
-	X(CONFIRMED, "confirmed", "the bucket will move; the workers complete the move") \
+	X(CONFIRMED, "confirmed", "accepted: the two workers complete the move of the bucket") \
 	X(NOT_BUCKETED, "not_bucketed", "flows are not in buckets") \
 	X(OFF, "off", "stealing is switched off") \
 	X(OUT_OF_RANGE, "out_of_range", "no such bucket or worker") \
 	X(SELF, "self", "the thief already has the bucket") \
-	X(NOT_OWNER, "not_owner", "another worker has the bucket") \
-	X(BUSY, "busy", "a bucket of the victim or the thief is moving") \
+	X(NOT_OWNER, "not_owner", "the bucket belongs to a worker other than the victim") \
+	X(BUSY, "busy", "the victim or the thief is already moving a bucket") \
 	X(LATE, "late", "the request arrived after its deadline")
 
 enum weir_bucket_answer {

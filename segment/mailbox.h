@@ -30,12 +30,12 @@ enum weir_message_kind {
 // Answers of a worker to WEIR_MESSAGE_FLOW_MOVE. X(NAME, "name", "meaning")
 #define WEIR_MOVE_ANSWERS(X) \
 	X(NONE, "none", "the worker does not support this kind of message") \
-	X(MOVED, "moved", "the flow has the new backend") \
+	X(MOVED, "moved", "the flow was moved to the new backend") \
 	X(CHANGED, "changed", "a packet of the flow arrived, or its state or backend has changed") \
 	X(GONE, "gone", "the flow is not in the worker's flow table") \
 	X(UNUSABLE, "unusable", "the new backend accepts no new flows of the service") \
 	X(LIMIT, "limit", \
-		"the new backend is at its limit, or the table has too many half-open flows") \
+		"the new backend is at its limit, or the flow table has too many half-open flows") \
 	X(LATE, "late", "the request arrived after its deadline")
 
 enum weir_move_answer {

@@ -25,10 +25,12 @@
 #endif
 #define SEALS_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 
-_Static_assert(sizeof(struct weir_worker_counters) % WEIR_LINE_BYTES == 0, "one writer per line");
-_Static_assert(sizeof(struct weir_worker_box) % WEIR_LINE_BYTES == 0, "one writer per line");
-_Static_assert(sizeof(struct weir_control_box) % WEIR_LINE_BYTES == 0, "one writer per line");
-_Static_assert(sizeof(struct weir_capture_ring) % WEIR_LINE_BYTES == 0, "one writer per line");
+_Static_assert(
+	sizeof(struct weir_worker_counters) % WEIR_LINE_BYTES == 0, "one writer per cache line");
+_Static_assert(sizeof(struct weir_worker_box) % WEIR_LINE_BYTES == 0, "one writer per cache line");
+_Static_assert(sizeof(struct weir_control_box) % WEIR_LINE_BYTES == 0, "one writer per cache line");
+_Static_assert(
+	sizeof(struct weir_capture_ring) % WEIR_LINE_BYTES == 0, "one writer per cache line");
 _Static_assert(sizeof(struct weir_roots) % WEIR_LINE_BYTES == 0, "segment ABI");
 
 static uint64_t align_up(uint64_t value, uint64_t alignment) {

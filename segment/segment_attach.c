@@ -14,14 +14,14 @@
 static int check_identity(const struct weir_segment_header *header, char *why, size_t why_bytes) {
 	if (header->magic != WEIR_SEGMENT_MAGIC) {
 		return weir_refuse(-EPROTO, why, why_bytes,
-			"not a Weir segment (magic %016llx); is the peer weir-dataplane?",
+			"not the shared memory of weir-dataplane (wrong magic number %016llx)",
 			(unsigned long long)header->magic);
 	}
 	if (!weir_layout_served(header->abi, header->fingerprint) ||
 		header->header_bytes != weir_layout_header_bytes(header->abi)) {
 		return weir_refuse(-EPROTO, why, why_bytes,
-			"segment has ABI %u, layout %016llx; this program needs ABI %u, layout "
-			"%016llx; run the same version of weir-dataplane and weir-control",
+			"shared memory of weir-dataplane has ABI %u, layout %016llx; this program "
+			"needs ABI %u, layout %016llx; run the same version of both",
 			header->abi, (unsigned long long)header->fingerprint, WEIR_SEGMENT_ABI,
 			(unsigned long long)weir_layout_fingerprint());
 	}
@@ -44,7 +44,7 @@ static int check_counts(const struct weir_segment_header *header, char *why, siz
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		if (counts[i].value < 1 || counts[i].value > counts[i].max) {
 			return weir_refuse(-EBADMSG, why, why_bytes,
-				"invalid segment header: %s is %llu, the range is 1 to %llu; "
+				"invalid header of the shared memory: %s is %llu, not 1 to %llu; "
 				"restart weir-dataplane",
 				counts[i].name, (unsigned long long)counts[i].value,
 				(unsigned long long)counts[i].max);
@@ -52,13 +52,13 @@ static int check_counts(const struct weir_segment_header *header, char *why, siz
 	}
 	if (header->bucketing >= WEIR_BUCKETING_COUNT) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: bucketing is %u, the range is 0 to %d; restart "
-			"weir-dataplane",
+			"invalid header of the shared memory: bucketing is %u, not 0 to %d; "
+			"restart weir-dataplane",
 			header->bucketing, WEIR_BUCKETING_COUNT - 1);
 	}
 	if (header->epoch == 0) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: epoch is 0; restart weir-dataplane");
+			"invalid header of the shared memory: epoch is 0; restart weir-dataplane");
 	}
 	return 0;
 }
@@ -71,8 +71,8 @@ static int check_ports(const struct weir_segment_header *header, char *why, size
 			memchr(port->kernel_interface, '\0', sizeof(port->kernel_interface)) ==
 				NULL) {
 			return weir_refuse(-EBADMSG, why, why_bytes,
-				"invalid segment header: a name of port %u is not terminated; "
-				"restart weir-dataplane",
+				"invalid header of the shared memory: a name of port %u is not "
+				"NUL-terminated; restart weir-dataplane",
 				i);
 		}
 	}
@@ -96,8 +96,8 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 			regions[i].bytes == 0 || at < first || at > end ||
 			regions[i].bytes > end - at) {
 			return weir_refuse(-EBADMSG, why, why_bytes,
-				"invalid segment header: %s (offset %llu, %llu bytes) is not "
-				"inside the memory area of %llu bytes; restart weir-dataplane",
+				"invalid header of the shared memory: %s (offset %llu, %llu bytes) "
+				"not inside the memory area of %llu bytes; restart weir-dataplane",
 				regions[i].name, (unsigned long long)at,
 				(unsigned long long)regions[i].bytes, (unsigned long long)end);
 		}
@@ -107,15 +107,16 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 			if (weir_region_in_tables(i) == weir_region_in_tables(j) &&
 				at < other + regions[j].bytes && other < at + regions[i].bytes) {
 				return weir_refuse(-EBADMSG, why, why_bytes,
-					"invalid segment header: %s and %s overlap; restart "
-					"weir-dataplane",
+					"invalid header of the shared memory: %s and %s overlap; "
+					"restart weir-dataplane",
 					regions[j].name, regions[i].name);
 			}
 		}
 	}
 	if (header->heap_bytes % WEIR_LINE_BYTES != 0) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: heap size %llu is not a multiple of 64 bytes; "
+			"invalid header of the shared memory: the heap has %llu bytes, which is "
+			"not a multiple of 64; "
 			"restart weir-dataplane",
 			(unsigned long long)header->heap_bytes);
 	}
@@ -127,13 +128,13 @@ static int check_file(int fd, uint64_t *ret_bytes, char *why, size_t why_bytes) 
 	int seals;
 
 	if (fstat(fd, &st) < 0) {
-		return weir_refuse(
-			-errno, why, why_bytes, "cannot examine the segment's descriptor: %m");
+		return weir_refuse(-errno, why, why_bytes,
+			"cannot examine the shared memory of weir-dataplane: %m");
 	}
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
 		return weir_refuse(-EPROTO, why, why_bytes,
-			"not a Weir segment: its memory is not sealed against shrinking");
+			"not the shared memory of weir-dataplane: not sealed with F_SEAL_SHRINK");
 	}
 	*ret_bytes = (uint64_t)st.st_size;
 	return 0;
@@ -143,14 +144,14 @@ static int check_bytes(
 	const char *name, uint64_t file, uint64_t header, char *why, size_t why_bytes) {
 	if (file < header) {
 		return weir_refuse(-ENODATA, why, why_bytes,
-			"the segment's %s have %llu bytes, but %llu according to the header; "
+			"the shared memory for %s has %llu bytes, but its header says %llu; "
 			"restart weir-dataplane",
 			name, (unsigned long long)file, (unsigned long long)header);
 	}
 	if (file != header) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid segment header: %llu bytes of %s, but the memory area has %llu "
-			"bytes; restart weir-dataplane",
+			"invalid header of the shared memory: %llu bytes for %s, but the memory "
+			"area has %llu; restart weir-dataplane",
 			(unsigned long long)header, name, (unsigned long long)file);
 	}
 	return 0;
@@ -167,12 +168,13 @@ int weir_segment_read_header(
 	}
 	if (file_bytes < sizeof(*ret)) {
 		return weir_refuse(-ENODATA, why, why_bytes,
-			"segment has %llu bytes, less than its header of %zu bytes; restart "
-			"weir-dataplane",
+			"the shared memory has %llu bytes, less than its header of %zu bytes; "
+			"restart weir-dataplane",
 			(unsigned long long)file_bytes, sizeof(*ret));
 	}
 	if (pread(statistics_fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret)) {
-		return weir_refuse(-EIO, why, why_bytes, "cannot read the segment's header: %m");
+		return weir_refuse(
+			-EIO, why, why_bytes, "cannot read the header of the shared memory: %m");
 	}
 	r = check_identity(ret, why, why_bytes);
 	if (r == 0) {
@@ -219,7 +221,8 @@ int weir_segment_attach(
 	segment->statistics = weir_segment_map(statistics_fd, header.statistics_bytes, PROT_READ);
 	segment->tables = weir_segment_map(tables_fd, header.tables_bytes, PROT_READ | PROT_WRITE);
 	if (segment->statistics == NULL || segment->tables == NULL) {
-		r = weir_refuse(-errno, why, why_bytes, "cannot map the segment: %m");
+		r = weir_refuse(-errno, why, why_bytes,
+			"cannot map the shared memory of weir-dataplane: %m");
 		weir_segment_free(segment);
 		return r;
 	}

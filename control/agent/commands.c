@@ -10,7 +10,8 @@ static json_t *lame_duck(const struct weir_commands *commands, const json_t *req
 	json_int_t interval_ms = json_integer_value(json_object_get(request, "interval_ms"));
 
 	if (interval_ms < 0 || interval_ms > INTERVAL_MAX_MS) {
-		return json_pack("{s:s}", "error", "interval_ms is out of range");
+		return json_pack(
+			"{s:s}", "error", "interval_ms is out of range; use 0 to 86400000");
 	}
 	if (commands->announcement->final) {
 		return json_pack("{s:s}", "error", "the agent is stopping and already draining");

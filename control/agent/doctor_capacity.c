@@ -25,7 +25,8 @@ void weir_agent_doctor_check_capacity(struct weir_agent_doctor *doctor) {
 			"one CPU has %.2f GCU, %s", gcu, state);
 	} else if (strcmp(state, WEIR_CAPACITY_FAILED_TEXT) == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, cpu,
-			"the speed of the CPUs is %s: weights \"auto\" use their frequency", state);
+			"the speed of the CPUs is %s: weights \"auto\" use the CPU frequency",
+			state);
 		weir_findings_cure(&doctor->findings, "weir-agent capacity --measure");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, cpu,

@@ -16,14 +16,15 @@
 // X(suffix of the function, "name", "what the check examines")
 #define WEIR_AGENT_DOCTOR_CHECKS(X) \
 	X(decap, "decap", \
-		"decapsulation on INTERFACE by a program or a tunnel device, and refused packets") \
+		"decapsulation on INTERFACE by weir-agent decap or a tunnel; refused packets") \
 	X(loopback, "loopback", "the VIPs are addresses of this host") \
 	X(rp_filter, "rp-filter", "reverse path filter of INTERFACE, or of the tunnel device") \
 	X(arp, "arp", "ARP for VIPs that are in a subnet of INTERFACE") \
 	X(mtu, "mtu", "MTU of INTERFACE, or the advertised MSS, against the tunnel overhead") \
-	X(offloads, "offloads", "receive offloads of INTERFACE that merge packets before XDP") \
+	X(offloads, "offloads", \
+		"LRO and hardware GRO of INTERFACE, which merge packets before XDP") \
 	X(keys, "key-file", "owner, mode and contents of the key file") \
-	X(balancers, "balancers", "weir-agent run responds, and balancers probe it") \
+	X(balancers, "balancers", "weir-agent run responds, and balancers probe this agent") \
 	X(steal, "steal", "with --allow-steal: the kernel can remove half-open connections") \
 	X(ports, "ports", "the ports that weir-agent run watches have listening sockets") \
 	X(listeners, "listeners", \

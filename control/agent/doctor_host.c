@@ -149,8 +149,8 @@ static void report_filter(
 		return;
 	}
 	weir_findings_add(&doctor->findings, level, interface,
-		"rp_filter is 1: drops packets from clients whose return route uses another "
-		"interface");
+		"rp_filter is 1: the kernel drops packets from clients whose return route uses "
+		"another interface");
 	weir_findings_cure(&doctor->findings, "sysctl -w net.ipv4.conf.%s.rp_filter=2",
 		weir_sysctl_name(interface, name));
 }
@@ -261,15 +261,17 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 			"MTU %u; the advertised MSS is %u", mtu, route.advmss);
 	} else if (route.interface[0] == '\0') {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, subject,
-			"MTU %u is too small for %u bytes and the outer header, and there is no "
+			"MTU %u is too small for packets of %u bytes plus outer header, and there "
+			"is no "
 			"%sdefault route with an MSS to check: each route to clients needs "
 			"advmss %u",
 			mtu, CLIENT_MTU, family, mss);
 		weir_findings_cure(&doctor->findings, "%s route get CLIENT | grep advmss", ip);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
-			"MTU %u is too small for %u bytes and the outer header, and the %sdefault "
-			"route advertises no smaller MSS: raise the MTU on the whole path, or "
+			"MTU %u is too small for packets of %u bytes plus outer header, and the "
+			"%sdefault route does not advertise a smaller MSS: raise the MTU on the "
+			"whole path, or "
 			"lower the MSS",
 			mtu, CLIENT_MTU, family);
 		// The command repeats the whole line of the route, because the metric identifies
@@ -320,7 +322,7 @@ void weir_agent_doctor_check_offloads(struct weir_agent_doctor *doctor) {
 	}
 	if (!lro && gro_hw <= 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"no offload merges packets before XDP");
+			"no offload (LRO, hardware GRO) merges packets before XDP");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,

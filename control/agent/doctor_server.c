@@ -117,14 +117,15 @@ static void report_no_balancer(struct weir_agent_doctor *doctor) {
 
 	if (other_key == 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
-			"no balancer probes it: \"agent\" is missing in the service, weir-control "
+			"no balancer probes this agent: \"agent\" is missing in the service, "
+			"weir-control "
 			"has no key file, or a firewall drops UDP");
 		weir_findings_cure(findings, "timeout 15 tcpdump -n -c 1 -i %s udp port %u",
 			doctor->options->interface, doctor->options->udp_port);
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
-		"no balancer probes it with a key of its key file: %" PRIu64
+		"no balancer probes this agent with a key of its key file: %" PRIu64
 		" datagram%s with another key, the last %s ago. The key files differ, or a "
 		"process has not reloaded its key file after a change",
 		other_key, weir_plural(other_key), age);
@@ -181,7 +182,7 @@ static void report_absent(struct weir_agent_doctor *doctor) {
 
 	if (has_died(run_dir)) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, run_dir,
-			"the weir-agent of this directory has crashed: balancers get no load "
+			"the weir-agent with this run directory has crashed: balancers get no load "
 			"reports or drain notices");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, run_dir,
@@ -206,7 +207,7 @@ void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
 		report_no_balancer(doctor);
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_OK, "weir-agent run",
-			"balancers that probe it: %zu", balancers);
+			"balancers that probe this agent: %zu", balancers);
 	}
 	report_refused(doctor, balancers > 0);
 }
@@ -366,7 +367,7 @@ void weir_agent_doctor_check_syn_queue(struct weir_agent_doctor *doctor) {
 	(void)weir_tree_number("", &backlog, "/proc/sys/net/ipv4/tcp_max_syn_backlog");
 	if (cookies == 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, "net.ipv4.tcp_syncookies",
-			"0: a SYN flood blocks clients");
+			"0 (no SYN cookies): clients cannot connect during a SYN flood");
 		weir_findings_cure(findings, "sysctl -w net.ipv4.tcp_syncookies=1");
 	}
 	if (backlog < SYN_QUEUE_LEAST) {
@@ -388,7 +389,7 @@ void weir_agent_doctor_check_btf(struct weir_agent_doctor *doctor) {
 			&doctor->findings, WEIR_FINDING_OK, "/sys/kernel/btf/vmlinux", "present");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "/sys/kernel/btf/vmlinux",
-			"missing: requests, errors and service times are not measured "
-			"(CONFIG_DEBUG_INFO_BTF); the application can report them with ORCA");
+			"missing (CONFIG_DEBUG_INFO_BTF): requests, errors and service times are "
+			"not measured; the application can report them with ORCA");
 	}
 }

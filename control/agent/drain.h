@@ -15,11 +15,11 @@
 
 // X(NAME, "name", "meaning")
 #define WEIR_DRAIN_STATES(X) \
-	X(NONE, "none", "not a lame duck") \
+	X(NONE, "none", "no drain in progress") \
 	X(TELLING, "telling", "some balancers have not acknowledged the state") \
 	X(SERVING, "serving", "waiting for open connections to end") \
-	X(DONE, "done", "no connection is left") \
-	X(DEADLINE, "deadline", "the interval is over")
+	X(DONE, "done", "all connections have ended") \
+	X(DEADLINE, "deadline", "the maximum time of the drain has expired")
 
 enum weir_drain_state {
 #define X(name, key, meaning) WEIR_DRAIN_##name,

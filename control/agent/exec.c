@@ -176,7 +176,7 @@ static void drain_step(struct exec *exec) {
 	exec->next_ms = weir_monotonic_ms() + STEP_MS;
 	if (r && !delayed &&
 		(exec->reply_ms == 0 || weir_monotonic_ms() - since_ms >= PATIENCE_MS)) {
-		stop_server(exec, "no weir-agent announces the drain");
+		stop_server(exec, "cannot announce the drain through weir-agent run");
 		return;
 	}
 	count_connections(exec, &open, &half_open);
@@ -290,7 +290,7 @@ int weir_exec_run(const struct weir_agent_options *options) {
 	(void)announce(&exec); // replaces the state that an earlier process announced
 	exec.server = weir_exec_spawn(options->program, exec.notify.name, &before);
 	if (exec.server < 0) {
-		say("cannot start a process: %s", strerror(errno));
+		say("cannot start the server: %s", strerror(errno));
 		return WEIR_AGENT_REFUSED;
 	}
 	while (!exec.ended) {

@@ -92,7 +92,7 @@ static enum weir_agent_exit unreachable(const struct weir_agent_options *options
 // or another status after an error was printed.
 static enum weir_agent_exit send_command(
 	const struct weir_agent_options *options, const char *request, json_t **ret) {
-	static const char broken[] = "weir-agent: the answer is not JSON\n";
+	static const char broken[] = "weir-agent: the response of weir-agent run is not JSON\n";
 	char *answer = malloc(ANSWER_BYTES);
 	int fd = connect_agent(options), r = fd;
 	const char *error;
@@ -197,7 +197,7 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 		if (strcmp(state, "done") == 0) {
 			printf("lame-duck: done\n");
 		} else {
-			printf("lame-duck: interval over, %s left\n", connections);
+			printf("lame-duck: interval expired, %s left\n", connections);
 		}
 		return DRAINED;
 	}
@@ -235,7 +235,8 @@ static void warn_of_balancers(const struct weir_agent_options *options, const js
 		   json_array_size(json_object_get(status, "balancers")) == 0) {
 		*warned = true;
 		fprintf(stderr, "weir-agent: warning: no balancer probes this agent, so none can "
-				"be notified: the command waits for the whole interval\n");
+				"be notified: weir-agent lame-duck waits for the whole "
+				"--interval\n");
 	}
 }
 

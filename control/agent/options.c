@@ -78,7 +78,7 @@ static int take_interface(const struct weir_option *option, const char *value, v
 
 	(void)option;
 	if (ret->interface != NULL) {
-		snprintf(why, why_bytes, "is a second interface next to %s; use one interface",
+		snprintf(why, why_bytes, "is a second interface, after %s; use one interface",
 			weir_terminal_text(ret->interface, shown, sizeof(shown)));
 		return -EINVAL;
 	}
@@ -195,10 +195,10 @@ static const struct weir_option_word commands[] = {
 		"drain: balancers stop sending new flows; wait for open connections to end"},
 	{"ready", WEIR_AGENT_READY, "accept new flows, or resume after lame-duck"},
 	{"announce WORD", WEIR_AGENT_ANNOUNCE,
-		"announce the state of a single service, as its user: starting, ready, lame-duck "
-		"or down; status prints the state"},
+		"announce the state of a single service, also without root (--allow-user): "
+		"starting, ready, lame-duck or down; status prints the state"},
 	{"exec -- COMMAND", WEIR_AGENT_EXEC,
-		"run a server, and make its service a lame duck before SIGTERM reaches the server"},
+		"run a server, and drain its service before SIGTERM is passed on to the server"},
 	{"status", WEIR_AGENT_STATUS,
 		"show the state, the load and the balancers of a running agent"},
 	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},
@@ -236,7 +236,7 @@ static const struct weir_option rows[] = {
 		.letter = 'p', .repeatable = true, .take = weir_take_port,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME=PORT[,PORT]",
-		"ports of a service whose state can be announced; each port is also a --port",
+		"service whose state can be announced, and its ports, as if given with --port",
 		.repeatable = true, .take = weir_take_service, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME",
 		"service of weir-agent run whose state is announced",
@@ -272,11 +272,11 @@ static const struct weir_option rows[] = {
 		"needs --port and CAP_NET_ADMIN",
 		FIELD(shed_idle), .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "shed-hook", "COMMAND",
-		"run this command, which must make the server close connections that balancers "
-		"request to end (weirctl backend shed); needs --port; it runs as --user",
+		"command that makes the server close connections when a balancer requests this "
+		"(weirctl backend shed); needs --port; the command runs as --user",
 		FIELD(shed_hook), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "warm-up", "COMMAND",
-		"stay \"starting\" until this command exits with 0; it runs as --user",
+		"stay \"starting\" until this command exits with 0; the command runs as --user",
 		FIELD(warm_up), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(SECONDS, "interval", "SECONDS",
 		"maximum time to wait for open connections; for run: after SIGTERM",
@@ -318,7 +318,7 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(NUMBER, "id", "N", "ID of the key", FIELD(key_id),
 		.fallback = "the smallest ID that is not used in --key-file", .min = 1,
 		.max = UINT16_MAX, .groups = GROUP_KEY),
-	WEIR_OPTION_ROW(CUSTOM, "vip", "ADDRESS", "VIP that must be an address of this host",
+	WEIR_OPTION_ROW(CUSTOM, "vip", "ADDRESS", "check that this VIP is an address of this host",
 		.repeatable = true, .take = take_vip, .groups = GROUP_DOCTOR),
 	WEIR_OPTION_ROW(FLAG, "measure", NULL,
 		"measure again, and store the result in --run-dir, where a running agent reads it "

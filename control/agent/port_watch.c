@@ -58,14 +58,14 @@ static void log_change(const struct weir_port_watch *watch, const struct weir_wa
 	case WEIR_PORT_CLOSED:
 		log_port(watch, port, "down",
 			before == WEIR_PORT_UNKNOWN
-				? "no listening socket, unlike before the agent's restart"
+				? "no listening socket; there was one before the agent's restart"
 				: "no listening socket");
 		break;
 	case WEIR_PORT_HELD:
 		// The text has no number of deaths: with a number, each line would differ, and
 		// log_limit.h suppresses only equal lines.
 		snprintf(reason, sizeof(reason),
-			"listening again, held down for %s, because the server died too often",
+			"listening again, but held down for %s: the port was closed too often",
 			weir_duration_text(weir_watched_port_left_ms(port, now_ms), left));
 		log_port(watch, port, "down", reason);
 		break;

@@ -66,7 +66,8 @@ static int start_helper(const struct weir_agent_options *options,
 	}
 	r = weir_meter_helper_start(&params, &resources->meter_helper);
 	if (r) {
-		snprintf(why, why_bytes, "cannot start the helper process: %s", strerror(-r));
+		snprintf(why, why_bytes, "cannot start the helper process for BPF programs: %s",
+			strerror(-r));
 	}
 	return r;
 }
@@ -121,7 +122,8 @@ static int start_shed_helper(const struct weir_agent_options *options,
 	}
 	r = weir_shed_helper_start(&params, &resources->shed_helper);
 	if (r) {
-		snprintf(why, why_bytes, "cannot start the helper process for sheds: %s",
+		snprintf(why, why_bytes,
+			"cannot start the helper process for shedding connections: %s",
 			strerror(-r));
 	}
 	return r;

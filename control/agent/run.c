@@ -112,7 +112,7 @@ static int list_addresses(const struct weir_agent_options *options, struct addre
 // Update the address map when the addresses of the interface change (DHCP, router advertisements).
 static int follow_addresses(const struct weir_agent_options *options, struct weir_decap *decap,
 	struct address_list *list) {
-	static const char failed[] = "cannot fill the address map: ";
+	static const char failed[] = "cannot update the BPF map of accepted addresses: ";
 	struct address_list now;
 	int r = list_addresses(options, &now);
 
@@ -249,8 +249,9 @@ static uint16_t choose_key_id(const struct weir_agent_options *options) {
 	// Any owner is accepted here: the programs that use the keys check the owner.
 	if (weir_agent_keys_read(file, status.st_uid, &keys, why, sizeof(why)) < 0) {
 		fprintf(stderr,
-			"weir-agent: warning: the new key has the id 1, because the ids in use are "
-			"unknown; to choose another id, use --id N: %s\n",
+			"weir-agent: warning: the new key has ID 1, because the IDs in use are "
+			"unknown "
+			"(%s); to choose another ID, use --id N\n",
 			why);
 		return id;
 	}

@@ -236,7 +236,8 @@ static void on_hangup(uv_signal_t *handle, int number) {
 	weir_capacity_demand_reload(&service->capacity);
 	if (weir_agent_keys_read(service->options->key_file, geteuid(), &service->resources.keys,
 		    why, sizeof(why))) {
-		weir_log_write(service->log, WEIR_LOG_ERROR, "keeping the previous keys: %s", why);
+		weir_log_write(service->log, WEIR_LOG_ERROR,
+			"key file not reloaded, keeping the previous keys: %s", why);
 	} else {
 		weir_log_write(service->log, WEIR_LOG_INFO, "%u key%s read from %s",
 			service->resources.keys.count, weir_plural(service->resources.keys.count),

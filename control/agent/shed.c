@@ -115,7 +115,8 @@ static void request(struct weir_shed *shed, uint32_t count) {
 	memcpy(message.binds, order->binds, sizeof(message.binds));
 	r = shed->helper < 0 ? -EPIPE : weir_shed_helper_send(shed->helper, &message);
 	if (r < 0) {
-		set_problem(shed, "cannot send a request to the helper process for sheds: %s",
+		set_problem(shed,
+			"cannot send a request to the helper process for shedding connections: %s",
 			strerror(-r));
 		end(shed, WEIR_AGENT_SHED_FAILED);
 		return;
@@ -267,17 +268,20 @@ static void take_failed_start(
 	struct weir_shed *shed, const struct weir_shed_helper_answer *answer) {
 	bool privileges = answer->step == WEIR_SHED_HELPER_PRIVILEGES;
 
-	set_problem(shed, "the helper process for sheds cannot %s: %s; %s",
-		privileges ? "switch to its user" : "list sockets of the kernel",
+	set_problem(shed, "the helper process for shedding connections cannot %s: %s; %s",
+		privileges ? "switch to its user" : "list sockets (sock_diag)",
 		strerror(-answer->error),
 		privileges ? "run as root, or with config/systemd/weir-agent-shed.conf"
-			   : "it needs AF_NETLINK (RestrictAddressFamilies= of its unit) and a "
+			   : "the helper needs AF_NETLINK (RestrictAddressFamilies= of its unit) "
+			     "and a "
 			     "kernel with CONFIG_INET_DIAG");
 }
 
 static void lose_helper(struct weir_shed *shed, int error) {
 	if (shed->problem[0] == '\0') { // otherwise the helper has reported the cause
-		set_problem(shed, "the helper process for sheds has exited: %s; restart weir-agent",
+		set_problem(shed,
+			"the helper process for shedding connections has exited: %s; restart "
+			"weir-agent",
 			strerror(-error));
 	}
 	uv_poll_stop(&shed->poll);

@@ -266,7 +266,7 @@ static void write_ports(const json_t *ports, FILE *out) {
 	json_array_foreach (ports, i, port) {
 		fprintf(out,
 			"port       %" JSON_INTEGER_FORMAT "/%s %s for %s, %" JSON_INTEGER_FORMAT
-			" listening socket%s, %" JSON_INTEGER_FORMAT " death%s",
+			" listening socket%s, closed %" JSON_INTEGER_FORMAT " time%s",
 			number_of(port, "port"), text_of(port, "protocol"), text_of(port, "state"),
 			weir_duration_text((uint64_t)number_of(port, "for_ms"), age),
 			number_of(port, "listeners"), weir_plural(number_of(port, "listeners")),

@@ -100,7 +100,7 @@ static enum weir_agent_steal_result request_removal(struct weir_steal_answers *a
 	}
 	if (r != answers->error) {
 		weir_log_write(answers->params.log, WEIR_LOG_ERROR,
-			"cannot send a request to the helper process for steals: %s; if "
+			"cannot send a request to the helper process for --allow-steal: %s; if "
 			"weir-agent-net hangs or is stopped, restart weir-agent",
 			strerror(-r));
 	}
@@ -196,7 +196,7 @@ static enum weir_agent_steal_result judge_removal(
 	}
 	if (answer->error != 0) {
 		if (answer->error != answers->error) {
-			set_problem(answers, "cannot remove a handshake: %s%s",
+			set_problem(answers, "cannot remove a half-open connection: %s%s",
 				strerror(-answer->error),
 				answer->error == -EOPNOTSUPP
 					? "; the kernel has no CONFIG_INET_DIAG_DESTROY"
@@ -223,20 +223,22 @@ static void log_failed_start(
 	bool privileges = answer->step == WEIR_STEAL_HELPER_PRIVILEGES;
 
 	set_problem(answers,
-		"the helper process for steals cannot %s: %s; handshakes are not removed; %s",
+		"the helper process for --allow-steal cannot %s: %s; half-open connections are not "
+		"removed; %s",
 		privileges ? "switch to its user and keep CAP_NET_ADMIN"
-			   : "query sockets of the kernel",
+			   : "query sockets (sock_diag)",
 		strerror(-answer->error),
 		privileges ? "run as root, or with config/systemd/weir-agent-steal.conf"
 			   : "the helper needs AF_NETLINK (RestrictAddressFamilies= of its unit) "
-			     "and a kernel with CONFIG_INET_DIAG");
+			     "and CONFIG_INET_DIAG");
 }
 
 static void lose_helper(struct weir_steal_answers *answers, int error) {
 	if (!answers->failed_start) { // if the helper failed to start, it has reported the cause
 		set_problem(answers,
-			"the helper process for steals has exited: %s; handshakes are not removed; "
-			"restart weir-agent",
+			"the helper process for --allow-steal has exited: %s; half-open "
+			"connections "
+			"are not removed; restart weir-agent",
 			strerror(-error));
 	}
 	uv_poll_stop(&answers->poll);

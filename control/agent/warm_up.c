@@ -16,7 +16,7 @@ static void on_warm(uv_process_t *process, int64_t status, int signal_number) {
 	} else {
 		weir_log_write(warm_up->log, WEIR_LOG_ERROR,
 			"--warm-up: the command failed (exit %d, signal %d): state stays "
-			"\"starting\" until weir-agent ready",
+			"\"starting\" until you run weir-agent ready",
 			(int)status, signal_number);
 	}
 }

@@ -142,9 +142,10 @@ static void print_figures(FILE *out, const json_t *canary) {
 	static const struct {
 		const char *figures, *text;
 	} texts[] = {
-		{"passive", "flows without an answer (no error rate is reported: HTTP errors are "
-			    "not seen; see ORCA)"},
-		{"agent", "connections that the servers reset (HTTP errors are not seen, unless "
+		{"passive",
+			"flows without a response (HTTP errors are not counted, because no error "
+			"rate is reported; see ORCA)"},
+		{"agent", "connections that the servers reset (HTTP errors are not counted, unless "
 			  "weir-agent reads ORCA)"},
 		{"report", "reported by weirctl backend report"},
 		{"orca", "reported by the servers (ORCA)"},
@@ -260,8 +261,8 @@ static void show_plan(const struct weir_cli *cli, json_t *result) {
 		(long long)integer(result, "others_weight"));
 	weir_show_table(out, json_object_get(result, "steps"), columns, COUNT(columns), "no steps");
 	fprintf(out,
-		"FLOWS: new flows for this backend at each step, of %lld new flows per minute, as "
-		"in the last minute.\n"
+		"FLOWS: expected new flows per minute of this backend; the service had %lld new "
+		"flows in the last minute.\n"
 		"Errors and latency of the backend are unknown until it has flows.\n",
 		(long long)integer(result, "flows"));
 	if (weight == 0) {

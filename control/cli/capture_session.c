@@ -51,7 +51,7 @@ int weir_capture_session_begin(
 	}
 	capture->cli = cli;
 	if (take_signals(capture)) {
-		fprintf(cli->err, "weirctl: out of descriptors\n");
+		fprintf(cli->err, "weirctl: out of file descriptors\n");
 		goto free_capture;
 	}
 	r = weir_cli_request(cli, request, &capture->started);

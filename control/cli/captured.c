@@ -131,7 +131,7 @@ static void write_forward(const json_t *packet, const struct verdict *v, char *b
 
 static const char *reply_text(const char *reason) {
 	return reason[0] == '\0'                     ? "reply: echo"
-	       : strcmp(reason, "mtu_exceeded") == 0 ? "reply: too big (mtu_exceeded)"
+	       : strcmp(reason, "mtu_exceeded") == 0 ? "reply: packet too big (mtu_exceeded)"
 	       : strcmp(reason, "closed_port") == 0  ? "reply: rejected (closed_port)"
 	       : strcmp(reason, "backend_down") == 0 ? "reply: reset (backend_down)"
 						     : NULL;

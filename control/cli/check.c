@@ -70,7 +70,7 @@ static void warn_keys(const struct weir_config *config, struct weir_config_error
 			"not checked: %s; run weirctl as root", why);
 	} else {
 		snprintf(warning.reason, sizeof(warning.reason),
-			"%s: on this host, weir-control would not probe the agents", why);
+			"%s; weir-control on this host would not probe the agents", why);
 	}
 	(void)weir_config_add_warning(found, &warning); // out of memory: no warning
 }

@@ -29,7 +29,8 @@ static int show_result(
 
 	weir_cli_show(cli, command, result);
 	if (incomplete) {
-		fprintf(cli->err, "weirctl: incomplete: a worker did not answer in time\n");
+		fprintf(cli->err,
+			"weirctl: the output is incomplete: a worker did not answer in time\n");
 	}
 	return incomplete ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
 }

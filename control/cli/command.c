@@ -222,7 +222,7 @@ int weir_cli_set_owner(
 	}
 	if (service != NULL &&
 		(strlen(service) != length || memcmp(service, backend, length) != 0)) {
-		snprintf(why, why_bytes, "--backend names another service than --service");
+		snprintf(why, why_bytes, "--backend and --service name different services");
 		return -EINVAL;
 	}
 	if (json_object_set_new(object, "service", json_stringn(backend, length))) {

@@ -225,7 +225,7 @@ static int set_report(json_t *request, const char *text, char *why, size_t n) {
 	if (!key[0]) {
 		snprintf(why, n,
 			"invalid value \"%s\": expected service-time-ms=, requests-per-second=, "
-			"errors-per-second=, utilization= or another key of --help",
+			"errors-per-second=, utilization= or another key that --help lists",
 			shown);
 		return -EINVAL;
 	}
@@ -380,7 +380,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL, true},
 	{"backend", "show", "[--tcp] [[SERVICE/]NAME]", "show backends with state, weight and share",
 	 "SERVICE/ selects all backends of a service.\n"
-	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start of the counters.\n",
+	 "SHARE-% is the target share of new flows, NEW-% the actual share since weir-dataplane started.\n",
 	 "weirctl backend show web/", "backend.show", 0, 1, WEIR_CLI_FIGURES, build_backend, weir_show_backends,
 	 NULL, false},
 	{"backend", "drain", "[--interval DURATION] [--wait] [SERVICE/]NAME",
@@ -438,7 +438,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
 	 NULL, true},
 	{"canary", "start", "[--steps LIST] [--dry-run] SERVICE BACKEND",
-	 "give a backend a growing share of the new flows, and roll back if it is worse",
+	 "raise a backend's share of new flows in steps; roll back if it has more errors or latency",
 	 "Compares the errors and the latency of BACKEND with the other backends, from their reports;\n"
 	 "if there are no reports, compares the percentage of new flows that got no answer. If BACKEND is\n"
 	 "clearly worse, it is rolled back to weight 0 at once; after the last step it gets its configured\n"
@@ -570,12 +570,14 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "with a removed backend.\n",
 	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, true},
 	{"config", "reload", "[FILE]", "apply the configuration and show the changes",
-	 "FILE defaults to the file that weir-control was started with. Another FILE is in use until the\n"
-	 "next reload without FILE, or the next restart of weir-control. A file with errors changes nothing.\n",
+	 "FILE defaults to the file that weir-control was started with. If another FILE is given, it is used\n"
+	 "until the next reload without FILE, or the next restart of weir-control. A file with errors changes\n"
+	 "nothing.\n",
 	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_reload, NULL, true},
 	{"config", "waiting", "", "show the changes that wait for a restart of weir-dataplane",
-	 "Shows the value in use and the pending value, and how many open flows the restart breaks at\n"
-	 "most. The pending values were read at the last reload, or at the start of weir-control.\n",
+	 "Shows the current value and the pending value, and the maximum number of open flows that the\n"
+	 "restart would break. The pending values were read at the last reload, or at the start of\n"
+	 "weir-control.\n",
 	 "weirctl config waiting", "config.waiting", 0, 0, 0, build_nothing, weir_show_waiting, NULL, false},
 	{"audit", "show", "", "show configuration changes and refused requests, with their users",
 	 "Shows the last 256 changes and the last 64 refused requests since the start of weir-control.\n"
@@ -611,7 +613,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "--timeout if that is less. The status is CRITICAL if weir-dataplane is not running, is\n"
 	 "stalled or has no tables, if one of its workers is stalled, if no port has a link, if\n"
 	 "no service has an eligible backend with a next hop, or if an operator has drained all\n"
-	 "services and no drain is in progress any more. With --service, checks the backends and\n"
+	 "services and all drains have ended. With --service, checks the backends and\n"
 	 "the drain of this service only.\n",
 	 "weirctl status", NULL, 0, 0, WEIR_CLI_SERVICE, NULL, NULL, weir_status_run, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",

@@ -39,9 +39,9 @@ static void print_recording(FILE *out, const json_t *result) {
 		number(result, "flows"), number(result, "began"),
 		weir_plural((uint64_t)number(result, "began")),
 		weir_duration_text((uint64_t)number(result, "recorded_ms"), recorded));
-	fprintf(out, "Replayed: start and duration of each flow%s.\n",
+	fprintf(out, "Replayed: start of each flow, and its duration%s.\n",
 		scaled != NULL && strcmp(scaled, "scaled") == 0
-			? ", scaled by the relative speed of the other backend"
+			? ", scaled to the speed of the selected backend"
 			: " as recorded, regardless of the backend");
 	fprintf(out,
 		"Not simulated: slower responses under load, errors, changes to the backends.\n");
@@ -54,12 +54,13 @@ static void print_notes(FILE *out, const json_t *result) {
 	if (lost > 0) {
 		fprintf(out,
 			"warning: %" JSON_INTEGER_FORMAT
-			" flow%s lost: too many ended at the same time\n",
+			" flow%s not recorded (all services): too many ended at once\n",
 			lost, lost == 1 ? " was" : "s were");
 	}
 	if (omitted > 0) {
 		fprintf(out,
-			"warning: %" JSON_INTEGER_FORMAT " flow%s left out: use a shorter --for\n",
+			"warning: %" JSON_INTEGER_FORMAT
+			" flow%s not replayed (recording full): use a shorter --for\n",
 			omitted, omitted == 1 ? " was" : "s were");
 	}
 	if (flows * 2 < began) {
@@ -67,7 +68,8 @@ static void print_notes(FILE *out, const json_t *result) {
 			     "--for\n");
 	}
 	if (flows < FEW) {
-		fprintf(out, "warning: few flows: small differences are random\n");
+		fprintf(out, "warning: few flows recorded: small differences between policies are "
+			     "random\n");
 	}
 }
 
@@ -183,8 +185,8 @@ static void print_shares(FILE *out, const json_t *backends, const json_t *polici
 		qsort(sorted, count, sizeof(*sorted), compare_ranges);
 		shown = BACKENDS_SHOWN;
 	}
-	fprintf(out, "\nShares of the flows in percent%s:\n",
-		count > shown ? ", of the backends with the largest differences" : "");
+	fprintf(out, "\nFlows per backend, in percent%s:\n",
+		count > shown ? ", for the backends with the largest differences" : "");
 	print_table(out, sorted, shown, policies);
 	if (count > shown) {
 		fprintf(out, "and %zu more backend%s; --json prints all\n", count - shown,

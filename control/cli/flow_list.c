@@ -183,7 +183,8 @@ int weir_flow_list_run(struct weir_cli *cli, const struct weir_cli_command *comm
 		fprintf(cli->out, "no flows\n");
 	}
 	if (list.incomplete) {
-		fprintf(cli->err, "weirctl: incomplete: a worker did not answer in time\n");
+		fprintf(cli->err,
+			"weirctl: the output is incomplete: a worker did not answer in time\n");
 		r = r == WEIR_CLI_DONE ? WEIR_CLI_REFUSED : r;
 	}
 	return r;

@@ -29,9 +29,8 @@ static const struct weir_option_word modes[] = {WEIR_SUBSET_MODES(X){NULL, 0, NU
 #undef X
 
 static const struct weir_option_word durations[] = {
-	{"scaled", WEIR_CLI_SCALED, "scaled by the mean flow duration of the other backend"},
-	{"measured", WEIR_CLI_MEASURED, "the duration measured at the recorded backend"},
-	{NULL, 0, NULL}};
+	{"scaled", WEIR_CLI_SCALED, "as recorded, scaled by the backends' mean flow durations"},
+	{"measured", WEIR_CLI_MEASURED, "as recorded"}, {NULL, 0, NULL}};
 
 #define X(name, word, help, key) {word, WEIR_TOP_##name, help},
 static const struct weir_option_word sorts[] = {WEIR_TOP_SORTS(X){NULL, 0, NULL}};
@@ -139,8 +138,9 @@ static int take_rate(const struct weir_option *option, const char *value, void *
 		return -EINVAL;
 	}
 	if (rate < RATE_LEAST || rate > RATE_MOST) {
-		snprintf(why, why_bytes, "is out of range; use 1 to %d, or for a shed %g to 1000",
-			RATE_MOST, RATE_LEAST);
+		snprintf(why, why_bytes,
+			"is out of range; use 1 to %d, or for backend shed %g to 1000", RATE_MOST,
+			RATE_LEAST);
 		return -EINVAL;
 	}
 	ret->rate = rate;

@@ -45,7 +45,7 @@ int weir_shed_build(const struct weir_cli *cli, json_t *request, char *why, size
 	}
 	if (options->shed.stop && (options->rate > 0 || options->shed.idle_ms > 0 ||
 					  options->for_ms > 0 || options->dry_run)) {
-		snprintf(why, n, "--stop cannot be used with other options of a shed");
+		snprintf(why, n, "--stop cannot be used with other options of backend shed");
 		return -EINVAL;
 	}
 	set_number(request, "rate", options->rate);
@@ -97,7 +97,7 @@ static void print_agent(FILE *out, const json_t *shed) {
 	} else if (is(shed, "method", "hook")) {
 		fprintf(out,
 			"weir-agent runs its hook: of %lld established connection%s, %lld have not "
-			"been passed to it\n",
+			"been passed to the hook\n",
 			(long long)connections, weir_plural((uint64_t)connections),
 			(long long)candidates);
 	}
@@ -111,8 +111,8 @@ static void print_plan(FILE *out, const json_t *shed) {
 	char duration[WEIR_DURATION_BYTES];
 
 	fprintf(out,
-		"%lld open flow%s, %lld above its share of the mean (%lld)\n"
-		"ends at most %g connections per second, %lld in total, for at most %s\n",
+		"%lld open flow%s, %lld above the mean for its weight (%lld)\n"
+		"limits: %g connections ended per second, %lld in total, within %s\n",
 		(long long)flows, weir_plural((uint64_t)flows), (long long)integer(shed, "above"),
 		(long long)integer(shed, "mean"), rate, (long long)most,
 		weir_duration_text((uint64_t)for_ms, duration));

@@ -62,10 +62,10 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 	if (json_is_integer(age)) {
 		char text[32];
 
-		add(notes, used, "agent silent for %s",
+		add(notes, used, "agent has not answered for %s",
 			weir_show_value(age, WEIR_SHOW_DURATION, text, sizeof(text)));
 	} else {
-		add(notes, used, "agent silent");
+		add(notes, used, "agent does not answer");
 	}
 }
 

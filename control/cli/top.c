@@ -386,7 +386,7 @@ static int run_live(struct weir_cli *cli, int interval_ms) {
 	int r = WEIR_CLI_DONE;
 
 	if (live.view == NULL || !begin(&live.screen, cli->out)) {
-		fprintf(cli->err, "weirctl: out of memory or descriptors\n");
+		fprintf(cli->err, "weirctl: out of memory or file descriptors\n");
 		r = WEIR_CLI_REFUSED;
 		goto free_view;
 	}

@@ -344,7 +344,8 @@ static void describe_outage(
 		}
 	}
 	if (outage->figures != 0) {
-		append(text, bytes, "; values from %s", clock_text(outage->figures, since));
+		append(text, bytes, "; values shown are from %s",
+			clock_text(outage->figures, since));
 	}
 	append(text, bytes, "; trying again");
 }

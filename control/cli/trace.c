@@ -122,7 +122,7 @@ static void show_end(const struct trace *trace) {
 	json_int_t limited = weir_capture_session_limited(trace->capture);
 
 	if (trace->shown == 0 && !trace->cli->options->json) {
-		fprintf(trace->cli->out, "no packets of this flow\n");
+		fprintf(trace->cli->out, "no packets of this flow captured\n");
 	}
 	if (lost + limited > 0) {
 		fprintf(trace->cli->err,

@@ -43,7 +43,7 @@ static void add_received(struct packet *p) {
 	char line[LINE], port[NAME], adopted[48] = "";
 
 	if (json_is_integer(tables)) {
-		snprintf(adopted, sizeof(adopted), ", tables %" JSON_INTEGER_FORMAT,
+		snprintf(adopted, sizeof(adopted), ", table version %" JSON_INTEGER_FORMAT,
 			json_integer_value(tables));
 	}
 	snprintf(line, sizeof(line),
@@ -80,7 +80,7 @@ static const char *kind_text(const char *kind) {
 		{"broken", "malformed"},
 		{"fragment-first", "first fragment of a flow's packet"},
 		{"fragment", "later fragment, handled like the first fragment"},
-		{"offered", "from another worker, which has made the decision"},
+		{"offered", "first fragment, already processed by another worker"},
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -111,8 +111,8 @@ static void add_parsed(struct packet *p) {
 
 static void add_flow_table(struct packet *p) {
 	const char *found = is(p, "choice", "flow")        ? "found"
-			    : is(p, "choice", "new")       ? "not found; entered"
-			    : is(p, "choice", "untracked") ? "not found; not entered"
+			    : is(p, "choice", "new")       ? "not found; added"
+			    : is(p, "choice", "untracked") ? "not found; not added"
 			    : is(p, "choice", "replaced")
 				    ? "found; the backend no longer accepts the flow"
 				    : NULL;
@@ -133,7 +133,7 @@ static void add_selection(struct packet *p) {
 		return;
 	}
 	if (is(p, "choice", "flow")) {
-		snprintf(why, sizeof(why), ", the backend of the flow");
+		snprintf(why, sizeof(why), ", from the flow table");
 	} else if (is(p, "choice", "new") && policy[0]) {
 		snprintf(why, sizeof(why), ", by policy %s", policy);
 	} else if (is(p, "choice", "new")) {
@@ -141,7 +141,7 @@ static void add_selection(struct packet *p) {
 	} else if (is(p, "choice", "untracked")) {
 		snprintf(why, sizeof(why), ", selected for this packet only");
 	} else if (is(p, "choice", "replaced")) {
-		snprintf(why, sizeof(why), ", instead of the former backend");
+		snprintf(why, sizeof(why), ", instead of the previous backend");
 	}
 	snprintf(line, sizeof(line), "%s%s", p->backend, why);
 	add(p, "selection", line);

@@ -103,13 +103,13 @@ static void print_nothing(FILE *out, const json_t *result, const char *service, 
 	double again_ms = value(result, "again_ms");
 	char again[WEIR_DURATION_BYTES];
 
-	fprintf(out, "%s: none of its %zu backend%s reports its utilization", service, backends,
+	fprintf(out, "%s: no utilization reported (0 of %zu backend%s)", service, backends,
 		weir_plural(backends));
 	if (again_ms > 0) {
-		fprintf(out, "; weirctl has just requested it from their agents: try again in %s\n",
+		fprintf(out, "; weirctl has just requested it from the agents: try again in %s\n",
 			weir_duration_text((uint64_t)(ceil(again_ms / 1000) * 1000), again));
 	} else {
-		fprintf(out, ": reports come from weir-agent, health checks or weirctl backend "
+		fprintf(out, "; report it through weir-agent, health checks or weirctl backend "
 			     "report\n");
 	}
 }
@@ -142,8 +142,8 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 		service, count, json_array_size(backends), weir_plural(json_array_size(backends)),
 		count == 1 ? "s" : "", 100 * value(result, "mean"), 100 * most);
 	fprintf(out,
-		"wasted: %.1f %% in total, %.1f %% of the usage if every backend were at "
-		"%.1f %%\n\n",
+		"wasted: %.1f %% of the capacity of one backend, or %.1f %% of the usage if every "
+		"backend were at %.1f %%\n\n",
 		100 * value(result, "wasted"),
 		most > 0 ? 100 * value(result, "wasted") / (most * (double)count) : 0, 100 * most);
 	print_chart(out, known, count, most, width, colour);

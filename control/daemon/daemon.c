@@ -46,12 +46,14 @@ static void compare_ports(struct weir_daemon *daemon) {
 	const struct weir_segment *segment = daemon->segment;
 
 	for (uint32_t i = 0; i < segment->ports || i < config->port_count; i++) {
-		const char *runs = i < segment->ports ? segment->header->port[i].name : "nothing";
-		const char *file = i < config->port_count ? config->ports[i].name : "nothing";
+		const char *runs =
+			i < segment->ports ? segment->header->port[i].name : "not configured";
+		const char *file =
+			i < config->port_count ? config->ports[i].name : "not configured";
 
 		if (strncmp(runs, file, WEIR_NAME_BYTES) != 0) {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
-				"port %u is named %.63s in weir-dataplane, but %s in %s: restart "
+				"port %u is %.63s in weir-dataplane, but %s in %s: restart "
 				"weir-dataplane",
 				i, runs, file, weir_reload_file_in_use(daemon->reload));
 		}
@@ -75,7 +77,8 @@ static int bind_tables(
 		}
 	}
 	if (r < 0 && (daemon->tables == NULL || weir_tables_segment(daemon->tables) != segment)) {
-		snprintf(why, why_bytes, "cannot use the segment of epoch %016llx: %s",
+		snprintf(why, why_bytes,
+			"cannot use the shared memory of weir-dataplane (epoch %016llx): %s",
 			(unsigned long long)segment->epoch, strerror(-r));
 		return r;
 	}
@@ -237,7 +240,7 @@ static void log_refusals(struct weir_daemon *daemon) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"worker %u refused the new %s of %s: %s", refusal.worker,
 			refusal.kind == WEIR_UPDATE_SELECTION ? "selection"
-			: refusal.kind == WEIR_UPDATE_ROW     ? "headers"
+			: refusal.kind == WEIR_UPDATE_ROW     ? "tunnel headers"
 							      : "service table",
 			name != NULL ? name : "a removed id",
 			refusal.restored ? "the previous version is published again"

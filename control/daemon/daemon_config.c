@@ -180,13 +180,15 @@ static void configure_all(struct weir_daemon *daemon, const struct weir_config *
 	rejections = weir_rejections_follow(daemon->rejections, daemon->tables, config);
 	r = r < 0 ? r : rejections;
 	if (r < 0) {
-		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"out of memory: backends are not ejected until a retry succeeds");
 	}
 	again |= may_retry(r);
 	r = weir_flow_steals_configure(daemon->flow_steals, daemon->tables, config);
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"out of memory: no connection is moved to another backend");
+			"out of memory: connections are not moved to other backends until a retry "
+			"succeeds");
 	}
 	again |= may_retry(r);
 	daemon->follow_ns = again ? weir_daemon_now_ns() + RETRY_NS : 0;
@@ -214,8 +216,8 @@ static void note_waiting(struct weir_daemon *daemon) {
 	if (waiting > 0) {
 		daemon->retry = true;
 		snprintf(why, sizeof(why),
-			"%u service%s or backend%s wait%s for ids of the segment, which become "
-			"free when the flows of removed services and backends have ended",
+			"%u service%s or backend%s wait%s for flows of removed ones to end "
+			"(limits: segment.max_services, segment.max_backends)",
 			waiting, weir_plural(waiting), weir_plural(waiting),
 			waiting == 1 ? "s" : "");
 		if (daemon->config_why[0] == '\0') {
@@ -288,7 +290,8 @@ void weir_daemon_retry(struct weir_daemon *daemon) {
 		return; // some services or backends still wait for an id
 	}
 	if (r == 0) {
-		weir_log_write(daemon->log, WEIR_LOG_INFO, "the configuration is published");
+		weir_log_write(daemon->log, WEIR_LOG_INFO,
+			"the whole configuration is now published to weir-dataplane");
 		weir_daemon_steer(daemon);
 		weir_daemon_notify_status(daemon);
 	} else if (r != -EBUSY) {
@@ -342,8 +345,8 @@ void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
 
 	if (unread < 0 && unread != -ENOENT) { // no file: weir-dataplane is an earlier version
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
-			"cannot read the configuration that weir-dataplane runs with from %s: %s; "
-			"the configuration in %s is assumed",
+			"cannot read the running configuration of weir-dataplane in %s: %s; "
+			"assuming the configuration in %s",
 			daemon->run_dir, strerror(-unread),
 			weir_reload_file_in_use(daemon->reload));
 	}
@@ -440,7 +443,7 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 		if (strcmp(plan->file, weir_reload_file(daemon->reload)) != 0) {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
 				"%s is in use until weir-control restarts or reloads without a "
-				"file, and then reads %s",
+				"file; weir-control then reads %s",
 				plan->file, weir_reload_file(daemon->reload));
 		}
 		daemon->reloaded_ms = weir_daemon_wall_ms();

@@ -109,14 +109,14 @@ static void note_failure(struct weir_daemon *daemon, char why[WEIR_DAEMON_WHY_BY
 	char now[WEIR_DAEMON_WHY_BYTES];
 
 	snprintf(now, sizeof(now), "%s",
-		error == -ENOSPC ? "the segment's heap is full (segment.heap_bytes)"
-		: error == -EBUSY
-			? "the segment's heap is full of replaced tables, which a worker still uses"
-			: strerror(-error));
+		error == -ENOSPC  ? "the memory for tables is full (segment.heap_bytes)"
+		: error == -EBUSY ? "the memory for tables is full of replaced tables that a "
+				    "worker still uses"
+				  : strerror(-error));
 	if (strcmp(now, why) != 0) {
 		memcpy(why, now, sizeof(now));
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"cannot publish: %s; the previous tables stay in use", why);
+			"cannot publish new tables: %s; the previous tables stay in use", why);
 		weir_daemon_notify_status(daemon);
 	}
 }

@@ -345,8 +345,8 @@ static void report_size(struct weir_doctor *doctor, const struct target *target,
 	}
 	if (target->advertised > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
-			"a router limits packets to %u bytes: weir-control uses this limit, and "
-			"longer packets are refused or fragmented",
+			"a router on the path limits packets to %u bytes; weir-control uses this "
+			"path MTU, and longer packets are refused or fragmented",
 			target->advertised);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
@@ -372,7 +372,7 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 			family == 4 ? 6 : 4);
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-		"decapsulates, but VIP %s does not answer: the VIP is not an address of the "
+		"decapsulates, but VIP %s does not answer: the VIP is not configured on the "
 		"backend%s",
 		address, other);
 	weir_findings_cure(&doctor->findings, "ssh %s ip %saddr add %s/%d dev lo", text,

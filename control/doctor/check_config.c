@@ -53,7 +53,8 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 	}
 	if (most > 0 && port->mtu < 1500 + most) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, port->name,
-			"mtu %u leaves %u bytes for a packet of a client: set mtu %u here and on "
+			"mtu %u leaves %u bytes for a client's packet in the tunnel: set mtu %u "
+			"here and on "
 			"the path to the backends, or a smaller advmss on the backends",
 			port->mtu, port->mtu - most, 1500 + most);
 		EDIT(doctor);
@@ -104,8 +105,8 @@ static void report_substitute(struct weir_doctor *doctor) {
 		weir_findings_add(&doctor->findings,
 			doctor->runs_services ? WEIR_FINDING_NOTICE : WEIR_FINDING_WARNING,
 			doctor->config_path,
-			"cannot be used: the running configuration is checked%s; skipped checks: "
-			"%s",
+			"cannot be used; checking the running configuration instead%s; skipped "
+			"checks: %s",
 			doctor->runs_services ? "" : ", without the services, which are unknown",
 			skipped);
 	}

@@ -99,7 +99,8 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 			weir_cpus_format(&shared, text));
 	} else if (weir_cpus_count(&ticking) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "workers.cores",
-			"CPU %s is isolated, but not nohz_full: the timer interrupts the worker",
+			"CPU %s is isolated, but not nohz_full: the timer tick interrupts the "
+			"worker",
 			weir_cpus_format(&ticking, text));
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "workers.cores",

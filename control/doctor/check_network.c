@@ -50,8 +50,8 @@ static void report_detached(struct weir_doctor *doctor) {
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
-		"is not attached to weir-dataplane (pid %d), which forwards with the last "
-		"tables that it received, if any: see the log of weir-control",
+		"is not attached to weir-dataplane (pid %d), which forwards with its last tables, "
+		"if any; see the log of weir-control",
 		(int)doctor->dataplane);
 	weir_findings_cure(&doctor->findings, "journalctl -u weir-control -n 20");
 }
@@ -114,8 +114,8 @@ static void report_merging(
 	weir_findings_add(findings, WEIR_FINDING_WARNING, interface,
 		"%s merges packets on receive: the merged packets are too long to forward%s",
 		lro ? "LRO" : "hardware GRO",
-		fixed ? "; it can be switched off only where the device is created: in QEMU with "
-			"guest_tso4=off,guest_tso6=off"
+		fixed ? "; disable the offload where the virtual device is defined (in QEMU: "
+			"guest_tso4=off,guest_tso6=off)"
 		      : "");
 	if (!fixed) {
 		weir_findings_cure(findings, "ethtool -K %s%s%s", interface, lro ? " lro off" : "",
@@ -138,12 +138,13 @@ static void look_at_offloads(struct weir_doctor *doctor, const struct weir_docto
 		report_merging(doctor, interface, lro, gro_hw);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"no offload merges packets on receive");
+			"no receive offload (LRO, hardware GRO) merges packets");
 	}
 	if (strcmp(driver, "veth") == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
 			"is a veth interface: packets of local sockets have partial checksums "
-			"unless \"tx\" is off on its peer; weirctl cannot check the peer");
+			"unless checksum offload (tx) is off on its peer; weirctl cannot check the "
+			"peer");
 		weir_findings_cure(&doctor->findings, "ethtool -K PEER tx off");
 	}
 }
@@ -231,7 +232,7 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 		weir_findings_cure(findings, "ip %sroute add unreachable %s/%d", six, text, bits);
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_OK, text,
-			"not an address of this host, and not routed back to a router");
+			"not an address of this host, and no routing loop");
 	}
 }
 
@@ -281,7 +282,7 @@ static void look_at_rp_filter(struct weir_doctor *doctor, const struct weir_addr
 		weir_address_format(vip, text, sizeof(text));
 		if (!weir_doctor_answers_dropped(doctor->root, vip, device.interface)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, text,
-				"replies from this VIP are accepted on %s", device.interface);
+				"rp_filter accepts replies from this VIP on %s", device.interface);
 			continue;
 		}
 		weir_findings_add(&doctor->findings,

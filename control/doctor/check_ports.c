@@ -91,7 +91,8 @@ static void look_at_mtu(struct weir_doctor *doctor, const struct weir_config_por
 			"MTU %" PRId64 "; weir-dataplane sets %u when it starts", mtu, port->mtu);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
-			"MTU %" PRId64 " is below the mtu of port %s, %u: longer packets are lost",
+			"MTU %" PRId64
+			" is below the mtu of port %s (%u): packets longer than the MTU are lost",
 			mtu, port->name, port->mtu);
 		weir_findings_cure(
 			&doctor->findings, "ip link set %s mtu %u", device->interface, port->mtu);
@@ -260,12 +261,12 @@ static void look_at_redirects(struct weir_doctor *doctor, const struct weir_conf
 	add_accepted(doctor, 6, device->interface, "accept_ra", list, sizeof(list));
 	if (list[0] == '\0') {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
-			"accepts no redirects");
+			"accepts no ICMP redirects or router advertisements");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, device->interface,
-		"accepts redirects: any host on the link can divert packets that Weir sends to "
-		"backends");
+		"accepts ICMP redirects or router advertisements: any host on the link can divert "
+		"packets that Weir sends to backends");
 	weir_findings_cure(&doctor->findings, "sysctl -w%s", list);
 }
 

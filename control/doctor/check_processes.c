@@ -47,7 +47,8 @@ void weir_doctor_check_kernel(struct weir_doctor *doctor) {
 		weir_findings_add(findings, jit > 0 ? WEIR_FINDING_OK : WEIR_FINDING_WARNING,
 			"net.core.bpf_jit_enable",
 			jit > 0 ? "%" PRId64
-				: "%" PRId64 ": the steer program is interpreted for each packet",
+				: "%" PRId64
+				  ": the kernel interprets the XDP program for each packet",
 			jit);
 		if (jit == 0) {
 			weir_findings_cure(findings, "sysctl -w net.core.bpf_jit_enable=1");
@@ -240,7 +241,7 @@ static void check_keys(struct weir_doctor *doctor, const struct weir_config_back
 		}
 	} else if (errno == ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file,
-			"does not exist: the agents of the backends get no probes");
+			"does not exist: weir-control cannot probe the agents of the backends");
 		weir_findings_cure(&doctor->findings,
 			"(umask 027 && ssh %s 'cat " AGENT_KEYS
 			" || weir-agent key generate' > %s) && chgrp weir %s",
@@ -265,11 +266,12 @@ static void check_configuration(struct weir_doctor *doctor) {
 	switch (weir_readable_by(&ids, doctor->config_path, found, cure)) {
 	case WEIR_READABLE_YES:
 		weir_findings_add(findings, WEIR_FINDING_OK, doctor->config_path,
-			"user %s of weir-control can read it", user);
+			"weir-control (user %s) can read the file", user);
 		break;
 	case WEIR_READABLE_NO:
 		weir_findings_add(findings, WEIR_FINDING_FAULT, doctor->config_path,
-			"user %s of weir-control cannot read it, so reloads fail: %s", user, found);
+			"weir-control (user %s) cannot read the file, so reloads fail: %s", user,
+			found);
 		weir_findings_cure(findings, "%s", cure);
 		break;
 	case WEIR_READABLE_UNKNOWN:
@@ -336,13 +338,14 @@ void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	}
 	if (files >= 0 && files < need) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-control",
-			"can open %" PRId64 " files, but checks of all backends need %" PRId64,
+			"can open %" PRId64
+			" files, but the health checks of all backends need %" PRId64,
 			files, need);
 		weir_findings_cure(&doctor->findings, "prlimit --pid %d --nofile=%" PRId64,
 			(int)doctor->control, need * 2);
 	} else if (files >= 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
-			"open files: %" PRId64 ", needed: %" PRId64, files, need);
+			"limit of open files: %" PRId64 ", needed: %" PRId64, files, need);
 	}
 }
 
@@ -367,7 +370,7 @@ static void check_program(struct weir_doctor *doctor, const char *name, pid_t pi
 			  : -1;
 	if (pid == 0 && elsewhere->pid != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
-			"pid %d runs in %s, not in %.100s, which is checked here",
+			"pid %d runs in %s, not in %.100s, the run directory that is checked",
 			(int)elsewhere->pid,
 			elsewhere->run_dir[0] ? elsewhere->run_dir : "another directory",
 			doctor->run_dir);

@@ -113,7 +113,7 @@ void weir_doctor_check_restart(struct weir_doctor *doctor) {
 		char what[200];
 
 		if (change->kind == WEIR_CHANGE_CHANGE) {
-			snprintf(what, sizeof(what), "%.80s is in use, %.80s waits for",
+			snprintf(what, sizeof(what), "%.80s is in use, %.80s takes effect after",
 				change->from, change->to);
 		} else {
 			snprintf(what, sizeof(what), "is %s by",

@@ -60,12 +60,12 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 		}
 	} else if (workers == 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-dataplane",
-			"pid %lld; only root can check whether its workers run",
+			"pid %lld; only root can check whether its workers are running",
 			(long long)json_integer_value(get(dataplane, "pid")));
 		return;
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_OK, "weir-dataplane",
-			"workers: %lld, all run", (long long)workers);
+			"workers: %lld, all are running", (long long)workers);
 		return;
 	}
 	weir_findings_cure(findings, "systemctl restart weir-dataplane");
@@ -123,7 +123,7 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 	}
 	json_array_foreach (panic, i, name) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
-			"panic mode: too few backends are healthy, so refusing backends are used, "
+			"panic mode: too few backends are healthy, so unhealthy backends are used, "
 			"too");
 		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
 	}
@@ -187,19 +187,19 @@ static void report_resting(struct weir_findings *findings, const json_t *row, co
 
 		if (json_is_integer(get(row, "admin_since_ms"))) {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"%s: it has been %s for %s", effect, what,
+				"%s: the backend has been %s for %s", effect, what,
 				duration_of(row, "admin_since_ms", length));
 		} else {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"%s: it has been %s since before the start of weir-control; see "
-				"the log for the time",
+				"%s: the backend has been %s since before the start of "
+				"weir-control; see the log for the time",
 				effect, what);
 		}
 		weir_findings_cure(findings, "weirctl backend ready %s", subject);
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-		"%s: it has been a lame duck for %s%s", effect,
+		"%s: the backend has been a lame duck for %s%s", effect,
 		duration_of(row, "since_ms", length),
 		is(row, "agent", "silent")
 			? ", and its weir-agent, which can end this state, does not answer"
@@ -221,8 +221,8 @@ static void report_unhealthy(
 
 	if (is(row, "health", "refusing")) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-			"has been refusing for %s: %s", duration_of(row, "since_ms", length),
-			text_of(row, "why"));
+			"has had the health state refusing for %s: %s",
+			duration_of(row, "since_ms", length), text_of(row, "why"));
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
 			"is ejected: its connections fail, or its host rejects packets");

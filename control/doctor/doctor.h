@@ -28,7 +28,8 @@ enum weir_doctor_need {
 #define WEIR_DOCTOR_CHECKS(X) \
 	X(config, NOTHING, "config", "the configuration: errors, warnings, and probable mistakes") \
 	X(restart, FILE, "restart", \
-		"changes that wait for a restart of weir-dataplane, and whether it would start") \
+		"changes that need a restart of weir-dataplane, and whether weir-dataplane would " \
+		"start") \
 	X(cores, CONFIG, "cores", "CPUs of workers.cores exist") \
 	X(isolation, CONFIG, "isolation", \
 		"with idle poll: no other tasks are scheduled on the workers' CPUs") \
@@ -38,31 +39,34 @@ enum weir_doctor_need {
 	X(smt, CONFIG, "smt", "workers that share a core as SMT siblings") \
 	X(governor, CONFIG, "governor", "with idle poll: governor of the CPU frequency") \
 	X(clocksource, NOTHING, "clocksource", "clock source of the kernel") \
-	X(huge_pages, CONFIG, "huge-pages", \
-		"free huge pages against the huge pages that the configuration needs") \
+	X(huge_pages, CONFIG, "huge-pages", "enough free huge pages for the configuration") \
 	X(huge_nodes, CONFIG, "huge-page-nodes", "huge pages on the NUMA nodes of the workers") \
 	X(transparent, CONFIG, "transparent-huge-pages", \
-		"transparent huge pages while workers poll") \
+		"with idle poll: the setting of transparent huge pages") \
 	X(swap, NOTHING, "swap", "memory of the running processes that is swapped out") \
 	X(interface, CONFIG, "interface", "interfaces of the ports exist and are up") \
-	X(mtu, CONFIG, "port-mtu", "MTU of the interfaces against ports[].mtu") \
-	X(queues, CONFIG, "queues", "AF_XDP: queues of the interface against the workers") \
-	X(numa, CONFIG, "numa", "NUMA node of each NIC against the NUMA nodes of the workers") \
+	X(mtu, CONFIG, "port-mtu", "MTU of each interface is at least ports[].mtu") \
+	X(queues, CONFIG, "queues", \
+		"AF_XDP: each interface has as many queues as there are workers") \
+	X(numa, CONFIG, "numa", "NICs and workers are on the same NUMA node") \
 	X(kernel, CONFIG, "kernel", "kernel support for AF_XDP and the BPF JIT compiler") \
 	X(redirects, CONFIG, "redirects", \
 		"ICMP redirects and router advertisements that the host accepts") \
 	X(neighbour_table, SERVICES, "neighbour-table", \
-		"size of the kernel's neighbour table against the backends") \
+		"the kernel's neighbour table is large enough for the backends") \
 	X(access, NOTHING, "access", \
-		"modes of the run directory and its sockets; the keys; a readable configuration") \
+		"permissions of the run directory, its sockets and the key file; weir-control " \
+		"can read the configuration") \
 	X(limits, NOTHING, "limits", "locked memory and open files of the running processes") \
 	X(program, NOTHING, "program", \
-		"replaced program files and other run directories of running processes") \
-	X(watchdog, NOTHING, "watchdog", "the watchdog of systemd")
+		"running processes whose program file was replaced, or that use another run " \
+		"directory") \
+	X(watchdog, NOTHING, "watchdog", "systemd restarts weir-dataplane if a worker stalls")
 // These checks query the kernel, so they run only on this machine:
 #define WEIR_DOCTOR_LIVE_CHECKS(X) \
 	X(control, NOTHING, "control", \
-		"weir-control responds, has the dataplane, and matches weirctl's version") \
+		"weir-control responds, is attached to weir-dataplane, and has the version of " \
+		"weirctl") \
 	X(dataplane, NOTHING, "dataplane", \
 		"weir-dataplane runs, and none of its workers is stalled") \
 	X(services, NOTHING, "services", \
@@ -72,10 +76,12 @@ enum weir_doctor_need {
 	X(checks, NOTHING, "checks", "this host can run the health checks of each backend") \
 	X(agents, NOTHING, "agents", "weir-control has keys, and each weir-agent answers") \
 	X(clock, NOTHING, "clock", "the clock is synchronised") \
-	X(offloads, CONFIG, "offloads", "receive offloads that merge packets; checksums of veth") \
+	X(offloads, CONFIG, "offloads", \
+		"receive offloads that merge packets (LRO, GRO); checksum offload on veth") \
 	X(vips, SERVICES, "vips", \
-		"VIPs are not addresses of this host, and are not routed back to a router") \
-	X(rp_filter, SERVICES, "rp-filter", "reverse path filter against replies from the VIPs") \
+		"VIPs are not addresses of this host, and do not cause routing loops") \
+	X(rp_filter, SERVICES, "rp-filter", \
+		"reverse path filter (rp_filter) accepts replies from the VIPs") \
 	X(backends, SERVICES, "backends", "route, neighbour, tunnel, VIP and MTU of each backend")
 
 struct weir_doctor {

@@ -173,8 +173,8 @@ bool weir_processes_explain(const struct weir_processes *processes, enum weir_pr
 	text[0] = '\0';
 	if (processes->here != 0) {
 		snprintf(text, bytes,
-			"%s (pid %d) runs, but has no %s in %s: it is starting or stopping; if the "
-			"directory was replaced, restart the process",
+			"%s (pid %d) runs, but has no %s in %s: the process is starting or "
+			"stopping; if the directory was replaced, restart the process",
 			of->shown, (int)processes->here, of->endpoint, shown);
 	} else if (other->pid != 0 && other->run_dir[0] != '\0') {
 		snprintf(text, bytes,

@@ -238,8 +238,8 @@ static int add_objects(struct output *output, enum weir_family_scope scope, cons
 }
 
 // Returns whether this is the first row with these labels. A duplicate series would make the whole
-// scrape invalid. Duplicates occur if a name is assigned to another id between two parts of a list,
-// or if a new backend has the name of a removed backend that still has open flows.
+// scrape invalid. Duplicates occur if a name moves to another id while a list is fetched in several
+// parts, or if a new backend has the name of a removed backend that still has open flows.
 static bool is_new(json_t *seen, const struct weir_text *labels) {
 	bool new = json_object_getn(seen, labels->data, labels->bytes) == NULL;
 

@@ -71,8 +71,8 @@ const struct weir_family weir_families[] = {
 		"and devices are absent.",
 		PLAIN),
 	GAUGE(METRICS, "weir_metrics_timestamp_seconds", "seconds", "timestamp_seconds",
-		"Unix time of the last query to weir-control. Queries are sent at most once a "
-		"second, and are in progress for at most a tenth of the time.",
+		"Unix time of the last query to weir-control. A reply is reused for a second, or "
+		"for ten times the duration of its query if that is longer.",
 		PLAIN),
 	GAUGE(METRICS, "weir_metrics_reply_seconds", "seconds", "reply_seconds",
 		"Time from the last query to weir-control until its reply.", PLAIN),
@@ -108,23 +108,23 @@ const struct weir_family weir_families[] = {
 	GAUGE(CONTROL, "weir_control_published", "", "published",
 		"1 if all tables are published to weir-dataplane.", PLAIN),
 	COUNTER(CONTROL, "weir_control_publication_seconds", "seconds", "publish_us",
-		"Time spent in publications.", US),
+		"Time spent publishing tables to weir-dataplane.", US),
 	COUNTER(CONTROL, "weir_control_grace_periods", "", "grace_periods",
-		"Grace periods measured after publications.", PLAIN),
+		"Grace periods measured after publications of tables.", PLAIN),
 	COUNTER(CONTROL, "weir_control_grace_seconds", "seconds", "grace_us",
-		"Total duration of grace periods after publications. A grace period ends when no "
-		"worker uses the replaced tables.",
+		"Total duration of grace periods after publications of tables. A grace period ends "
+		"when no worker uses the replaced tables.",
 		US),
 	COUNTER(SEGMENT, "weir_segment_publications", "", "publications",
-		"Publications to the running weir-dataplane process.", PLAIN),
+		"Publications of tables to the running weir-dataplane process.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_heap_bytes", "bytes", "heap_bytes",
-		"Size of the segment's heap for tables.", PLAIN),
+		"Size of the heap for tables in the memory shared with weir-dataplane.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_used_bytes", "bytes", "used_bytes",
 		"Part of the heap used by tables.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_retired_bytes", "bytes", "retired_bytes",
 		"Part of the heap used by replaced tables that a worker may still read.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_backed_bytes", "bytes", "backed_bytes",
-		"Part of the heap backed by memory.", PLAIN),
+		"Part of the heap backed by physical memory.", PLAIN),
 	GAUGE(AGENTS, "weir_agents", "", "configured", "weir-agents in the configuration.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_probes", "", "probes", "Probes sent to weir-agents.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_answers", "", "answers", "Answers from weir-agents.", PLAIN),
@@ -159,7 +159,9 @@ const struct weir_family weir_families[] = {
 				"weir_worker_dropped_packets_total.",
 				MAP_OF("reason")),
 	GAUGE(WORKER, "weir_worker_stealing", "", "stealing",
-		"1 if workers take buckets of flows from each other.", STATE_OF(switch_states)),
+		"1 for the current state of stealing: whether idle workers take over buckets of "
+		"flows from busy workers.",
+		STATE_OF(switch_states)),
 	GAUGE(WORKER, "weir_worker_buckets", "buckets", "buckets",
 		"Buckets of flows owned by the worker.", PLAIN),
 #define X(field, unit, metric, text) \
@@ -180,7 +182,9 @@ const struct weir_family weir_families[] = {
 	WEIR_PORT_COUNTERS(X)
 #undef X
 		COUNTER(PORT, "weir_port_lost_packets", "packets", "lost",
-			"Packets received by the device but dropped before a worker.", PLAIN),
+			"Packets that the device received, but dropped before a worker received "
+			"them.",
+			PLAIN),
 	GAUGE(PORT, "weir_port_mtu_bytes", "bytes", "mtu", "MTU of the port.", PLAIN),
 	{.name = "weir_port_device_statistic",
 		.type = WEIR_FAMILY_UNKNOWN,
@@ -237,7 +241,9 @@ const struct weir_family weir_families[] = {
 	COUNTER(STEAL, "weir_service_silent_steals", "", "silent",
 		"Steal requests that the agent did not answer in time.", PLAIN),
 	COUNTER(STEAL, "weir_service_refused_steals", "", "refused",
-		"Steal requests with another outcome, by reason.", MAP_OF("reason")),
+		"Steal requests that moved no flow, by reason, except those that the agent did not "
+		"answer.",
+		MAP_OF("reason")),
 
 	// backends
 	GAUGE(BACKEND, "weir_backend_info", "", "address",
@@ -251,15 +257,15 @@ const struct weir_family weir_families[] = {
 	GAUGE(BACKEND, "weir_backend_in_selection", "", "in_selection",
 		"1 if the backend gets new flows.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_leaving", "", "leaving",
-		"1 if the backend is removed from the configuration but still has flows, or its "
-		"removed service still refuses packets.",
+		"1 if the backend is removed from the configuration but still has flows, or if its "
+		"service is removed but still refuses new flows.",
 		PLAIN),
 	GAUGE(BACKEND, "weir_backend_next_hop_known", "", "resolved",
 		"1 if the next hop to the backend is resolved.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_at_limit", "", "at_limit",
 		"1 if the backend reports a full accept queue.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_max_active_flows", "", "max_active_flows",
-		"Limit of the backend's active flows from this instance.", PLAIN),
+		"Maximum number of active flows of the backend through this instance.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_counted_flows", "", "counted_flows",
 		"Flows that count towards weir_backend_max_active_flows.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_agent_silent", "", "agent_silent",

@@ -212,7 +212,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 					 MHD_create_response_from_buffer(*resource->bytes,
 						 (void *)resource->data, MHD_RESPMEM_PERSISTENT));
 	}
-	return refuse(connection, MHD_HTTP_NOT_FOUND, "not found; available: / and /metrics\n");
+	return refuse(connection, MHD_HTTP_NOT_FOUND,
+		"not found; the available paths are / and /metrics\n");
 }
 
 // --- connections ------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ static void conclude(struct line *line, const char *description, const char *end
 
 _Static_assert(WEIR_HEALTH_WORD_READY < WEIR_HEALTH_WORD_LAME_DUCK &&
 		       WEIR_HEALTH_WORD_LAME_DUCK < WEIR_HEALTH_WORD_DOWN,
-	"the more severe word must have the higher number");
+	"the more severe state must have the higher number");
 
 int weir_agent_check_read(struct weir_agent_check *check, const char *text, size_t bytes,
 	struct weir_report *ret, char complaint[WEIR_AGENT_CHECK_COMPLAINT_BYTES]) {

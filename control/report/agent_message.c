@@ -8,12 +8,14 @@
 
 #include "health_state.h"
 
-_Static_assert(WEIR_AGENT_MAC_BYTES == crypto_auth_BYTES, "size of the code of crypto_auth");
-_Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES, "size of the key of crypto_auth");
+_Static_assert(WEIR_AGENT_MAC_BYTES == crypto_auth_BYTES,
+	"the authentication code must have the size that crypto_auth uses");
+_Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES,
+	"the key must have the size that crypto_auth uses");
 _Static_assert(WEIR_AGENT_MAC_START + WEIR_AGENT_MAC_BYTES == WEIR_AGENT_MESSAGE_BYTES,
-	"the authentication code is at the end of the message");
+	"the authentication code must be at the end of the message");
 _Static_assert(WEIR_REPORT_FIELD_COUNT <= WEIR_AGENT_TCP_FIGURES_BIT,
-	"report fields must not use the bits for TCP figures and port words");
+	"report fields must not use the bits of the TCP figures and of the states of ports");
 
 static const uint8_t magic[4] = {'W', 'E', 'I', 'R'};
 
@@ -538,7 +540,7 @@ bool weir_agent_steal_is_same_flow(
 // --- addresses ---
 
 _Static_assert(WEIR_AGENT_RECIPIENT_BYTES == WEIR_AGENT_CHALLENGE_BYTES,
-	"addresses and challenges have the same type in a datagram");
+	"addresses and challenges must have the same size in a datagram");
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 

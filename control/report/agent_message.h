@@ -97,7 +97,7 @@ enum weir_agent_kind {
 	X(NONE, "none", "the datagram is accepted") \
 	X(LENGTH, "length", "the datagram is not 256 bytes long") \
 	X(MAGIC, "magic", "the datagram does not begin with WEIR") \
-	X(VERSION, "version", "the datagram has another version") \
+	X(VERSION, "version", "the receiver does not support the version of the datagram") \
 	X(KIND, "kind", "the receiver does not accept this kind of datagram") \
 	X(KEY, "key", "the key id is not in the receiver's key file") \
 	X(MAC, "mac", "the authentication code is wrong: the datagram is forged or damaged") \
@@ -108,17 +108,18 @@ enum weir_agent_kind {
 		"a probe, steal request or shed order that arrived at another address or port " \
 		"than its `recipient`") \
 	X(FULL, "full", \
-		"a probe from a new balancer, and the agent's limit of balancers is reached") \
+		"a probe from a new balancer, while the agent already has its maximum number of " \
+		"balancers") \
 	X(SENDER, "sender", "the sender is not the address and port of a backend with an agent") \
 	X(BALANCER, "balancer", \
-		"an answer to another balancer, to an earlier process, or to a request to " \
-		"another address") \
+		"an answer for another balancer, for an earlier weir-control process, or for a " \
+		"request to another address") \
 	X(CHALLENGE, "challenge", "an answer without a probe in flight, or a duplicate") \
 	X(SERIAL, "serial", \
 		"an unsolicited answer whose state is not newer than the last state received") \
 	X(OFTEN, "often", \
 		"an unsolicited answer with a new state too soon after the previous state") \
-	X(AGENT, "agent", "a steal request or a shed order to another process of the agent") \
+	X(AGENT, "agent", "a steal request or shed order with the ID of another agent process") \
 	X(FLOW, "flow", \
 		"a steal request with an id that was used for another flow, or a steal answer " \
 		"about a flow that was not requested") \
@@ -161,8 +162,8 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(BYTES, challenge, "`challenge` of the newest probe of `balancer`") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
 	X(U32, serial, \
-		"starts at 1, increases by one with each change of `word` or of the word of a " \
-		"port") \
+		"starts at 1, increases by one with each change of the state in `word` or of a " \
+		"state in `port_words`") \
 	X(U32, given, "which of the fields below are valid, one bit for each field") \
 	X(U64, service_sum_us, "sum of service times, since the agent's start") \
 	X(U64, service_count, "requests in `service_sum_us`") \
@@ -185,7 +186,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 		"answer to a probe") \
 	X(TEXT, why, "reason for the state in printable ASCII, padded with at least one zero") \
 	X(U8, port_word_count, "number of ports in `port_words`, 0 to 12") \
-	X(PORTS, port_words, "for each port: number, protocol, word and reason; then zeros") \
+	X(PORTS, port_words, "for each port: number, protocol, state and reason; then zeros") \
 	X(U16, gcu_milli, "measured speed of one CPU, 1000 = 1 GCU, 0 = unknown") \
 	X(U24, cpu_model, "hash of the name of the CPU model, 0 = unknown")
 
@@ -193,10 +194,11 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U64, balancer, "ID of the sending balancer, as in the probes of that balancer") \
 	X(U64, id, "higher than in any earlier steal request of `balancer`, not 0") \
 	X(U64, agent, \
-		"ID of the agent process, not 0; another process of the agent refuses the " \
-		"request") \
+		"ID of the agent process, not 0; after a restart, the agent has another ID and " \
+		"refuses the request") \
 	X(U64, deadline_ms, \
-		"time in `clock_ms` of the agent after which the agent answers `late`") \
+		"deadline, as `clock_ms` of the agent; after the deadline the agent answers " \
+		"`late`") \
 	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
 	X(U32, recipient_port, "destination port") \
 	X(BYTES, client, "address of the client, of the same family as `vip`") \
@@ -215,7 +217,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U32, client_port, "`client_port` of the request") \
 	X(U32, vip_port, "`vip_port` of the request") \
 	X(U8, protocol, "`protocol` of the request") \
-	X(U8, result, "result of the lookup, 1 to 9")
+	X(U8, result, "result of the request, 1 to 9")
 
 // ipv4, ipv6: a struct weir_agent_tcp_family for the connections with clients of this address
 // family.
@@ -224,7 +226,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U64, balancer, "`balancer` of the probe") \
 	X(BYTES, challenge, "`challenge` of the newest probe of `balancer`") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
-	X(U32, age_ms, "time since the end of the socket dump that the values are from") \
+	X(U32, age_ms, "age of the values: milliseconds since the end of the socket dump") \
 	X(FAMILY, ipv4, "values for the connections with IPv4 clients") \
 	X(FAMILY, ipv6, "values for the connections with IPv6 clients") \
 	X(U8, partial, "1 = the socket dump did not contain all connections")
@@ -248,9 +250,11 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U64, balancer, "ID of the sending balancer, as in the probes of that balancer") \
 	X(U64, id, "higher than in any earlier shed order of `balancer`, not 0") \
 	X(U64, agent, \
-		"ID of the agent process, not 0; another process of the agent refuses the " \
-		"order") \
-	X(U64, deadline_ms, "time in `clock_ms` of the agent after which no connection is ended") \
+		"ID of the agent process, not 0; after a restart, the agent has another ID and " \
+		"refuses the order") \
+	X(U64, deadline_ms, \
+		"deadline, as `clock_ms` of the agent; after the deadline the agent ends no " \
+		"connection") \
 	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
 	X(U32, recipient_port, "destination port") \
 	X(U32, count, "maximum number of connections to end, up to 10000; 0 = dry run") \
@@ -276,7 +280,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 // State of a shed order. X(NAME, "name", "meaning")
 #define WEIR_AGENT_SHED_RESULTS(X) \
 	X(ACTIVE, "active", "the order is being carried out") \
-	X(DONE, "done", "the order is over: its count or its deadline is reached") \
+	X(DONE, "done", "the order has ended: its count or its deadline was reached") \
 	X(OFF, "off", "shedding is not permitted on this agent (--shed-idle, --shed-hook)") \
 	X(NO_PORT, "no-port", "no --port of the agent is a port of the order's binds") \
 	X(LATE, "late", "the deadline had passed when the order arrived") \
@@ -324,7 +328,8 @@ struct weir_agent_shed_bind {
 		"a SYN+ACK was just sent, and the client's ACK may be in flight") \
 	X(COOKIES, "cookies", \
 		"SYN cookies are in use: a connection may be established without a socket") \
-	X(NO_LISTENER, "no-listener", "no listener in the agent's network namespace") \
+	X(NO_LISTENER, "no-listener", \
+		"no socket listens on the flow's port in the agent's network namespace") \
 	X(CANNOT_TELL, "cannot-tell", \
 		"the kernel did not answer, or could not remove the handshake") \
 	X(LATE, "late", "the deadline has passed") \

@@ -104,7 +104,7 @@ static int read_entry(struct orca *orca, enum orca_field map, struct reader entr
 
 	while (entry.at < entry.end) {
 		if (!read_field(&entry, &field)) {
-			return orca_complain(orca, "broken entry of %s", orca_field_name(map));
+			return orca_complain(orca, "malformed entry in %s", orca_field_name(map));
 		}
 		if (field.number == 1 && field.wire == WIRE_BYTES && !has_name) {
 			name.text = (const char *)field.bytes.at;
@@ -114,7 +114,7 @@ static int read_entry(struct orca *orca, enum orca_field map, struct reader entr
 			value = as_double(&field);
 			has_value = true;
 		} else {
-			return orca_complain(orca, "broken entry of %s", orca_field_name(map));
+			return orca_complain(orca, "malformed entry in %s", orca_field_name(map));
 		}
 	}
 	return orca_take_named(orca, map, name, value);

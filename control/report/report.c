@@ -10,7 +10,8 @@
 #define HAPROXY_WEIGHT_MOST 256.0
 
 _Static_assert(WEIR_REPORT_FIELD_COUNT < 32, "`given` must have a bit for each field");
-_Static_assert(sizeof(struct weir_port_word) == 4, "must have no padding, as in a datagram");
+_Static_assert(sizeof(struct weir_port_word) == 4,
+	"struct weir_port_word must have no padding, because datagrams have none");
 
 static const struct {
 	const char *name;

@@ -87,8 +87,8 @@ static void describe_busy(const struct weir_tables *tables, char *why, size_t wh
 		snprintf(worker, sizeof(worker), "worker %u", usage.waiting_for);
 	}
 	snprintf(why, why_bytes,
-		"the tables do not fit into the segment while replaced tables are in use; %s "
-		"has used replaced tables for %u ms: retry, or raise segment.heap_bytes",
+		"no memory for new tables: %s has used replaced tables for %u ms; retry, or raise "
+		"segment.heap_bytes",
 		worker, WEIR_TABLES_WAIT_MS);
 }
 
@@ -96,8 +96,8 @@ static void describe(const struct weir_tables *tables, char *why, size_t why_byt
 	switch (error) {
 	case -ENOSPC:
 		snprintf(why, why_bytes,
-			"the tables do not fit into the segment: raise segment.heap_bytes, or "
-			"lower table_size");
+			"the tables are larger than segment.heap_bytes: raise segment.heap_bytes, "
+			"or lower table_size");
 		break;
 	case -ENOMEM:
 		snprintf(why, why_bytes, "out of memory for the tables");

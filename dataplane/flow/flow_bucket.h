@@ -66,7 +66,7 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 		       (WEIR_PHASE_WAITING & 3) != 1 && (WEIR_PHASE_YOUNG & 3) != 1 &&
 		       (WEIR_PHASE_UDP & 3) != 1 && (WEIR_PHASE_ABORTED & 3) != 1 &&
 		       (WEIR_PHASE_CHALLENGED & 3) != 1,
-	"SYN seen, joined, UDP seen and moved are half-open, no others");
+	"the half-open phases must be SYN seen, joined, UDP seen and moved");
 #define WEIR_FLOW_PHASE_ROOM 16u // number of values of four bits
 
 #define WEIR_WORD_PHASE_SHIFT 28
@@ -478,7 +478,7 @@ static inline uint32_t *weir_flow_find6(
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
 	size_t slot;
 
-	_Static_assert(WEIR_FLOW_SLOTS6 == 2, "if it is not slot 0, only slot 1 is left");
+	_Static_assert(WEIR_FLOW_SLOTS6 == 2, "a flow that is not in slot 0 must be in slot 1");
 	memcpy(&tuple.ports, ip + 40, 4);
 	slot = bucket->ports[0] != tuple.ports;
 	if (unlikely(bucket->ports[slot] != tuple.ports)) {

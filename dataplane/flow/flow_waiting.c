@@ -39,7 +39,7 @@ uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line
 
 	_Static_assert(
 		WEIR_FLOW_SLOTS4 <= WEIR_FLOW_WALK_LINE && WEIR_FLOW_SLOTS6 <= WEIR_FLOW_WALK_LINE,
-		"the caller has room for a line");
+		"the caller's array must have room for the flows of a bucket");
 	// Do not read a line whose flows another worker owns: that worker changes the flows.
 	if (table->owned.shift != 0 &&
 		!weir_flow_owns(table, (uint32_t)(bucket / family->part_buckets))) {

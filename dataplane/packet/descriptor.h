@@ -31,7 +31,8 @@ struct weir_summary {
 	uint8_t reserved;
 	uint16_t backend; // backend to forward to, or WEIR_BACKEND_NONE; set by the lookup
 };
-_Static_assert(sizeof(struct weir_summary) == 40, "few cache lines per burst");
+_Static_assert(sizeof(struct weir_summary) == 40,
+	"small, so that the summaries of a burst occupy few cache lines");
 
 // IP addresses in the key are set for all kinds except OTHER and BROKEN.
 struct weir_descriptor {
@@ -45,7 +46,7 @@ struct weir_descriptor {
 	uint16_t l4_offset; // offset of the TCP, UDP or ICMP header from the IP header
 	struct weir_verdict verdict;
 } __attribute__((aligned(64)));
-_Static_assert(sizeof(struct weir_descriptor) == 64, "one cache line per packet");
+_Static_assert(sizeof(struct weir_descriptor) == 64, "a descriptor must occupy one cache line");
 
 // Forward to the backend of a known flow. Other fields of the verdict are in the backend's row.
 static inline void weir_descriptor_decide(struct weir_descriptor *d, uint16_t backend) {

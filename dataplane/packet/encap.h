@@ -43,12 +43,14 @@ struct weir_row_head {
 	uint16_t checksum_base;
 	uint32_t max_active_flows;
 };
-_Static_assert(sizeof(struct weir_row_head) == 16, "head of a backend row");
-_Static_assert(offsetof(struct weir_backend_row, header) == 16, "head of a backend row");
+_Static_assert(sizeof(struct weir_row_head) == 16,
+	"weir_row_head must equal the head of weir_backend_row");
+_Static_assert(offsetof(struct weir_backend_row, header) == 16,
+	"weir_row_head must equal the head of weir_backend_row");
 _Static_assert(offsetof(struct weir_backend_row, mtu) == offsetof(struct weir_row_head, mtu) &&
 		       offsetof(struct weir_backend_row, checksum_base) ==
 			       offsetof(struct weir_row_head, checksum_base),
-	"head of a backend row");
+	"weir_row_head must equal the head of weir_backend_row");
 
 static inline struct weir_row_head weir_encap_read(const struct weir_backend_row *row) {
 	struct weir_row_head head;

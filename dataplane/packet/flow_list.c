@@ -6,9 +6,9 @@
 #include "flow_walk.h"
 #include "packet_match.h"
 
-_Static_assert(WEIR_FLOW_STATE_COUNT <= 8, "a message has a bit for each state");
+_Static_assert(WEIR_FLOW_STATE_COUNT <= 8, "a message must have a bit for each state");
 _Static_assert(WEIR_FLOW_PAGE_FLOWS >= WEIR_FLOW_WALK_LINE,
-	"a page has room for a line, so that every list makes progress");
+	"a page must have room for the flows of a bucket, so that each request makes progress");
 
 static bool is_sought(const struct weir_pipeline *pipeline, const struct weir_message *message,
 	const struct weir_flow_walked *met) {

@@ -16,7 +16,8 @@
 
 #define WEIR_OUTER_COPY4 48u // bytes copied in front of the inner packet: outer IPv4
 #define WEIR_OUTER_COPY6 64u // bytes copied for outer IPv6
-_Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a packet of the fast path has room");
+_Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM,
+	"the headroom of a packet in the fast path must be large enough for the copy");
 
 enum weir_outer_kind {
 	WEIR_OUTER_IPV4,
@@ -44,7 +45,8 @@ struct weir_outer {
 	uint8_t reserved1[32];
 };
 _Static_assert(sizeof(struct weir_outer) == 128, "two cache lines");
-_Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins here");
+_Static_assert(offsetof(struct weir_outer, header_bytes) == 16,
+	"the copy must begin at a multiple of 16 bytes");
 
 // Fill the copy from a private copy of a row. Returns false, without a change, for a row that
 // weir_backend_row_build never creates, or a row with an invalid port or service. A backend that is

@@ -12,8 +12,9 @@
 #define AHEAD 4u // packets whose first bytes are prefetched
 #define UNDESCRIBED 0xff // not a value of enum weir_packet_kind
 
-_Static_assert(WEIR_BURST <= 64, "a bit per packet");
-_Static_assert(WEIR_REASON_NONE == WEIR_CAPTURE_NONE, "the value is copied unchanged");
+_Static_assert(WEIR_BURST <= 64, "a 64-bit mask must have a bit for each packet of a burst");
+_Static_assert(WEIR_REASON_NONE == WEIR_CAPTURE_NONE,
+	"the values must be equal, because reasons are copied unchanged");
 _Static_assert(WEIR_PACKET_KIND_COUNT <= UNDESCRIBED, "not a kind");
 
 struct noted { // a packet of the burst

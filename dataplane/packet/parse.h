@@ -122,7 +122,7 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 // combining all results before one branch. Packets that fail a comparison go to weir_parse_slow,
 // and may still be valid.
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are combined as little-endian");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the code requires a little-endian CPU");
 
 // Headroom that is enough to write any outer header in front of the IP header.
 #define WEIR_PARSE_HEADROOM 64u
@@ -344,7 +344,7 @@ static inline void weir_parse_describe(
 			       offsetof(struct weir_descriptor, key.protocol) == 37 &&
 			       offsetof(struct weir_descriptor, kind) == 38 &&
 			       offsetof(struct weir_descriptor, tos) == 39,
-		"family and protocol as in a summary; kind, tos");
+		"family, protocol, kind and tos must be adjacent: one store writes all four");
 	weir_store32(&d->key.family, weir_load16(&s->family) | (uint32_t)WEIR_PACKET_FLOW << 16 |
 					     (uint32_t)(s->first >> 8) << 24);
 	d->hash = s->hash;

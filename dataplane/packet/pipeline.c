@@ -122,7 +122,7 @@ static __rte_always_inline void place(const struct weir_flow_secret *secret,
 	uint64_t hash = bucket_hash(secret, s, m, family);
 
 	_Static_assert(sizeof(struct weir_flow_bucket4) == sizeof(struct weir_flow_bucket6),
-		"a bucket of either family is one line");
+		"the buckets of both families must have the same size");
 	s->bucket = (uint8_t *)flows->buckets +
 		    line * weir_flow_bucket_from(flows->bucket_count, hash, secret->first);
 	weir_flow_fetch(s->bucket);
@@ -317,7 +317,8 @@ static __rte_always_inline void look_up(struct weir_burst *b, const bool marked)
 		// Most SYNs start flows. Both their buckets have been prefetched and are searched
 		// later. A packet without a summary is handled like a SYN, because its event is
 		// also 0.
-		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
+		_Static_assert(WEIR_FLOW_EVENT_SYN == 0,
+			"SYN must be 0, like the event of a packet without a summary");
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
 			s->backend = WEIR_BACKEND_NONE;
 			b->misses[misses] = (uint8_t)i;

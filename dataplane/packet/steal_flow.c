@@ -5,9 +5,10 @@
 #include "flow_waiting.h"
 #include "new_flow.h"
 
-_Static_assert(WEIR_WAITING_BACKENDS == WEIR_FLOW_WAITING_BACKENDS, "equal numbers of backends");
+_Static_assert(WEIR_WAITING_BACKENDS == WEIR_FLOW_WAITING_BACKENDS,
+	"a message and a search must have the same number of backends");
 _Static_assert(WEIR_WAITING_FLOWS4 >= WEIR_FLOW_SLOTS4 && WEIR_WAITING_FLOWS6 >= WEIR_FLOW_SLOTS6,
-	"a message has room for a line, so that every list makes progress");
+	"a message must have room for the flows of a bucket, so that each request makes progress");
 
 // --- the list -------------------------------------------------------------------------------
 

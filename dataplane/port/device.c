@@ -250,15 +250,16 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		r = rte_dev_probe(plan->devargs.text);
 	}
 	if (r < 0) {
-		return refuse(why, why_bytes, r, "device %s: cannot create it from \"%s\": %s",
-			device->name, plan->devargs.text, strerror(-r));
+		return refuse(why, why_bytes, r,
+			"device %s: DPDK cannot create the device \"%s\": %s", device->name,
+			plan->devargs.text, strerror(-r));
 	}
 	r = rte_eth_dev_get_port_by_name(device->name, &device->id);
 	if (r < 0) {
 		return refuse(why, why_bytes, -ENODEV, "device %s: %s", device->name,
-			plan->devargs.pci ? "DPDK cannot use it: is it bound to vfio-pci? "
-					    "(dpdk-devbind.py -s)"
-					  : "its driver creates no Ethernet device");
+			plan->devargs.pci ? "DPDK cannot use the device; check with "
+					    "\"dpdk-devbind.py -s\" that it is bound to vfio-pci"
+					  : "its driver created no Ethernet device");
 	}
 	return 0;
 }

@@ -35,7 +35,7 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 	if (changed && !watch->mac_changed) {
 		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
 			"port %s: the MAC address of interface %s was changed: restart "
-			"weir-dataplane to use it",
+			"weir-dataplane to use the new address",
 			port, device->interface);
 	}
 	watch->mac_changed = changed;

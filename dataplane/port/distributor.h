@@ -73,7 +73,7 @@ struct weir_distributor {
 	struct weir_switch switches[WEIR_WORKERS_MAX]; // by victim
 	struct weir_drain drain;
 };
-_Static_assert(WEIR_WORKERS_MAX <= 64, "a bit for each victim");
+_Static_assert(WEIR_WORKERS_MAX <= 64, "a 64-bit mask must have a bit for each victim");
 
 // Create a distributor. number: below WEIR_DISTRIBUTORS_MAX. Returns 0, -EINVAL, -ENOMEM (too
 // little DPDK memory).

@@ -221,8 +221,8 @@ int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t 
 	map = map_of_id(id);
 	if (map < 0) {
 		snprintf(why, why_bytes,
-			"interface %s has another XDP program (id %u; bpftool prog show id %u): "
-			"remove it with: ip link set dev %s xdp off",
+			"interface %s has another XDP program (id %u; see \"bpftool prog show id "
+			"%u\"); remove the program with \"ip link set dev %s xdp off\"",
 			interface, id, id, interface);
 		return -EBUSY;
 	}

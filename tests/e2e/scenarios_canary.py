@@ -218,10 +218,10 @@ def canary_is_judged_by_agents(lab):
             wait_for("requests of both in the reports", judged, 30, 0.2)
             assert lab.api("canary.show", service="work")[0]["figures"] == "agent"
             text = lab.weirctl("canary", "show", "work")[1]
-            assert "errors: connections that the servers reset (HTTP errors are not seen" in text, text
+            assert "errors: connections that the servers reset (HTTP errors are not counted" in text, text
             lab.programs["speaker-2"].signal(signal.SIGSTOP)
             wait_for("a pause", lambda: lab.api("canary.show", service="work")[0]["why"] ==
-                     "its agent is silent", 30, 0.2)
+                     "its agent does not answer", 30, 0.2)
             lab.programs["speaker-2"].signal(signal.SIGCONT)
             wait_for("the end of the canary", lambda: lab.api("canary.show", service="work")[0]["state"] ==
                      "running", 30, 0.2)

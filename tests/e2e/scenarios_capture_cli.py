@@ -328,7 +328,7 @@ def trace_shows_each_stage(lab):
         assert shown["selection"] == f"{first['backend']}, by policy maglev", shown
         assert shown["rewrite"] == outer[6 if ":" in vip else 4] + backend_address(number), shown
         assert shown["sent"] == "on wan" and shown["flow table"] == \
-            "not found; entered; now syn-seen", shown
+            "not found; added; now syn-seen", shown
         assert stages(found[1])["flow table"].startswith("found"), found[1]
         assert any(p["event"] == "fin" for p in found) and last["event"] in ("fin", "ack", "data"), \
             found
@@ -353,9 +353,9 @@ def trace_text_names_commands(lab):
     assert all(len(line) <= 80 for line in out.splitlines()), out
     with Weirctl(lab, *trace_of(VIP4, "--duration", "6")) as trace:
         status, out, err = trace.end(20)
-    assert status == 0 and out == "no packets of this flow\n", out
+    assert status == 0 and out == "no packets of this flow captured\n", out
     assert err == "weirctl: no packet of this flow for 5.0s; still waiting (press ^C to end)\n", err
     with Weirctl(lab, *trace_of(VIP4)) as trace:
         trace.wait_begun()
         trace.process.send_signal(signal.SIGINT)
-        assert trace.end()[:2] == (0, "no packets of this flow\n")
+        assert trace.end()[:2] == (0, "no packets of this flow captured\n")

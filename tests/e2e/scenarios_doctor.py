@@ -170,7 +170,7 @@ def configuration_is_readable_again(lab):
     """Check that the cure gives weir-control's user access to a file and a directory of root, and that a reload then works."""
     os.chmod(lab.config_path, 0o644)
     row = find(lab, "access", lab.config_path, "ok")
-    assert row["found"] == "user nobody of weir-control can read it", row
+    assert row["found"] == "weir-control (user nobody) can read the file", row
     closed = lab.dir + "/closed"
     os.mkdir(closed, 0o700)
     path = closed + "/weir.json"
@@ -180,7 +180,7 @@ def configuration_is_readable_again(lab):
     assert status == 1 and f"user nobody cannot read {path}" in err, err
     row = weirctl_doctor(lab, "--config", path)[0]["access", path]
     assert row["level"] == "fault" and row["found"] == (
-        "user nobody of weir-control cannot read it, so reloads fail: "
+        "weir-control (user nobody) cannot read the file, so reloads fail: "
         f"directory {closed}: mode 0700, owner root, group root"), row
     assert row["cure"] == (f"chgrp nogroup {closed} && chmod 0710 {closed} && "
                            f"chgrp nogroup {path} && chmod 0640 {path}"), row
@@ -208,12 +208,12 @@ def changes_that_wait(lab):
         found, _ = weirctl_doctor(lab)
         row = found["restart", "port wan mtu"]
         assert row["level"] == "notice" and row["cure"] == "systemctl restart weir-dataplane", row
-        assert "1600 is in use, 1550 waits" in row["found"], row
+        assert "1600 is in use, 1550 takes effect" in row["found"], row
         assert row["found"].endswith("which breaks none of 0 open flows"), row
         assert "mtu of port wan is 1600" in found["port-mtu", "lb0"]["found"], found
         lab.programs["control"].stop()
         found, _ = weirctl_doctor(lab, "--config", lab.config_path)
-        assert "1600 is in use, 1550 waits" in found["restart", "port wan mtu"]["found"], found
+        assert "1600 is in use, 1550 takes effect" in found["restart", "port wan mtu"]["found"], found
         lab.start_control()
         lab.wait_ready()
     lab.programs["dataplane"].kill()  # after SIGKILL the file of the dataplane remains
@@ -254,8 +254,8 @@ def doctor_works_without_the_daemons(lab):
     find(lab, "services", "services", "ok")
     find(lab, "health", "backends", "ok")
     for command, words in (  # web-1 is the only backend of the service
-            ("drain", "still gets new flows, because no backend of the service is ready: it has been drained for "),
-            ("maintenance", "gets no new flows: it has been in maintenance for ")):
+            ("drain", "still gets new flows, because no backend of the service is ready: the backend has been drained for "),
+            ("maintenance", "gets no new flows: the backend has been in maintenance for ")):
         lab.api("backend." + command, backend="web-1")
         row = find(lab, "health", "web/web-1", "warning", words)
         assert row["cure"] == called(lab, "backend ready web/web-1"), row
@@ -348,7 +348,7 @@ def doctor_checks_what_runs_without_a_valid_file(lab):
         assert row["found"].partition("skipped checks: ")[2].split(", ") == skipped, row
         return found
     for options in ((), ("--config", lab.config_path)):
-        found = look_at(options, "notice", "the running configuration is checked; ", ["restart"])
+        found = look_at(options, "notice", "checking the running configuration instead; ", ["restart"])
         assert found["port-mtu", "lb0"]["level"] == "fault", found
         assert found["vips", VIP4]["level"] == "fault", found
         assert "but not through the tunnel" in found["backends", "web/web-1"]["found"], found
@@ -483,7 +483,7 @@ def doctor_finds_problems_on_a_backend(lab):
     row = expect("balancers", run_dir, "notice", "weir-agent is not responding")
     assert row["cure"] == "systemctl enable --now weir-agent", row
     agents.start(1)  # the unit in the printed command starts an agent
-    expect("balancers", "weir-agent run", "ok", "probe it: 1")
+    expect("balancers", "weir-agent run", "ok", "probe this agent: 1")
     wrong_directory_of_agent(lab, run_dir)
     found, status = look(lab)
     bad = [row for row in found.values() if row["level"] not in ("ok", "notice")]
@@ -492,7 +492,7 @@ def doctor_finds_problems_on_a_backend(lab):
     row = expect("balancers", run_dir, "warning", "has crashed")
     assert row["cure"] == "systemctl enable --now weir-agent" and look(lab)[1] == 1, row
     agents.start(1)
-    expect("balancers", "weir-agent run", "ok", "probe it: 1")
+    expect("balancers", "weir-agent run", "ok", "probe this agent: 1")
 
     # A default route with a metric, as on systems that get the MTU by DHCP.
     inside(b1, "bash", "-ec", "route=$(ip route show default); ip route add $route metric 100; "
@@ -528,7 +528,7 @@ def doctor_finds_problems_on_a_backend(lab):
     subject = "web/web-1"
     find(lab, "health", "backends", "ok")
     sh(lab.binary("weir-agent"), "lame-duck", "--interval", "1s", "--run-dir", run_dir)
-    row = find(lab, "health", subject, "warning", "it has been a lame duck for ")
+    row = find(lab, "health", subject, "warning", "the backend has been a lame duck for ")
     assert row["cure"] == "ssh 10.0.0.11 weir-agent ready", row
     sh(lab.binary("weir-agent"), "ready", "--run-dir", run_dir)
     find(lab, "health", "backends", "ok")

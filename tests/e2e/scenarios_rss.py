@@ -288,7 +288,7 @@ def rss_table_that_cannot_be_set(lab):
     assert result.ok == 100 and not result.failed, result.errors
     assert all(nic.queue_received()[:2]), nic.queue_received()
     _, out, _ = lab.weirctl("worker", "show")
-    assert "cannot update its RETA" in out, out
+    assert "its redirection table (RETA) cannot be updated" in out, out
     with contextlib.closing(Line(lab.client, VIP4)) as line:
         assert line.ask() == line.backend
     check_faults(nic)

@@ -112,7 +112,7 @@ static int error_bytes(const struct view *view) {
 	return view->key.family == 4 ? 28 : 48;
 }
 
-// --- to a backend -----------------------------------------------------------------------------
+// --- packets forwarded to a backend -----------------------------------------------------------
 
 static bool usable(const struct plan *plan, int backend) {
 	return backend != NOBODY && plan->backends[backend].present &&

@@ -274,7 +274,7 @@ def test_changes_after_the_last_packet_are_reported(lab):
     write_pcap(path, big_records(3))
     for packet, says in (
         (3, ""),
-        (4, "weir-pcap: warning: web/b0@4: not changed, because IN has only 3 packets\n"),
+        (4, "weir-pcap: warning: web/b0@4: no change was made, because IN has only 3 packets\n"),
     ):
         done = lab.execute(made, path, lab.path("o"), "--json", "--drain", f"web/b0@{packet}")
         expect_equal(done.returncode, 0, "exit status")

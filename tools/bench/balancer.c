@@ -209,7 +209,7 @@ static int try_create(const struct weir_bench_options *options, bool huge,
 	int r = create_segment(options, huge, &balancer.segment);
 
 	if (r < 0) {
-		snprintf(why, why_bytes, "cannot create the segment: %s", strerror(-r));
+		snprintf(why, why_bytes, "cannot create the shared memory: %s", strerror(-r));
 		return r;
 	}
 	start = now_us();

@@ -105,7 +105,7 @@ int weir_bench_engine_create(const struct weir_bench_options *options,
 		r = create_buffers(&engine, heap);
 	}
 	if (r < 0) {
-		snprintf(why, why_bytes, "cannot set up packets: %s", strerror(-r));
+		snprintf(why, why_bytes, "cannot allocate packets: %s", strerror(-r));
 		weir_bench_engine_free(&engine);
 		return r;
 	}

@@ -60,7 +60,7 @@ const char *weir_bench_headers_name(enum weir_bench_headers headers) {
 // --- table --------------------------------------------------------------------------------
 
 static const struct weir_option_word cases[] = {
-	{"established", WEIR_BENCH_CASE_ESTABLISHED, "packets of flows in the table"},
+	{"established", WEIR_BENCH_CASE_ESTABLISHED, "packets of flows that are in the flow table"},
 	{"new", WEIR_BENCH_CASE_NEW,
 		"SYNs of new flows with a full table; each new flow evicts an older flow"},
 	{"syn-flood", WEIR_BENCH_CASE_SYN_FLOOD,
@@ -70,13 +70,13 @@ static const struct weir_option_word cases[] = {
 };
 static const struct weir_option_word orders[] = {
 	{"uniform", WEIR_BENCH_ORDER_UNIFORM, "each flow with equal probability"},
-	{"zipf", WEIR_BENCH_ORDER_ZIPF, "a few flows have most of the packets"},
+	{"zipf", WEIR_BENCH_ORDER_ZIPF, "a few flows get most of the packets (Zipf distribution)"},
 	{"one", WEIR_BENCH_ORDER_ONE, "always the same flow"},
 	{NULL, 0, NULL},
 };
 static const struct weir_option_word headers[] = {
 	{"warm", WEIR_BENCH_HEADERS_WARM,
-		"in the L2 cache, as with a NIC that writes to the cache"},
+		"in the L2 cache, as with a NIC that writes to the CPU cache (DDIO)"},
 	{"cold", WEIR_BENCH_HEADERS_COLD, "in memory"},
 	{NULL, 0, NULL},
 };
@@ -102,12 +102,13 @@ static const struct weir_option rows[] = {
 	{.name = "What to measure", .kind = WEIR_OPTION_HEADING},
 	WEIR_OPTION_ROW(WORD, "case", "CASE", "traffic", FIELD(kind), .fallback = "established",
 		.words = cases),
-	WEIR_OPTION_ROW(SCALED, "flows", "N", "flows in the table at the start", FIELD(flows),
+	WEIR_OPTION_ROW(SCALED, "flows", "N", "flows in the flow table at the start", FIELD(flows),
 		.fallback = "1M", .min = 1, .max = FLOWS_MAX),
 	WEIR_OPTION_ROW(SCALED, "table-flows", "N",
-		"capacity of the flow table, in flows of the family", FIELD(table_flows),
-		.fallback = "--flows; case mixed: 1.25 times --flows; except in case new at least "
-			    "1,048,576 (IPv6: 262,144)",
+		"capacity of the flow table, in flows of --family", FIELD(table_flows),
+		.fallback =
+			"--flows (case mixed: 1.25 times --flows), but at least 1,048,576 (IPv6: "
+			"262,144) except in case new",
 		.min = 1, .max = FLOWS_MAX),
 	WEIR_OPTION_ROW(WORD, "order", "ORDER", "how the flow of the next packet is chosen",
 		FIELD(order), .fallback = "uniform", .words = orders),
@@ -121,8 +122,8 @@ static const struct weir_option rows[] = {
 		"per flow on average",
 		FIELD(packets_per_flow), .fallback = "mixed 10", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(SCALED, "publications", "N",
-		"in every second run, another process publishes N times a second; the report "
-		"shows the runs with and without publications",
+		"in every other run, another process performs the action of --publish N times per "
+		"second; the report compares the runs with and without it",
 		FIELD(publications), .fallback = "none", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(WORD, "publish", "WHAT",
 		"what the process of --publications does: publish the selection of a service, the "
@@ -164,8 +165,8 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(WORD, "headers", "WHERE",
 		"where packet headers are when the pipeline reads them", FIELD(headers),
 		.fallback = "warm", .words = headers),
-	WEIR_OPTION_ROW(SCALED, "packets", "N", "packets of a run", FIELD(packets),
-		.fallback = "4M", .min = 64, .max = 1000000000000),
+	WEIR_OPTION_ROW(SCALED, "packets", "N", "packets per run", FIELD(packets), .fallback = "4M",
+		.min = 64, .max = 1000000000000),
 	WEIR_OPTION_ROW(REAL, "seconds", "X",
 		"duration of a run including packet generation, instead of --packets",
 		FIELD(seconds), .least = 0.001, .most = 3600),
@@ -193,7 +194,8 @@ static const struct weir_option rows[] = {
 };
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};
-_Static_assert(sizeof(rows) / sizeof(rows[0]) <= WEIR_OPTIONS_MAX, "one bit for each option given");
+_Static_assert(sizeof(rows) / sizeof(rows[0]) <= WEIR_OPTIONS_MAX,
+	"one bit per option must fit in 64 bits");
 
 static const struct weir_help help = {
 	.usage = "weir-bench [OPTION]...",
@@ -293,8 +295,8 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 			options->new_percent, options->packets_per_flow);
 	} else if (options->repeats > 0 && options->publications > 0) {
 		snprintf(why, why_bytes,
-			"--repeats: omit --publications, which delay different bursts in each "
-			"repetition");
+			"--repeats cannot be combined with --publications, which delay different "
+			"bursts in each repetition");
 	} else if (options->buffers < options->burst || options->packets < options->burst) {
 		snprintf(why, why_bytes,
 			"--packets and --buffers: use at least the value of --burst");

@@ -149,7 +149,7 @@ int weir_bench_heap_create(uint64_t bytes, enum weir_bench_pages wanted,
 		r = add(at, &heap);
 	}
 	if (r < 0) {
-		snprintf(why, why_bytes, "no memory: %" PRIu64 " MiB wanted: %s", heap.bytes >> 20,
+		snprintf(why, why_bytes, "cannot allocate %" PRIu64 " MiB: %s", heap.bytes >> 20,
 			strerror(-r));
 		return r;
 	}

@@ -314,7 +314,7 @@ static void print_series(FILE *out, const struct weir_bench_report *report, cons
 static void print_stages(FILE *out, const struct weir_bench_result *result) {
 	double sum = result->stage_rest + result->stage_idle;
 
-	fprintf(out, "stages, cycles per packet, measured one by one:\n");
+	fprintf(out, "cycles per packet of each stage, measured one stage at a time:\n");
 	for (unsigned int i = 0; i < WEIR_STAGE_COUNT; i++) {
 		fprintf(out, "  %-14s %8.2f\n", stage_name(i), result->stage[i]);
 		sum += result->stage[i];
@@ -333,13 +333,15 @@ static void print_events(FILE *out, const struct weir_bench_result *result) {
 			any = true;
 		}
 	}
-	fprintf(out, any ? "\n" : "cache lines touched: not available here (no event counters)\n");
+	fprintf(out,
+		any ? "\n" : "cache lines accessed: not available (no hardware event counters)\n");
 }
 
 static void print_flood(FILE *out, const char *what, const struct weir_bench_split *base,
 	const struct weir_bench_split *flooded) {
 	fprintf(out,
-		"%s: alone %.1f, with the flood %.1f cycles, ratio %.3f; a SYN of the flood %.1f\n",
+		"%s: %.1f cycles without flood, %.1f with flood, ratio %.3f; SYN of the flood: "
+		"%.1f\n",
 		what, base->steady, flooded->steady, flooded->steady / base->steady,
 		flooded->other);
 }
@@ -372,7 +374,7 @@ static void print_base(FILE *out, const struct weir_bench_report *report) {
 		return;
 	}
 	fprintf(out,
-		"%s: %.0f a second (%u wanted), ratio of medians %.3f\n"
+		"%s: %.0f per second (%u requested), ratio of medians %.3f\n"
 		"bursts above 50 us: %" PRIu64 " of %zu, slowest %.1f us; without %s %" PRIu64
 		" of %zu, %.1f us\n",
 		events_name(report), result->publications, report->options->publications,
@@ -392,7 +394,8 @@ static void print_slow(FILE *out, const struct weir_bench_report *report) {
 		fprintf(out, "minimum of %u repeat%s, per burst\n", report->options->repeats,
 			weir_plural(report->options->repeats));
 	}
-	fprintf(out, "bursts above 10 times the median: %.4f %%; due to the machine: %.4f %%",
+	fprintf(out,
+		"bursts above 10 times the median: %.4f %%; expected from an idle loop: %.4f %%",
 		100 * result->slow_share, 100 * result->slow_machine_share);
 	if (report->options->repeats > 0) {
 		fprintf(out, "; in every repeat: %.4f %%", 100 * result->repeated.slow_share);
@@ -418,8 +421,8 @@ static void print_text(FILE *out, const struct weir_bench_report *report) {
 	print_events(out, result);
 	fprintf(out,
 		"flows: %" PRIu64 " in the table at the start; of %" PRIu64 " packets %" PRIu64
-		" found their flow, %" PRIu64 " began a flow, %" PRIu64 " found no room; %" PRIu64
-		" flows evicted, %" PRIu64 " expired\n",
+		" matched a flow, %" PRIu64 " started a flow, %" PRIu64
+		" found the table full; %" PRIu64 " flows evicted, %" PRIu64 " expired\n",
 		result->flows, tally->packets, tally->hits, tally->started, tally->untracked,
 		tally->evicted, tally->expired);
 	fprintf(out, "memory: %.1f bytes per flow\n", memory_per_flow(report->options));

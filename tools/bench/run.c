@@ -52,7 +52,7 @@ static int start(struct session *session) {
 	int r = weir_bench_balancer_start(session->engine->balancer, session->heap);
 
 	if (r < 0) {
-		return failed(session, r, "cannot start a pipeline");
+		return failed(session, r, "cannot start the packet pipeline");
 	}
 	return weir_bench_fill(session->engine, session->why, session->why_bytes);
 }
@@ -114,7 +114,7 @@ static int timed_run(
 	}
 	if (series->samples.count == first) {
 		return failed(session, -ETIME,
-			"--seconds: not even one burst ended in this time; use a longer time");
+			"--seconds: no burst was completed in this time; use a longer time");
 	}
 	r = weir_bench_summarize_bursts(
 		series->samples.sample + first, series->samples.count - first, &summary);
@@ -296,9 +296,10 @@ static int check_repeat(const struct session *session, const struct weir_bench_t
 	}
 	snprintf(session->why, session->why_bytes,
 		"a repeat differs from the first run: of %" PRIu64 " packets %" PRIu64
-		" found their flow, %" PRIu64 " began a flow, %" PRIu64 " found no room, %" PRIu64
-		" flows evicted, %" PRIu64 " expired; the first run had %" PRIu64 ", %" PRIu64
-		", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64,
+		" matched a flow, %" PRIu64 " started a flow, %" PRIu64
+		" found the table full, %" PRIu64 " flows evicted, %" PRIu64
+		" expired; the first run had %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64
+		", %" PRIu64 ", %" PRIu64,
 		tally.packets, tally.hits, tally.started, tally.untracked, tally.evicted,
 		tally.expired, first->packets, first->hits, first->started, first->untracked,
 		first->evicted, first->expired);

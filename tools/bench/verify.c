@@ -48,7 +48,7 @@ static int check_verdict(const struct weir_bench_options *options,
 				: "none");
 	}
 	if (verdict->port != 0) {
-		return wrong(complaint, "port %u instead of 0", verdict->port);
+		return wrong(complaint, "egress port %u instead of 0", verdict->port);
 	}
 	if (verdict->service != expected->service) {
 		return wrong(

@@ -9,7 +9,7 @@
 #include "config_difference.h"
 
 static int refuse(const char *file, const struct weir_change *change, char *why, size_t why_bytes) {
-	snprintf(why, why_bytes, "%s: %s " WEIR_CHANGE_RESTART "; use the same value as CONFIG",
+	snprintf(why, why_bytes, "%s: %s " WEIR_CHANGE_RESTART "; use the same value as in CONFIG",
 		file, change->what);
 	return -EINVAL;
 }

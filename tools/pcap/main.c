@@ -61,8 +61,8 @@ static void warn_of_late_changes(const struct weir_pcap_options *options, uint64
 			snprintf(what, sizeof(what), "%s/%s", change->service, change->backend);
 		}
 		snprintf(why, sizeof(why),
-			"warning: %s@%u: not changed, because %s has only %llu packet%s", what,
-			change->packet, options->input, (unsigned long long)packets,
+			"warning: %s@%u: no change was made, because %s has only %llu packet%s",
+			what, change->packet, options->input, (unsigned long long)packets,
 			packets == 1 ? "" : "s");
 		complain(why);
 	}

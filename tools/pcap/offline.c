@@ -307,7 +307,7 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 	if (r < 0) {
 		goto free_offline;
 	}
-	snprintf(why, why_bytes, "cannot set up tables and pipeline");
+	snprintf(why, why_bytes, "cannot set up the tables and the packet pipeline");
 	r = create_segment(offline);
 	if (r < 0) {
 		goto free_offline;
@@ -322,7 +322,7 @@ int weir_offline_create(const struct weir_config *config, const struct weir_pcap
 	}
 	r = create_pipeline(offline);
 	if (r < 0) {
-		snprintf(why, why_bytes, "cannot set up the pipeline: %s", strerror(-r));
+		snprintf(why, why_bytes, "cannot set up the packet pipeline: %s", strerror(-r));
 		goto free_offline;
 	}
 	*ret = offline;

@@ -70,7 +70,7 @@ static int begin_change(const struct weir_option *option, const char *value,
 	change->kind = (enum weir_pcap_change_kind)option->constant;
 	*end = value + strlen(value);
 	if (options->changes == WEIR_PCAP_CHANGES_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d changes",
+		snprintf(why, why_bytes, "is one change too many; use at most %d changes",
 			WEIR_PCAP_CHANGES_MAX);
 		return -EINVAL;
 	}
@@ -125,7 +125,7 @@ static int take_change(const struct weir_option *option, const char *value, void
 	if (slash == NULL || slash > end ||
 		copy_name(change.service, value, (size_t)(slash - value)) < 0 ||
 		copy_name(change.backend, slash + 1, (size_t)(end - slash - 1)) < 0) {
-		snprintf(why, why_bytes, "is not a backend; use %s", option->value);
+		snprintf(why, why_bytes, "is not the name of a backend; use %s", option->value);
 		return -EINVAL;
 	}
 	ret->change[ret->changes++] = change;

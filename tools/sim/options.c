@@ -25,7 +25,7 @@ static const struct weir_option_word commands[] = {
 	{"run SCENARIO", WEIR_SIM_COMMAND_RUN,
 		"simulate a scenario, print a table, write CSV files and plots"},
 	{"list", WEIR_SIM_COMMAND_LIST, "list the scenarios that come with Weir"},
-	{"check FILE", WEIR_SIM_COMMAND_CHECK, "report the errors in a scenario file"},
+	{"check FILE", WEIR_SIM_COMMAND_CHECK, "check a scenario file, and report errors"},
 	{"keys", WEIR_SIM_COMMAND_KEYS, "list every key of a scenario"},
 	{NULL, 0, NULL},
 };

@@ -168,7 +168,7 @@ static int draw_used(const struct drawing *d) {
 	}
 	fprintf(d->stream,
 		"set multiplot layout 1,%u title plot_title\nset ylabel \"CPU %%\"\n"
-		"set xlabel \"backends, from most to least\"\nset xrange [0:%u]\n"
+		"set xlabel \"backends, sorted by CPU usage\"\nset xrange [0:%u]\n"
 		"set yrange [0:100]\nset key bottom left opaque\n",
 		d->file->variant_count, most > 0 ? most : 1);
 	for (uint32_t v = 0; v < d->file->variant_count; v++) {
@@ -221,7 +221,7 @@ static void draw_churn(const struct drawing *d) {
 	}
 	fprintf(d->stream,
 		"$data using ($0-0.5):%u:(1):(0) with vectors nohead lw 2 lc rgb \"#303030\" "
-		"title \"least, if even\"\n",
+		"title \"minimum if even\"\n",
 		variants + 2);
 }
 
@@ -316,7 +316,7 @@ static void draw_bands(const struct drawing *d) {
 static int draw(const struct drawing *d) {
 	switch (d->kind) {
 	case WEIR_SIM_PLOT_SPREAD:
-		draw_bars(d, WEIR_SIM_METRIC_SPREAD, "most over least loaded");
+		draw_bars(d, WEIR_SIM_METRIC_SPREAD, "CPU, most / least loaded");
 		return 0;
 	case WEIR_SIM_PLOT_WASTED:
 		draw_bars(d, WEIR_SIM_METRIC_WASTED, "wasted capacity, %");
@@ -346,7 +346,7 @@ static int draw(const struct drawing *d) {
 		draw_lines(d, 8, "errors per second", false);
 		return 0;
 	case WEIR_SIM_PLOT_BUSIEST:
-		draw_lines(d, 11, "CPU of the most loaded over the mean", false);
+		draw_lines(d, 11, "CPU of the most loaded / mean CPU", false);
 		return 0;
 	case WEIR_SIM_PLOT_MOVES:
 		draw_lines(d, 12, "moves per second", false);

@@ -217,7 +217,7 @@ static int read_root(struct weir_json_reader *reader, json_t *root, struct weir_
 	struct weir_json_place at = {0};
 
 	if (!json_is_object(root)) {
-		weir_json_error_file(reader, 1, 1, "must be an object");
+		weir_json_error_file(reader, 1, 1, "the file must contain one JSON object");
 		return -EINVAL;
 	}
 	weir_json_read(reader, &at, &weir_sim_file_keys, root, file);

@@ -40,11 +40,14 @@
 
 // X(NAME, "name", "what the plot shows")
 #define WEIR_SIM_PLOTS(X) \
-	X(SPREAD, "spread", "CPU spread of each variant") \
-	X(WASTED, "wasted", "wasted capacity of each variant") \
+	X(SPREAD, "spread", \
+		"CPU of the most loaded backend divided by that of the least loaded, for each " \
+		"variant") \
+	X(WASTED, "wasted", "wasted capacity of each variant, in percent") \
 	X(BACKENDS, "backends", "CPU of every backend, sorted") \
 	X(USED, "used", \
-		"CPU of every backend, and CPU left unused when the most loaded backend is full") \
+		"CPU of every backend, sorted, and CPU that is unused when the most loaded " \
+		"backend is saturated") \
 	X(CONNECTIONS, "connections", "number of clients of every backend, sorted") \
 	X(CHURN, "churn", \
 		"members of subsets replaced in each window, and the minimum for evenly " \

@@ -114,7 +114,7 @@ static const struct weir_json_key distribution_rows[] = {
 	MS(DISTRIBUTION, "max_ms", max_ns, 0, DAY_MS, PRESET("0"),
 		"`uniform`, `bounded-pareto`: maximum."),
 	LIST(DISTRIBUTION, "parts", part, part_count, &part_keys, 0, 64, PRESET("[]"),
-		"`mix`: constant values, each with a share."),
+		"`mix`: constant values, each with its share of requests."),
 };
 
 static void check_distribution(struct weir_json_reader *reader, const struct weir_json_place *at,
@@ -203,7 +203,7 @@ static const struct weir_json_key happening_rows[] = {
 		"`fail-fast`: the backend returns errors at once. `slow`: the backend changes its speed. `lame-duck`: the backend announces the state lame-duck. `restart`: the backend drains, stops and starts again. `add-backends`, `remove-backends`: a reload changes the list of backends; added backends do not exist before their first `add-backends`. `policy`: all clients change to another policy."),
 	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, REQUIRED, "Start of the event."),
 	MS(HAPPENING, "for_ms", for_ns, 0, DAY_MS, PRESET("0"),
-		"Duration of `fail-fast`, `slow`, `lame-duck`; 0 = to the end."),
+		"Duration of `fail-fast`, `slow`, `lame-duck`; 0 = until the end of the run."),
 	INTEGER(HAPPENING, "backend", backend, 0, 65534, PRESET("0"),
 		"First backend affected."),
 	INTEGER(HAPPENING, "count", count, 1, 65535, PRESET("1"), "Number of backends."),
@@ -214,8 +214,8 @@ static const struct weir_json_key happening_rows[] = {
 	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, PRESET("0.5"),
 		"`fail-fast`: response time of an error."),
 	BOOLEAN(HAPPENING, "established", established, PRESET("false"),
-		"`fail-fast`: whether connections succeed and the error comes within the connection; "
-		"a balancer sees a short, successful flow. Otherwise the connection is refused."),
+		"`fail-fast`: whether the backend accepts connections and then sends the error, so that "
+		"a balancer sees a short, successful flow. Otherwise it refuses connections."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
 		"Factor by which the speed is multiplied during `slow`, and during the warm-up after `restart` and `add-backends`."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),
@@ -225,7 +225,7 @@ static const struct weir_json_key happening_rows[] = {
 	MS(HAPPENING, "warm_ms", warm_ns, 0, DAY_MS, PRESET("0"),
 		"`restart`, `add-backends`: warm-up time after the start of the backend."),
 	BOOLEAN(HAPPENING, "silent", silent, PRESET("false"),
-		"`restart`: whether the backend gives no response while it is down. Otherwise it refuses connections."),
+		"`restart`: whether the backend does not respond at all while it is down. Otherwise it refuses connections."),
 	OBJECT(HAPPENING, "policy", policy, &policy_keys, PRESET("{}"), "`policy`: the new policy."),
 };
 static const struct weir_json_object happening_keys = {
@@ -282,7 +282,7 @@ static const struct weir_json_key backends_rows[] = {
 	NUMBERS(MEMBER(backends), "weights", weights, 1, 65535, PRESET("[100]"),
 		"Configured weights, assigned round-robin."),
 	MS(MEMBER(backends), "refuse_ms", refuse_ns, 0, DAY_MS, PRESET("0.5"),
-		"Response time of a refusal."),
+		"Time until a client receives a refusal."),
 };
 static const struct weir_json_object backends_keys = WITHIN(backends, backends_rows);
 
@@ -305,7 +305,7 @@ static const struct weir_json_key subset_rows[] = {
 	INTEGER(MEMBER(subset), "size", size, 0, 65535, PRESET("0"),
 		"Backends per client; 0 = all."),
 	INTEGER(MEMBER(subset), "salt", salt, 0, 4294967295.0, PRESET("0"),
-		"Salt of the shuffle; another salt gives other subsets."),
+		"Salt of the shuffle; a different salt results in different subsets."),
 	BOOLEAN(MEMBER(subset), "salt_of_seed", salt_of_seed, PRESET("false"),
 		"Use the seed of the run as salt."),
 };
@@ -324,7 +324,7 @@ static const struct weir_json_object flow_control_keys = WITHIN(flow_control, fl
 
 static const struct weir_json_key slow_start_rows[] = {
 	MS(MEMBER(slow_start), "window_ms", window_ns, 0, 3600000, PRESET("0"),
-		"Time until a backend that has become usable gets its full share; 0 = at once. Not used by `maglev`."),
+		"Time after which a backend that has become usable gets its full share of requests; 0 = at once. Not used by `maglev`."),
 	NUMBER(MEMBER(slow_start), "aggression", aggression, 0.1, 10, PRESET("1"),
 		"The share is (time / window) to the power of 1 / aggression."),
 	NUMBER(MEMBER(slow_start), "min_weight_percent", min_weight_percent, 1, 100, PRESET("10"),
@@ -340,7 +340,7 @@ static const struct weir_json_key reports_rows[] = {
 	NUMBER(MEMBER(reports), "loss_percent", loss_percent, 0, 100, PRESET("0"),
 		"Share of reports that are lost."),
 	BOOLEAN(MEMBER(reports), "active", active, PRESET("false"),
-		"Whether `least-loaded` and `power-of-two` also use the requests in progress that backends report. Otherwise they count only the requests of one client."),
+		"Whether `least-loaded` and `power-of-two` also use the requests in progress that backends report. Otherwise each client counts only its own requests."),
 	BOOLEAN(MEMBER(reports), "errors", errors, PRESET("false"),
 		"Whether policies use the reported errors: as active requests, or to raise the "
 		"estimates of service times."),
@@ -351,11 +351,11 @@ static const struct weir_json_key control_rows[] = {
 	MS(MEMBER(control), "update_ms", update_ns, 1, DAY_MS, PRESET("1000"),
 		"Interval at which weights and estimates reach the workers."),
 	MS(MEMBER(control), "detection_ms", detection_ns, 0, DAY_MS, PRESET("3000"),
-		"Delay until control detects a dead backend (`fall` * `interval_ms`)."),
+		"Delay until weir-control detects that a backend is down (`fall` * `interval_ms`)."),
 	MS(MEMBER(control), "recovery_ms", recovery_ns, 0, DAY_MS, PRESET("2000"),
-		"Delay until control detects the recovery of a backend (`rise` * `interval_ms`)."),
+		"Delay until weir-control detects the recovery of a backend (`rise` * `interval_ms`)."),
 	MS(MEMBER(control), "announce_ms", announce_ns, 0, DAY_MS, PRESET("500"),
-		"Delay until control detects a lame duck."),
+		"Delay until weir-control detects that a backend announces lame-duck."),
 	INTEGER(MEMBER(control), "panic_threshold_percent", panic_threshold_percent, 0, 100,
 		PRESET("50"),
 		"Panic mode: if the percentage of healthy backends is lower, failed backends are used as well. Lame ducks are used only if no backend is healthy."),
@@ -378,13 +378,13 @@ static const struct weir_json_key steal_rows[] = {
 	BOOLEAN(MEMBER(steal), "one_by_one", one_by_one, PRESET("true"),
 		"Workers: whether a bucket is requested only after the previous bucket was handed over. Otherwise all buckets of a plan are requested at once."),
 	MS(MEMBER(steal), "latency_ms", latency_ns, 0, 60000, PRESET("1"),
-		"Delay of a message between control and a backend's agent, each way."),
+		"Delay of a message between weir-control and a backend's agent, in each direction."),
 	NUMBER(MEMBER(steal), "loss_percent", loss_percent, 0, 100, PRESET("0"),
 		"Share of answers that are lost."),
 	MS(MEMBER(steal), "answer_limit_ms", answer_limit_ns, 1, DAY_MS, PRESET("1000"),
 		"Timeout of a steal request, which then counts as refused."),
 	CHOICE(MEMBER(steal), "delivery", delivery, deliveries, PRESET("\"at-once\""),
-		"When the new backend gets a moved request: `at-once`, or at the client's next `retransmission`, as with TCP."),
+		"When the new backend receives a moved request: `at-once`, or at the client's next `retransmission`, as with TCP."),
 	MS(MEMBER(steal), "retransmit_ms", retransmit_ns, 1, DAY_MS, PRESET("1000"),
 		"Time until a client retransmits its first packet; doubles with each retransmission. If the answer to a steal request was lost, the client's request returns to its former backend with the next retransmission."),
 	MS(MEMBER(steal), "unknown_ms", unknown_ns, 0.001, DAY_MS, PRESET("500"),
@@ -404,13 +404,13 @@ static const struct weir_json_key steal_rows[] = {
 	MS(MEMBER(steal), "backoff_max_ms", backoff_max_ns, 0, DAY_MS, PRESET("10000"),
 		"Maximum pause after a refusal."),
 	MS(MEMBER(steal), "rest_ms", rest_ns, 0, DAY_MS, PRESET("0"),
-		"Time for which a moved request or bucket does not move again."),
+		"Time for which a moved request or bucket is not moved again."),
 };
 static const struct weir_json_object steal_keys = WITHIN(steal, steal_rows);
 
 static const struct weir_json_key workers_rows[] = {
 	INTEGER(MEMBER(workers), "count", count, 0, WEIR_SIM_WORKERS_MAX, PRESET("0"),
-		"Workers; 0 = clients and backends are simulated."),
+		"Number of workers; 0 = clients and backends are simulated instead."),
 	INTEGER(MEMBER(workers), "buckets", buckets, 1, WEIR_SIM_BUCKETS_MAX, PRESET("1024"),
 		"Number of buckets of flows. At the start, worker i owns the buckets i, i + count, i + 2 * count and so on."),
 	NUMBER(MEMBER(workers), "load_percent", load_percent, 0.1, 1000, PRESET("50"),
@@ -426,20 +426,20 @@ static const struct weir_json_key workers_rows[] = {
 	MS(MEMBER(workers), "hot_every_ms", hot_every_ns, 0, DAY_MS, PRESET("0"),
 		"Interval at which other buckets become hot; 0 = never."),
 	INTEGER(MEMBER(workers), "ring_packets", ring_packets, 1, 1048576, PRESET("4096"),
-		"Packets that a worker's ring holds; further packets are dropped."),
+		"Capacity of a worker's ring, in packets; further packets are dropped."),
 	INTEGER(MEMBER(workers), "hold_packets", hold_packets, 1, 1048576, PRESET("8192"),
-		"Packets of a bucket that the thief holds while the victim empties its ring; further packets are dropped."),
+		"Maximum number of packets of a moving bucket that the thief queues while the victim empties its ring; further packets are dropped."),
 	MS(MEMBER(workers), "handover_ms", handover_ns, 0, 1000, PRESET("0.1"),
-		"CPU time of a hand-over at each of the two workers."),
+		"CPU time that the hand-over of a bucket costs each of the two workers."),
 	CHOICE(MEMBER(workers), "planner", planner, planners, PRESET("\"plan\""),
-		"`plan`: the steal planner, configured by `steal`. `control`: the code of weir-control, with its constants; needs 1024 buckets."),
+		"`plan`: the planner that `steal` configures. `control`: the planner of weir-control, with its constants; needs 1024 buckets."),
 };
 static const struct weir_json_object workers_keys = WITHIN(workers, workers_rows);
 
 static const struct weir_json_key scenario_rows[] = {
 	MS(S, "duration_ms", duration_ns, 1, DAY_MS, REQUIRED, "Simulated time."),
 	MS(S, "warmup_ms", warmup_ns, 0, DAY_MS, PRESET("0"),
-		"Warm-up time, which is not measured. Without `windows`, the only window is `measured`, the time after the warm-up."),
+		"Warm-up time, which is not measured. Without `windows`, there is one window with the name `measured`: the time after the warm-up."),
 	MS(S, "sample_ms", sample_ns, 1, DAY_MS, PRESET("5000"),
 		"Interval between samples of the time series; at most half of `duration_ms`."),
 	OBJECT(S, "clients", clients, &clients_keys, REQUIRED, "Clients, which send requests."),
@@ -451,7 +451,7 @@ static const struct weir_json_key scenario_rows[] = {
 	OBJECT(S, "antagonists", antagonists, &antagonists_keys, PRESET("{}"),
 		"Noisy neighbours that slow backends down."),
 	OBJECT(S, "subset", subset, &subset_keys, PRESET("{}"), "Subset of backends that a client uses."),
-	OBJECT(S, "policy", policy, &policy_keys, PRESET("{}"), "Policy that selects a backend of the subset."),
+	OBJECT(S, "policy", policy, &policy_keys, PRESET("{}"), "Policy that selects a backend from the subset."),
 	OBJECT(S, "flow_control", flow_control, &flow_control_keys, PRESET("{}"),
 		"Limit on active requests."),
 	OBJECT(S, "slow_start", slow_start, &slow_start_keys, PRESET("{}"),
@@ -461,7 +461,7 @@ static const struct weir_json_key scenario_rows[] = {
 	OBJECT(S, "reports", reports, &reports_keys, PRESET("{}"),
 		"Load reports and how they are used."),
 	OBJECT(S, "control", control, &control_keys, PRESET("{}"),
-		"Delays of the control process."),
+		"Delays of weir-control, and panic mode."),
 	OBJECT(S, "steal", steal, &steal_keys, PRESET("{}"),
 		"Stealing: requests that wait at a busy backend move to an idle backend."),
 	OBJECT(S, "workers", workers, &workers_keys, PRESET("{}"),
@@ -471,7 +471,7 @@ static const struct weir_json_key scenario_rows[] = {
 	LIST(S, "windows", window, window_count, &window_keys, 0, WEIR_SIM_WINDOWS_MAX,
 		PRESET("[]"),
 		"Time windows with separate results."),
-	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Number of the watched backend, from 0. Its share of the requests is reported."),
+	INTEGER(S, "watch", watch, 0, 65534, PRESET("0"), "Number of the watched backend, from 0. The results show its share of the requests."),
 };
 
 #define FILE_ struct weir_sim_file
@@ -548,8 +548,8 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 	if (s->workers.hot_buckets >
 		s->workers.buckets / (s->workers.count > 0 ? s->workers.count : 1)) {
 		weir_json_error_at(reader, at, "workers",
-			"hot_buckets exceeds the number of buckets per worker (there are %u "
-			"workers)",
+			"hot_buckets must not exceed buckets / count (the number of buckets per "
+			"worker; count is %u)",
 			s->workers.count);
 	}
 	for (uint32_t i = 0; i < s->window_count; i++) {

@@ -216,7 +216,7 @@ void weir_sim_summary_print(
 	struct columns columns = find_columns(file, results);
 
 	fprintf(stream, "%s: %s\n", file->name, file->title);
-	fprintf(stream, "%" PRIu32 " seed%s from %" PRIu64 " on\n\n", results->seeds,
+	fprintf(stream, "%" PRIu32 " seed%s, starting at %" PRIu64 "\n\n", results->seeds,
 		results->seeds == 1 ? "" : "s", results->first_seed);
 	print_head(stream, &columns);
 	for (uint32_t v = 0; v < file->variant_count; v++) {

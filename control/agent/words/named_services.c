@@ -89,7 +89,7 @@ static int add_ports(
 
 		if (weir_service_port_parse(list, bytes, &port)) {
 			snprintf(why, why_bytes,
-				"has no list of ports; use NAME=PORTS, such as web=80,443 or "
+				"has no valid list of ports; use NAME=PORTS, such as web=80,443 or "
 				"dns=53,53/udp");
 			return -EINVAL;
 		}
@@ -157,7 +157,8 @@ int weir_named_services_allow(
 	}
 	service = find(services, value + bytes + 1, strlen(value + bytes + 1));
 	if (service == NULL) {
-		snprintf(why, why_bytes, "names no service; add it with --service NAME=PORT");
+		snprintf(why, why_bytes,
+			"names an unknown service; add the service with --service NAME=PORT");
 		return -EINVAL;
 	}
 	if (service->user[0] != '\0') {

@@ -121,7 +121,7 @@ static void reply_to(struct weir_word_client *client) {
 	} else if (weir_word_lines_read(client->request, client->bytes, &word)) {
 		service->refused++;
 		snprintf(text, sizeof(text),
-			"error: unknown word; use starting, ready, lame-duck, down or status\n");
+			"error: unknown request; use starting, ready, lame-duck, down or status\n");
 	} else {
 		if (word != WEIR_HEALTH_WORD_NONE) {
 			take_word(service, word, &client->peer);

@@ -164,7 +164,7 @@ bool weir_import_timeout(struct weir_import *import, const struct weir_import_pl
 	}
 	if (seconds > TIMEOUT_MOST_S) {
 		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, "timeout",
-			"%s: the limit of Weir is used: %d s", name, TIMEOUT_MOST_S);
+			"%s: above the maximum of Weir; using %d s", name, TIMEOUT_MOST_S);
 		seconds = TIMEOUT_MOST_S;
 	}
 	if (seconds > 0) {

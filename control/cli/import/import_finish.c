@@ -147,8 +147,9 @@ char *weir_import_finish(struct weir_import *import, const struct weir_import_pl
 	}
 	if (final && json_array_size(import->errors) == 0) {
 		weir_import_note(import, &file, WEIR_IMPORT_ADJUST, "ports",
-			"the source does not name an interface: set iface= in ports[0].device, "
-			"workers.cores, and the same instance.hash_seed on all balancers");
+			"the source has no interface, CPU cores or hash seed: set "
+			"ports[0].device (iface=), workers.cores, and the same instance.hash_seed "
+			"on all balancers");
 	}
 	sort_notes(import);
 	if (import->failed || json_array_size(import->errors) > 0) {

@@ -82,8 +82,8 @@ static bool leave_out(struct weir_import *import, const struct weir_config_error
 			import, service, &place, rest + (rest[0] == '.'), error->reason);
 	}
 	weir_import_note(import, &place, WEIR_IMPORT_MISSING,
-		json_string_value(json_object_get(service, "name")), "the service is left out: %s",
-		error->reason);
+		json_string_value(json_object_get(service, "name")),
+		"the service is not imported: %s", error->reason);
 	json_array_set_new(import->services, number, json_null());
 	return true;
 }
@@ -114,7 +114,7 @@ static void sweep_service(struct weir_import *import, size_t number) {
 	if (binds == 0 || backends == 0) {
 		weir_import_note(import, &place, WEIR_IMPORT_MISSING,
 			json_string_value(json_object_get(service, "name")),
-			"the service is left out: it has no %s",
+			"the service is not imported: it has no %s",
 			binds == 0 ? "usable address" : "real server that Weir supports");
 		json_array_set_new(import->services, number, json_null());
 	}

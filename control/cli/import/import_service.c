@@ -32,14 +32,14 @@ static const struct scheduler schedulers[] = {
 	{"wlc", "least-loaded", NULL, true},
 	{"sed", "least-loaded", "counts current connections, without adding the next connection",
 		true},
-	{"nq", "least-loaded", "counts connections, without a per-server queue", true},
+	{"nq", "least-loaded", "counts connections, but does not prefer an idle server", true},
 	{"sh", "maglev", AFFINITY, false},
 	{"mh", "maglev", AFFINITY, false},
 	{"dh", "maglev", "chooses by addresses and ports, not only by the destination", false},
 	{"lblc", "maglev", "chooses by addresses and ports, not only by the destination", false},
 	{"lblcr", "maglev", "chooses by addresses and ports, not only by the destination", false},
 	{"fo", "maglev",
-		"uses all servers at once, without failover by weight. Leave out standby servers, "
+		"uses all servers at once, without failover by weight. Remove standby servers, "
 		"or put them into maintenance",
 		false},
 	{"ovf", "least-loaded",
@@ -133,7 +133,7 @@ void weir_import_leave_out(struct weir_import *import, struct weir_import_servic
 	va_end(args);
 	service->left_out = true;
 	weir_import_note(
-		import, place, WEIR_IMPORT_MISSING, what, "the service is left out: %s", why);
+		import, place, WEIR_IMPORT_MISSING, what, "the service is not imported: %s", why);
 }
 
 static void add_bind(struct weir_import *import, struct weir_import_service *service,
@@ -373,7 +373,7 @@ static int name_backends(struct weir_import_service *service) {
 }
 
 void weir_import_note_unchecked(struct weir_import *import, const struct weir_import_place *place) {
-	weir_import_note(import, place, WEIR_IMPORT_ADJUST, "no health check is left",
+	weir_import_note(import, place, WEIR_IMPORT_ADJUST, "no health check imported",
 		"a dead server keeps getting flows: add a health_check or agents "
 		"(docs/guide/health.md)");
 }

@@ -436,7 +436,7 @@ static void read_timeouts(struct weir_import *import, const struct rule *rule) {
 		if (rule->timeouts[i] == NULL ||
 			!weir_import_number(rule->timeouts[i], WEIR_IMPORT_TIMEOUT_S, &seconds)) {
 			weir_import_error(import, &rule->place,
-				"--set needs three numbers of seconds: TCP, TCP after a FIN, UDP");
+				"--set needs three timeouts in seconds: TCP, TCP after a FIN, UDP");
 			return;
 		}
 		(void)weir_import_timeout(import, &rule->place, names[i], seconds);

@@ -225,8 +225,8 @@ static void set_times(struct weir_import *import, const struct weir_keepalived_s
 	timeout = timeout < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : timeout;
 	if (timeout > interval) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "connect_timeout",
-			"a check ends before the next check begins: its timeout is %u ms, not %u "
-			"ms",
+			"the timeout of a check must not exceed its interval: using %u ms instead "
+			"of %u ms",
 			interval, timeout);
 		timeout = interval;
 	}

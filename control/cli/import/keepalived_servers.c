@@ -400,7 +400,7 @@ static void read_quorum(
 	if (weir_keepalived_number(import, statement, 1, UINT32_MAX, &quorum) && quorum > 1) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
 			weir_keepalived_text(statement, what, sizeof(what)),
-			"Weir does not withdraw a VIP when few servers are left: see "
+			"Weir does not withdraw a VIP when few servers are healthy: see "
 			"panic_threshold_percent");
 	}
 }

@@ -105,7 +105,7 @@ bool weir_keepalived_seconds(struct weir_import *import,
 	if (seconds * 1000 > MOST_MS) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS,
 			weir_keepalived_text(statement, what, sizeof(what)),
-			"the limit of Weir is used: %d s", MOST_MS / 1000);
+			"above the maximum of Weir; using %d s", MOST_MS / 1000);
 		seconds = MOST_MS / 1000.0;
 	}
 	*ret_ms = (uint32_t)(seconds * 1000 + 0.5);
@@ -125,7 +125,7 @@ static void read_retries(struct weir_import *import,
 	if (number > RETRIES_MOST) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS,
 			weir_keepalived_text(statement, what, sizeof(what)),
-			"the limit of Weir is used: %d", RETRIES_MOST);
+			"above the maximum of Weir; using %d", RETRIES_MOST);
 		number = RETRIES_MOST;
 	}
 	defaults->retries = (uint32_t)number;

@@ -265,8 +265,8 @@ static void fail_list(struct weir_api_call *call, int r) {
 			"weir-dataplane started or stopped during the reply: try again");
 	} else if (r == -ENOBUFS) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"the unread lists of this user's clients take too much memory: read the "
-			"lists, or request fewer lists at a time");
+			"list replies that this user's clients have not read use too much memory: "
+			"read them, or request fewer lists at a time");
 	} else {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 	}
@@ -436,7 +436,7 @@ static void handle_line(struct weir_api_client *client, const char *line, size_t
 
 	client->request_ms = uv_now(client->api->loop);
 	if (has_too_many_values(line, bytes)) {
-		refuse_line(client, (char[]){"not a request: too many values"});
+		refuse_line(client, (char[]){"invalid request: too many JSON values"});
 		return;
 	}
 	request = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);

@@ -133,7 +133,7 @@ static void explain_choice(const struct weir_lookup_result *result,
 			"; each worker has its own subset, and the worker of this flow is not "
 			"known%s",
 			slots ? ""
-			      : ": chosen_by_worker is the Maglev fallback of untracked flows");
+			      : "; chosen_by_worker has the Maglev fallback of untracked flows");
 	} else {
 		if (slots) {
 			append(why, ", weight %u", chosen->effective_weight);

@@ -65,15 +65,15 @@ static json_t *json_warnings(
 
 	if (drained > 0) {
 		snprintf(text, sizeof(text),
-			"drained: %u bind%s of the service take%s no new flows", drained,
+			"drained: %u bind%s of the service accept%s no new flows", drained,
 			weir_plural(drained), drained == 1 ? "s" : "");
 		json_array_append_new(warnings, json_string(text));
 	}
 	warn_of_removal(state, warnings);
 	if (limited > 0) {
 		snprintf(text, sizeof(text),
-			"flow control: every backend was at max_active_flows for %llu new flow%s "
-			"in the last minute; when_exhausted is %s",
+			"connection limit: every backend was at max_active_flows for %llu new "
+			"flow%s in the last minute; when_exhausted is %s",
 			(unsigned long long)limited, limited == 1 ? "" : "s",
 			state->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
 				? "reject: such flows are dropped"

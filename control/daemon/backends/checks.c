@@ -253,8 +253,8 @@ void weir_checks_unchecked(const struct weir_health *health, const struct weir_t
 	}
 	weir_checks_unchecked_ms(health, first.id, why);
 	snprintf(ret->text, sizeof(ret->text),
-		"health checks of %u backend%s (%s%s) have no result, so no state changes; %s/%s: "
-		"%s",
+		"health checks of %u backend%s (%s%s) have no result, so health states do not "
+		"change; %s/%s: %s",
 		ret->backends, ret->backends == 1 ? "" : "s", services.names, more, first.service,
 		first.name, why);
 }

@@ -393,11 +393,11 @@ static void log_silence(const struct weir_probed_agents *probed, uint16_t id,
 			length);
 	} else if (status->has_answer) {
 		weir_log_event(probed->log, WEIR_LOG_WARN, &fields,
-			"weir-agent of %s/%s is silent: its last answer was %s ago", state.service,
-			state.name, length);
+			"weir-agent of %s/%s does not answer: its last answer was %s ago",
+			state.service, state.name, length);
 	} else {
 		weir_log_event(probed->log, WEIR_LOG_WARN, &fields,
-			"weir-agent of %s/%s is silent: it has not answered any of %llu probe%s",
+			"weir-agent of %s/%s does not answer: no answer to any of %llu probe%s",
 			state.service, state.name, (unsigned long long)status->probes,
 			weir_plural(status->probes));
 	}

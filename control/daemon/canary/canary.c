@@ -409,7 +409,7 @@ static int refuse_weights(const struct weir_tables *tables, const struct weir_ba
 
 	if (others == 0) {
 		snprintf(why, why_bytes,
-			"no other backend of service %s takes new flows: there is nothing to "
+			"no other backend of service %s gets new flows: there is nothing to "
 			"compare the canary with",
 			state->service);
 	} else if (config != NULL && config->policy.weights != WEIR_WEIGHTS_CONFIGURED &&

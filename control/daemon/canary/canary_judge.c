@@ -94,7 +94,7 @@ static bool write_missing(const struct weir_canary_plan *plan,
 		own = canary->latency_count;
 		rest = others->latency_count;
 	}
-	snprintf(why, WEIR_CANARY_WHY_BYTES, "%.0f of %.0f %s%s of the %s so far",
+	snprintf(why, WEIR_CANARY_WHY_BYTES, "%.0f of %.0f required %s%s so far (%s)",
 		floor(own < plan->min_requests ? own : rest), plan->min_requests, what,
 		has_requests ? " with a latency" : "",
 		own < plan->min_requests ? "canary" : "other backends");

@@ -47,7 +47,7 @@ static int check_steps(const struct weir_canary_plan *plan, char *why, size_t wh
 		}
 		if (i > 0 && plan->percent[i] <= plan->percent[i - 1]) {
 			snprintf(why, why_bytes,
-				"argument \"steps\" must ascend: %g is not above %g",
+				"percentages in \"steps\" must ascend: %g is not above %g",
 				plan->percent[i], plan->percent[i - 1]);
 			return -EINVAL;
 		}

@@ -25,9 +25,9 @@ static const char *pause_of(
 	}
 	if (weir_probed_agents_state(canaries->of.agents, state->id, &age_ms) ==
 		WEIR_AGENT_SILENT) {
-		return "its agent is silent";
+		return "its agent does not answer";
 	}
-	return state->in_selection ? NULL : "takes no new flows yet";
+	return state->in_selection ? NULL : "the backend gets no new flows yet";
 }
 
 // Returns why a canary is rolled back without being compared with other backends; NULL = it is not
@@ -36,7 +36,7 @@ static const char *failure_of(const struct weir_backend_state *state) {
 	if (state->health == WEIR_HEALTH_REFUSING) {
 		return "its health checks fail";
 	}
-	return state->ejected ? "it was ejected: its connections fail" : NULL;
+	return state->ejected ? "the backend was ejected, because its connections fail" : NULL;
 }
 
 static void set_paused(
@@ -103,7 +103,8 @@ static void look(struct weir_canaries *canaries, struct weir_canary *canary, uin
 
 	if (canary->service < 0 || canary->backend < 0 ||
 		weir_tables_backend(canaries->tables, (uint16_t)canary->backend, &state) < 0) {
-		set_paused(canaries, canary, "its service or backend has no id in the segment yet");
+		set_paused(canaries, canary,
+			"the service or backend is not in the dataplane's tables yet");
 		return;
 	}
 	failure = weir_canary_misfit(canaries->tables, canary->service, why, sizeof(why));
@@ -113,7 +114,7 @@ static void look(struct weir_canaries *canaries, struct weir_canary *canary, uin
 		return;
 	}
 	set_paused(canaries, canary,
-		canary->others == 0 ? "no other backend takes new flows"
+		canary->others == 0 ? "no other backend gets new flows"
 				    : pause_of(canaries, &state));
 	weir_canary_set_share(canaries, canary, false);
 	if (canary->paused != NULL) {

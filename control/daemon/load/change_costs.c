@@ -384,12 +384,12 @@ const char *weir_restart_cost_text(
 	if (cost->open == 0) {
 		snprintf(text, bytes, "no open flows");
 	} else if (seed) {
-		snprintf(text, bytes, "with another hash_seed it breaks up to %s", flows);
+		snprintf(text, bytes, "a restart with another hash_seed breaks up to %s", flows);
 	} else if (cost->lost == 0) {
-		snprintf(text, bytes, "it breaks none of %s", flows);
+		snprintf(text, bytes, "the restart breaks none of %s", flows);
 	} else {
-		snprintf(text, bytes, "it breaks up to %" PRIu64 " of %s%s", cost->lost, flows,
-			weir_older_flows_text(cost->older, older));
+		snprintf(text, bytes, "the restart breaks up to %" PRIu64 " of %s%s", cost->lost,
+			flows, weir_older_flows_text(cost->older, older));
 	}
 	return text;
 }

@@ -36,9 +36,9 @@ struct weir_restart_cost { // cost of a restart of the dataplane, in flows
 // get the same backend again by chance, so `lost` is an upper limit.
 struct weir_restart_cost weir_restart_cost(
 	const struct weir_tables *tables, const struct weir_segment *segment);
-// Describes the cost: "it breaks up to 21 of 40 open flows, 9 of them only if they began before the
-// last change of backends or weights". seed: hash_seed changes, so all flows are lost. Returns
-// text.
+// Describes the cost: "the restart breaks up to 21 of 40 open flows, 9 of them only if they began
+// before the last change of backends or weights". seed: hash_seed changes, so all flows are lost.
+// Returns text.
 const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
 

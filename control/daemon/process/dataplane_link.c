@@ -176,7 +176,7 @@ static void connection_readable(uv_poll_t *poll, int status, int events) {
 		return; // the dataplane sends nothing on this connection
 	}
 	weir_log_write(link->log, WEIR_LOG_WARN,
-		"lost weir-dataplane (connection closed); waiting "
+		"weir-dataplane closed the connection; waiting "
 		"for weir-dataplane");
 	link->waits = true; // logged already
 	uv_poll_stop(poll);
@@ -222,7 +222,8 @@ static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char
 	}
 	r = watch_end(link, attempt->connection);
 	if (r < 0) {
-		snprintf(why, WHY_BYTES, "cannot watch the connection: %s", uv_strerror(r));
+		snprintf(why, WHY_BYTES, "cannot poll the connection to weir-dataplane: %s",
+			uv_strerror(r));
 		link->events.lost(link->events.context);
 		drop_segment(link);
 		if (link->end_open) {

@@ -71,7 +71,7 @@ void weir_shed_note(struct weir_shed *shed, const char *format, ...) {
 
 void weir_shed_note_mean(struct weir_shed *shed) {
 	if (shed->level.above == 0) {
-		weir_shed_note(shed, "the backend is at the mean");
+		weir_shed_note(shed, "the backend no longer has connections above the mean");
 	} else {
 		weir_shed_note(shed,
 			"its server has %u connection%s, no more than the mean (%llu flow%s above "
@@ -83,13 +83,13 @@ void weir_shed_note_mean(struct weir_shed *shed) {
 
 void weir_shed_note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result) {
 	if (result->result == WEIR_AGENT_SHED_BUSY) {
-		weir_shed_note(shed, "waits: its weir-agent carries out another order");
+		weir_shed_note(shed, "waiting: its weir-agent is still executing another order");
 	} else if (result->method == WEIR_AGENT_SHED_IDLE) {
-		weir_shed_note(
-			shed, "waits: no connection is idle for %g s", shed->terms.idle_ms / 1000);
+		weir_shed_note(shed, "waiting: no connection has been idle for %g s",
+			shed->terms.idle_ms / 1000);
 	} else {
 		weir_shed_note(shed,
-			"waits: all connections above the mean were already passed to the hook");
+			"waiting: all connections above the mean were already passed to the hook");
 	}
 }
 
@@ -104,7 +104,7 @@ const char *weir_shed_misfit(const struct weir_backend_state *backend) {
 	return backend->leaving                           ? "the backend was removed"
 	       : backend->admin == WEIR_ADMIN_DRAIN       ? "the backend is drained"
 	       : backend->admin == WEIR_ADMIN_MAINTENANCE ? "the backend is in maintenance"
-	       : !backend->in_selection                   ? "the backend takes no new flows"
+	       : !backend->in_selection                   ? "the backend gets no new flows"
 							  : NULL;
 }
 
@@ -129,10 +129,11 @@ bool weir_shed_has_numbers(enum weir_agent_shed_result result) {
 const char *weir_shed_failure(enum weir_agent_shed_result result) {
 	switch (result) {
 	case WEIR_AGENT_SHED_OFF:
-		return "its weir-agent does not permit it: the operator of the server has to set "
+		return "its weir-agent does not permit shedding: start weir-agent on the server "
+		       "with "
 		       "--shed-idle or --shed-hook";
 	case WEIR_AGENT_SHED_NO_PORT:
-		return "its weir-agent does not have the port of the service: set --port";
+		return "its weir-agent was started without the port of the service: set --port";
 	case WEIR_AGENT_SHED_UNSUPPORTED:
 		return "the kernel of the server cannot end connections "
 		       "(CONFIG_INET_DIAG_DESTROY): use --shed-hook of weir-agent";

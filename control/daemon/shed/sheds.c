@@ -216,7 +216,7 @@ static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 		weir_shed_note_mean(shed);
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
-		weir_shed_note(shed, "waits for clients to connect again");
+		weir_shed_note(shed, "waiting for clients to reconnect");
 		send_order(sheds, shed, backend,
 			(struct weir_shed_step){.duration_ms = WEIR_SHED_ORDER_MS});
 	}
@@ -259,10 +259,10 @@ static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 		fail(sheds, shed, weir_shed_misfit(&backend));
 	} else if (service.panic && shed->state != WEIR_SHED_STARTING) {
 		shed->level_ms = 0;
-		weir_shed_note(shed, "waits: the service is in panic mode");
+		weir_shed_note(shed, "waiting: the service is in panic mode");
 	} else if (measure(sheds, &service, &backend, shed->leaving + shed->lost, &shed->level) <
 		   0) {
-		fail(sheds, shed, "no other backend takes new flows");
+		fail(sheds, shed, "no other backend gets new flows");
 	} else {
 		weir_shed_level_raise(&shed->level, shed->first.mean);
 		if (shed->state == WEIR_SHED_STARTING) {
@@ -396,8 +396,8 @@ static int check_agent(const struct weir_sheds *sheds, const struct weir_backend
 
 	if (weir_agents_status(sheds->of.agents, state->id, &status) < 0) {
 		return refuse(why, why_bytes,
-			"service %s has no agents; add \"agent\": {} to it, and run weir-agent "
-			"with "
+			"service %s has no agents; add \"agent\": {} to the service, and run "
+			"weir-agent with "
 			"--shed-idle or --shed-hook on the backend",
 			state->service);
 	}
@@ -425,7 +425,7 @@ static int check_state(const struct weir_sheds *sheds, const struct weir_backend
 	if (state->leaving || !state->in_selection ||
 		weir_tables_service(sheds->tables, state->service_id, ret) < 0) {
 		return refuse(why, why_bytes,
-			"%s/%s takes no new flows: only a backend that takes new flows can be shed",
+			"%s/%s gets no new flows: only a backend that gets new flows can be shed",
 			state->service, state->name);
 	}
 	if (ret->panic) {
@@ -460,7 +460,7 @@ static int check(struct weir_sheds *sheds, const struct weir_backend_state *stat
 	}
 	if (measure(sheds, &service, state, 0, ret) < 0) {
 		return refuse(why, why_bytes,
-			"no other backend of service %s takes new flows: there is no mean to "
+			"no other backend of service %s gets new flows: there is no mean to "
 			"compare with",
 			state->service);
 	}

@@ -90,7 +90,7 @@ static void log_hindrance(struct weir_flow_steals *steals, const struct request 
 		weir_log_event(steals->log, WEIR_LOG_WARN,
 			&(struct weir_log_fields){
 				.service = service->name, .backend = name, .reason = what},
-			"connections to port %u that wait at %s/%s cannot be moved to another "
+			"waiting connections to port %u of %s/%s cannot be moved to another "
 			"backend: "
 			"%s",
 			ntohs(request->planned.port), service->name,

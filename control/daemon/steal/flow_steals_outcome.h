@@ -10,9 +10,9 @@
 // The result of the request to move a flow. It is determined by the answer of the agent, by the
 // response of the worker, or in this process. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_OUTCOMES(X) \
-	X(MOVED, "moved", "the flow has the new backend") \
-	X(RUNNING, "running", "agent: the backend has the connection, or possibly has it") \
-	X(UNSETTLED, "unsettled", "agent: the client's ACK is possibly in flight") \
+	X(MOVED, "moved", "the flow was moved to the new backend") \
+	X(RUNNING, "running", "agent: the connection is established on the backend, or may be") \
+	X(UNSETTLED, "unsettled", "agent: the client's ACK may be in flight") \
 	X(COOKIES, "cookies", "agent: SYN cookies are in use") \
 	X(NO_LISTENER, "no_listener", "agent: no listening socket") \
 	X(CANNOT_TELL, "cannot_tell", "agent: the kernel did not answer") \
@@ -20,8 +20,9 @@
 	X(SILENT, "silent", "the agent did not answer, or is not reachable now") \
 	X(CHANGED, "changed", "worker: the flow has received a packet") \
 	X(GONE, "gone", "worker: the flow is no longer in its flow table") \
-	X(UNUSABLE, "unusable", "worker: the new backend takes no new flows") \
-	X(LIMIT, "limit", "worker: the new backend is at its limit, or the flow table is crowded") \
+	X(UNUSABLE, "unusable", "worker: the new backend gets no new flows") \
+	X(LIMIT, "limit", \
+		"worker: the new backend is at its limit, or there are too many half-open flows") \
 	X(LATE, "late", "agent or worker: the request arrived after its deadline") \
 	X(NO_WORKER, "no_worker", "the worker did not answer") \
 	X(ABANDONED, "abandoned", \

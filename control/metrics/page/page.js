@@ -366,7 +366,7 @@ function stateOf(row) {
 		words.push("no next hop");
 	}
 	if (row.agent_silent) {
-		words.push("agent silent");
+		words.push("agent does not answer");
 	}
 	return words.join(", ");
 }

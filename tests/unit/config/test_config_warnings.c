@@ -52,8 +52,8 @@ struct expected {
 static const struct expected cases[] = {
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND)), ""},
 	{CONFIG("\n", ""), // no warning about the seed, because no service uses it
-		"2:64: services: is empty: nothing is forwarded, and \"weirctl status\" is "
-		"critical; add a service\n"},
+		"2:64: services: is empty: nothing is forwarded, and \"weirctl status\" "
+		"reports CRITICAL; add a service\n"},
 	// Without a health check, Weir cannot detect that a backend is down.
 	{CONFIG(SEED "\n", SERVICE("", BIND, BACKEND)), "2:65: services[0]: " NEVER_CHECKED("")},
 	{CONFIG(SEED "\n",
@@ -142,7 +142,7 @@ static const struct expected cases[] = {
 			      BIND, TWO_BACKENDS)),
 		"2:35: services[0].agent.inactive_interval_ms: 60001 ms is above 60000 ms: "
 		"backends without flows report too rarely to get stolen connections; use "
-		"less\n"},
+		"a smaller value\n"},
 	{CONFIG(SEED, UNCHECKED("\"agent\": {\"inactive_interval_ms\": 60000}, \"steal\": {},",
 			      BIND, TWO_BACKENDS)),
 		""},

@@ -243,7 +243,7 @@ TEST(reports_that_are_all_too_few_are_not_used) {
 		}
 	}
 	assert_string_equal(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns),
-		"reported requests do not follow the flows");
+		"reported requests do not rise and fall with the flows");
 }
 
 // One backend reports an absurd number once, or in every report.

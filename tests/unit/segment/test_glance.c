@@ -117,6 +117,6 @@ TEST(glance_refuses_other_processes) {
 	assert_true(weir_glance_is_stopped(other));
 	stop(other);
 	assert_int_equal(weir_glance_memories(fd, fd, NOW, &glance, why, sizeof(why)), -EPROTO);
-	assert_non_null(strstr(why, "not a Weir segment"));
+	assert_non_null(strstr(why, "not the shared memory of weir-dataplane"));
 	close(fd);
 }

@@ -134,7 +134,7 @@ static int add_a_seal(const struct lab *f) {
 	return fcntl(f->control->statistics_fd, F_ADD_SEALS, F_SEAL_WRITE) == 0 ? 0 : errno;
 }
 
-// Tries, as root, to open the descriptor for writing with its name in /proc.
+// Tries, as root, to open the file of the descriptor again for writing, through /proc/self/fd.
 static int open_again(const struct lab *f) {
 	char path[64];
 	int fd, r;

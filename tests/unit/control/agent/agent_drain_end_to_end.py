@@ -124,7 +124,7 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     begun = time.monotonic()
     command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "2s",
                         "--run-dir", lab.run_dir, "--then", f"touch {done}")
-    wait_for("a warning", lambda: "none can be notified: the command waits" in command.tail())
+    wait_for("a warning", lambda: "none can be notified: weir-agent lame-duck waits" in command.tail())
     wait_for("the command", lambda: os.path.exists(done))
     assert time.monotonic() - begun >= 2, command.tail()
     assert command.process.wait(5) == 0 and warning in command.tail(), command.tail()
@@ -132,7 +132,7 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     begun = time.monotonic()
     command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "3s",
                         "--run-dir", lab.run_dir, "--then", f"touch {done}")
-    wait_for("a warning", lambda: "none can be notified: the command waits" in command.tail())
+    wait_for("a warning", lambda: "none can be notified: weir-agent lame-duck waits" in command.tail())
     late = lab.balancer()
     # The answer to a probe during the drain notifies the balancer
     assert late.ask()["word"] == "lame-duck"
@@ -245,7 +245,7 @@ def agent_stays_a_lame_duck_on_a_full_file_system(lab):
         text = lab.command("lame-duck", "--interval", "0")
         assert sorted(text.splitlines()) == [  # the order of stderr and stdout may differ
             "lame-duck: acknowledged by 0 of 0 balancers, 0 connections left",
-            "lame-duck: interval over, 0 connections left",
+            "lame-duck: interval expired, 0 connections left",
             "weir-agent: warning: no balancer was notified: new connections may still arrive"], text
         agent.kill()
         agent = lab.start_agent()

@@ -141,7 +141,7 @@ def agent_with_other_keys_leads_to_the_key_files(lab):
     wait_for("length", lambda: lab.status()["datagrams"]["refused"].get("length") == 1)
     assert "\nbalancers  none" not in lab.command("status")
     assert [row[:2] for row in balancers()] == [
-        ("ok", "balancers that probe it: 1"),
+        ("ok", "balancers that probe this agent: 1"),
         ("notice", "refused 1 datagram since its start, reason length: the datagram is not 256 bytes long")] + [
             ("notice", f"refused 1 datagram since its start, reason {refusal}: the key file of a balancer "
              "differed, or the datagrams are forged") for refusal in ("key", "mac")], balancers()
@@ -177,7 +177,7 @@ def agent_reads_a_generated_key_beside_the_others(lab):
     wait_for("reload", lambda: "4 keys read" in agent.tail())
     for path, mode, expected in ((os.path.join(lab.dir, "none"), None, ""),
                                  (os.path.join(lab.dir, "empty"), 0o644, ""),
-                                 (lab.keys, 0o644, "the ids in use are unknown; to choose another id, use --id N")):
+                                 (lab.keys, 0o644, "; to choose another ID, use --id N")):
         if mode is not None:
             with open(path, "a", encoding="ascii"):
                 os.chmod(path, mode)

@@ -174,7 +174,7 @@ def exec_waits_no_longer_than_it_is_to(lab):
             server.send(signal.SIGTERM)
             wait_for("lame-duck", lambda: word(lab) == "lame-duck")
             agent.kill()
-            server.expect("no weir-agent announces the drain").ends_with(7)
+            server.expect("cannot announce the drain through weir-agent run").ends_with(7)
 
 
 @scenario
@@ -190,7 +190,7 @@ def exec_runs_without_an_agent(lab):
         server.expect("got SIGTERM").ends_with(7)
     with Server(lab, "--service", "web") as server:
         server.expect("weir-agent run has exited; start it").expect("serving").send(signal.SIGTERM)
-        server.expect("no weir-agent announces the drain").ends_with(7)
+        server.expect("cannot announce the drain through weir-agent run").ends_with(7)
     lab.start_agent("--service", f"web={PORT}")  # without --allow-user, only root may announce
     with Server(lab, "--service", "web") as server:
         server.expect(f"--allow-user {USER}=web").expect("serving").send(signal.SIGTERM)

@@ -15,7 +15,7 @@ from agent_lab import (BACKEND6, DNS, OTHER, PORT, listen, notice, port_of, read
                        scenario, start_server)
 from netns import wait_for
 
-# (state, reason); 1: no listening socket; 2: held down, because the server died too often
+# (state, reason); 1: no listening socket; 2: held down, because the port was closed too often
 DOWN, HELD = ("down", 1), ("down", 2)
 
 
@@ -202,7 +202,7 @@ def agent_holds_a_port_down_that_is_closed_again_and_again(lab):
         wait_state(lab, "hold-down")
         assert 0 < port_of(lab)["left_ms"] <= 8000
         assert balancer.ask()["ports"] == {f"{PORT}/tcp": HELD}
-        assert f"port {PORT}: listening again, held down for" in agent.tail(), agent.tail()
+        assert f"port {PORT}: listening again, but held down for" in agent.tail(), agent.tail()
         assert "hold-down for" in lab.command("status")
         level, text = doctor(lab)["ports", f"tcp port {PORT}"]
         assert level == "warning" and "but the port was closed 6 times" in text, text
@@ -216,7 +216,7 @@ def agent_logs_a_crash_loop_in_few_lines(lab):
     while (deaths := port_of(lab)["deaths"]) < 60:
         with listen(lab):
             pass
-    lines = agent.output().count(": listening again, held down for ")
+    lines = agent.output().count(": listening again, but held down for ")
     assert 0 < lines < deaths / 2, (lines, deaths)
 
 

@@ -117,7 +117,7 @@ def agent_refuses_other_users(lab):
         status, text = announce(lab, WEB, "down", "--service", "dns")
         assert (status, text) == (1, f"weir-agent: user {WEB} may not announce for service dns\n"), text
         for request in (b"lame-duck dns\n", b"\xff\n", b"x" * 600, b"lame-duck\nx\n", b"LAME-DUCK\n"):
-            assert ask(sock(lab), request).startswith("error: unknown word; use starting"), request
+            assert ask(sock(lab), request).startswith("error: unknown request; use starting"), request
         assert ask(sock(lab), b"\n").startswith("web: ready")
         assert balancer.receive(0.2) is None and balancer.ask()["serial"] == 1, "it changed something"
         assert (service_of(lab)["refused"], service_of(lab, "dns")["refused"]) == (5, 1)

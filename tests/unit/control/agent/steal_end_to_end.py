@@ -485,9 +485,9 @@ def steal_continues_without_its_helper(lab):
         helper = [pid for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
                   if 1 << 12 in capabilities(pid)[0]]
         os.kill(int(helper[0]), signal.SIGKILL)
-        wait_for("the end of the helper in the log", lambda: "the helper process for steals has exited" in lab.agent.tail())
+        wait_for("the end of the helper in the log", lambda: "the helper process for --allow-steal has exited" in lab.agent.tail())
         assert "has exited" in lab.status()["steals"]["problem"], lab.status()
-        assert "handshakes are not removed; restart weir-agent" in lab.command("status")
+        assert "half-open connections are not removed; restart weir-agent" in lab.command("status")
         assert thief.steal_settled(2000) == "cannot-tell"
         assert lab.half_open(2000) == 1
         assert thief.steal(2001) == "nothing-here"

@@ -208,8 +208,8 @@ TEST(options_invalid_ones_are_named) {
 		     "exec, status, key, doctor or capacity"},
 		{"encap eth0", "unknown command \"encap\"; did you mean \"decap\"?"},
 		{"decap", "INTERFACE is missing; use weir-agent decap INTERFACE"},
-		{"decap eth0 eth1", "\"eth1\" is a second interface next to eth0; use one"},
-		{"decap --interface eth0 eth1", "\"eth1\" is a second interface next to eth0"},
+		{"decap eth0 eth1", "\"eth1\" is a second interface, after eth0; use one"},
+		{"decap --interface eth0 eth1", "\"eth1\" is a second interface, after eth0"},
 		{"decap a-very-long-name0", "is not an interface name; use 1 to 15 characters"},
 		{"decap eth0 --address 10.0.0",
 			"--address: \"10.0.0\" is not an IPv4 or IPv6 address; use"},
@@ -309,8 +309,8 @@ TEST(options_of_services) {
 	assert_int_equal(options.ports[2], 53);
 	assert_int_equal(options.port_udp_count, 1);
 	assert_int_equal(parse("run --allow-user nginx=web", &options, why, sizeof(why)), -EINVAL);
-	assert_string_equal(why, "--allow-user: \"nginx=web\" names no service; add it with "
-				 "--service NAME=PORT");
+	assert_string_equal(why, "--allow-user: \"nginx=web\" names an unknown service; add the "
+				 "service with --service NAME=PORT");
 	assert_int_equal(parse("run --service web", &options, why, sizeof(why)), -EINVAL);
 	assert_string_equal(
 		why, "--service: \"web\" has no ports; add ports, as in --service web=80,443");

@@ -54,7 +54,8 @@ TEST(words_services_share_no_port) {
 	expect_refused(add("web=443"), "is a second service with this name; use each name once");
 	assert_int_equal(services.count, 1);
 	assert_int_equal(add("other=443,80/udp"), 0);
-	expect_refused(allow("nginx=dns"), "names no service; add it with --service NAME=PORT");
+	expect_refused(allow("nginx=dns"),
+		"names an unknown service; add the service with --service NAME=PORT");
 	assert_int_equal(allow("nginx=web"), 0);
 	expect_refused(allow("bind=web"), "is a second user of service web; use one user");
 }

@@ -292,7 +292,7 @@ TEST(backend_may_be_named_with_its_service) {
 	outcome =
 		RUN("/nonexistent", "capture", "start", "--backend=web/web-2", "--service=we", "f");
 	assert_int_equal(outcome.status, 2);
-	expect_contains(outcome.err, "another service than --service");
+	expect_contains(outcome.err, "and --service name different services");
 	free_outcome(&outcome);
 }
 

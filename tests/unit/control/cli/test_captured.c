@@ -38,7 +38,7 @@ TEST(verdicts_are_one_line) {
 		{"{\"action\": \"drop\"}", "drop: -"},
 		{"{\"action\": \"reply\", \"reason\": null}", "reply: echo"},
 		{"{\"action\": \"reply\", \"reason\": \"mtu_exceeded\", \"service\": \"web\"}",
-			"reply: too big (mtu_exceeded), service web"},
+			"reply: packet too big (mtu_exceeded), service web"},
 		{"{\"action\": \"reply\", \"reason\": \"closed_port\"}",
 			"reply: rejected (closed_port)"},
 		{"{\"action\": \"reply\", \"reason\": \"backend_down\", \"service\": \"web\", "

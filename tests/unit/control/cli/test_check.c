@@ -193,7 +193,7 @@ TEST(key_file_that_weir_control_would_not_read_is_a_warning) {
 			expect_contains(outcome.out, ": warning: agents.key_file: ");
 			expect_contains(outcome.out, rows[i].expected);
 			expect_contains(outcome.out,
-				"on this host, weir-control would not probe the agents\n");
+				"; weir-control on this host would not probe the agents\n");
 		}
 		free_outcome(&outcome);
 	}

@@ -119,7 +119,8 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"backend", "shed", "--stop", "--dry-run", "b"}, "--stop cannot be used with"},
 		{{"backend", "shed", "--to-mean", "s/"}, "expected one backend as NAME"},
 		{{"backend", "shed", "--to-mean", "--rate=5/m", "b"}, "is not a rate"},
-		{{"backend", "shed", "--to-mean", "--rate=0.1", "b"}, "for a shed 0.2 to 1000"},
+		{{"backend", "shed", "--to-mean", "--rate=0.1", "b"},
+			"for backend shed 0.2 to 1000"},
 		{{"drain", "web/web-1"}, "needs an object before it: service drain, vip drain, "},
 		{{"backend"}, "\"backend\" needs a verb: show, drain, ready, maintenance, report, "
 			      "shed\n"},
@@ -435,8 +436,8 @@ TEST(incomplete_result_is_no_success) {
 	for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
 		assert_int_equal(outcomes[i].status, 1);
 		expect_contains(outcomes[i].out, expected[i]);
-		assert_string_equal(
-			outcomes[i].err, "weirctl: incomplete: a worker did not answer in time\n");
+		assert_string_equal(outcomes[i].err,
+			"weirctl: the output is incomplete: a worker did not answer in time\n");
 		free_outcome(&outcomes[i]);
 	}
 	server_stop(server);
@@ -540,12 +541,12 @@ TEST(doctor_has_the_usual_durations) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "doctor");
 
-	expect_contains(outcome.out, "has been refusing for 15m12s: timeout\n");
+	expect_contains(outcome.out, "has had the health state refusing for 15m12s: timeout\n");
 	expect_contains(outcome.out, "its weir-agent has not answered for 4.1s\n");
 	expect_contains(outcome.out, "has no keys: the agents of 1 backend are not");
-	expect_contains(outcome.out, "it has been drained for 1m01s\n");
-	expect_contains(
-		outcome.out, "it has been in maintenance since before the start of weir-control");
+	expect_contains(outcome.out, "the backend has been drained for 1m01s\n");
+	expect_contains(outcome.out,
+		"the backend has been in maintenance since before the start of weir-control");
 	free_outcome(&outcome);
 	server_stop(server);
 }

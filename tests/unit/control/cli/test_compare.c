@@ -23,8 +23,8 @@ TEST(policies_are_lines_and_backends_columns) {
 		HEAD("5000", "6000", "0", "0") ", \"backends\": [" BACKEND(
 			"web-1", "40.0", "41.5") ", " BACKEND("web-2", "60.0", "58.5") "]}",
 		"web, policy maglev: 5000 of 6000 flows that began within 1m00s were recorded\n"
-		"Replayed: start and duration of each flow, scaled by the relative speed of the "
-		"other backend.\n"
+		"Replayed: start of each flow, and its duration, scaled to the speed of the "
+		"selected backend.\n"
 		"Not simulated: slower responses under load, errors, changes to the backends.\n"
 		"\n"
 		"POLICY               SHARE-LEAST-%  SHARE-MOST-%  ACTIVE-MEAN  ACTIVE-MOST  "
@@ -34,7 +34,7 @@ TEST(policies_are_lines_and_backends_columns) {
 		"maglev (in use)               11.0          59.0          2.5          5.0   "
 		"2.000        0         7\n"
 		"\n"
-		"Shares of the flows in percent:\n"
+		"Flows per backend, in percent:\n"
 		"BACKEND        web-1  web-2\n"
 		"weight           100    100\n"
 		"mean time, ms   12.2   12.2\n"
@@ -44,10 +44,10 @@ TEST(policies_are_lines_and_backends_columns) {
 
 TEST(doubtful_results_are_marked) {
 	const char *const parts[] = {
-		"warning: 3 flows were lost: too many ended at the same time\n",
-		"warning: 4 flows were left out: use a shorter --for\n",
+		"warning: 3 flows were not recorded (all services): too many ended at once\n",
+		"warning: 4 flows were not replayed (recording full): use a shorter --for\n",
 		"warning: most flows had not ended, or had no response: use a longer --for\n",
-		"warning: few flows: small differences are random\n"};
+		"warning: few flows recorded: small differences between policies are random\n"};
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(HEAD("10", "6000", "3", "4") ", \"backends\": []}", 0, NULL);
 	struct weir_cli cli = {.options = &options};
@@ -86,7 +86,7 @@ TEST(many_backends_are_reduced) {
 	cli.out = open_memstream(&text, &bytes);
 	weir_compare_show(&cli, result);
 	fclose(cli.out);
-	expect_contains(text, "Shares of the flows in percent, of the backends with the largest "
+	expect_contains(text, "Flows per backend, in percent, for the backends with the largest "
 			      "differences:\nBACKEND        b777 ");
 	expect_contains(text, "and 9992 more backends; --json prints all\n");
 	free(text);

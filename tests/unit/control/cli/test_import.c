@@ -231,7 +231,7 @@ static const struct refusal of_ipvs[] = {
 	{"--tcp 192.0.2.1:80\n", 1, "\"--tcp\" is not an option"},
 	{"-Aq\n", 1, "\"-Aq\" is not an option"},
 	{"-t 192.0.2.1:80\n", 1, "neither -A"},
-	{"ipvsadm --set 900 120\n", 1, "needs three numbers"},
+	{"ipvsadm --set 900 120\n", 1, "needs three timeouts"},
 	{"", 0, "no virtual service"},
 };
 
@@ -407,7 +407,8 @@ TEST(report_groups_notes_by_kind) {
 	fprintf(out, "-A -f 7 -s rr\n");
 	fclose(out);
 	count_report(rules, false, summary, sizeof(summary));
-	assert_ptr_equal(strstr(summary, "source:41: missing: fwmark-7: the service is left out: "),
+	assert_ptr_equal(
+		strstr(summary, "source:41: missing: fwmark-7: the service is not imported: "),
 		summary);
 	expect_contains(
 		summary, "\nsource:1: left out: -p 301, and 19 more: Weir does not keep a client");

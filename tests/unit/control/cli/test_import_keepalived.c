@@ -169,7 +169,7 @@ TEST(checkers_become_a_health_check) {
 	assert_int_equal(number_in(check, "timeout_ms"), 2500);
 	assert_int_equal(number_in(check, "rise"), 1);
 	assert_int_equal(number_in(check, "fall"), 4);
-	expect_note(&lab, 6, "its timeout is 2500 ms");
+	expect_note(&lab, 6, "using 2500 ms instead");
 	done(&lab);
 	lab = with_checker("TCP_CHECK {\n connect_timeout 1\n retry 0\n bindto 10.9.9.9 }\n"
 			   "SSL_GET { url { path / } }");
@@ -476,9 +476,10 @@ static const struct {
 	{"virtual_server 192.0.2.1 80 {\n}\n", "missing", "no real servers", 1, 1, 1},
 	{"virtual_server fwmark 7 {\n" REAL "}\n", "missing", "fwmark-7", 1, 1, 1},
 	{BAD("delay_loop x"), "adjust", "use a number of seconds", 3, 2, 1},
-	{BAD("delay_loop 7200"), "differs", "the limit of Weir is used: 3600 s", 3, 2, 1},
-	{BAD("connect_timeout 9999"), "differs", "the limit of Weir is used: 3600 s", 3, 2, 1},
-	{BAD("retry 300"), "differs", "the limit of Weir is used: 254", 3, 2, 1},
+	{BAD("delay_loop 7200"), "differs", "above the maximum of Weir; using 3600 s", 3, 2, 1},
+	{BAD("connect_timeout 9999"), "differs", "above the maximum of Weir; using 3600 s", 3, 2,
+		1},
+	{BAD("retry 300"), "differs", "above the maximum of Weir; using 254", 3, 2, 1},
 	{BAD("weight x"), "adjust", "use a number from 1 to 65535", 3, 2, 1},
 	{BAD("protocol QUIC"), "adjust", "use TCP, UDP or SCTP", 3, 2, 1},
 	{BAD("lb_kind dr"), "adjust", "use NAT, DR or TUN", 3, 2, 1},
@@ -491,7 +492,7 @@ static const struct {
 	     "{"),
 		"adjust", "use tcp, tcpfin or udp", 6, 2, 1},
 	{"global_defs {\n lvs_timeouts tcp 200000\n}\n", "differs",
-		"the limit of Weir is used: "
+		"above the maximum of Weir; using "
 		"86400 s",
 		2, 1, 1},
 	{"global_defs {\n router_id \"x\n}\n", "missing", "a quote is not closed", 2, 1, 1},
@@ -575,7 +576,7 @@ TEST(service_without_its_checks_is_noted_once) {
 		"virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind TUN\n" REAL "}\n";
 	struct lab lab = import(text, true, NULL);
 
-	expect_note(&lab, 1, "no health check is left");
+	expect_note(&lab, 1, "no health check imported");
 	assert_int_equal(notes_of_kind(&lab, "adjust"), 2); // one more note about ports
 	done(&lab);
 }

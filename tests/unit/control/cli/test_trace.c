@@ -15,7 +15,7 @@
 	"\"bucket\": 528, "
 #define HEAD "#1  21:17:44.092013  TCP SYN seq 77, no data\n"
 #define STAGES \
-	HEAD "    received     54 bytes on wan by worker 1, tables 812\n" \
+	HEAD "    received     54 bytes on wan by worker 1, table version 812\n" \
 	     "    distributed  bucket 528, hash 1f\n" \
 	     "    parsed       packet of a flow: syn; slow path\n"
 #define ROW(json) "{\"ok\": true, \"result\": [" json "]}"
@@ -55,7 +55,7 @@ TEST(each_stage_shows_its_decision) {
 		     "\"action\": \"forward\", \"choice\": \"new\", \"service\": \"web\", "
 		     "\"backend\": \"web-2\", \"out_port\": \"lan\", \"flow_state\": \"syn-seen\"}",
 		true, 0,
-		STAGES "    flow table   not found; entered; now syn-seen\n"
+		STAGES "    flow table   not found; added; now syn-seen\n"
 		       "    service      web\n"
 		       "    selection    web-2, by policy maglev\n"
 		       "    rewrite      IPv4 in IPv4, to 10.0.0.12\n"
@@ -64,7 +64,7 @@ TEST(each_stage_shows_its_decision) {
 		     "\"action\": \"forward\", \"choice\": \"untracked\", \"service\": \"web\", "
 		     "\"backend\": \"web-2\", \"out_port\": \"lan\", \"flow_state\": null}",
 		false, 0,
-		STAGES "    flow table   not found; not entered\n"
+		STAGES "    flow table   not found; not added\n"
 		       "    service      web\n"
 		       "    selection    web-2, selected for this packet only\n"
 		       "    sent         on lan\n");
@@ -73,12 +73,12 @@ TEST(each_stage_shows_its_decision) {
 		     "\"backend\": \"web-2\", \"out_port\": \"lan\", \"flow_state\": \"young\"}",
 		true, 1795382264092013700 - 1500000,
 		"\n#1  21:17:44.092013  +0.001500  TCP SYN seq 77, no data\n"
-		"    received     54 bytes on wan by worker 1, tables 812\n"
+		"    received     54 bytes on wan by worker 1, table version 812\n"
 		"    distributed  bucket 528, hash 1f\n"
 		"    parsed       packet of a flow: syn; slow path\n"
 		"    flow table   found; the backend no longer accepts the flow; now young\n"
 		"    service      web\n"
-		"    selection    web-2, instead of the former backend\n"
+		"    selection    web-2, instead of the previous backend\n"
 		"    rewrite      IPv4 in IPv4, to 10.0.0.12\n"
 		"    sent         on lan\n");
 }
@@ -94,7 +94,7 @@ TEST(drops_show_the_reason_and_a_command) {
 	expect_shown("{" RECEIVED "\"kind\": \"broken\", \"action\": \"drop\", \"reason\": "
 		     "\"tcp_flags\"}",
 		true, 0,
-		HEAD "    received     54 bytes on wan by worker 1, tables 812\n"
+		HEAD "    received     54 bytes on wan by worker 1, table version 812\n"
 		     "    parsed       malformed\n"
 		     "    service      none\n"
 		     "    dropped      tcp_flags: invalid TCP flags (none, SYN+FIN, SYN+RST, ...)\n"
@@ -103,7 +103,7 @@ TEST(drops_show_the_reason_and_a_command) {
 	// does not have.
 	expect_shown("{" RECEIVED "\"kind\": null, \"action\": \"drop\", \"reason\": \"moon\"}",
 		true, 0,
-		HEAD "    received     54 bytes on wan by worker 1, tables 812\n"
+		HEAD "    received     54 bytes on wan by worker 1, table version 812\n"
 		     "    dropped      moon\n"
 		     "                 see: weirctl stats show\n");
 }
@@ -116,7 +116,7 @@ TEST(other_outcomes_are_shown) {
 		true, 0,
 		STAGES "    flow table   found\n"
 		       "    service      web\n"
-		       "    selection    web-2, the backend of the flow\n"
+		       "    selection    web-2, from the flow table\n"
 		       "    replied      mtu_exceeded: too big once encapsulated; ICMP error sent\n"
 		       "                 see: weirctl doctor\n");
 	expect_shown("{" RECEIVED PARSED "\"action\": \"kernel\"}", true, 0,
@@ -245,7 +245,7 @@ TEST(a_flow_without_packets_is_reported) {
 	struct outcome outcome = RUN(server_folder(server), "trace", "--duration=0.1", FLOW);
 
 	assert_int_equal(outcome.status, 0);
-	assert_string_equal(outcome.out, "no packets of this flow\n");
+	assert_string_equal(outcome.out, "no packets of this flow captured\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }

@@ -54,7 +54,8 @@ TEST(used_and_wasted_fill_the_width) {
 
 	assert_string_equal(text,
 		"web: 4 of 4 backends report utilization: mean 50.0 %, maximum 80.0 %\n"
-		"wasted: 120.0 % in total, 37.5 % of the usage if every backend were at 80.0 %\n"
+		"wasted: 120.0 % of the capacity of one backend, or 37.5 % of the usage if every "
+		"backend were at 80.0 %\n"
 		"\n"
 		"BACKEND  USED-%  WASTE%\n"
 		"b3         80.0     0.0  ####################\n"
@@ -87,7 +88,8 @@ TEST(colours_and_narrow_terminals) {
 	assert_null(strchr(text, '\033'));
 	free(text);
 	text = chart(result_of(3, idle), 40, false);
-	expect_contains(text, "maximum 0.0 %\nwasted: 0.0 % in total, 0.0 %");
+	expect_contains(
+		text, "maximum 0.0 %\nwasted: 0.0 % of the capacity of one backend, or 0.0 %");
 	free(text);
 }
 
@@ -97,16 +99,16 @@ TEST(missing_reports_are_shown) {
 	char *text = chart(result, 80, false);
 
 	assert_string_equal(text,
-		"web: none of its 1 backend reports its utilization: reports come from "
-		"weir-agent, health checks or weirctl backend report\n");
+		"web: no utilization reported (0 of 1 backend); report it through weir-agent, "
+		"health checks or weirctl backend report\n");
 	free(text);
 	text = chart(json_pack("{s:s, s:i, s:[{s:s, s:n}, {s:s, s:n}]}", "service", "web",
 			     "again_ms", 4001, "backends", "backend", "a", "utilization", "backend",
 			     "b", "utilization"),
 		80, false);
 	assert_string_equal(text,
-		"web: none of its 2 backends reports its utilization; weirctl has just "
-		"requested it from their agents: try again in 5.0s\n");
+		"web: no utilization reported (0 of 2 backends); weirctl has just "
+		"requested it from the agents: try again in 5.0s\n");
 	free(text);
 	text = chart(json_pack("[i]", 3), 80, false); // an answer of a daemon of another version
 	free(text);

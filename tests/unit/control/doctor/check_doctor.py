@@ -141,6 +141,7 @@ def read_checks(root):
         with open(f"{root}/{header}", encoding="ascii") as file:
             text = file.read()
         checks[program] = []
+        text = re.sub(r'"\s*\\\n\s*"', "", text)  # a text over several lines
         for name, body in re.findall(r"#define (WEIR\w*CHECKS)\(X\)((?:.*\\\n)+.*)", text):
             checks[program] += [(check, what, "LIVE" in name) for check, what in
                                 re.findall(r'X\(\w+, (?:[A-Z]+, )?"([a-z-]+)",\s*(?:\\\s*)?"([^"]*)"\)', body)]

@@ -314,13 +314,13 @@ TEST(invalid_binary_is_refused) {
 	BROKEN("\x42\x06\x0a\x01"
 	       "a\x0a\x01"
 	       "b",
-		"broken entry of named_metrics"); // an entry with two names
+		"malformed entry in named_metrics"); // an entry with two names
 	BROKEN("\x42\x05\x0a\x01"
 	       "a\x18\x01",
-		"broken entry of named_metrics"); // an entry with a third field
+		"malformed entry in named_metrics"); // an entry with a third field
 	BROKEN("\x42\x03\x0a\x05"
 	       "aaaaa",
-		"broken entry of named_metrics"); // longer than the enclosing message
+		"malformed entry in named_metrics"); // longer than the enclosing message
 	BROKEN("\x42\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "broken protocol buffer");
 	BROKEN("\x08\x01", "cpu_utilization has the wrong type");
 	BROKEN("\x19" ONE, "rps has the wrong type");

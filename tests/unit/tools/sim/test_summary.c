@@ -32,7 +32,7 @@ TEST(summary_table_has_a_row_per_variant) {
 	lab_output_make(&output);
 	weir_sim_summary_print(stream, output.file, output.results);
 	fclose(stream);
-	assert_non_null(strstr(text, "made: Made by hand\n2 seeds from 4 on\n"));
+	assert_non_null(strstr(text, "made: Made by hand\n2 seeds, starting at 4\n"));
 	assert_non_null(strstr(text, "\na          1.62 (1.50-1.75)    25.0 %"));
 	assert_non_null(strstr(text, "\nb          2.62 (2.50-2.75)"));
 	assert_non_null(strstr(text, " 25.00 %   0.500      1-2\n"));

@@ -127,7 +127,7 @@ TEST(a7_many_values_are_refused_unparsed) {
 		say(fd, line);
 		answer = hear(fd);
 		assert_string_equal(json_string_value(json_object_get(answer, "error")),
-			"not a request: too many values");
+			"invalid request: too many JSON values");
 		json_decref(answer);
 	}
 	// Brackets and commas in a string are not counted as values.

@@ -309,11 +309,11 @@ TEST(few_requests_prolong_a_step) {
 	release(lab_result(&web->lab, JSON({"command": "canary.start", "service": "web", "backend": "w-1",
 			"steps": [1], "every_ms": 1000})));
 	LAB_UNTIL(lab_log_has(&web->lab,
-		"canary web/w-1: step 1 is prolonged: 0 of 50 new flows of the canary so far"));
+		"canary web/w-1: step 1 is prolonged: 0 of 50 required new flows so far (canary)"));
 	assert_true(has_figures(web, "passive"));
 	list = lab_result(&web->lab, JSON({"command": "canary.show"}));
 	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "why")),
-		"0 of 50 new flows of the canary so far");
+		"0 of 50 required new flows so far (canary)");
 	release(list);
 	// The policy maglev does not use reports, but the canary uses two of the reported fields.
 	list = lab_result(&web->lab,

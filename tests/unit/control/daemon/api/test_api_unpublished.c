@@ -124,7 +124,7 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	wait_a_few_ticks();
 	assert_false(all_is_published(web));
 	assert_true(segment->roots->selection[0] == before);
-	assert_int_equal(times_logged(web, "cannot publish: "), 1);
+	assert_int_equal(times_logged(web, "cannot publish new tables: "), 1);
 	assert_int_equal(times_logged(web, "all changes are published"), 0);
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(all_is_published(web));
@@ -135,7 +135,7 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	// otherwise the next publication would have no room
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	assert_true(set_weight(web, 7));
-	assert_int_equal(times_logged(web, "cannot publish: "), 1);
+	assert_int_equal(times_logged(web, "cannot publish new tables: "), 1);
 }
 
 // The row of a drained backend can always be published. If the heap has no room for the new
@@ -144,7 +144,7 @@ TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	int most = fill_the_heap(web) - 200; // number of changes for which there is memory
-	unsigned int logged = times_logged(web, "cannot publish: ");
+	unsigned int logged = times_logged(web, "cannot publish new tables: ");
 	weir_ref before;
 
 	lab_dataplane_hang(web->dataplane, false);
@@ -158,7 +158,7 @@ TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	json_decref(lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
 	LAB_UNTIL(!all_is_published(web));
 	wait_a_few_ticks();
-	assert_int_equal(times_logged(web, "cannot publish: "), logged + 1);
+	assert_int_equal(times_logged(web, "cannot publish new tables: "), logged + 1);
 	assert_true(segment->roots->selection[0] == before);
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(all_is_published(web));
@@ -193,10 +193,10 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	wait_a_few_ticks();
 	assert_true(segment->roots->selection[0] == before);
 	assert_int_equal(times_logged(web, "the configuration is not published yet: "), 1);
-	assert_int_equal(times_logged(web, "the configuration is published"), 0);
+	assert_int_equal(times_logged(web, "the whole configuration is now published"), 0);
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(all_is_published(web));
-	assert_int_equal(times_logged(web, "the configuration is published"), 1);
+	assert_int_equal(times_logged(web, "the whole configuration is now published"), 1);
 	// The selection with w-3 is published when the next hop of w-3 is resolved.
 	LAB_UNTIL(takes_flows(web, 2));
 	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // the backend is drained

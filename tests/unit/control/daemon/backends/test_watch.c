@@ -181,11 +181,11 @@ TEST(unchecked_backends_are_logged) {
 	block("10.0.0.12");
 	LAB_UNTIL(
 		lab_log_has(&own->lab, "warn  health checks of 1 backend (web) have no result, so "
-				       "no state changes; web/b-2: permission denied"));
+				       "health states do not change; web/b-2: permission denied"));
 	block("10.0.0.11");
 	LAB_UNTIL(
 		lab_log_has(&own->lab, "warn  health checks of 2 backends (web) have no result, so "
-				       "no state changes; web/b-1: "));
+				       "health states do not change; web/b-1: "));
 	assert_true(backend_is(own, "b-1", "health", "healthy"));
 	unblock("10.0.0.11");
 	unblock("10.0.0.12");
@@ -253,9 +253,9 @@ static json_int_t unchecked_of_metrics(const struct own_lab *own) {
 }
 
 TEST(unchecked_backends_are_shown) {
-	static const char reason[] =
-		"health checks of 1 backend (web) have no result, so no state changes; web/b-2: "
-		"permission denied";
+	static const char reason[] = "health checks of 1 backend (web) have no result, so health "
+				     "states do not change; web/b-2: "
+				     "permission denied";
 	struct own_lab *own = *state;
 
 	own->listener[2] = listener(2);

@@ -76,7 +76,7 @@ TEST(failed_flows_count_beside_reports) {
 	memset(&canary.flows.errors, 0, sizeof(canary.flows.errors));
 	canary.reported.requests = 0;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
-	assert_string_equal(why, "0 of 50 requests of the canary so far");
+	assert_string_equal(why, "0 of 50 required requests so far (canary)");
 }
 
 TEST(latency_against_the_others) {
@@ -115,11 +115,12 @@ TEST(few_latencies_prolong_a_step) {
 	others.reported.latency_sum_ms = 50 * 10;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, false, why), UNDECIDED);
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
-	assert_string_equal(why, "49 of 50 requests with a latency of the canary so far");
+	assert_string_equal(why, "49 of 50 required requests with a latency so far (canary)");
 	canary.reported.latency_count = 50;
 	others.reported.latency_count = 49;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
-	assert_string_equal(why, "49 of 50 requests with a latency of the other backends so far");
+	assert_string_equal(
+		why, "49 of 50 required requests with a latency so far (other backends)");
 	others.reported.latency_count = 50;
 	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
 	canary.reported.latency_sum_ms = 50 * 10;

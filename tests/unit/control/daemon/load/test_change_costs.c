@@ -367,23 +367,25 @@ TEST(cost_of_a_restart) {
 	uint16_t id = lab_id(&rig->lab, "s0", "b1");
 
 	rig->to->fragments.entries++;
-	assert_cost(
-		rig, "fragments entries", WEIR_CHANGE_NONE, 0, "it breaks none of 20 open flows");
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_NONE, 0,
+		"the restart breaks none of 20 open flows");
 	weir_difference_fini(&rig->difference);
 	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_DRAIN), 0);
 	lab_publish(&rig->lab);
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 13,
-		"it breaks up to 13 of 20 open flows, 12 of them only if they began before the "
+		"the restart breaks up to 13 of 20 open flows, 12 of them only if they began "
+		"before the "
 		"last change of backends or weights");
 	weir_difference_fini(&rig->difference);
 	rig->to->services[1].backends[2].weight = 7;
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 20,
-		"it breaks up to 20 of 20 open flows, 12 of them only if they began before the "
+		"the restart breaks up to 20 of 20 open flows, 12 of them only if they began "
+		"before the "
 		"last change of backends or weights");
 	weir_difference_fini(&rig->difference);
 	rig->to->instance.hash_seed++;
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 20,
-		"with another hash_seed it breaks up to 20 open flows");
+		"a restart with another hash_seed breaks up to 20 open flows");
 }
 
 // A removal alone breaks no flows. But a restarted worker has lost its flow table, and the new
@@ -395,11 +397,11 @@ TEST(cost_of_a_restart_with_removals) {
 	rig->to->services[0].binds[0].port_first = 8080;
 	rig->to->services[0].binds[0].port_last = 8080;
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 13,
-		"it breaks up to 13 of 20 open flows");
+		"the restart breaks up to 13 of 20 open flows");
 	weir_difference_fini(&rig->difference);
 	lab_remove_service(rig->to, 1);
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 20,
-		"it breaks up to 20 of 20 open flows");
+		"the restart breaks up to 20 of 20 open flows");
 }
 
 // The subset of a service depends on the client_id of the instance. If each worker has a subset, it
@@ -412,25 +414,25 @@ TEST(cost_of_a_restart_with_other_subsets) {
 	rig->to->services[1].subset = subset;
 	rig->from->services[1].subset = subset;
 	rig->to->fragments.entries++;
-	assert_cost(
-		rig, "fragments entries", WEIR_CHANGE_NONE, 0, "it breaks none of 20 open flows");
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_NONE, 0,
+		"the restart breaks none of 20 open flows");
 	weir_difference_fini(&rig->difference);
 	rig->to->instance.client_id = 1;
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 7,
-		"it breaks up to 7 of 20 open flows");
+		"the restart breaks up to 7 of 20 open flows");
 	weir_difference_fini(&rig->difference);
 	rig->to->instance.client_id = 0;
 	rig->to->services[1].subset.client = WEIR_SUBSET_CLIENT_WORKER;
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 7,
-		"it breaks up to 7 of 20 open flows");
+		"the restart breaks up to 7 of 20 open flows");
 	weir_difference_fini(&rig->difference);
 	rig->from->services[1].subset.client = WEIR_SUBSET_CLIENT_WORKER;
-	assert_cost(
-		rig, "fragments entries", WEIR_CHANGE_NONE, 0, "it breaks none of 20 open flows");
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_NONE, 0,
+		"the restart breaks none of 20 open flows");
 	weir_difference_fini(&rig->difference);
 	rig->to->workers.count = 3;
-	assert_cost(
-		rig, "workers cores", WEIR_CHANGE_BREAK, 7, "it breaks up to 7 of 20 open flows");
+	assert_cost(rig, "workers cores", WEIR_CHANGE_BREAK, 7,
+		"the restart breaks up to 7 of 20 open flows");
 }
 
 TEST(cost_of_a_restart_with_another_policy) {

@@ -166,7 +166,7 @@ TEST(link_attaches_when_the_dataplane_starts_and_detaches_when_it_ends) {
 		stop_dataplane(lab);
 		UNTIL(lab->lost == i);
 	}
-	assert_int_equal(lines_with(lab, "lost weir-dataplane"), 5);
+	assert_int_equal(lines_with(lab, "weir-dataplane closed the connection"), 5);
 }
 
 // The link watches the directory. So it finds the socket much earlier than the retry timer would.

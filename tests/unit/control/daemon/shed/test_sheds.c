@@ -222,7 +222,8 @@ TEST(shed_ends_at_the_mean) {
 	answer(test, result_of(40, 0));
 	second(test);
 	assert_int_equal(first(test)->state, WEIR_SHED_DONE);
-	assert_string_equal(first(test)->why, "the backend is at the mean");
+	assert_string_equal(
+		first(test)->why, "the backend no longer has connections above the mean");
 	assert_int_equal(first(test)->ended, 20);
 	assert_int_equal(first(test)->orders, 2);
 	// The next shed still subtracts the flows that have ended.
@@ -356,7 +357,7 @@ TEST(reasons_to_refuse) {
 	REFUSED(0, "is being shed");
 	weir_tables_set_admin(test->lab.tables, test->id[1], WEIR_ADMIN_DRAIN);
 	lab_publish(&test->lab);
-	REFUSED(1, "takes no new flows");
+	REFUSED(1, "gets no new flows");
 	assert_int_equal(test->orders, 2);
 	assert_int_equal(test->begun, 1);
 }
@@ -369,7 +370,7 @@ TEST(agent_that_does_not_permit_ends_the_start) {
 	assert_int_equal(start(test, 0, false), 0);
 	answer(test, off);
 	assert_int_equal(test->state, WEIR_SHED_FAILED);
-	assert_non_null(strstr(test->why, "does not permit it"));
+	assert_non_null(strstr(test->why, "does not permit shedding"));
 	assert_null(first(test));
 	assert_int_equal(start(test, 0, false), 0);
 	answer(test, (struct weir_agents_shed_result){.ended = 0});
@@ -398,8 +399,8 @@ TEST(busy_agent_is_waited_for) {
 	for (uint32_t i = 0; i < 10; i++) {
 		answer(test, busy);
 		assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
-		assert_string_equal(
-			first(test)->why, "waits: its weir-agent carries out another order");
+		assert_string_equal(first(test)->why,
+			"waiting: its weir-agent is still executing another order");
 		assert_int_equal(first(test)->connections, 60);
 		second(test);
 		assert_int_equal(test->order.count, 10);
@@ -494,7 +495,7 @@ TEST(shed_ends_with_its_time_its_backend_or_the_dataplane) {
 
 	begin(test);
 	answer(test, result_of(60, 0)); // no connection is idle
-	assert_non_null(strstr(first(test)->why, "no connection is idle for 5 s"));
+	assert_non_null(strstr(first(test)->why, "no connection has been idle for 5 s"));
 	test->now_ms += 600000;
 	second(test);
 	assert_int_equal(first(test)->state, WEIR_SHED_EXPIRED);
@@ -706,7 +707,7 @@ TEST(shed_waits_while_its_service_is_in_panic_mode) {
 	answer(test, result_of(50, 10));
 	second(test);
 	assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
-	assert_string_equal(first(test)->why, "waits: the service is in panic mode");
+	assert_string_equal(first(test)->why, "waiting: the service is in panic mode");
 	assert_int_equal(test->orders, 2);
 	assert_int_equal(start(test, 1, false), -EINVAL);
 	assert_non_null(strstr(test->why, "is in panic mode"));
