@@ -128,7 +128,7 @@ static void on_timer(uv_timer_t *timer) {
 	struct weir_shed *shed = timer->data;
 	uint32_t count;
 
-	if (shed->requested || shed->hook.running) {
+	if (shed->orders.active == NULL || shed->requested || shed->hook.running) {
 		return;
 	}
 	if (weir_shed_orders_is_over(&shed->orders, clock_ms(shed))) {
@@ -139,7 +139,7 @@ static void on_timer(uv_timer_t *timer) {
 		uv_now(shed->loop) < shed->hook_ms + WEIR_SHED_HOOK_EVERY_MS) {
 		return;
 	}
-	if (shed->orders.active != NULL && clock_ms(shed) >= last_ms(shed)) {
+	if (clock_ms(shed) >= last_ms(shed)) {
 		return;
 	}
 	count = weir_shed_orders_allowance(&shed->orders, clock_ms(shed), burst_ms(shed));
