@@ -115,8 +115,8 @@ static void check_times(struct weir_json_reader *reader, const struct weir_json_
 		bool given = weir_json_present(read, "timeout_ms");
 
 		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
-			"timeout_ms (%u%s) is above interval_ms (%u%s), so that checks "
-			"would overlap; lower timeout_ms or raise interval_ms",
+			"timeout_ms (%u%s) is above interval_ms (%u%s), so that checks would "
+			"overlap; lower timeout_ms or raise interval_ms",
 			check->timeout_ms, given ? "" : ", the default", check->interval_ms,
 			weir_json_present(read, "interval_ms") ? "" : ", the default");
 	}
@@ -136,8 +136,7 @@ static void check_retry(struct weir_json_reader *reader, const struct weir_json_
 		   check->retry_interval_ms > check->interval_ms) {
 		weir_json_error_at(reader, place, "retry_interval_ms",
 			"%u is above interval_ms (%u%s): a failed check would be repeated later "
-			"than "
-			"other checks; use interval_ms or less",
+			"than other checks; use interval_ms or less",
 			check->retry_interval_ms, check->interval_ms,
 			weir_json_present(read, "interval_ms") ? "" : ", the default");
 	}

@@ -28,8 +28,8 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "eal", "'ARG...'", "additional DPDK EAL arguments", FIELD(eal)),
 	WEIR_OPTION_ROW(TEXT, "steer-object", "PATH",
 		"XDP program that redirects VIP traffic of AF_XDP ports, or \"none\" for the "
-		"driver's "
-		"own program, which redirects all traffic; WEIR_STEER_OBJECT in the environment "
+		"driver's own program, which redirects all traffic; WEIR_STEER_OBJECT in the "
+		"environment "
 		"sets the default",
 		FIELD(steer_object), .fallback = WEIR_STEER_OBJECT),
 	WEIR_OPTION_ROW(FLAG, "telemetry", NULL,

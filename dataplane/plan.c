@@ -82,8 +82,7 @@ static int af_xdp_queues_wrong(const struct weir_config_port *port,
 	if (error == -EMLINK) {
 		return refuse(why, why_bytes, error,
 			"port %s: %s has several receive queues that AF_XDP cannot use; run "
-			"\"ethtool "
-			"-L %s rx 1\"",
+			"\"ethtool -L %s rx 1\"",
 			port->name, plan->interface, plan->interface);
 	}
 	return refuse(why, why_bytes, error, "port %s: interface %s: %s", port->name,
@@ -114,16 +113,14 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 	if (queues < 1 || queues > present) {
 		return refuse(why, why_bytes, -EINVAL,
 			"port %s: %d queue%s requested, interface %s has %d; if the device "
-			"supports "
-			"more, run \"ethtool -L %s combined N\"",
+			"supports more, run \"ethtool -L %s combined N\"",
 			port->name, queues, weir_plural((uint64_t)queues), plan->interface, present,
 			plan->interface);
 	}
 	if (queues > WEIR_QUEUES_MAX) {
 		return refuse(why, why_bytes, -E2BIG,
 			"port %s: interface %s has %d queues, at most %d can be used; run "
-			"\"ethtool -L "
-			"%s combined %d\"",
+			"\"ethtool -L %s combined %d\"",
 			port->name, plan->interface, queues, WEIR_QUEUES_MAX, plan->interface,
 			WEIR_QUEUES_MAX);
 	}

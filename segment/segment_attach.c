@@ -116,8 +116,7 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 	if (header->heap_bytes % WEIR_LINE_BYTES != 0) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
 			"invalid header of the shared memory: the heap has %llu bytes, which is "
-			"not a multiple of 64; "
-			"restart weir-dataplane",
+			"not a multiple of 64; restart weir-dataplane",
 			(unsigned long long)header->heap_bytes);
 	}
 	return 0;

@@ -117,9 +117,8 @@ static int attach(struct weir_decap *decap, const struct weir_decap_params *para
 	}
 	if (r == -EBUSY || r == -EEXIST) {
 		snprintf(why, why_bytes,
-			"%s already has an XDP program (see: ip link show %s): stop the "
-			"process that attached it, or "
-			"use --detach to remove a stale decap program",
+			"%s already has an XDP program (see: ip link show %s): stop the process "
+			"that attached it, or use --detach to remove a stale decap program",
 			params->interface, params->interface);
 		return -EBUSY;
 	}

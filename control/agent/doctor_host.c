@@ -262,8 +262,7 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 	} else if (route.interface[0] == '\0') {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, subject,
 			"MTU %u is too small for packets of %u bytes plus outer header, and there "
-			"is no "
-			"%sdefault route with an MSS to check: each route to clients needs "
+			"is no %sdefault route with an MSS to check: each route to clients needs "
 			"advmss %u",
 			mtu, CLIENT_MTU, family, mss);
 		weir_findings_cure(&doctor->findings, "%s route get CLIENT | grep advmss", ip);
@@ -271,8 +270,7 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
 			"MTU %u is too small for packets of %u bytes plus outer header, and the "
 			"%sdefault route does not advertise a smaller MSS: raise the MTU on the "
-			"whole path, or "
-			"lower the MSS",
+			"whole path, or lower the MSS",
 			mtu, CLIENT_MTU, family);
 		// The command repeats the whole line of the route, because the metric identifies
 		// the route. The word "expires" and its value are removed, because "ip route

@@ -118,8 +118,7 @@ static void report_no_balancer(struct weir_agent_doctor *doctor) {
 	if (other_key == 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
 			"no balancer probes this agent: \"agent\" is missing in the service, "
-			"weir-control "
-			"has no key file, or a firewall drops UDP");
+			"weir-control has no key file, or a firewall drops UDP");
 		weir_findings_cure(findings, "timeout 15 tcpdump -n -c 1 -i %s udp port %u",
 			doctor->options->interface, doctor->options->udp_port);
 		return;
@@ -314,8 +313,8 @@ static void look_at_port(struct weir_agent_doctor *doctor, int fd, uint16_t port
 		weir_findings_cure(&doctor->findings, "ss -ltnp");
 	} else if (queue.limit < ACCEPT_QUEUE_LEAST) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
-			"the accept queue is limited to %u connection%s %s: further "
-			"connections of a burst are dropped",
+			"the accept queue is limited to %u connection%s %s: further connections of "
+			"a burst are dropped",
 			queue.limit, weir_plural(queue.limit),
 			queue.limit >= most ? "by net.core.somaxconn"
 					    : "by the server's listen() backlog");

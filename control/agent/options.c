@@ -268,8 +268,7 @@ static const struct weir_option rows[] = {
 		FIELD(allow_steal), .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(FLAG, "shed-idle", NULL,
 		"let balancers end idle connections (weirctl backend shed): the client gets an "
-		"RST; "
-		"needs --port and CAP_NET_ADMIN",
+		"RST; needs --port and CAP_NET_ADMIN",
 		FIELD(shed_idle), .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "shed-hook", "COMMAND",
 		"command that makes the server close connections when a balancer requests this "
@@ -431,8 +430,8 @@ static int take_operands(struct weir_agent_options *options, const struct weir_c
 	if (options->command == WEIR_AGENT_ANNOUNCE) {
 		if (line->operands != 2) {
 			snprintf(why, why_bytes,
-				"give exactly one WORD; use starting, ready, "
-				"lame-duck, down or status");
+				"give exactly one WORD; use starting, ready, lame-duck, down or "
+				"status");
 			return -EINVAL;
 		}
 		options->word = line->operand[1];

@@ -250,8 +250,7 @@ static uint16_t choose_key_id(const struct weir_agent_options *options) {
 	if (weir_agent_keys_read(file, status.st_uid, &keys, why, sizeof(why)) < 0) {
 		fprintf(stderr,
 			"weir-agent: warning: the new key has ID 1, because the IDs in use are "
-			"unknown "
-			"(%s); to choose another ID, use --id N\n",
+			"unknown (%s); to choose another ID, use --id N\n",
 			why);
 		return id;
 	}

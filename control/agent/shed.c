@@ -273,8 +273,7 @@ static void take_failed_start(
 		strerror(-answer->error),
 		privileges ? "run as root, or with config/systemd/weir-agent-shed.conf"
 			   : "the helper needs AF_NETLINK (RestrictAddressFamilies= of its unit) "
-			     "and a "
-			     "kernel with CONFIG_INET_DIAG");
+			     "and a kernel with CONFIG_INET_DIAG");
 }
 
 static void lose_helper(struct weir_shed *shed, int error) {

@@ -237,8 +237,7 @@ static void lose_helper(struct weir_steal_answers *answers, int error) {
 	if (!answers->failed_start) { // if the helper failed to start, it has reported the cause
 		set_problem(answers,
 			"the helper process for --allow-steal has exited: %s; half-open "
-			"connections "
-			"are not removed; restart weir-agent",
+			"connections are not removed; restart weir-agent",
 			strerror(-error));
 	}
 	uv_poll_stop(&answers->poll);

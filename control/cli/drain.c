@@ -86,8 +86,8 @@ static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	text[0] = '\0';
 	if (strcmp(waits_for(drain), "dataplane") == 0) {
 		snprintf(text, bytes,
-			"; waits for weir-dataplane, which is not running: the number of "
-			"open flows is unknown");
+			"; waits for weir-dataplane, which is not running: the number of open "
+			"flows is unknown");
 	} else if (json_is_integer(recount)) {
 		const json_t *most =
 			json_is_integer(deadline) &&

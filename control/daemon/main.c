@@ -65,15 +65,14 @@ static int check_access(const struct weir_control_options *options,
 	if (access(options->run_dir, X_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR,
 			"user %s cannot enter run directory %s: start weir-dataplane and "
-			"weir-control with the same --group, or give the "
-			"directory to this group with mode 750",
+			"weir-control with the same --group, or give the directory to this group "
+			"with mode 750",
 			run_as->user, options->run_dir);
 		return -EACCES;
 	}
 	if (access(options->config, R_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
-			"user %s cannot read %s: reloads fail until the user can "
-			"read the file",
+			"user %s cannot read %s: reloads fail until the user can read the file",
 			run_as->user, options->config);
 	}
 	return 0;

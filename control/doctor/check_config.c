@@ -54,8 +54,7 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 	if (most > 0 && port->mtu < 1500 + most) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, port->name,
 			"mtu %u leaves %u bytes for a client's packet in the tunnel: set mtu %u "
-			"here and on "
-			"the path to the backends, or a smaller advmss on the backends",
+			"here and on the path to the backends, or a smaller advmss on the backends",
 			port->mtu, port->mtu - most, 1500 + most);
 		EDIT(doctor);
 	}

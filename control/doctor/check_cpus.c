@@ -303,8 +303,8 @@ void weir_doctor_check_governor(struct weir_doctor *doctor) {
 			"load",
 			weir_cpus_format(&slow, text), found);
 		weir_findings_cure(&doctor->findings,
-			"for governor in %s/cpu[0-9]*/cpufreq/scaling_governor; do "
-			"echo performance > $governor; done",
+			"for governor in %s/cpu[0-9]*/cpufreq/scaling_governor; do echo "
+			"performance > $governor; done",
 			CPU);
 	} else if (weir_cpus_count(&known) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "cpufreq",

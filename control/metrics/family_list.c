@@ -273,8 +273,7 @@ const struct weir_family weir_families[] = {
 		"are unknown. Absent without an agent, or without keys to probe the agent.",
 		PLAIN),
 	GAUGE(BACKEND, "weir_backend_ejected", "", "ejected",
-		"1 if the backend is ejected: its connections fail, or its host rejects "
-		"packets.",
+		"1 if the backend is ejected: its connections fail, or its host rejects packets.",
 		PLAIN),
 	COUNTER(BACKEND, "weir_backend_ejections", "", "ejections",
 		"Ejections since the start of weir-control.", PLAIN),

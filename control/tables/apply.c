@@ -144,8 +144,8 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 		}
 		if (r < 0) {
 			snprintf(why, why_bytes,
-				"service \"%s\" backend \"%s\": no free backend id: the "
-				"maximum is %u (segment.max_backends; ids of removed backends "
+				"service \"%s\" backend \"%s\": no free backend id: the maximum is "
+				"%u (segment.max_backends; ids of removed backends "
 				"become free when their flows have ended)",
 				config->name, config->backends[i].name, state->backend_limit);
 			return r;

@@ -45,8 +45,7 @@ static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 		if (wanted >= CPU_SETSIZE || !CPU_ISSET(wanted, &set)) {
 			snprintf(why, why_bytes,
 				"--core %d: this CPU does not exist, or the affinity of this "
-				"process "
-				"(pid %d) does not allow it; see \"taskset -cp $$\"",
+				"process (pid %d) does not allow it; see \"taskset -cp $$\"",
 				wanted, (int)getpid());
 			return -EINVAL;
 		}

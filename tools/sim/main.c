@@ -126,8 +126,8 @@ static int simulate(const struct weir_sim_options *options, const struct weir_si
 	}
 	r = weir_sim_batch_run(&batch, &results);
 	if (r < 0) {
-		complain(r == -ENOMEM ? "out of memory; use fewer clients, smaller subsets or "
-					"a smaller --jobs"
+		complain(r == -ENOMEM ? "out of memory; use fewer clients, smaller subsets or a "
+					"smaller --jobs"
 				      : strerror(-r));
 		return EXIT_FAILED;
 	}

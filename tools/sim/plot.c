@@ -72,8 +72,8 @@ static void draw_bars(const struct drawing *d, enum weir_sim_metric metric, cons
 		"set boxwidth 0.7\nset xtics rotate by 30 right\nunset key\n"
 		"plot $data using 0:2:xtic(1) with boxes lc rgb \"" BLUE "\", \\\n"
 		"     $data using 0:3:(0):($4-$3) with vectors nohead lc rgb \"#303030\", \\\n"
-		"     $data using 0:4:(sprintf($2 < 100 ? \"%%.3g\" : \"%%.0f\", $2)) "
-		"with labels offset 0,0.7\n",
+		"     $data using 0:4:(sprintf($2 < 100 ? \"%%.3g\" : \"%%.0f\", $2)) with labels "
+		"offset 0,0.7\n",
 		axis);
 }
 

@@ -71,8 +71,8 @@ static int choose_ports(unsigned int place, uint16_t *ret, char *why, size_t why
 	r = weir_data_path_ports_block((uint16_t)low, (uint16_t)high, place);
 	if (r < 0) {
 		snprintf(why, why_bytes,
-			"no block of %u free ports outside the range %u to %u; run "
-			"\"sysctl -w net.ipv4.ip_local_port_range='32768 60999'\"",
+			"no block of %u free ports outside the range %u to %u; run \"sysctl -w "
+			"net.ipv4.ip_local_port_range='32768 60999'\"",
 			WEIR_DATA_PATH_PORTS, low, high);
 		return r;
 	}

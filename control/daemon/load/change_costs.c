@@ -150,13 +150,12 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 		: removal->of_down  ? " of backends that are down or removed"
 				    : "",
 		removal->tcp ? tcp_text : "", removal->tcp && removal->udp ? ", " : "",
-		!removal->udp ? ""
-		: removal->udp_ends
-			? "UDP flows end: the next datagram goes to the service that "
-			  "then has its address and port; if there is no such service, "
-			  "closed_ports "
-			  "applies, or, if no bind has the address, the kernel gets the datagram"
-			: "UDP flows move to another backend at their next datagram");
+		!removal->udp       ? ""
+		: removal->udp_ends ? "UDP flows end: the next datagram goes to the service that "
+				      "then has its address and port; if there is no such service, "
+				      "closed_ports applies, or, if no bind has the address, the "
+				      "kernel gets the datagram"
+				    : "UDP flows move to another backend at their next datagram");
 	return set(change, effect, removal->flows, text);
 }
 

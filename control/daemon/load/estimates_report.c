@@ -173,8 +173,8 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 		snprintf(why, bytes,
 			"policy %s uses service times measured by the workers; to use reported "
 			"service times, set \"service_time\" to \"reported\" in the "
-			"configuration; the policy also uses reported errors-per-second "
-			"with requests-per-second",
+			"configuration; the policy also uses reported errors-per-second with "
+			"requests-per-second",
 			policy);
 	} else {
 		snprintf(why, bytes, "policy %s needs %s in each report", policy,

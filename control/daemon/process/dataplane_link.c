@@ -176,8 +176,7 @@ static void connection_readable(uv_poll_t *poll, int status, int events) {
 		return; // the dataplane sends nothing on this connection
 	}
 	weir_log_write(link->log, WEIR_LOG_WARN,
-		"weir-dataplane closed the connection; waiting "
-		"for weir-dataplane");
+		"weir-dataplane closed the connection; waiting for weir-dataplane");
 	link->waits = true; // logged already
 	uv_poll_stop(poll);
 	link->events.lost(link->events.context);

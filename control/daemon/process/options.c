@@ -42,9 +42,7 @@ static const struct weir_help help = {
 		 "tables to weir-dataplane.",
 	.notes = "SIGHUP reloads the configuration; an invalid configuration is rejected, and the "
 		 "running configuration remains in use.\nExit status: 0 terminated by SIGTERM or "
-		 "SIGINT, 1 "
-		 "runtime failure, 2 "
-		 "invalid usage or configuration.",
+		 "SIGINT, 1 runtime failure, 2 invalid usage or configuration.",
 	.examples = "weir-control --config /etc/weir/weir.json --group weir",
 };
 

@@ -65,9 +65,9 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 				i);
 			snprintf(error->reason, sizeof(error->reason),
 				"\"data-path\" needs weir-control to be started with "
-				"--data-path-checks; if weir-control has this option, its "
-				"log has the reason why such checks are not possible; to "
-				"check without the data path, use \"direct\"");
+				"--data-path-checks; if weir-control has this option, its log has "
+				"the reason why such checks are not possible; to check without the "
+				"data path, use \"direct\"");
 		}
 	}
 	return -EOPNOTSUPP;

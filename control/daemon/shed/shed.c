@@ -130,8 +130,7 @@ const char *weir_shed_failure(enum weir_agent_shed_result result) {
 	switch (result) {
 	case WEIR_AGENT_SHED_OFF:
 		return "its weir-agent does not permit shedding: start weir-agent on the server "
-		       "with "
-		       "--shed-idle or --shed-hook";
+		       "with --shed-idle or --shed-hook";
 	case WEIR_AGENT_SHED_NO_PORT:
 		return "its weir-agent was started without the port of the service: set --port";
 	case WEIR_AGENT_SHED_UNSUPPORTED:
@@ -231,8 +230,8 @@ int weir_shed_check_binds(
 	}
 	if (count > WEIR_AGENT_SHED_BINDS) {
 		snprintf(why, why_bytes,
-			"service %s has %u TCP binds, and a shed order has room for %d", name,
-			count, WEIR_AGENT_SHED_BINDS);
+			"service %s has %u TCP binds, but a shed supports at most %d", name, count,
+			WEIR_AGENT_SHED_BINDS);
 		return -EINVAL;
 	}
 	return 0;

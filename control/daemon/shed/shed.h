@@ -60,7 +60,7 @@ struct weir_shed {
 	char why[WEIR_SHED_WHY_BYTES]; // why the shed ended or waits; "" = no reason
 	uint64_t started_ms, ended_ms; // since 1970; ended_ms 0 = not ended
 	uint64_t began_ms; // start, monotonic
-	uint64_t level_ms; // since when it is at the mean, monotonic; 0 = it is not
+	uint64_t level_ms; // time since which the backend is at the mean, monotonic; 0 = it is not
 	struct weir_shed_level first, level; // at the start, and now
 	uint64_t ended; // connections that were ended, or passed to the hook
 	uint64_t orders; // orders with a count above 0
@@ -93,10 +93,11 @@ bool weir_shed_is_answered(const struct weir_agents_shed_result *result);
 // Returns whether an answer with this result has numbers of connections: the agent has counted
 // them.
 bool weir_shed_has_numbers(enum weir_agent_shed_result result);
-// Returns whether nothing is above the mean, by the flows of this balancer, or by the connections
-// that the agent has counted. Those that the hook has got do not count.
+// Returns whether no connection is above the mean, according to the flows of this balancer, or
+// according to the number of connections that the agent has counted. Connections that were passed
+// to the hook are not counted.
 bool weir_shed_is_at_mean(const struct weir_shed *shed);
-// Returns why a backend is not compared with the mean; NULL = it is.
+// Returns why a backend cannot be compared with the mean; NULL = it can be compared.
 const char *weir_shed_misfit(const struct weir_backend_state *backend);
 // Returns the weight of a backend in the mean: 1 if the policy of its service ignores weights.
 uint32_t weir_shed_weight(

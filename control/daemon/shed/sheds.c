@@ -222,7 +222,8 @@ static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-// Order the next second's connections, or end a shed that may end no more.
+// Orders the agent to end the next connections, or ends the shed if it is at the mean or has ended
+// as many connections as it may.
 static void continue_shed(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {
 	const uint64_t left = shed->first.flows > shed->ended ? shed->first.flows - shed->ended : 0;
@@ -234,8 +235,8 @@ static void continue_shed(struct weir_sheds *sheds, struct weir_shed *shed,
 				     "when the shed started");
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
-		// A hook starts once a second, but not near the end of an order: it starts once
-		// within an order of one second, which ends later than the next start could be.
+		// An agent starts its hook at most once a second, and not near the end of an order.
+		// So an order of one second would start it once, and delay the next start.
 		const uint32_t seconds = shed->method == WEIR_AGENT_SHED_HOOK ? 2 : 1;
 
 		shed->level_ms = 0;
@@ -397,8 +398,7 @@ static int check_agent(const struct weir_sheds *sheds, const struct weir_backend
 	if (weir_agents_status(sheds->of.agents, state->id, &status) < 0) {
 		return refuse(why, why_bytes,
 			"service %s has no agents; add \"agent\": {} to the service, and run "
-			"weir-agent with "
-			"--shed-idle or --shed-hook on the backend",
+			"weir-agent with --shed-idle or --shed-hook on the backend",
 			state->service);
 	}
 	if (!status.has_answer || !status.answers) {
@@ -451,7 +451,7 @@ static int check(struct weir_sheds *sheds, const struct weir_backend_state *stat
 	}
 	if (count_running(sheds) >= WEIR_AGENTS_SHEDS_MAX) { // an order of each has a slot
 		return refuse(why, why_bytes,
-			"%u sheds are running, the most at a time; try again when one has ended",
+			"%u sheds are running, which is the maximum; try again when one has ended",
 			WEIR_AGENTS_SHEDS_MAX);
 	}
 	if (check_state(sheds, state, &service, why, why_bytes) < 0 ||

@@ -13,13 +13,11 @@
 //      clients return to random backends by their weights: from m to n backends, of the connections
 //      that are ended m/n return to the old backends.
 //   D2 the mean is computed again every second; it counts as no lower than at the start. No order
-//   is
-//      given for more than what is above it then, whether or not orders without a final answer were
-//      carried out; and the agent ends none if its own count of connections, those of all
-//      balancers, would fall below it.
-//   D3 sheds end with this process. The agent ends no connection, and passes none to its hook,
-//   after
-//      the deadline of the last order, at most 5 s later.
+//      is given for more connections than are above it then, whether or not orders without a final
+//      answer were carried out. The agent ends no connection if its own count of connections, which
+//      includes those of all balancers, would fall below the mean.
+//   D3 sheds end with this process. After the deadline of the last order, which is at most 5 s
+//      later, the agent ends no connection and passes none to its hook.
 //
 // Flows that an agent has ended with an RST stay in the flow table, see struct weir_shed_gone. They
 // are subtracted from the flows of the backend until their timeout. This subtracts too much if the
@@ -67,6 +65,6 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 // order has ended. Returns 0 or -ENOENT.
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend);
 
-// The last shed of a backend, or NULL: the one that is running or starting, or the last that ran.
+// Returns the last shed of a backend, which is running, starting or ended; NULL = there was none.
 const struct weir_shed *weir_sheds_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend);

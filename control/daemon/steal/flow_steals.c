@@ -91,8 +91,7 @@ static void log_hindrance(struct weir_flow_steals *steals, const struct request 
 			&(struct weir_log_fields){
 				.service = service->name, .backend = name, .reason = what},
 			"waiting connections to port %u of %s/%s cannot be moved to another "
-			"backend: "
-			"%s",
+			"backend: %s",
 			ntohs(request->planned.port), service->name,
 			name != NULL ? name : "a removed id", what);
 	}

@@ -679,7 +679,7 @@ TEST(many_sheds_read_each_backend_once_a_second) {
 	test->id[0] = WEIR_AGENTS_SHEDS_MAX;
 	assert_int_equal(start(test, 0, false), -EINVAL);
 	assert_string_equal(test->why,
-		"64 sheds are running, the most at a time; try again when one has ended");
+		"64 sheds are running, which is the maximum; try again when one has ended");
 	for (uint32_t s = 0; s < 5; s++) {
 		test->sums = 0;
 		second(test); // all orders are in flight
