@@ -188,7 +188,7 @@ def control_of_another_user_gets_the_reason(lab):
     control = lab.spawn_control()
     wait_for("control to end", lambda: not control.alive(), 10)
     assert control.process.returncode == 1, control.tail()
-    assert "--control-user" in control.tail() and "belongs to user 1 " in control.tail()
+    assert "--control-user" in control.tail() and "belongs to user 1, " in control.tail()
     lab.control_options = ("--user", "daemon", "--group", "nogroup")
     lab.start_control()
     lab.wait_ready()

@@ -63,7 +63,7 @@ def sigterm_to_exec_fails_nothing(lab):
         for number in lab.hosts:
             text = servers.restart(number)
             downloads.look()
-            assert "drained, acknowledged by " in text and ", 0 connections left: SIGTERM" in text, text
+            assert "drained, acknowledged by " in text and ", 0 connections left: sending SIGTERM" in text, text
             assert lab.backend(f"web-{number}", "lines")["in_selection"], "the other service of the host"
             wait_used(lab, number)
     history = [each for number in lab.hosts

@@ -78,10 +78,13 @@ static uint64_t interval_of(const struct weir_agents_prober *prober) {
 
 // Schedules the next probe one interval after the time at which this probe was due, not after the
 // present time. So the probes of all agents stay spread, even if this process paused and all probes
-// are due at once.
+// are due at once. The next probe ends the wait for an answer to this one. If this probe is late,
+// one interval is therefore skipped if the agent would otherwise have less than its timeout to
+// answer.
 static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
-	uint64_t interval = interval_of(prober);
-	uint64_t early = next_random(prober->probing) % (interval / JITTER_SHARE + 1);
+	uint64_t interval = interval_of(prober), most_early = interval / JITTER_SHARE;
+	uint64_t early = next_random(prober->probing) % (most_early + 1);
+	uint64_t timeout = prober->settings.timeout_ms, least = interval - 2 * most_early;
 
 	prober->next_ms += interval - early;
 	if (prober->next_ms <= now_ms) {
@@ -89,6 +92,9 @@ static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	}
 	if (prober->next_ms > now_ms + interval) {
 		prober->next_ms = now_ms + interval - early;
+	}
+	if (prober->next_ms < now_ms + (timeout < least ? timeout : least)) {
+		prober->next_ms += interval;
 	}
 }
 

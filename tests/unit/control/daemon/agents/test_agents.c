@@ -37,6 +37,8 @@ struct lab {
 	struct weir_report report;
 	unsigned int tcps, tcps_of_9; // number of reports of TCP statistics
 	struct weir_agent_tcp tcp;
+	unsigned int silent_when_gone; // silent at the time of the last loss
+	uint64_t shortest_ms; // shortest wait for an answer that did not arrive
 	bool no_link; // the link to the agent is down
 };
 
@@ -123,8 +125,9 @@ static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome 
 
 static bool on_unanswered(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 	char *why, size_t bytes) {
-	const struct lab *lab = context;
+	struct lab *lab = context;
 
+	lab->shortest_ms = took_ms < lab->shortest_ms ? took_ms : lab->shortest_ms;
 	if (lab->no_link) {
 		assert_int_equal(backend, 5);
 		assert_true(timeout_ms == 30 && took_ms + 1 >= timeout_ms);
@@ -138,6 +141,7 @@ static void on_gone(void *context, uint16_t backend) {
 
 	(void)backend;
 	lab->gone++;
+	lab->silent_when_gone = lab->silent;
 }
 
 static struct weir_agents_target target_of(const struct lab *lab, uint16_t backend) {
@@ -193,6 +197,7 @@ static int setup(void **state) {
 	listen_at(lab, 0);
 	listen_at(lab, 1);
 	uv_timer_init(&lab->loop, &lab->deadline);
+	lab->shortest_ms = UINT64_MAX;
 	lab->answers = true;
 	lab->answer = (struct weir_agent_answer){
 		.agent = 0xa1, .serial = 1, .clock_ms = 1000, .word = WEIR_HEALTH_WORD_READY};
@@ -548,6 +553,22 @@ TEST(agents_are_spread_after_a_busy_loop) {
 	UNTIL(lab, weir_agents_counts(lab->agents).probes >= 100);
 }
 
+// The process pauses until shortly before the next probe but one is due. The agent must still have
+// its whole timeout to answer the late probe.
+TEST(late_probe_keeps_its_timeout) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
+
+	lab->answers = false;
+	target.interval_ms = 200;
+	target.timeout_ms = 150;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->silent == 1);
+	usleep(200000); // from 150 to 350 ms after a probe
+	UNTIL(lab, lab->silent == 2);
+	assert_in_range(lab->shortest_ms, 149, UINT64_MAX);
+}
+
 // None of these answers causes a report or changes the state of the agent.
 TEST(hostile_answers_are_counted_and_ignored) {
 	struct lab *lab = *state;
@@ -707,7 +728,7 @@ TEST(silent_agent_without_a_link_is_not_lost) {
 	assert_int_equal(lab->gone, 0);
 	lab->no_link = false;
 	UNTIL(lab, lab->gone == 1);
-	assert_int_equal(lab->silent, WEIR_AGENT_SILENT_PROBES);
+	assert_int_equal(lab->silent_when_gone, WEIR_AGENT_SILENT_PROBES);
 }
 
 // The port of the agent changes, and the agent never answers at the new port. It must be reported
