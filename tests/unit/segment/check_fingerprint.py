@@ -25,7 +25,7 @@ NOT_FACTS = {"WEIR_SEGMENT_MAGIC", "WEIR_SEGMENT_ABI", "WEIR_ABI_PORT_COUNTERS",
              "WEIR_ABI_PASSES_OVER", "WEIR_ABI_DRAINS", "WEIR_ABI_REMOVALS",
              "WEIR_ABI_SHARED_LIMITS", "WEIR_ABI_SHARES", "WEIR_BIND_FLAGS"}
 MAIN = """#include <stdio.h>
-#include "fingerprint.h"
+#include "fingerprint.c"
 int main(void) { printf("%llx\\n", (unsigned long long)weir_layout_fingerprint()); return 0; }
 """
 # Declarations to change, and how: (file, pattern, replacement).
@@ -182,12 +182,12 @@ def copy_layout(root, folder):
     shutil.copy(Path(root) / "segment/fingerprint.c", folder)
 
 
-def compile_layout(folder, compiler, main, *sources):
+def compile_layout(folder, compiler, main):
     """Compile a program. Return its path, or None if it does not compile."""
     (folder / "main.c").write_text(main)
     command = [*compiler, "-std=gnu11", "-D_GNU_SOURCE", "-D_Static_assert(...)=", "-w",
                f"-I{folder}/segment", f"-I{folder}/policy", f"-I{folder}", folder / "main.c",
-               *sources, "-o", folder / "main"]
+               "-o", folder / "main"]
     if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).returncode:
         return None
     return folder / "main"
@@ -206,7 +206,7 @@ def fingerprint(root, compiler, change=None):
             if changed == text:
                 raise SystemExit(f"{change[0]}: nothing to change any more; see CHANGES")
             path.write_text(changed)
-        program = compile_layout(folder, compiler, MAIN, folder / "fingerprint.c")
+        program = compile_layout(folder, compiler, MAIN)
         if program is None:
             return None
         return subprocess.run([program], capture_output=True, text=True,
