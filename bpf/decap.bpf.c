@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Decap: removes the outer header (IPv4 or IPv6) that the balancer has added to an IPv4 or IPv6
-// packet, and passes the inner packet to the kernel. XDP, on a backend's interface.
+// Decap: removes the outer header that the balancer has added to a packet, and passes the inner
+// packet to the kernel. The outer and the inner header can each be IPv4 or IPv6. XDP, on a
+// backend's interface.
 //
 // Changes only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
 // stay unchanged. ECN is handled as in RFC 6040, section 4.2; the inner TTL and DSCP are not
@@ -117,8 +118,8 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 }
 
 // The functions below return the action for a packet. WEIR_DECAP_DECAPSULATED = continue with the
-// decapsulation, NOT_OURS = pass the packet to the kernel, any other result = drop the packet and
-// count this result.
+// decapsulation. NOT_OURS = pass the packet to the kernel. Any other result = drop the packet, and
+// count the result.
 #define NOT_OURS (-1)
 
 static __always_inline int parse_outer_ipv4(void *at, void *end, struct tunnel *tunnel) {
@@ -237,8 +238,8 @@ static __always_inline int set_inner_ipv6(const struct tunnel *tunnel, void *end
 	return WEIR_DECAP_DECAPSULATED;
 }
 
-// Moves the Ethernet header and the VLAN tags to the start of the inner packet. l2_bytes: their
-// length, a constant in each call.
+// Moves the Ethernet header and the VLAN tags to the start of the inner packet. l2_bytes: the
+// length of the Ethernet header and the VLAN tags; each caller passes a constant.
 static __always_inline bool remove_header(
 	struct xdp_md *ctx, __u32 l2_bytes, __u32 header_bytes, __be16 type) {
 	void *data = (void *)(long)ctx->data;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Listening sockets: writes a record to a ring buffer when a TCP socket on a watched port starts or
-// stops listening, in one network namespace. Attached to the tracepoint of socket state changes.
-// Any other state change costs only two comparisons.
+// Listening sockets of one network namespace: writes a record to a ring buffer when a TCP socket on
+// a watched port starts or stops listening. Attached to the tracepoint of socket state changes. Any
+// other state change costs only two comparisons.
 //
 // The kernel removes a listening socket from its tables before this tracepoint, but adds a
 // listening socket after the tracepoint. A reader that reads the tables right after a record
@@ -17,13 +17,14 @@ struct {
 } weir_listen_events SEC(".maps");
 
 SEC("tp_btf/inet_sock_set_state")
-int weir_listen(__u64 *ctx) { // sock, previous state, new state
+int weir_listen(__u64 *ctx) { // ctx: the socket, its previous state, its new state
 	struct sock *sk = (struct sock *)ctx[0];
 	int from = ctx[1], to = ctx[2];
 	__u16 port;
 
-	// Ignore all other changes. The socket of a new connection is a copy of the listening
-	// socket, and therefore also leaves the state LISTEN, but does not change to CLOSE.
+	// Ignore all changes except to LISTEN, and from LISTEN to CLOSE. The socket of a new
+	// connection is a copy of the listening socket. It also leaves the state LISTEN, but does
+	// not change to CLOSE.
 	if (to != LISTEN && (from != LISTEN || to != CLOSE)) {
 		return 0;
 	}

@@ -2,8 +2,8 @@
 //
 // Listening sockets: definitions for listen.bpf.c and user space. The BPF program writes a record
 // into a ring buffer when a TCP socket on a watched port starts or stops listening. A record only
-// wakes the reader, which then reads the kernel's list of sockets. Therefore a lost record does no
-// harm.
+// wakes the reader, which then reads the kernel's list of sockets. A record is lost only if the
+// ring is full. This does no harm, because an earlier record has then woken the reader.
 #pragma once
 
 #include <linux/types.h>

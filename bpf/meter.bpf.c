@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Meter: counts and times the TCP connections to the ports of a service, in one network namespace.
-// Attached to the tracepoint of socket state changes, so that the program does not run for each
-// packet.
+// Meter: counts the TCP connections to the ports of a service, in one network namespace, and
+// measures how long they are open. Attached to the tracepoint of socket state changes, so that the
+// program does not run for each packet.
 #include <asm/errno.h>
 
 #include "meter.h"
@@ -95,7 +95,7 @@ static __always_inline void close_connection(__u64 key, int error, int state) {
 }
 
 SEC("tp_btf/inet_sock_set_state")
-int weir_meter(__u64 *ctx) { // sock, previous state, new state
+int weir_meter(__u64 *ctx) { // ctx: the socket, its previous state, its new state
 	struct sock *sk = (struct sock *)ctx[0];
 	int from = ctx[1], to = ctx[2];
 	bool was_open = from == ESTABLISHED || from == CLOSE_WAIT;

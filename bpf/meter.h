@@ -3,9 +3,9 @@
 // Meter: definitions for meter.bpf.c and user space. User space maps and reads weir_meter_shards;
 // CPUs that share a shard update it with atomic additions.
 //
-// A connection is *open* from the end of its handshake until the server sends a FIN, or the
-// connection is reset or times out. The time in the accept queue is included. The service time of a
-// connection is the time for which the connection is open.
+// A connection is *open* from the end of its handshake on, even while it is in the accept queue. It
+// is closed when the server sends a FIN, when it is reset, or when it times out. The service time
+// of a connection is the time for which the connection is open.
 #pragma once
 
 #include <linux/types.h>
@@ -14,8 +14,8 @@
 // Default maximum number of open connections that are tracked; user space may change it.
 #define WEIR_METER_CONNECTIONS 65536
 
-// Number of buckets of the histogram of service times in microseconds: 16 buckets for each power of
-// 2, up to 2^34 us (4.8 hours).
+// Number of buckets of the histogram of service times: 16 buckets for each power of 2, in
+// microseconds, up to 2^34 us (4.8 hours).
 #define WEIR_METER_BUCKETS 496
 
 // X(NAME, "name", "meaning"): counters of connections
@@ -28,7 +28,7 @@
 	X(RESET, "reset", "connections reset by the client (RST)")                                         \
 	X(LOST, "lost", "connections closed because the client no longer answered")                                 \
 	X(UNTIMED, "untimed", "finished connections without a service time: opened before measuring began")    \
-	X(UNTRACKED, "untracked", "connections not counted as opened: more than --connections are open")
+	X(UNTRACKED, "untracked", "connections not counted as opened, because more than --connections are open")
 // clang-format on
 
 enum weir_meter_counter {

@@ -64,8 +64,8 @@ static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be1
 	return look_up(key, protocol, port) != NULL;
 }
 
-// Looks up the block of ports that contains a port, or the key for every port. Returns the value in
-// the map, or NULL if neither exists.
+// Looks up the block of ports that contains a port, or the key that stands for every port. Returns
+// the value in the map, or NULL if neither exists.
 static __always_inline weir_vip_value *find_range(
 	struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	const __u32 number = bpf_ntohs(port);
@@ -166,9 +166,10 @@ static __always_inline enum verdict steer_ipv4(
 		key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end, ret_tcp);
 }
 
-// Walks the chain like weir_parse_ipv6_chain, up to a fragment header: all fragments to a VIP go to
-// the dataplane, regardless of their Next Header. Packets that end inside their chain and packets
-// with an invalid chain also go to the dataplane, which drops and counts them.
+// Parses the chain like weir_parse_ipv6_chain, but stops at the fragment header of a fragment: all
+// fragments to a VIP go to the dataplane, regardless of their Next Header. Packets to a VIP also go
+// to the dataplane if they end inside their chain, or if their chain is invalid. The dataplane
+// drops and counts these packets.
 static __always_inline enum verdict steer_ipv6(
 	void *at, void *end, struct weir_vip_key *key, struct tcphdr **ret_tcp) {
 	struct ipv6hdr *ip = at;
@@ -262,8 +263,8 @@ static __always_inline int kernel_has(
 	return has;
 }
 
-// True if a packet of an open connection goes to the dataplane: the bind of its port was removed,
-// and the kernel has no such connection.
+// True if a packet that is not a SYN must go to the dataplane: the bind of its destination port was
+// removed, and the kernel does not have its connection.
 static __always_inline int is_leaving(
 	struct xdp_md *ctx, void *at, void *end, struct weir_vip_key *key, struct tcphdr *tcp) {
 	const __be16 port = tcp->dest;

@@ -5,14 +5,15 @@
 // The map weir_vips describes the traffic that goes to the dataplane. It has five kinds of keys.
 // All keys contain the VIP's address:
 //   protocol, port           a single port                                       TCP and UDP
-//   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; otherwise a set bit k means
-//                            that blocks of 2^k ports exist                    TCP and UDP
+//   protocol, 0              every port, if the value is WEIR_STEER_EVERY_PORT; otherwise bit k of
+//                            the value is set if blocks of 2^k ports exist     TCP and UDP
 //   protocol, first port     a block of 2^k ports, k from 1 to 15, that starts at a multiple of
 //                            2^k; the family is WEIR_STEER_BLOCK(family, k)    TCP and UDP
 //   0, 0                     the address is a VIP: ICMP echo requests and errors, fragments, and
 //                            packets without a readable port
-//   LEAVING, port            a TCP port whose bind was removed; blocks of such ports have the keys
-//                            LEAVING, first port, and LEAVING, 0 with the sizes of the blocks
+//   LEAVING, port            a TCP port whose bind was removed. Each block of such ports has the
+//                            key `LEAVING, first port`. The value of the key `LEAVING, 0` has a
+//                            bit for each size of these blocks
 // A range with too many ports for single keys is stored as blocks. An address also has the key
 // `0, 0`, unless all its other keys are LEAVING keys. The value of the keys `protocol, 0` and
 // `LEAVING, 0` is the set of bits described above. The value of a leaving port or block is the time
@@ -35,7 +36,8 @@
 #define WEIR_STEER_VIPS_MAP "weir_vips"
 #define WEIR_STEER_XSKS_MAP "xsks_map"
 #define WEIR_STEER_WIDE_RANGE 1024 // a bind with up to this many ports gets a key for each port
-#define WEIR_STEER_SHORT_RANGE 16 // the same maximum if the map would otherwise be full
+// Lower maximum, used if the map would be full with WEIR_STEER_WIDE_RANGE.
+#define WEIR_STEER_SHORT_RANGE 16
 #define WEIR_STEER_EVERY_PORT 1u
 // In keys of removed binds: the value of `protocol`, instead of IPPROTO_TCP.
 #define WEIR_STEER_LEAVING (0x80 | 6)

@@ -47,8 +47,8 @@ struct weir_command_line {
 int weir_command_line_parse(const struct weir_option_list *list, int argc, char *const *argv,
 	void *options, struct weir_command_line *ret, char *why, size_t why_bytes);
 
-// Find the command that the first operand names. commands: the list for --help, such as "run FILE";
-// the part before the space is compared. Returns 0, or -EINVAL with one line in why.
+// Find the command that the first operand names. commands: the list for --help, such as "run FILE".
+// Only the part before the space is the command's name. Returns 0, or -EINVAL with one line in why.
 int weir_command_line_command(const struct weir_option_word *commands,
 	const struct weir_command_line *line, int *ret, char *why, size_t why_bytes);
 

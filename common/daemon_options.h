@@ -25,13 +25,13 @@
 extern const struct weir_option_word weir_log_level_words[]; // number: enum weir_log_level
 extern const struct weir_option_word weir_log_format_words[]; // number: enum weir_log_format
 
-// The row of the option --log-level; the program adds its field.
+// Table row of --log-level, without the field that stores the value, which each program adds.
 #define WEIR_OPTION_LOG_LEVEL \
 	.name = "log-level", .kind = WEIR_OPTION_WORD, .value = "LEVEL", \
 	.help = "minimum severity of messages to log", .fallback = "info", \
 	.words = weir_log_level_words
 
-// The row of the option --log-format; the program adds its field.
+// Table row of --log-format, without the field that stores the value, which each program adds.
 #define WEIR_OPTION_LOG_FORMAT \
-	.name = "log-format", .kind = WEIR_OPTION_WORD, .value = "FORMAT", .help = "how to log", \
+	.name = "log-format", .kind = WEIR_OPTION_WORD, .value = "FORMAT", .help = "log format", \
 	.fallback = "auto", .words = weir_log_format_words

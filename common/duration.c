@@ -6,7 +6,7 @@
 const char *weir_duration_text(uint64_t ms, char buffer[WEIR_DURATION_BYTES]) {
 	static const struct {
 		unsigned long long seconds,
-			part; // seconds of the larger unit and of the smaller unit
+			part; // length of the larger and of the smaller unit, in seconds
 		char unit, part_unit;
 	} units[] = {{86400, 3600, 'd', 'h'}, {3600, 60, 'h', 'm'}, {60, 1, 'm', 's'}};
 	const unsigned long long tenths = (ms / 10 + 5) / 10, s = tenths / 10; // rounded to 0.1 s

@@ -13,7 +13,7 @@
 struct weir_help {
 	const char *usage; // text after "Usage: ", with '\n' between lines
 	const char *about; // purpose of the program; wrapped
-	const struct weir_option_word *commands; // with help; NULL = none
+	const struct weir_option_word *commands; // with their help texts; NULL = none
 	const char *notes; // below the options, '\n' between paragraphs; NULL = none; wrapped
 	const char *examples; // '\n' between lines
 	// Bits: show the options of these groups, and the options that all commands have.

@@ -19,9 +19,9 @@
 
 // --- sinks --------------------------------------------------------------------------------
 
-// Returns whether systemd has connected the descriptor to the journal. systemd puts the device and
-// inode of the socket into the environment; if the descriptor was redirected since then, its device
-// and inode differ.
+// Returns whether systemd has connected the descriptor to the journal. The environment variable
+// JOURNAL_STREAM has the device and inode of the journal's socket. A descriptor that was redirected
+// has another device and inode.
 static bool is_journal(int fd) {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;

@@ -26,7 +26,7 @@ enum weir_log_level {
 #undef X
 };
 
-// The objects that a record is about. X(member and key in JSON, field in the journal)
+// The objects that a record is about. X(struct member and JSON key, "field in the journal")
 #define WEIR_LOG_FIELDS(X) \
 	X(service, "WEIR_SERVICE") \
 	X(backend, "WEIR_BACKEND") \
@@ -69,8 +69,8 @@ struct weir_log {
 	enum weir_log_sink sink;
 	int journal; // socket, for WEIR_LOG_JOURNAL; see weir_log_open
 	const char *journal_path; // path of journald's socket; NULL = the default
-	// Number of dropped records, if it has not been logged yet; owned by the caller; NULL = not
-	// counted.
+	// Number of records that were dropped since this number was last logged; owned by the
+	// caller; NULL = not counted.
 	unsigned int *lost;
 	// Returns whether to write a record. NULL = write all.
 	bool (*filter)(void *context, enum weir_log_level level, const char *text);
@@ -80,7 +80,7 @@ struct weir_log {
 // Choose the sink of a log whose fd is set. If the socket for the journal cannot be created, the
 // sink is text.
 void weir_log_open(struct weir_log *log, enum weir_log_format format);
-void weir_log_close(struct weir_log *log); // close what weir_log_open has opened
+void weir_log_close(struct weir_log *log); // close the socket for the journal, but not log->fd
 
 void weir_log_write(const struct weir_log *log, enum weir_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -92,6 +92,6 @@ void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 // Write a record regardless of level and filter.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
-// Write an error of a command that a user has just typed: in text format, without time and level.
+// Write the error of a command that a user has just typed, as text without time and level.
 void weir_log_plain(const struct weir_log *log, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

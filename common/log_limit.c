@@ -10,7 +10,7 @@
 #include "clocks.h"
 #include "plural.h"
 
-#define REPEATS 64 // maximum number of different lines that are counted; a power of two
+#define REPEATS 64 // maximum number of different lines counted at the same time; a power of two
 #define REPEAT_TEXT_BYTES 160
 
 struct repeat { // a line seen recently

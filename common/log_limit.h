@@ -20,7 +20,7 @@ struct weir_log_limit;
 // milliseconds, NULL for CLOCK_MONOTONIC (tests pass their own). Returns 0 or -ENOMEM.
 int weir_log_limit_create(
 	struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_log_limit **ret);
-// For each suppressed line, log how often it was suppressed. Then remove the filter of the log.
+// For each suppressed line, log how often it was suppressed. Then remove the filter from the log.
 // NULL is allowed.
 void weir_log_limit_free(struct weir_log_limit *limit);
 

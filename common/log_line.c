@@ -35,8 +35,8 @@ static const int priorities[] = {
 
 // --- characters ---------------------------------------------------------------------------
 
-// Stores the first character of a text in *ret and returns its length in bytes. Returns 0 if it is
-// not valid UTF-8 (RFC 3629).
+// Decodes the first character of a text into *ret. Returns the length of the character in bytes, or
+// 0 if the text does not begin with valid UTF-8 (RFC 3629).
 static size_t take_character(const unsigned char *text, uint32_t *ret) {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	size_t bytes = text[0] < 0x80                      ? 1
@@ -132,7 +132,8 @@ size_t weir_log_text_line(
 
 // --- JSON ---------------------------------------------------------------------------------
 
-// Adds `,"key":"text"`, with the text truncated at `limit`.
+// Adds `,"key":"text"` at index `used` of the buffer. Truncates the text, so that at most `limit`
+// bytes of the buffer are used. Returns the new value of `used`.
 static size_t add_json(char *buffer, size_t used, size_t limit, const char *key, const char *text) {
 	int n = snprintf(buffer + used, limit - used, "%s\"%s\":\"", used > 1 ? "," : "", key);
 

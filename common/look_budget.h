@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct weir_look_budget {
-	uint64_t share; // the scans may use 1 / share of the time: 10 = a tenth
+	uint64_t share; // the scans may use 1 / share of a CPU: 10 = a tenth of a CPU
 	uint64_t burst_ns; // CPU time that scans may use without a delay
 	// CPU time used minus CPU time permitted so far, not negative; 0 at first
 	uint64_t spent_ns;

@@ -77,8 +77,8 @@ const char *weir_nearest(const char *word, const char *const *candidates, uint32
 			nearest = candidates[i];
 		}
 	}
-	// The distance may be up to a third of the length of the word; in a short word, two letters
-	// ("nmae" for "name").
+	// The maximum distance is a third of the length of the word. For a short word, the maximum
+	// is 2 ("nmae" for "name").
 	if (nearest != NULL && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) &&
 		least < strlen(word)) {
 		return nearest;

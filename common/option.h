@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Options of a command line. Each option is a row of a table, from which the parser
-// (command_line.h), the error messages and the text of --help (help_text.h) are derived.
+// Options of a command line. Each option is a row of a table. The parser (command_line.h), the
+// error messages and the text of --help (help_text.h) use this table.
 //
 // Threads: any. Prints nothing, allocates nothing.
 #pragma once
@@ -15,7 +15,7 @@ enum weir_option_kind {
 	WEIR_OPTION_CONSTANT, // no value: sets an integer or enum to .constant
 	WEIR_OPTION_TEXT, // const char *, points into argv; .min to .max bytes long, .max 0 = any
 	WEIR_OPTION_NUMBER, // whole number from .min to .max
-	WEIR_OPTION_SCALED, // a whole number with an optional k or M for thousands or
+	WEIR_OPTION_SCALED, // a whole number, which can be written with k for thousands or M for
 			    // millions: 1.5M
 	WEIR_OPTION_REAL, // double from .least to .most, with an optional k or M
 	WEIR_OPTION_SECONDS, // seconds with a fraction, or 500ms, 60s, 2m, 1h; stored as
@@ -42,7 +42,7 @@ typedef int (*weir_option_take)(const struct weir_option *option, const char *va
 
 struct weir_option {
 	const char *name; // without "--"; for a heading, its text
-	char letter; // -h; 0 = none
+	char letter; // short option: 'h' for -h; 0 = none
 	enum weir_option_kind kind;
 	bool required;
 	// if true, --help shows that the option may be repeated; if false, the last value is used
@@ -60,8 +60,8 @@ struct weir_option {
 	uint32_t groups; // bits: groups of commands that accept the option; 0 = all commands
 };
 
-// Sets the field that stores the value, for example WEIR_OPTION_FIELD(struct weir_cli_options,
-// timeout_ms).
+// For a row: the member of the program's options that stores the value. Example:
+// WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms).
 #define WEIR_OPTION_FIELD(type, member) \
 	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
 

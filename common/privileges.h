@@ -16,14 +16,14 @@ struct weir_run_as {
 	uid_t uid;
 	gid_t gid;
 	char user[64]; // name of the user, for messages
-	bool change; // started as root: the switch changes uid and gid
+	bool change; // the process was started as root, and must change its uid and gid
 };
 
 // Finds the user and group to run as. user, group: as on the command line; NULL = the default.
-// Without root, the defaults are the user and group of the process. As root, the default user is
-// `weir` if it exists, otherwise `nobody`. As root, the default group is default_group if it
-// exists, otherwise the user's group (default_group may be NULL). Returns 0, -ENOENT (no such user
-// or group), or -EPERM (another user or group without root); why gets one line.
+// Defaults without root: the user and the group of the process. Defaults as root: the user `weir`
+// if it exists, otherwise `nobody`; the group default_group if it exists, otherwise the user's
+// group. default_group may be NULL. Returns 0, or negative errno with one line in why: -ENOENT (no
+// such user or group), -EPERM (a process without root cannot change its user or group).
 int weir_privileges_resolve(const char *user, const char *group, const char *default_group,
 	struct weir_run_as *ret, char *why, size_t why_bytes);
 

@@ -8,8 +8,7 @@
 //     control/        user:group 0750   owned by weir-control's user
 //       control.sock                    the group may connect
 //
-// "root" stands for the user that creates the directory: without root privileges, the user of both
-// processes.
+// If the processes are started without root privileges, their user owns RUN_DIR instead of root.
 //
 // Threads: main.
 #pragma once
@@ -19,12 +18,15 @@
 
 #include "log.h"
 
-// Create the run directory for gid ((gid_t)-1 = the group of this process), and its parents. user:
-// the user of weir-control; (uid_t)-1 = unknown. An existing directory must belong to root, to the
-// user of this process, or to `user`, and must not be shared with all users like /tmp. Write
-// permission of group or others is removed, and the removal is logged. Returns 0 or negative errno
-// (-EPERM: the directory belongs to another user, or is shared; -ENOTDIR: the name is not a
-// directory) with one line in why.
+// Create the run directory and its parent directories. gid: the group of the run directory;
+// (gid_t)-1 = the group of this process. user: the user of weir-control; (uid_t)-1 = unknown.
+//
+// An existing directory must belong to root, to the user of this process, or to `user`. It must not
+// be shared with all users like /tmp. If the group or other users can write to it, this permission
+// is removed, and a warning is logged.
+//
+// Returns 0, or negative errno with one line in why: -EPERM (the directory belongs to another user,
+// or is shared), -ENOTDIR (not a directory), ...
 int weir_run_dir_make(const char *run_dir, uid_t user, gid_t gid, const struct weir_log *log,
 	char *why, size_t why_bytes);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Standard output of commands. A command must fail if its output cannot be written: the disk is
-// full, or the pipe or the descriptor is closed.
+// Standard output of commands. A command must fail if its output cannot be written, for example
+// because the disk is full, or because the pipe or the descriptor is closed.
 //
 // Threads: main.
 #pragma once

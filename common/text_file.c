@@ -58,7 +58,7 @@ static int read_all(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	return 0;
 }
 
-// Closes the file in every case.
+// Reads the file, and closes it even if reading fails. A negative fd is returned as the error.
 static int read_and_close(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	int r = fd < 0 ? fd : read_all(fd, most, ret, ret_bytes);
 

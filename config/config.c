@@ -38,7 +38,7 @@ static void syntax_error(
 	}
 }
 
-// jansson accepts a NUL byte after a number.
+// Reports a NUL byte in the text. jansson does not detect a NUL byte after a number.
 static bool has_nul(struct weir_json_reader *reader, const char *text, size_t bytes) {
 	const char *nul = memchr(text, '\0', bytes);
 	const char *line = text;

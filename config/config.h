@@ -55,7 +55,7 @@ struct weir_config_port {
 		      // WEIR_CONFIG_AF_XDP_MTU_MOST
 	uint16_t vlan; // 1..4094, 0 = untagged (null)
 	bool has_gateway_mac;
-	// Next hop of every backend behind this port; not set = the kernel's routes decide.
+	// Next hop of every backend behind this port; not set = according to the kernel's routes.
 	uint8_t gateway_mac[6];
 	struct weir_address source_ipv4; // outer source; not set = chosen by the kernel
 	// Number of low bits of source_ipv4 that vary from flow to flow; 0 = one address.
@@ -63,7 +63,7 @@ struct weir_config_port {
 	struct weir_address source_ipv6;
 	// Receive queues; 0 = one per worker, or with AF_XDP all queues of the interface.
 	uint16_t queues;
-	int line; // position in the file
+	int line; // line in the file
 };
 
 enum weir_config_idle { WEIR_IDLE_POLL, WEIR_IDLE_YIELD, WEIR_IDLE_SLEEP };
@@ -73,7 +73,7 @@ struct weir_config_workers {
 					       // for tests
 	uint32_t count;
 	enum weir_config_idle idle; // default yield
-	bool steal; // workers move buckets of flows to other workers; default true
+	bool steal; // idle workers take buckets of flows from busy workers; default true
 };
 
 struct weir_config_flow_table {
@@ -145,8 +145,8 @@ struct weir_config_flow_control {
 				   // on the workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is set in the file
-	// A backend gets no new flows if its accept queue is at least this full, in percent of the
-	// queue's limit; 0 = ignore the queue, default 75
+	// A backend gets no new flows if its accept queue has at least this percentage of the
+	// connections that the queue can hold. 0 = ignore the queue; default 75
 	uint32_t accept_queue_percent;
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows for workload requests
@@ -184,7 +184,7 @@ enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS
 
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: all backends are considered healthy
-	enum weir_config_via via; // tcp, http, https, grpc
+	enum weir_config_via via; // for the types tcp, http, https and grpc
 	char path[256]; // http, https: default "/"
 	char host[256]; // Host header; default server_name, otherwise the backend's address
 	char body[256]; // text that the response's body must contain, "" = any body
@@ -224,7 +224,7 @@ struct weir_config_backend {
 	struct weir_address address;
 	uint32_t weight; // 0..65535, default 100; 100 also if weight_auto
 	bool weight_auto; // "auto": derived from the CPUs that the backend reports
-	int line; // position in the file
+	int line; // line in the file
 };
 #define WEIR_CONFIG_WEIGHT_DEFAULT 100u
 
@@ -233,7 +233,8 @@ struct weir_config_backend {
 struct weir_config_outlier_ejection {
 	bool enabled; // default: true if the file has this object
 	uint32_t interval_ms, base_ejection_ms, max_ejection_ms; // default 10000, 30000, 300000
-	// 0..100, default 10; but at least one backend can be ejected
+	// 0..100, default 10: largest share of the backends that may be ejected at once. One
+	// backend may always be ejected, if another backend still gets new flows.
 	uint32_t max_ejection_percent;
 	uint32_t failure_percent; // 0..100, default 85
 	uint32_t minimum_flows; // default 50
@@ -241,15 +242,15 @@ struct weir_config_outlier_ejection {
 	uint32_t unreachable_flows; // 0..8, default 3; 0 = ignore unreachable flows
 };
 
-// Connections move only to a backend whose last report is not older than this.
+// Maximum age of the last report of a backend to which connections are moved.
 #define WEIR_CONFIG_STEAL_REPORT_MOST_MS 60000u
 
 // Stealing: if a backend accepts no connections, connections to it that are not established yet
 // move to another backend.
 struct weir_config_steal {
 	bool enabled; // default: true if the file has this object
-	// A connection can be moved if its client has sent only SYNs, and this much time has passed
-	// since the last SYN; 100..60000, default 500
+	// A connection whose client has sent only SYNs can be moved when this time has passed since
+	// the last SYN; 100..60000, default 500
 	uint32_t after_ms;
 	uint32_t per_second; // maximum rate of requests to agents, 1..10000, default 200
 };
@@ -266,8 +267,9 @@ enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
 
 struct weir_config_drain {
 	enum weir_config_at_deadline at_deadline; // default keep
-	// How long open TCP connections of a removed bind or service continue; default 60000. 0 = a
-	// removed service ends at once, and connections of a removed bind continue.
+	// How long open TCP connections of a removed bind or service continue; default 60000. With
+	// 0, the connections of a removed service end at once, and the connections of a removed
+	// bind have no deadline.
 	uint32_t removed_ms;
 };
 
@@ -307,7 +309,7 @@ struct weir_config_agents {
 #define WEIR_CONFIG_GCU_MAX 256
 struct weir_config_gcu {
 	char cpu[48]; // name of the CPU model
-	double gcu; // speed of one CPU
+	double gcu; // speed of one CPU, in GCU (control/agent/capacity.h)
 };
 
 struct weir_config {
@@ -326,10 +328,10 @@ struct weir_config {
 	uint32_t service_count;
 };
 
-// Read a file, or text already in memory (weir_config_parse; NUL-terminated). Returns 0 and a
-// configuration, or -EINVAL with at least one error, or -ENOMEM, or the negative errno of reading
-// the file (also described as an error). errors is always initialised; release errors with
-// weir_config_errors_fini in every case: a valid file may have warnings.
+// Read a configuration: weir_config_read from a file, weir_config_parse from text that ends with a
+// NUL. Return 0, -EINVAL (errors has at least one error), -ENOMEM, or the negative errno of reading
+// the file (errors also describes this error). A valid configuration may have warnings. Release
+// errors with weir_config_errors_fini after each call, even after a successful call.
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 // Like weir_config_read, but fails without waiting if the file is not a regular file.
 int weir_config_read_regular(
@@ -346,9 +348,10 @@ void weir_config_free(struct weir_config *config); // NULL is allowed
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
-// Returns the bind that the health check of a service uses: the first bind, or for checks via the
-// data path the first TCP bind, if there is one. The first port of this bind is the default port of
-// a check. Checks via the data path use the address of this bind as the VIP.
+// Returns the bind that the health check of a service uses: the first TCP bind if the check uses
+// the data path and the service has a TCP bind, otherwise the first bind. The first port of this
+// bind is the default port of a check. Checks via the data path use the address of this bind as the
+// VIP.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
 // Lists the VIPs that a check via the data path connects to, each once: the VIP of
 // weir_config_checked_bind, and the VIPs of other binds with the same protocol and the checked

@@ -16,8 +16,8 @@ void weir_config_check_agent(struct weir_json_reader *reader, const struct weir_
 		bool given = weir_json_present(read, "timeout_ms");
 
 		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
-			"timeout_ms (%u%s) is above interval_ms (%u%s), so that probes would "
-			"overlap; lower timeout_ms or raise interval_ms",
+			"timeout_ms (%u%s) is above interval_ms (%u%s), so probes would overlap; "
+			"lower timeout_ms or raise interval_ms",
 			agent->timeout_ms, given ? "" : ", the default", agent->interval_ms,
 			weir_json_present(read, "interval_ms") ? "" : ", the default");
 	}
@@ -26,7 +26,7 @@ void weir_config_check_agent(struct weir_json_reader *reader, const struct weir_
 		bool given = weir_json_present(read, "inactive_interval_ms");
 
 		weir_json_error_at(reader, place, given ? "inactive_interval_ms" : "interval_ms",
-			"inactive_interval_ms (%u%s) is below interval_ms (%u%s), so that backends "
+			"inactive_interval_ms (%u%s) is below interval_ms (%u%s), so backends "
 			"without flows would be probed more often than others; raise "
 			"inactive_interval_ms or lower interval_ms",
 			agent->inactive_interval_ms, given ? "" : ", the default",

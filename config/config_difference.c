@@ -91,7 +91,8 @@ struct list {
 	const char *at; // first element of the list
 	uint32_t count;
 	size_t bytes; // size of an element
-	struct element *sorted; // sorted, because lists with 10,000 backends must be compared fast
+	// sorted by identity, so that lists with 10,000 backends are compared quickly
+	struct element *sorted;
 };
 
 static int order_elements(const void *a, const void *b) {
@@ -157,9 +158,8 @@ static bool has(const struct list *list, const char *identity) {
 	return find_element(list, &element) != NULL;
 }
 
-// Returns the element of the other list that is this element under a new name, or NULL. Such an
-// element has the same index and the same description, and each of the two names is in only one of
-// the lists.
+// Returns the element of the other list that is this element under another name, or NULL. The two
+// elements have the same index and the same description. Each of the two names is in one list only.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);
@@ -341,8 +341,8 @@ void weir_difference_keep_restarts(struct weir_difference *difference) {
 	difference->count = kept;
 }
 
-// Returns whether the difference contains a change of this value, or of an object that contains
-// this value, and the change needs a restart.
+// Returns whether the difference contains a change that needs a restart, of this value or of an
+// object that contains this value.
 static bool waits_still(const struct weir_difference *difference, const char *what) {
 	for (uint32_t i = 0; i < difference->count; i++) {
 		const struct weir_change *change = &difference->change[i];
@@ -475,8 +475,8 @@ const char *weir_change_format(const struct weir_change *change, char *buffer, s
 
 // --- the running configuration ------------------------------------------------------------
 
-// Copies the values of an object that need a restart (restart true), or the values that need no
-// restart (restart false). Does not copy lists.
+// Copies some values of an object, but no lists. restart: true = only the values that need a
+// restart when they change, false = only the other values.
 static void copy_values(
 	const struct weir_json_object *object, char *to, const char *from, bool restart) {
 	for (uint32_t i = 0; i < object->count; i++) {
@@ -493,8 +493,8 @@ static void copy_values(
 }
 
 // Replaces the list `key` of `to` with the list of `from`. For elements that are in both lists,
-// `to` keeps the values that need no restart. Elements are copied with memcpy, because tests ensure
-// that no element of such a list contains a list.
+// `to` keeps the values that need no restart when they change. Elements can be copied with memcpy:
+// tests ensure that no element of such a list contains a list.
 static int take_list(const struct weir_json_key *key, char *to, const char *from) {
 	const struct weir_json_object *object = key->object;
 	struct list wanted = get_list(key, to), running = get_list(key, from);

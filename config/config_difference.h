@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Difference between two configurations: a list of the changes that a reload would make or has
-// made. Changes have the order of the table of keys. Elements of lists are matched by their
-// identity, such as their name, and have the order of the file.
+// made. Changes are in the order of the table of keys. Elements of lists are matched by their
+// identity, such as their name, and are in the order of the file.
 //
 // Threads: any. Pure.
 #pragma once
@@ -72,23 +72,23 @@ int weir_difference_compute(const struct weir_json_object *keys, const void *fro
 void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
 // Remove the changes that a reload applies; keep the changes that need a restart.
 void weir_difference_keep_restarts(struct weir_difference *difference);
-// waiting: the pending changes, which need a restart. Adds the pending changes that are no longer
-// in the difference, because the file has the running value again. Each is added as a change from
-// the pending value to the running value, with taken_back set. Its texts are moved out of
-// `waiting`. Returns 0 or -ENOMEM (no change is added).
+// Add the changes that cancel pending changes. waiting: the pending changes, which need a restart.
+// A pending change that is not in the difference is cancelled: the file has the running value
+// again. The added change is from the pending value to the running value, with taken_back set. The
+// texts of a cancelled change are moved out of `waiting`. Returns 0 or -ENOMEM (no change is
+// added).
 int weir_difference_take_back(struct weir_difference *difference, struct weir_difference *waiting);
 
 // Array of {kind, what, from?, to?, note?, cost?: {effect, flows, text}}. NULL: out of memory.
 json_t *weir_difference_json(const struct weir_difference *difference);
 // Writes a change as "change service web backend web-1 weight: 100 -> 50", with note and cost in
-// parentheses.
-// Truncated to bytes. Returns buffer.
+// parentheses. The text is truncated to the size of the buffer. Returns buffer.
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 
-// Copies all values that need a restart from `running` into `to`; other values of `to` are
-// unchanged. If a list needs a restart, `to` gets the elements of `running`. For an element that is
-// in both lists, `to` keeps the values that need no restart. Returns 0 or -ENOMEM (to is
-// unchanged).
+// Copies from `running` into `to` all values that need a restart when they change. Other values of
+// `to` are unchanged. A list that needs a restart when it changes gets the elements of the list in
+// `running`. If an element is in both lists, `to` keeps the values of the element that need no
+// restart. Returns 0 or -ENOMEM (`to` is unchanged).
 int weir_config_keep_running(struct weir_config *to, const struct weir_config *running);
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running);

@@ -115,8 +115,8 @@ static void check_times(struct weir_json_reader *reader, const struct weir_json_
 		bool given = weir_json_present(read, "timeout_ms");
 
 		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
-			"timeout_ms (%u%s) is above interval_ms (%u%s), so that checks would "
-			"overlap; lower timeout_ms or raise interval_ms",
+			"timeout_ms (%u%s) is above interval_ms (%u%s), so checks would overlap; "
+			"lower timeout_ms or raise interval_ms",
 			check->timeout_ms, given ? "" : ", the default", check->interval_ms,
 			weir_json_present(read, "interval_ms") ? "" : ", the default");
 	}

@@ -94,7 +94,8 @@ int weir_config_warn_interfaces(
 	int r = 0;
 
 	if (interfaces == NULL) {
-		// Returns 0, because without the list of interfaces no warning is possible.
+		// Out of memory is an error. After any other error there is no list of interfaces,
+		// so no warning is possible.
 		return errno == ENOMEM || errno == ENOBUFS ? -ENOMEM : 0;
 	}
 	for (uint32_t i = 0; r == 0 && i < config->port_count; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Resources of this host that a configuration needs: the CPUs of workers, and the interfaces in the
-// names of devices, except interfaces that Weir creates.
+// Warnings about resources that a configuration needs, but that this host lacks: the CPUs of
+// workers, and the interfaces in the names of devices. Interfaces that Weir creates may be missing.
 //
 // Threads: any.
 #pragma once
@@ -20,9 +20,9 @@
 // creates one.
 bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]);
 
-// Returns whether this is the name of an interface that Weir creates. Weir creates the interface
-// for checks, and DPDK taps, which have DPDK's default name or the name that the documentation
-// uses.
+// Returns whether a name is probably the name of an interface that Weir creates. These names are
+// WEIR_CHECK_DEVICE (for checks), "dtap" (DPDK's default name of a tap) and "weir" (name of a tap
+// in the documentation). Each name may have a number at the end.
 bool weir_config_is_own_interface(const char *name);
 
 // Add a copy of the warning. Returns 0 or -ENOMEM (the warning is not added).

@@ -69,7 +69,7 @@ void weir_config_describe_backend(const void *element, char *text, size_t bytes)
 const char *weir_config_unfit_key(const struct weir_json_object *keys,
 	const struct weir_config_policy *policy, enum weir_policy name);
 
-// Add the warnings of a valid configuration.
+// Add warnings about a valid configuration.
 void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
 

@@ -5,10 +5,10 @@
 // Only this file has the running configuration: the configuration file may have changed since, and
 // weir-control may have been restarted.
 //
-// The dataplane, which holds the lock of the run directory, removes the files of earlier processes
-// at its start, and writes its file before control can attach. The dataplane writes the file under
-// a temporary name and then renames it. Only the users of weir-dataplane and weir-control can read
-// the file, because it contains the hash_seed. Members of the group that can connect to
+// The dataplane holds the lock of the run directory. At its start it removes the files of earlier
+// processes. It writes its own file before weir-control can attach. The dataplane writes the file
+// under a temporary name and then renames it. Only the users of weir-dataplane and weir-control can
+// read the file, because it contains the hash_seed. Members of the group that can connect to
 // weir-control cannot read the file.
 //
 // Threads: any. No logging.
@@ -22,7 +22,7 @@
 
 // Makes the text of the file: the configuration without its services. Only weir-control uses
 // services; without them, the size does not depend on the number of backends. text: a valid
-// configuration. Returns NULL if out of memory; the caller frees it.
+// configuration. Returns NULL if out of memory. The caller frees the text.
 char *weir_config_running_text(const char *text, size_t bytes);
 
 // Write the file. user, group: owners of the file; -1 = unchanged. The group can read the file,
@@ -32,12 +32,12 @@ int weir_config_running_write(
 // Remove all files that weir_config_running_write has written, including unfinished files.
 void weir_config_running_remove(const char *run_dir);
 
-// Read the file of an epoch; 0: the only file of the run directory. Returns 0 and a configuration
-// without services, -ENOENT (no file, because weir-dataplane is not running or is an earlier
-// version; with epoch 0, also if there are several files), -EINVAL (not a regular file, or not a
-// configuration that this version can read), or another negative errno.
+// Read the file of an epoch. epoch 0: the only file in the run directory. *ret: a configuration
+// without services. Returns 0, -ENOENT (no file: weir-dataplane is not running, or is an earlier
+// version), -EINVAL (not a regular file, or not a configuration that this version can read), or
+// another negative errno. With epoch 0, also returns -ENOENT if there are several files.
 int weir_config_running_read(const char *run_dir, uint64_t epoch, struct weir_config **ret);
 
-// The time when the dataplane of an epoch started (wrote its file), in milliseconds since 1970; 0 =
-// unknown, because there is no file.
+// Returns when the dataplane of an epoch was started (when it wrote its file), in milliseconds
+// since 1970. 0 = unknown: there is no file.
 uint64_t weir_config_running_started_ms(const char *run_dir, uint64_t epoch);

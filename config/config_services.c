@@ -92,8 +92,8 @@ static uint32_t next_prime(uint32_t n) {
 	return n;
 }
 
-// Checks that the table size is a prime; the message names the next prime, which always exists,
-// because the largest allowed size is a prime. Checks the size for every policy, because the policy
+// Checks that the table size is a prime. The error message names the next prime, which always
+// exists: the largest allowed size is a prime. Checks the size for every policy, because the policy
 // can change at run time.
 static void check_table_size(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
@@ -226,7 +226,7 @@ static void check_service_names(struct weir_json_reader *reader,
 	free(order);
 }
 
-struct bind_number { // a bind, and its position in the configuration
+struct bind_number { // a bind, and the indexes of its service and of the bind in the service
 	struct weir_config_bind bind;
 	uint32_t service, number;
 };
@@ -379,7 +379,7 @@ static int compare_vips(const void *a, const void *b) {
 }
 
 // If services share a VIP, only the setting of the first service is used for ports without a bind.
-// It is an error if a later service sets another value; it may omit the key.
+// It is an error if a later service sets another value. A later service may omit the key.
 static void check_closed_ports(struct weir_json_reader *reader,
 	const struct weir_json_place *services, const struct weir_config *config) {
 	struct vip *vip = for_each_bind(reader, config, sizeof(*vip));

@@ -14,6 +14,7 @@ extern const struct weir_json_type weir_config_type_prefix4;
 extern const struct weir_json_type weir_config_type_ipv6; // struct weir_address, IPv6 only
 extern const struct weir_json_type weir_config_type_mac; // 6 bytes; offset2: a bool, true if set
 extern const struct weir_json_type weir_config_type_seed; // "0x" and up to 16 hexadecimal digits
-extern const struct weir_json_type weir_config_type_weight; // uint32_t; offset2: a bool, "auto"
+// uint32_t; offset2: a bool, true for "auto"
+extern const struct weir_json_type weir_config_type_weight;
 extern const struct weir_json_type weir_config_type_number; // a double, min..max
 extern const struct weir_json_type weir_config_type_cores; // uint16_t[]; offset2: a uint32_t count

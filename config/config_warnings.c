@@ -9,8 +9,8 @@
 
 #include "config_keys.h"
 
-// Warns of the default hash_seed, which is public: an attacker who has the seed can choose ports so
-// that all flows get the same backend.
+// Warns about the default hash_seed, which is public: an attacker who has the seed can choose ports
+// so that all flows get the same backend.
 static void warn_seed(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place instance = weir_json_place_member(root, "instance");
@@ -20,9 +20,9 @@ static void warn_seed(struct weir_json_reader *reader, const struct weir_json_pl
 		config->instance.hash_seed == strtoull(WEIR_CONFIG_HASH_SEED, NULL, 16)) {
 		weir_json_warning(reader, &place,
 			"is the default, which is public: clients can direct all flows to one "
-			"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same "
-			"on all instances that share VIPs; a restart with another hash_seed breaks "
-			"open flows: first drain or withdraw this instance");
+			"backend; set \"0x\" followed by the output of \"openssl rand -hex 8\", "
+			"the same on all instances that share VIPs; a restart with another "
+			"hash_seed breaks open flows: first drain or withdraw this instance");
 	}
 }
 
@@ -50,8 +50,8 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
-// Warns of an agent-check without a port: the check would connect to the port of the VIP, where the
-// server listens instead of the agent.
+// Warns about an agent-check without a port: the check would connect to the port of the VIP, where
+// the server listens instead of the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;
@@ -59,8 +59,8 @@ static void warn_agent_check(struct weir_json_reader *reader, const struct weir_
 
 	if (check->type == WEIR_CHECK_AGENT_CHECK && check->port == 0) {
 		weir_json_warning(reader, &at,
-			"has type \"agent-check\" and no port: it connects to the port of the "
-			"service (%u); add \"port\"",
+			"has type \"agent-check\" and no port: the check connects to the port of "
+			"the service (%u); add \"port\"",
 			weir_config_checked_bind(service)->port_first);
 	}
 }

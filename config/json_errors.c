@@ -72,7 +72,8 @@ static void write_path(const struct weir_json_place *place, char *path, size_t b
 	}
 }
 
-// Returns the node (json_position.h) of a place. base: the node of the root of the place.
+// Returns the node (json_position.h) of a place. base: the node of the object to search: the root
+// of the file, or the overlay.
 static uint32_t find_node(
 	const struct weir_json_reader *reader, const struct weir_json_place *place, uint32_t base) {
 	uint32_t parent;
@@ -146,7 +147,7 @@ static bool only_count(const struct weir_json_reader *reader, const struct list 
 	return true;
 }
 
-// place: NULL = the whole file, at the line and column in *error.
+// place: NULL = no place; *error then has the line and column, or 0 for the whole file.
 static void add_error(struct weir_json_reader *reader, struct weir_config_error *error,
 	const struct weir_json_place *place, bool at_key, const char *format, va_list arguments) {
 	const struct list list = {

@@ -87,8 +87,8 @@ static int scan_key(struct scanner *s, struct weir_json_node *node) {
 	return 0;
 }
 
-// Scan a value, with its key if the value is a member of an object. *open is the enclosing
-// container; if the value is a container, *open becomes the value.
+// Scan a value, with its key if the value is a member of an object. *open: the enclosing container.
+// If the value is a container, *open is set to the value.
 static int scan_value(struct scanner *s, uint32_t *open) {
 	struct weir_json_node node = {.next = *open};
 	size_t start;

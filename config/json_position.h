@@ -41,8 +41,9 @@ void weir_json_index_fini(struct weir_json_index *index);
 uint32_t weir_json_first(const struct weir_json_index *index, uint32_t container);
 uint32_t weir_json_sibling(const struct weir_json_index *index, uint32_t container, uint32_t node);
 
-// Find the member of an object by key, the element of an array by index, or a value by JSON path
-// ("services[2].backends[0].address", "" = the root); WEIR_JSON_NO_NODE if there is none.
+// Find the member of an object by key, the element of an array by index, or a value by JSON path,
+// such as "services[2].backends[0].address" ("" = the root). Return WEIR_JSON_NO_NODE if there is
+// none.
 uint32_t weir_json_member(const struct weir_json_index *index, uint32_t object, const char *key);
 uint32_t weir_json_element(const struct weir_json_index *index, uint32_t array, uint32_t number);
 uint32_t weir_json_find(const struct weir_json_index *index, const char *path);

@@ -53,8 +53,8 @@ extern const struct weir_json_type weir_json_type_boolean; // bool
 extern const struct weir_json_type weir_json_type_text; // min..max bytes of printable text; char[]
 extern const struct weir_json_type weir_json_type_choice; // one of .choices; an integer or enum
 extern const struct weir_json_type weir_json_type_struct; // keys of `object`; a struct
-extern const struct weir_json_type weir_json_type_list; // min..max objects: a pointer, allocated,
-							// and at offset2 a uint32_t count
+// min..max objects: a pointer to an allocated array; offset2: a uint32_t count
+extern const struct weir_json_type weir_json_type_list;
 extern const struct weir_json_type
 	weir_json_type_ignored; // text for readers and editors; not stored
 
@@ -106,8 +106,8 @@ struct weir_json_object {
 	size_t bytes; // size of the struct
 	// Keys of later versions, which this version does not have; NULL-terminated, or NULL.
 	const char *const *later;
-	// A second table with more keys that this JSON object may have. The reader ignores these
-	// keys here. NULL = none.
+	// Another table, whose keys this JSON object may also have. When the reader reads this
+	// table, it ignores the keys of the other table. NULL = none.
 	const struct weir_json_object *beside;
 	bool open; // unknown keys are allowed
 	bool has_line;
@@ -117,22 +117,22 @@ struct weir_json_object {
 		void *into, const struct weir_json_keys_read *read);
 
 	// For list elements: write the text that identifies an element, and a description for
-	// differences (NULL: no description). WEIR_JSON_IDENTITY_BYTES is enough.
+	// differences (NULL: no description). A buffer of WEIR_JSON_IDENTITY_BYTES is large enough.
 	void (*identify)(const void *element, char *text, size_t bytes);
 	void (*describe)(const void *element, char *text, size_t bytes);
-	// A changed order of the elements is a difference. An element was renamed if its identity
-	// has changed, but not its description and index.
+	// If true, a changed order of the elements is a difference. An element whose identity has
+	// changed, but not its description and index, then counts as renamed.
 	bool ordered;
 	// Returns whether the file lacks this object. NULL: an absent object gets the defaults.
 	bool (*is_absent)(const void *object);
 };
 
 struct weir_json_reader {
-	const struct weir_json_index *positions; // NULL while there are no positions
+	const struct weir_json_index *positions; // NULL = the positions are not known
 	struct weir_config_errors *errors;
 	bool at_keys; // errors have the position of the key instead of the value
-	// Text for errors of unknown keys, before the object's name, such as "weir-sim keys lists
-	// the keys of"; NULL: the errors list the keys.
+	// Remedy for an unknown key, without the object's name, which follows. Example: "weir-sim
+	// keys lists the keys of". NULL: the error message lists the keys.
 	const char *help;
 
 	// Overlay: an object of the file whose values replace values of the root. A value is read
@@ -162,9 +162,11 @@ bool weir_json_valid(const struct weir_json_keys_read *read, const char *key);
 // The name of a value; "unknown" if there is none.
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value);
 
-// Add an error. weir_json_error reports the position of a place. _key reports the key of the place.
-// _at reports a member of the place, or the place if the member is absent. _file reports a line of
-// the file; 0 = no line.
+// Add an error. Its position is
+//   weir_json_error       the value at the place
+//   weir_json_error_key   the key of the place
+//   weir_json_error_at    a member of the place, or the place itself if it lacks the member
+//   weir_json_error_file  a line and column of the file; line 0 = the whole file
 void weir_json_error(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 void weir_json_error_key(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -197,6 +199,7 @@ const char *weir_json_string(struct weir_json_reader *reader, const struct weir_
 void weir_json_store(void *field, size_t bytes, uint64_t value);
 uint64_t weir_json_load(const void *field, size_t bytes);
 
-// Copy text of the file in a safe form for a message: printable ASCII, at most bytes - 1.
+// Copy text of the file in a safe form for a message: printable ASCII, at most bytes - 1
+// characters.
 #define WEIR_JSON_SHOWN 48 // maximum bytes of a text value in a message
 const char *weir_printable(const char *text, char *buffer, size_t bytes);

@@ -193,7 +193,7 @@ static bool read_choice(struct weir_json_reader *reader, const struct weir_json_
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const char *text = weir_json_string(reader, place, key, json);
 	char all[CHOICES_BYTES] = "", shown[WEIR_JSON_SHOWN];
-	const char *same = NULL; // the choice that differs in upper and lower case only
+	const char *same = NULL; // choice that differs from the text only in upper and lower case
 	size_t used = 0;
 
 	if (text == NULL) {

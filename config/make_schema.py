@@ -3,9 +3,9 @@
 """Generates weir.schema.json: make_schema.py BASE KEYS CONFIGURATION_MD OUTPUT
 
 The program KEYS prints the parser's table, which has the types, ranges, choices and defaults. The
-meaning of each key comes from the tables of docs/reference/configuration.md. BASE has the rest:
-descriptions of objects, patterns of strings and rules for several keys. A key without a meaning is
-an error.
+meaning of each key comes from the tables of docs/reference/configuration.md. BASE has everything
+else: descriptions of objects, patterns of strings and rules for several keys. A key without a
+meaning is an error.
 """
 import json
 import re

@@ -24,6 +24,6 @@ int weir_capabilities_freeze(void);
 int weir_capabilities_drop(bool keep_net_admin);
 
 // Give up the capabilities of all threads: main, DPDK's workers, and the threads for interrupts and
-// telemetry. No thread may create threads meanwhile. Returns 0, -EPERM (a thread still has more
-// capabilities), -ETIMEDOUT, or another negative errno.
+// telemetry. No thread may create another thread during the call. Returns 0, -EPERM (a thread still
+// has more capabilities), -ETIMEDOUT, or another negative errno.
 int weir_capabilities_drop_everywhere(bool keep_net_admin);

@@ -24,7 +24,7 @@ void weir_clock_init(struct weir_clock *clock, uint64_t cycles, uint64_t hz);
 // Correct the clock from CLOCK_MONOTONIC. The clock never goes backwards.
 void weir_clock_correct(struct weir_clock *clock, uint64_t cycles);
 
-// Whether a correction is due.
+// Returns whether the clock must be corrected now.
 static inline bool weir_clock_due(const struct weir_clock *clock, uint64_t cycles) {
 	return cycles - clock->base_cycles >= clock->period_cycles;
 }

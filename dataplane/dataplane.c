@@ -38,7 +38,7 @@ struct weir_dataplane {
 	uint32_t devices;
 	bool running;
 	uint32_t any_mac_ports; // bit p: port p accepts frames to any unicast MAC address
-	int claim[WEIR_DEVICES_MAX]; // claims of AF_XDP interfaces: descriptors, -1 = no claim
+	int claim[WEIR_DEVICES_MAX]; // descriptors of claims of AF_XDP interfaces; -1 = no claim
 	struct weir_device device[WEIR_DEVICES_MAX]; // devices in the order of the plan
 	struct weir_device_watch watch[WEIR_DEVICES_MAX];
 	struct weir_port_statistics statistics[WEIR_PORTS_MAX];
@@ -95,7 +95,8 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	}
 	ifindex = if_nametoindex(plan->interface);
 	if (ifindex == 0) {
-		return 0; // no interface: opening the device reports the error in more detail
+		// The interface does not exist. Opening the device reports a more detailed error.
+		return 0;
 	}
 	r = weir_steer_claim(ifindex, plan->interface, why, sizeof(why));
 	if (r >= 0) {
@@ -369,9 +370,10 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
-// Connects each worker to the next worker by a ring. The rings are needed if a NIC spreads flows
-// and flows are not in buckets: a packet whose flow is not in the flow table of its worker is
-// offered to one worker after the other, until a worker has the flow (offer.h).
+// Connects each worker to the next worker by a ring, for offered packets (offer.h): a packet
+// whose flow is not in the flow table of its worker is offered to one worker after the other,
+// until a worker has the flow. The rings are needed only if a NIC spreads flows and flows are not
+// in buckets.
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
 	int r = 0;

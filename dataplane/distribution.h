@@ -49,8 +49,8 @@ _Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX,
 // Returns whether flows are in buckets, or why not. may_share: the workers can share a flow memory.
 enum weir_bucketing weir_distribution_bucketing(
 	const struct weir_distributed_port *port, uint32_t ports, uint32_t workers, bool may_share);
-// If devices spread some of the flows, returns the RSS key whose hash gives the bucket of a flow,
-// otherwise NULL. The key is borrowed.
+// If devices spread some of the flows, returns their RSS key: the hash with this key then gives the
+// bucket of a flow. Otherwise returns NULL. The key is borrowed.
 const struct weir_rss_key *weir_distribution_key(
 	const struct weir_distributed_port *port, uint32_t ports);
 
@@ -58,8 +58,8 @@ const struct weir_rss_key *weir_distribution_key(
 // of any device, have the same first worker.
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
-// Returns the queue to set in the RETA entries of this worker's buckets. If the worker polls a
-// queue of the port, the result is that queue.
+// Returns the queue of the port to which the RETA maps the buckets of this worker. If the worker
+// polls a queue of the port, this is that queue.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
 // The worker that polls a queue of a port.

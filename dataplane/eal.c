@@ -159,8 +159,8 @@ static void add_memory(struct list *list, const struct weir_memory *memory) {
 	add(list, "-m%" PRIu64, (memory->bytes + (1u << 20) - 1) >> 20);
 }
 
-// Appends DPDK's file prefix, the name of DPDK's run-time directory. All starts in one run
-// directory use the same prefix; otherwise old directories would accumulate. Instances that run at
+// Appends DPDK's file prefix, the name of DPDK's run-time directory. Every process with the same
+// --run-dir uses the same prefix; otherwise old directories would accumulate. Instances that run at
 // the same time have different prefixes.
 static void add_prefix(struct list *list, const char *instance, const char *run_dir) {
 	struct stat st;

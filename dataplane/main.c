@@ -219,8 +219,9 @@ static void write_running(const struct context *context, const struct weir_datap
 	const bool is_root = geteuid() == 0;
 	const bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
 	const gid_t group = is_root ? 0 : is_own ? (gid_t)-1 : params->group;
-	// The file gets the group of the socket: a weir-control that runs as root has only the
-	// rights of the group.
+	// The file gets the same group as the socket. A weir-control that runs as root reads the
+	// file as a member of this group, because it has no capability that bypasses the file's
+	// mode.
 	int r = weir_config_running_write(params->run_dir, weir_dataplane_segment(dataplane)->epoch,
 		is_root ? params->control_user : (uid_t)-1, group, context->running);
 

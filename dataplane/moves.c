@@ -12,8 +12,9 @@
 #include "ring_fill.h"
 #include "verdict.h"
 
-_Static_assert((WEIR_HOLD_PACKETS & (WEIR_HOLD_PACKETS - 1)) == 0, "power of two");
-_Static_assert(WEIR_BUCKETS == WEIR_DISTRIBUTOR_BUCKETS, "the same buckets");
+_Static_assert(
+	(WEIR_HOLD_PACKETS & (WEIR_HOLD_PACKETS - 1)) == 0, "the size must be a power of two");
+_Static_assert(WEIR_BUCKETS == WEIR_DISTRIBUTOR_BUCKETS, "the numbers must be equal");
 
 // --- set-up ---------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@
 //      begin, the victim writes its index into the thief's `taking`; from then on the thief holds
 //      packets of the bucket.
 //   2. The victim requests a switch from every distributor. A distributor switches between two
-//      bursts: it records the *end*, the total number of packets that it has put into the victim's
-//      ring, and puts all further packets of the bucket into the thief's ring.
-//   3. When the victim has taken as many packets from each ring as the ring's end, no packet of the
+//      bursts: from then on, it puts the packets of the bucket into the thief's ring. It records
+//      the number of packets that it has put into the victim's ring until then (the *end*).
+//   3. When the victim has taken this number of packets from each of its rings, no packet of the
 //      bucket is left in the rings. The victim then releases the part in slices. It waits until
 //      packets from the thief can no longer overtake packets that the victim has processed. Then it
 //      hands the part to the thief.
@@ -70,9 +70,11 @@ struct weir_move {
 struct weir_mover {
 	// 0 = none, otherwise 1 + index of the victim; [victim] sets it, [worker] clears it
 	uint64_t taking;
-	uint64_t urgent; // a distributor's request: [distributors] set, [worker] clears
-	uint64_t shifting; // 0 or 1: moves->shift is for this worker: [main] sets, [worker] clears
-	uint64_t crowded; // 0 or 1: half of `hold` is in use. [worker] writes, its victim reads
+	uint64_t urgent; // a distributor's request; [distributors] set it, [worker] clears it
+	// 0 or 1: moves->shift is for this worker. [main] sets it, [worker] clears it
+	uint64_t shifting;
+	// 0 or 1: half of `hold` is in use. [worker] writes it, the victim of its move reads it
+	uint64_t crowded;
 	uint64_t reserved[4];
 	// The move with this worker as the victim
 	struct weir_move move __attribute__((aligned(64)));
@@ -132,8 +134,8 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 enum weir_giving {
 	WEIR_GIVING_NOTHING, // nothing to do now
 	WEIR_GIVING_RELEASE, // release a slice; after the last slice call weir_mover_released
-	WEIR_GIVING_SETTLE, // update a slice of the gauges; after the last slice call
-			    // weir_mover_settled
+	// Update a slice of the gauges; after the last slice call weir_mover_settled.
+	WEIR_GIVING_SETTLE,
 };
 
 // The next step of mover->move. Call between bursts.
@@ -190,12 +192,14 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 
 // --- back pressure ------------------------------------------------------------------------------
 
-// Call when the ring of the victim is nearly full. Requests that the victim gives the bucket with
-// the most of these packets to the worker with the shortest ring of this distributor. No request is
-// made if the shortest ring is more than a quarter full. A bucket with more than half of the
-// packets is not moved, because it would also fill the other ring. Packets carry their bucket
-// (distributor.h). One search is made per WEIR_URGENT_NS and crowded worker, whether or not a
-// bucket is found. [worker of the distributor]
+// Call when the ring of the victim is nearly full. Finds the bucket with the most of these
+// packets, and the worker with the shortest ring of this distributor. Requests that the victim
+// gives the bucket to this worker. No request is made if the shortest ring is more than a quarter
+// full. A bucket with more than half of the packets is not moved, because it would also fill the
+// other ring.
+//
+// Packets must carry their bucket (distributor.h). For each crowded worker, one search is made
+// per WEIR_URGENT_NS, whether or not a bucket is found. [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 

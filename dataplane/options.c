@@ -80,7 +80,7 @@ int weir_dataplane_options_parse(
 	options.version = line.version;
 	if (!line.help && !line.version && !is_steer_object(options.steer_object)) {
 		snprintf(why, why_bytes,
-			"--steer-object, " STEER_OBJECT_VARIABLE
+			"--steer-object or " STEER_OBJECT_VARIABLE
 			": \"%s\" is not valid: use a path without commas, or \"none\"",
 			weir_terminal_text(options.steer_object, shown, sizeof(shown)));
 		return -EINVAL;

@@ -43,7 +43,7 @@ static int node_of(uint32_t worker) {
 
 static int refuse(const struct weir_pipelines_params *params, int error, const char *whose) {
 	weir_log_write(params->log, WEIR_LOG_ERROR,
-		"cannot allocate the flow table%s (all flow tables: %" PRIu64
+		"cannot allocate the flow table%s (all flow tables need %" PRIu64
 		" MiB): lower flow_table.flows_per_worker",
 		whose, weir_pipelines_flow_bytes(params->config, params->bucketed) >> 20);
 	return error;

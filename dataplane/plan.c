@@ -30,10 +30,10 @@
 #define ROOM_STEP 128
 #define MBUF_CACHE 256
 
-// AF_XDP: the kernel puts packets 256 bytes after the headroom. A buffer with its mbuf and the
-// mempool's header is one frame of the socket and must not be larger than a page of 64 cache lines.
-// The maximum is 63 lines: the mempool rounds the number of lines up to an odd number, to spread
-// buffers over memory channels.
+// AF_XDP: the kernel stores a packet 256 bytes after the headroom. One frame of the socket holds
+// a buffer, its mbuf and the mempool's object header. A frame must not be larger than a page,
+// which is 64 cache lines. Only 63 lines can be used: the mempool rounds the number of lines up
+// to an odd number, to spread buffers over memory channels.
 #define XDP_HEADROOM_BYTES 256
 #define XDP_ROOM_MAX (63 * 64 - 64 - 128)
 _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
@@ -81,16 +81,16 @@ static int af_xdp_queues_wrong(const struct weir_config_port *port,
 	const struct weir_device_plan *plan, int error, char *why, size_t why_bytes) {
 	if (error == -EMLINK) {
 		return refuse(why, why_bytes, error,
-			"port %s: %s has several receive queues that AF_XDP cannot use; run "
-			"\"ethtool -L %s rx 1\"",
+			"port %s: interface %s has several separate receive queues, but AF_XDP can "
+			"use only one; run \"ethtool -L %s rx 1\"",
 			port->name, plan->interface, plan->interface);
 	}
-	return refuse(why, why_bytes, error, "port %s: interface %s: %s", port->name,
-		plan->interface, strerror(-error));
+	return refuse(why, why_bytes, error, "port %s: cannot query the queues of interface %s: %s",
+		port->name, plan->interface, strerror(-error));
 }
 
-// All queues of the interface are used, unless configured otherwise: VIP packets on unused queues
-// go to the kernel.
+// Unless configured otherwise, all queues of the interface are used, because VIP packets on unused
+// queues go to the kernel.
 static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_device_plan *plan,
 	char *why, size_t why_bytes) {
 	int present = weir_netdev_queues(plan->interface);
@@ -112,14 +112,14 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 	}
 	if (queues < 1 || queues > present) {
 		return refuse(why, why_bytes, -EINVAL,
-			"port %s: %d queue%s requested, interface %s has %d; if the device "
+			"port %s: %d queue%s requested, but interface %s has %d; if the device "
 			"supports more, run \"ethtool -L %s combined N\"",
 			port->name, queues, weir_plural((uint64_t)queues), plan->interface, present,
 			plan->interface);
 	}
 	if (queues > WEIR_QUEUES_MAX) {
 		return refuse(why, why_bytes, -E2BIG,
-			"port %s: interface %s has %d queues, at most %d can be used; run "
+			"port %s: interface %s has %d queues, but at most %d can be used; run "
 			"\"ethtool -L %s combined %d\"",
 			port->name, plan->interface, queues, WEIR_QUEUES_MAX, plan->interface,
 			WEIR_QUEUES_MAX);
@@ -138,8 +138,9 @@ static int plan_af_xdp(const struct weir_config_port *port, const char *steer_ob
 	int r;
 
 	if (plan->interface[0] == '\0') {
-		return refuse(why, why_bytes, -EINVAL, "port %s: device %s needs iface=INTERFACE",
-			port->name, plan->devargs.name);
+		return refuse(why, why_bytes, -EINVAL,
+			"port %s: device %s needs the argument iface=INTERFACE", port->name,
+			plan->devargs.name);
 	}
 	r = plan_af_xdp_queues(port, plan, why, why_bytes);
 	if (r < 0) {
@@ -212,8 +213,7 @@ static uint32_t queue_buffers(const struct weir_device_plan *device) {
 	       (weir_devargs_is(&device->devargs, "net_af_xdp") ? XDP_QUEUE_BUFFERS : 0);
 }
 
-// Returns the maximum number of buffers that can be in use outside of receive queues, for each size
-// of buffers.
+// Returns the maximum number of buffers of each size that can be in use outside of receive queues.
 static uint32_t travelling_buffers(const struct weir_plan *plan) {
 	// WEIR_HOLD_PACKETS: packets that are held while the receive queue of a bucket changes
 	// (shift.h)
@@ -226,11 +226,13 @@ static uint32_t travelling_buffers(const struct weir_plan *plan) {
 			buffers += (plan->workers - 1) * WEIR_TX_RING;
 		}
 		if (i == 0 && plan->workers > 1) {
-			// The maximum, because a dataplane has either offers or moves, never both.
+			// Add only the larger number: a dataplane either offers packets or moves
+			// buckets, never both.
 			buffers += plan->workers * MAX(WEIR_PEER_RING, WEIR_HOLD_PACKETS);
 		}
-		// This number is also enough if a device spreads flows and each of its queues has
-		// rings to all workers, because most packets reach the right worker without a ring.
+		// Count the rings of one distributor per device. This is also enough for a device
+		// that spreads flows and has a distributor for each queue, because most packets
+		// reach the right worker without a ring.
 		if (plan->workers > 1 && !plan->device[i].exception) {
 			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;
 		}
@@ -258,7 +260,7 @@ static int plan_pools(struct weir_plan *plan, char *why, size_t why_bytes) {
 
 		if (pool == NULL) {
 			return refuse(why, why_bytes, -E2BIG,
-				"ports have more than %d different MTUs: use fewer",
+				"the ports have more than %d different MTUs: configure fewer",
 				WEIR_POOLS_MAX);
 		}
 		pool->buffers += device->queues * queue_buffers(device);

@@ -15,12 +15,13 @@
 
 struct weir_plan {
 	struct weir_device_plan device[WEIR_DEVICES_MAX];
-	// Number of devices: ports in the order of the configuration, then exception devices.
+	// Number of devices. device[] contains the ports in the order of the configuration, then
+	// the exception devices.
 	uint32_t devices;
 	struct weir_pool_plan pool[WEIR_POOLS_MAX];
 	uint32_t pools;
 	uint32_t workers;
-	uint64_t buffer_bytes; // packet buffers, per NUMA node that has devices
+	uint64_t buffer_bytes; // bytes of packet buffers on each NUMA node that has devices
 	uint64_t flow_bytes; // flow tables of all workers
 	uint64_t total_bytes; // total DPDK memory, on one node
 };

@@ -15,7 +15,7 @@
 // minimum time between the last move of an entry's buckets and the update of the entry
 #define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull
 #define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // time before a failed change is tried again
-#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // time between two readings of a device's table
+#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // time between two reads of a device's RETA
 
 struct weir_queue_table {
 	const char *port; // name of the port, for the log

@@ -41,10 +41,10 @@
 #define WEIR_SHIFT_OTHERS_MAX 63
 
 enum weir_shift_state {
-	WEIR_SHIFT_NOTHING, // [main] may request a shift
-	WEIR_SHIFT_REQUESTED, // the owner must answer
-	WEIR_SHIFT_REFUSED, // [main] may request a shift
-	WEIR_SHIFT_HOLDING, // [main] may update the RETA
+	WEIR_SHIFT_NOTHING, // no shift is in progress; main can request a shift
+	WEIR_SHIFT_REQUESTED, // the owner must accept or refuse the shift
+	WEIR_SHIFT_REFUSED, // the owner has refused the shift; main can request a shift
+	WEIR_SHIFT_HOLDING, // the owner holds packets; main can update the RETA
 	WEIR_SHIFT_DRAINING, // the owner ends the shift when all senders have recorded their ends
 };
 
@@ -72,10 +72,10 @@ static inline bool weir_shift_has(const struct weir_shift *shift, uint32_t bucke
 // --- main -------------------------------------------------------------------------------------
 
 enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
-// Requests a shift of the buckets whose masked index is `low`. Their packets may arrive at any
-// queue of the port; they are shifted to the queue of the distributor `into`, whose owner must own
-// the buckets. other: the distributors of the port's other queues, at most WEIR_SHIFT_OTHERS_MAX.
-// The state must be NOTHING or REFUSED, and becomes HOLDING or REFUSED.
+// Requests a shift of the buckets whose masked index is `low` to the queue of the distributor
+// `into`. The owner of `into` must own the buckets. Until then, their packets may arrive at any
+// queue of the port. other: the distributors of the port's other queues, at most
+// WEIR_SHIFT_OTHERS_MAX. The state must be NOTHING or REFUSED, and becomes HOLDING or REFUSED.
 void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);

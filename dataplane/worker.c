@@ -20,7 +20,7 @@
 _Static_assert(
 	WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "one part of the flow table per bucket");
 
-#define PREFETCH 4u // number of packets that are prefetched ahead
+#define PREFETCH 4u // number of packets to prefetch ahead
 
 // --- sources ------------------------------------------------------------------------------
 
@@ -226,7 +226,8 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 		moved += weir_outlet_drain(worker->outlet[i]);
 	}
 	if (unlikely(respond(worker))) {
-		// Further requests of a walk over the flow tables may wait: do not sleep yet.
+		// More requests of a walk over the flow tables may already be in the mailbox, so do
+		// not sleep.
 		worker->idle.turns = 0;
 	}
 	weir_worker_move_buckets(worker);

@@ -4,8 +4,8 @@
 // iterations without work, when no packet is waiting.
 //
 // With `yield` the worker polls at least every tenth of a millisecond. With `sleep` the worker
-// waits in epoll until a queue has a packet, but for at most a millisecond: requests and new tables
-// of control do not wake it, and a grace period waits for each worker.
+// waits in epoll until a queue has a packet, but for at most a millisecond, because requests and
+// new tables from control do not wake it, and a grace period must wait for every worker.
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -22,7 +22,8 @@
 #define SPIN_TURNS 32 // each iteration executes a pause instruction
 // Each iteration calls sched_yield, which costs little if no other thread needs the CPU.
 #define YIELD_TURNS 64
-// Each iteration sleeps briefly, in total about a millisecond. No limit in idle mode `yield`.
+// The worker sleeps briefly in each of these iterations, in total about a millisecond. In idle mode
+// `yield` their number is not limited.
 #define SLEEP_TURNS 16
 #define SLEEP_FIRST_NS 8000
 #define SLEEP_LAST_NS 100000

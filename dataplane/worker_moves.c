@@ -59,9 +59,10 @@ static void count_cycles(struct weir_worker *worker, uint64_t since) {
 
 // --- waiting for devices ----------------------------------------------------------------------
 
-// True if a move no longer waits for a device: the device has sent no packet since an earlier move
-// stopped waiting for it, or this move has waited long enough and the device accepts no packet. If
-// the worker that owns the queue makes no progress, a move always waits.
+// Returns whether a move no longer waits for a device. This is the case if this move has waited
+// long enough and the device accepts no packet, or if an earlier move has stopped waiting and the
+// device has sent no packet since. If the worker that owns the queue makes no progress, a move
+// always waits.
 static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
 	uint64_t sent = weir_path_sent(weir_worker_path(worker, (uint8_t)device));
 
@@ -190,9 +191,9 @@ static bool has_departed(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL ? weir_path_has_departed(path, put) : weir_path_is_answered(path);
 }
 
-// True if the device has transmitted the packets, or the move no longer waits for them. A driver
-// may report that all packets were transmitted while the last few still wait. Therefore the move
-// then waits UNREPORTED_NS longer.
+// Returns whether the device has transmitted the packets, or the move no longer waits for them. A
+// driver may report that all packets were transmitted although the last few still wait. Therefore
+// the move waits UNREPORTED_NS longer after this report.
 static bool is_gone(
 	const struct weir_worker *worker, const struct weir_path *path, struct leaving *leaving) {
 	if (!leaving->departed && has_departed(path, leaving->put)) {

@@ -57,8 +57,8 @@ static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 // Free a packet, or pass it to the next worker, which may have the flow of the packet.
 static void drop_or_offer(
 	struct weir_worker *worker, struct rte_mbuf *m, const struct weir_verdict *verdict) {
-	_Static_assert(
-		WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1, "drop_or_offer handles only these two");
+	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1,
+		"drop_or_offer handles only these two actions");
 	if (likely(verdict->action == WEIR_ACTION_DROP)) {
 		rte_pktmbuf_free(m);
 	} else if (worker->next != NULL && rte_ring_sp_enqueue(worker->next, m) == 0) {

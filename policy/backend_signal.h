@@ -2,13 +2,13 @@
 //
 // Signal: data about a backend that weir-control writes and the policy of the backend's service
 // reads. A signal is one 64-bit word, so that it is read and written atomically. The highest two
-// bits are the kind of the signal. They are needed because, while a service changes its policy, a
-// worker may read a word that weir-control wrote for the previous policy.
+// bits are the kind of the signal: while a service changes its policy, a worker may read a word
+// that weir-control wrote for the previous policy.
 //
 //   cost     predicted cost of a flow, ns; 0 = unknown
 //   errors   errors that the backend reports, converted to a number of active flows per worker
-//   share    a worker's share of the requests in progress that the backend reports, and the errors
-//            that the backend reports
+//   share    from the report of a backend: each worker's share of the requests in progress, and
+//            the errors
 //   probe    requests in progress, latency, and the time of the backend's report
 //
 // Threads: control writes, workers read; relaxed accesses of whole words.
@@ -54,7 +54,7 @@ static inline uint32_t weir_signal_errors(uint64_t word) {
 struct weir_signal_share {
 	// number of flows that each worker would have if all workers had the same number
 	double flows;
-	// Each worker adds a random number of flows between -spread / 2 and spread / 2. spread: 0
+	// Each worker adds a random number between -spread / 2 and spread / 2 to `flows`. spread: 0
 	// to 1.
 	double spread;
 	double gain; // how much of (flows - the worker's own flows) counts as load, 0 to 1

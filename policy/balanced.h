@@ -9,14 +9,15 @@
 //
 // Source: Dropbox's Robinhood (2024), which corrects weights by the distance from the mean.
 //
-// A correction is the logarithm of the factor of a weight. Each second, it changes by gain times
-// the relative distance of the utilization from the mean, and by at most the gain. If the load
-// follows the weights, the distance left by a sudden change of the load falls to 1/e within 1/gain
-// seconds. Utilization is smoothed over a shorter time, so that overshoot is negligible.
+// The configured weight of a backend is multiplied by exp(correction). In each second, the
+// correction changes by the gain times the relative distance of the utilization from the mean, and
+// by at most the gain. After a sudden change of the load, the distance falls to 1/e within 1/gain
+// seconds, if the load follows the weights. Utilization is smoothed over a shorter time, so that
+// overshoot is negligible.
 //
 // Called by weir-control and by the simulator.
 //
-// Threads: pure. Time is an argument.
+// Threads: any, because there is no shared state. The caller passes the time.
 #pragma once
 
 #include <stdbool.h>

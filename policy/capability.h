@@ -4,15 +4,19 @@
 // utilization. Errors lower the capability. With weights "reported", weighted round robin uses the
 // capability as the weight.
 //
-// Source: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy (order of two
-// steps). As in Envoy, the penalty for errors is added before a report without utilization is
-// refused. gRPC refuses such a report first (`grpc_order`): then a backend that fails all requests,
-// and needs no CPU for this, keeps its last good weight for 180 s. gRPC divides the rate of all
-// requests by the utilization; the book divides the rate of successful requests (`successful`).
+// Sources: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy (order of two
+// steps).
+//
+// The order: as in Envoy, the penalty for errors is added first, and then a report without
+// utilization is refused. gRPC refuses first (`grpc_order`). There, a backend that fails all
+// requests, and needs no CPU for this, keeps its last good weight for 180 s.
+//
+// The rate: gRPC divides the rate of all requests by the utilization. The book divides the rate
+// of successful requests (`successful`).
 //
 // Called by weir-control for each backend and by the simulator.
 //
-// Threads: pure; a struct weir_capability belongs to one thread. Time is an argument.
+// Threads: a struct weir_capability belongs to one thread. The caller passes the time.
 #pragma once
 
 #include <stdbool.h>
@@ -35,7 +39,8 @@ struct weir_capability_settings {
 // count.
 struct weir_capability_settings weir_capability_defaults(void);
 
-// One load report. Both rates are from one source, either the backend or the balancer's counters.
+// One load report. Both rates are from the same source, either the backend or the balancer's
+// counters.
 struct weir_capability_report {
 	double requests_per_second; // all requests, including failed requests
 	double errors_per_second;
@@ -43,8 +48,9 @@ struct weir_capability_report {
 };
 
 struct weir_capability { // initialize to zero
-	uint64_t since_ns; // first report after the backend became ready or its reports expired
-	uint64_t last_ns; // newest report
+	// time of the first report after the backend became ready or its reports expired
+	uint64_t since_ns;
+	uint64_t last_ns; // time of the newest report
 	double requests_per_second; // smoothed
 	double errors_per_second;
 	double utilization;
@@ -52,15 +58,18 @@ struct weir_capability { // initialize to zero
 	bool has_last;
 };
 
-// Returns the utilization to use: the largest of the configured named metrics. If there are none,
-// the utilization that the application reports. If that is also absent, the CPU utilization. A
-// value of 0 or less counts as absent. Returns 0 if all are absent.
+// Returns the utilization to use: the largest of the configured named metrics; without named
+// metrics, the utilization that the application reports; without that, the CPU utilization. A
+// value of 0 or less counts as absent. Returns 0 if all values are absent.
 double weir_capability_utilization(const double *named, uint32_t n, double application, double cpu);
 
-// Computes the weight from one report, without smoothing. Returns 0 if the report is refused: if it
-// has no requests, if its utilization is 0 even with the penalty, or if a number is negative,
-// infinite or NaN. With `successful`, at least a hundredth of the requests counts as successful:
-// with a weight of 0 the backend would get no new flows, and could not show that it has recovered.
+// Computes the weight from one report, without smoothing. Returns 0 if the report is refused: it
+// has no requests, its utilization is 0 even with the penalty, or a number is negative, infinite
+// or NaN.
+//
+// With `successful`, at least a hundredth of the requests counts as successful. Otherwise a
+// backend whose requests all fail would have the weight 0 and get no new flows, and could not
+// show that it has recovered.
 double weir_capability_weight(const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report);
 

@@ -37,7 +37,8 @@ enum weir_ejection_reason {
 
 // Success rates are compared only if at least this many backends have enough connections.
 #define WEIR_EJECTION_RATE_BACKENDS 5u
-// A success rate needs at least this number times minimum_flows connections
+// The success rate of a backend is used only if the backend has had at least
+// WEIR_EJECTION_RATE_FLOWS * minimum_flows connections in the interval.
 #define WEIR_EJECTION_RATE_FLOWS 2u
 #define WEIR_EJECTION_UNREACHABLE_FLOWS 8u // maximum of unreachable_flows
 // ICMP errors eject a backend only if the time between the first and the last error is at least
@@ -92,7 +93,7 @@ struct weir_ejection_backend { // initialize to zero
 
 struct weir_ejection { // ejections of one service; initialize to zero
 	uint64_t interval_end_ms; // when the current interval ends; 0 = none
-	struct weir_ejection_count total; // connections of all backends, since the beginning
+	struct weir_ejection_count total; // connections of all backends since the first evaluation
 	uint64_t looked_ms; // time of the last evaluation
 };
 

@@ -6,17 +6,19 @@
 // V) + its predicted cost. (poolifier adds the cost only when a task ends, so that a burst of tasks
 // goes to one worker.)
 //
-// The key of a backend is V - base, in units of 1,024 ns, as a number of 32 bits: 73 minutes. Keys
-// are not relative to now, because V may be ahead of the clock by any time when backends serve many
-// flows concurrently. When the least key or the clock is more than half of the 73 minutes above
-// base, base is advanced and all keys are recomputed.
+// The key of a backend is V - base, in units of 1,024 ns, as a 32-bit number. Its range is 73
+// minutes. Keys are not relative to now, because V may be ahead of the clock by any time when
+// backends serve many flows concurrently. When the least key or the clock is more than half of the
+// 73 minutes above base, base is advanced and all keys are recomputed.
 //
-// If the other backends have V far ahead of the clock, a new backend with V = 0 would get all flows
-// for a long time. Therefore a new backend starts with the V of the other backends. With more than
-// WEIR_POLICY_EXACT candidates, a choice compares only some of them. Therefore the V of a backend
-// that is not compared for a long time may fall behind. A lap is as many choices as there are
-// candidates. A V below the V that was chosen at the start of the last complete lap is raised to
-// that V. A new backend also starts with that V.
+// A new backend starts with the V of the other backends. With V = 0 it would get all flows for a
+// long time if the V of the others is far ahead of the clock.
+//
+// With more than WEIR_POLICY_EXACT candidates, a choice compares only some of them, so the V of a
+// backend that is not compared for a long time may fall behind. Therefore V has a lower limit L.
+// A lap is as many choices as there are candidates. L is the V of the backend that was chosen at
+// the start of the last complete lap. A V below L is raised to L, and a new backend starts with
+// L.
 #include "window.h"
 
 #define SHARERS_MOST 65536u
@@ -64,7 +66,7 @@ static void rebase(
 	weir_window_reload(worker, client, &weir_fair_share_ops);
 }
 
-// Raise V to at least least_ns. index < table->count.
+// Raise the V of the candidate at this index (< table->count) to at least least_ns.
 static void level(struct weir_policy_worker *worker, const struct weir_policy_table *table,
 	uint32_t index, uint64_t least_ns) {
 	uint16_t id = weir_policy_id(table, index);
@@ -100,9 +102,10 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	rebase(worker, client, now_ns);
 }
 
-// Returns whether a backend in slow start accepts the flow. A backend that still has predicted work
-// (waits) always accepts, because its flows are already limited: its cost is divided by `part`. An
-// idle backend accepts only the fraction `part` of the flows for which it is chosen.
+// Returns whether a backend in slow start accepts the flow. waits: the backend still has
+// predicted work. It then always accepts the flow: the division of its cost by `part` already
+// limits its flows. An idle backend accepts only the fraction `part` of the flows for which it is
+// chosen.
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t id, bool waits) {
 	(void)client;

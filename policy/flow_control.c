@@ -23,12 +23,12 @@
 #include "recent_errors.h"
 #include "shared_limit.h"
 
-// The rank of a candidate; a search chooses the candidate with the lowest rank. From the highest
-// bits: whether the backend is at its limit, its load, its position in the block. UINT64_MAX: the
-// backend is closed.
+// The rank of a candidate; a search chooses the candidate with the lowest rank. A rank consists of,
+// from the highest bits: whether the backend is at its limit, its load, and its index in the block.
+// UINT64_MAX = the backend is closed.
 #define AT_LIMIT (UINT64_C(1) << 63)
 #define LOAD_SHIFT 8
-_Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "a position must fit below the load");
+_Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "an index must fit below the load");
 
 static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t order) {
@@ -52,8 +52,8 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	return rank | (0 - (uint64_t)backend->closed);
 }
 
-// The least rank of the candidates [at, at + steps), cyclic. UINT64_MAX if no candidate is valid,
-// or all are closed.
+// Returns the lowest rank of `steps` candidates from index `at` on; the first candidate follows the
+// last. Returns UINT64_MAX if no candidate is valid, or all are closed.
 static uint64_t search_block(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at, uint32_t steps, uint16_t *ret_id) {
 	uint64_t least = UINT64_MAX;
@@ -106,7 +106,8 @@ static uint32_t find_remembered(struct weir_policy_worker *worker,
 	return WEIR_POLICY_NONE;
 }
 
-// Returns the candidate after the candidate with this rank. at: start of the block.
+// Returns the index of the candidate after the candidate with this rank. at: index of the first
+// candidate of the block.
 static uint32_t behind(const struct weir_policy_table *table, uint32_t at, uint64_t rank) {
 	at += (uint32_t)(rank & ((1u << LOAD_SHIFT) - 1)) + 1;
 	return at < table->count ? at : at - table->count;
@@ -131,9 +132,9 @@ static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy
 }
 
 // Searches more than WEIR_POLICY_WINDOW candidates, block by block. Stops at the first block with a
-// backend below its limit. If there is none, returns the best backend of the last block that has an
-// open backend. If all candidates are known to be at their limit, the search stops at the first
-// block with an open backend.
+// backend below its limit. If there is none, returns the backend with the lowest rank in the last
+// block that has an open backend. If all candidates are known to be at their limit, the search
+// stops at the first block with an open backend.
 static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;

@@ -24,17 +24,17 @@
 // Result of the health checks. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_VERDICTS(X) \
 	X(UNKNOWN, "unknown", \
-		"neither `rise` checks in a row passed nor `fall` checks in a row failed yet") \
+		"checks have not yet passed `rise` times, or failed `fall` times, in a row") \
 	X(PASSING, "passing", \
-		"`rise` checks in a row passed, and `fall` checks in a row have not failed since") \
+		"`rise` checks in a row passed; fewer than `fall` in a row have failed since") \
 	X(FAILING, "failing", \
-		"`fall` checks in a row failed, and `rise` checks in a row have not passed since") \
+		"`fall` checks in a row failed; fewer than `rise` in a row have passed since") \
 	X(UNCHECKED, "unchecked", "the service has no health check")
 
 // The last announcement of the backend. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_WORDS(X) \
 	X(NONE, "nothing", \
-		"the backend announced no state, or none since its health checks failed") \
+		"the backend has announced no state, or no state since its health checks failed") \
 	X(STARTING, "starting", "the backend is not ready for new flows yet") \
 	X(READY, "ready", "the backend accepts new flows") \
 	X(LAME_DUCK, "lame-duck", "the backend accepts no new flows and serves existing flows") \

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Interleaved weighted round robin: there is one round for each distinct weight R, in ascending
-// order. In the round of weight R, every candidate with weight R or more has a turn. The turn lasts
-// until the candidate's flows are predicted to have used the quota of the round, in milliseconds of
-// service time. The quota is R minus the weight of the previous round, so that the quotas of a
-// candidate add up to its weight. With WEIR_ROUNDS_DOCUMENTED the quota is R itself, as in the
-// literature; then heavy candidates get more than their weight. With WEIR_ROUNDS_TASKS a turn is
-// one flow of any service time. Then service times are not needed, and only the order of the
-// weights matters.
+// order. In the round of weight R, every candidate with weight R or more has a turn. The turn
+// lasts until the candidate's flows are predicted to have used the quota of the round, in
+// milliseconds of service time.
+//
+// The quota is R minus the weight of the previous round. The quotas of a candidate then add up to
+// its weight. With WEIR_ROUNDS_DOCUMENTED the quota is R itself, as in the literature; heavy
+// candidates then get more than their weight. With WEIR_ROUNDS_TASKS a turn is one flow of any
+// service time; service times are then not needed, and only the order of the weights matters.
 #include "interleaved.h"
 
 #include <stdlib.h>
@@ -123,8 +124,9 @@ static uint64_t quota_ns(const struct weir_policy_client *client,
 }
 
 // Returns the candidate after `at`; after the last candidate, the first candidate of the next
-// round. While no service time is known, only the first round is repeated: a turn is then two
-// flows, and the other rounds would give additional turns to heavy candidates.
+// round. While no service time is known, a turn is two flows, and only the first round is
+// repeated, in which each candidate has one turn. Other rounds would give additional turns to
+// heavy candidates.
 static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at) {
 	uint32_t round = client->round + 1, first;

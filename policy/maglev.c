@@ -6,23 +6,26 @@
 // A table is built by claims, one for each slot. Which backend claims next (its turn) depends only
 // on the weights. Which slot it gets depends on the slots that are free at that time.
 //
-// Turns. The accumulator method: in every sweep over the backends, each backend gains its weight.
-// When its sum has reached the largest weight W, W is subtracted and the backend claims a slot. A
-// table needs n * slots * W / sum(weights) visits to backends. This is about slots * n if one
-// weight is much larger than the sum of the others. Therefore, if a claim would take more than
-// SWEEP_COST visits, claims are scheduled instead: a backend that has `gained` g after a claim
-// claims again after ceil((W - g) / weight) sweeps. The schedule processes one window of sweeps at
-// a time. A window is long enough for about n claims. Two passes over the backends sort the claims
-// of a window by sweep and, within a sweep, by backend.
+// Turns (the accumulator method). In every sweep over the backends, each backend gains its
+// weight. When its sum has reached the largest weight W, W is subtracted and the backend claims a
+// slot. A table needs n * slots * W / sum(weights) visits to backends: about slots * n if one
+// weight is much larger than the sum of the others.
+//
+// Therefore, if a claim would take more than SWEEP_COST visits, claims are scheduled instead. A
+// backend that has `gained` g after a claim claims again after ceil((W - g) / weight) sweeps. The
+// schedule processes one window of sweeps at a time. A window is long enough for about n claims.
+// Two passes over the backends sort the claims of a window by sweep and, within a sweep, by
+// backend.
 //
 // Slots. A claim takes the first free slot of the backend's permutation. All claims together
 // inspect about slots * ln(slots) slots, most of which are taken. If slots were inspected one by
-// one, each claim would end with a mispredicted branch. Therefore many positions of a backend's
-// permutation are inspected at once, without branches, and the free positions are kept. This does
-// not change the table: taken slots stay taken, and a kept position is checked again before it is
-// claimed. When only `left` slots are free, a claim would inspect slots / left slots. Therefore the
-// last slots are found in reverse: for each free slot, the number of steps until the permutation
-// reaches the slot is computed.
+// one, each claim would end with a mispredicted branch. Therefore many positions of a permutation
+// are inspected at once, without branches, and the free positions are stored. The table stays the
+// same: taken slots are never freed, and a stored position is checked again before it is claimed.
+//
+// When only `left` slots are free, a claim would inspect slots / left slots. Therefore the last
+// slots are found in reverse: for each free slot, the number of steps is computed until the
+// permutation reaches the slot.
 
 #define SWEEP_COST 4u
 // Number of positions inspected at once with few backends: one per bit of a mask
@@ -31,7 +34,9 @@
 // backends soon take the inspected slots.
 #define AHEAD_MANY 8u
 #define MANY 1000u
-#define LAST_SHARE 256u // about sqrt(65,537): here inspection and reverse search cost the same
+// The last slots / LAST_SHARE slots are found in reverse. This value is about sqrt(65,537): with
+// this number of free slots, inspection and reverse search cost the same.
+#define LAST_SHARE 256u
 #define LAST_MAX 1024u
 
 struct build {

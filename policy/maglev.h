@@ -31,8 +31,9 @@ void weir_maglev_permutation(
 size_t weir_maglev_scratch_bytes(uint32_t n);
 
 // Fill table[slots] with indexes into backends[n]. slots is prime and below 2^31, n <= 65534 and n
-// <= slots. scratch: weir_maglev_scratch_bytes(n), 8-aligned; also needs 4 KiB of stack. Cost:
-// O(slots log slots) expected; 65,537 slots in about 0.8 ms with 100 backends, 1.5 ms with 10,000.
+// <= slots. scratch: weir_maglev_scratch_bytes(n) bytes, 8-aligned. The function also needs 4 KiB
+// of stack. Expected cost: O(slots log slots); 65,537 slots take about 0.8 ms with 100 backends,
+// 1.5 ms with 10,000.
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
 

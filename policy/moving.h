@@ -57,5 +57,5 @@ uint64_t weir_moving_estimate_ns(
 
 // Converts the estimates of a service's backends to the costs that workers read. An unknown
 // estimate (0) becomes the mean of the known estimates, or stays 0 if no estimate is known. Input
-// and output may be one array.
+// and output may be the same array.
 void weir_moving_costs(const uint64_t *estimates_ns, uint32_t n, uint64_t *costs_ns);

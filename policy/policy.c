@@ -62,9 +62,9 @@ static const struct weir_policy_ops *client_ops(const struct weir_policy_client 
 	return ops_of[client->settings.policy];
 }
 
-// Sets the cursor to the backend that it had in the previous table, if that backend is within
-// WEIR_POLICY_WINDOW candidates of its old index. Otherwise the cursor keeps its index: if the
-// backend was removed and nothing else has changed, the next backend has this index.
+// Sets the cursor to the backend to which it pointed in the previous table, if that backend is
+// within WEIR_POLICY_WINDOW candidates of its old index. Otherwise the index of the cursor does
+// not change: if only that backend was removed, the next backend now has this index.
 static bool find_cursor(struct weir_policy_client *client, const struct weir_policy_table *table) {
 	uint32_t at = weir_policy_cursor(client, table);
 
@@ -247,8 +247,8 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	return chosen;
 }
 
-// Number of additional choices by the policy. After these, flow control searches for a backend
-// below its limit.
+// Maximum number of times that the policy chooses again. After that, flow control searches for a
+// backend below its limit.
 #define CHOICES 3u
 
 struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,

@@ -11,8 +11,10 @@
 //
 // Life of a flow: choose -> started -> ended. If a flow gets a backend but no entry in the flow
 // table, `started` is not called: the choice has moved the cursor, but the flow does not count as
-// load. A half-open flow counts as load. It does not count towards the limit before it is
-// established, unless its handshake has reserved a slot (shared_limit.h).
+// load.
+//
+// A half-open flow counts as load. It counts towards the limit only when it is established, or
+// when its handshake has reserved a slot (shared_limit.h).
 //
 // Cost of a choice: O(1) for most policies. Policies that scan store the minimum of each block of
 // 16 candidates. With up to WEIR_POLICY_EXACT candidates, they scan all these minima without
@@ -34,7 +36,7 @@
 #define WEIR_POLICY_SEARCH 4096u // maximum number of candidates searched per choice
 // Maximum length of the list of backends that have fallen below their limit (spill_room).
 #define WEIR_POLICY_ROOM 32u
-#define WEIR_POLICY_BLOCK 16u // number of places in a block, whose minimum is stored
+#define WEIR_POLICY_BLOCK 16u // number of keys in a block; the minimum of a block is stored
 #define WEIR_POLICY_KEY_NONE UINT32_MAX
 #define WEIR_POLICY_PROBES 16u // prequal: maximum number of probes of a client
 #define WEIR_POLICY_ERROR_SLOTS 8u // time slots for counting recent errors
@@ -86,8 +88,8 @@ enum weir_when_exhausted {
 
 // How a flow ended, as seen by policies.
 enum weir_outcome {
-	WEIR_OUTCOME_COMPLETED, // FIN, RST of an established connection, or idle timeout of a UDP
-				// flow
+	// FIN, RST of an established connection, or idle timeout of a UDP flow.
+	WEIR_OUTCOME_COMPLETED,
 	WEIR_OUTCOME_REFUSED, // refused by the backend: an error; only weir-sim detects it
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout: an error
 	// No error: the client has reset the half-open flow, or the flow was evicted or was idle
@@ -99,7 +101,7 @@ enum weir_outcome {
 struct weir_candidate { // 8 bytes
 	uint16_t id; // backend id
 	uint16_t stride; // weight scaled to 1..65535 (stride.h); weighted-round-robin only, else 0
-	uint32_t weight; // effective, above 0
+	uint32_t weight; // effective weight, above 0
 };
 _Static_assert(sizeof(struct weir_candidate) == 8, "segment ABI");
 
@@ -163,8 +165,8 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 // Effect in each policy:
 //   round-robin, weighted-round-robin, random   the backend gets `part` of its turns
 //   least-loaded, power-of-two                  the load counts as load / `part`. The backend also
-//                                               gets at most `turns`, because a load of 0 is 0 for
-//                                               any part
+//                                               gets at most `turns`, because a load of 0 stays
+//                                               0 after a division
 //   fair-share                                  the cost counts as cost / `part`; while the backend
 //                                               is predicted to be idle, it gets `part` of its
 //                                               turns
@@ -201,36 +203,37 @@ struct weir_policy_backend {
 	uint8_t closed : 1; // gets no new flow, even if all other backends are at their limit
 	uint8_t counted : 1; // flows use slots of a limit that workers share (shared_limit.h)
 	uint8_t full : 6; // value of client->look when the backend was found full; 0 = not full
-	uint8_t serial; // serial of the share in `reported`; 0 = none
+	uint8_t serial; // serial number of the share that `reported` includes; 0 = none
 	// Index among the candidates at the last scan or search; may be out of date.
 	uint16_t index;
 	uint32_t half_open; // half-open flows; included in active
-	uint32_t withheld; // UINT32_MAX minus the backend's own limit of active flows; 0 = none
-	// Added to the load, in units of 1 / WEIR_SIGNAL_FLOW flow. It is the sum of two numbers:
-	// the errors in the signal, and the number of flows by which the worker was below its share
-	// of the reported requests when it read the signal (recent_errors.h).
+	uint32_t withheld; // UINT32_MAX minus the backend's own limit of active flows; 0 = no limit
+	// Added to the load, in units of 1 / WEIR_SIGNAL_FLOW flow. Sum of two parts: the errors
+	// in the signal, and the worker's missing flows. Missing flows = the worker's share of
+	// the reported requests minus its own flows when it read the signal, at least 0
+	// (recent_errors.h).
 	uint32_t reported;
 	struct weir_policy_share share; // slow start
 	uint32_t turns_seen; // client->turns when credit was last updated
-	// Slow start: the fraction of a turn or of a flow that the backend has earned and not used
-	// yet (turns.c). For turns, in 1 / WEIR_POLICY_PART_ONE; for flows, WEIR_POLICY_TURNS_ONE
-	// times the number of candidates is one flow. Each policy uses only one of these units.
-	// Exception: prequal changes the unit when reports begin or end, and then a few flows go to
-	// another backend.
+	// Slow start: the fraction of a turn or of a flow that the backend has earned and not
+	// used yet (turns.c). The unit for turns is 1 / WEIR_POLICY_PART_ONE turn. The unit for
+	// flows is 1 / (WEIR_POLICY_TURNS_ONE * number of candidates) flow. Each policy except
+	// prequal uses only one of these units. prequal changes the unit when reports start or
+	// stop arriving; a few flows then go to another backend.
 	uint32_t credit;
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
 // A worker's memory for the keys of services with more than WEIR_POLICY_WINDOW candidates. It is a
-// ring of places, each for the key of one candidate (window.h).
+// ring of entries, each for the key of one candidate (window.h).
 struct weir_policy_windows {
 	uint32_t *key; // [size]
 	uint32_t *least; // [size / WEIR_POLICY_BLOCK]
 	uint16_t *id; // [size]
 	uint64_t *stamp; // [size / WEIR_POLICY_WINDOW]
-	uint32_t size; // number of places; a multiple of WEIR_POLICY_WINDOW
-	uint32_t next; // first place for the next service
-	// Total number of places allocated so far; only the last `size` of them are still valid
+	uint32_t size; // number of entries; a multiple of WEIR_POLICY_WINDOW
+	uint32_t next; // index of the first entry for the next service
+	// Total number of entries allocated so far; only the last `size` of them are still valid
 	uint64_t head;
 	uint64_t stamps; // number of stamps assigned so far
 };
@@ -274,7 +277,7 @@ struct weir_policy_worker {
 // if no service can have more than WEIR_POLICY_WINDOW candidates.
 uint64_t weir_policy_windows_bytes(uint32_t backend_count);
 
-// Sets a worker's memory for windows. memory: zeroed, 64-aligned, owned by the caller;
+// Sets a worker's memory for windows. memory: zeroed, 64-byte aligned, owned by the caller;
 // worker->windows.key points to it. The worker's backend_count must be set. May replace earlier
 // memory.
 void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory);
@@ -284,21 +287,21 @@ void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory);
 int weir_policy_windows_alloc(struct weir_policy_worker *worker);
 
 struct weir_policy_client {
-	// The keys of a scanning policy (window.h): place p has the key of candidate p. Keys of up
+	// The keys of a scanning policy (window.h): entry p is the key of candidate p. Keys of up
 	// to WEIR_POLICY_WINDOW candidates are in this struct; more keys are in worker->windows.
-	// WEIR_POLICY_KEY_NONE marks a backend at its limit or an empty place.
+	// WEIR_POLICY_KEY_NONE marks a backend at its limit or an unused entry.
 	union {
 		uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
 		struct weir_probe probe[WEIR_POLICY_PROBES]; // prequal has no keys
 	};
-	// The minimum key of each block of places. A choice reads the minima and two blocks.
+	// The minimum key of each block of entries. A choice reads the minima and two blocks.
 	uint32_t least[WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK];
-	uint16_t id[WEIR_POLICY_WINDOW]; // backend ids of the places
-	uint32_t window_count; // places in use
-	uint32_t window_offset; // first place in worker->windows
-	uint32_t window_room; // number of places in worker->windows
-	uint32_t lap_turns; // fair-share: number of choices since the last start of a lap
-	uint64_t window_at; // value of worker->windows.head when the places were allocated
+	uint16_t id[WEIR_POLICY_WINDOW]; // backend id of each entry
+	uint32_t window_count; // number of entries in use
+	uint32_t window_offset; // index of the client's first entry in worker->windows
+	uint32_t window_room; // number of the client's entries in worker->windows
+	uint32_t lap_turns; // fair-share: number of choices in the current lap
+	uint64_t window_at; // value of worker->windows.head when the entries were allocated
 	uint64_t window_stamp; // a window with another stamp must be loaded again
 	// Cursors.
 	uint32_t cursor; // candidate at which a search starts
@@ -315,8 +318,9 @@ struct weir_policy_client {
 	// weighted-round-robin: the last choice; it is repeated if no candidate has a turn
 	uint32_t last_id;
 	uint64_t spent_ns; // time-weighted, interleaved: time used in this turn
-	uint64_t base_ns; // fair-share: base of the keys
-	// fair-share: predicted end of the last chosen backend, without the cost of that flow
+	uint64_t base_ns; // fair-share: end_ns that corresponds to key 0
+	// fair-share: predicted end time of the last chosen backend, before its new flow was
+	// added
 	uint64_t virtual_ns;
 	uint64_t lap_ns; // fair-share: virtual_ns at the last start of a lap; 0 = never
 	uint64_t former_lap_ns; // fair-share: lap_ns of the previous lap
@@ -325,7 +329,7 @@ struct weir_policy_client {
 	uint32_t probe_hot; // 256 times the number of active requests above which a probe is hot
 	// 256 times the maximum number of uses of a probe; UINT32_MAX = no maximum
 	uint32_t probe_reuse;
-	uint32_t probe_turn; // number of flows, for the periodic removal of probes
+	uint32_t probe_turn; // number of flows; every few flows, a probe is removed
 	uint32_t probe_room; // maximum number of probes in the pool
 	// Recent errors.
 	uint64_t tick_end_ns; // time of the next update of errors; UINT64_MAX = errors are not
@@ -334,13 +338,14 @@ struct weir_policy_client {
 	uint64_t tick_ns; // length of a tick
 	uint32_t tick;
 	// The adopted table.
-	uint32_t count; // candidates of the last nonempty table
+	uint32_t count; // number of candidates in the last nonempty table
 	uint32_t limit; // limit of established flows of each backend; UINT32_MAX = none
 	uint32_t limited; // number of backends of the service with their own limit
 	uint32_t closed; // number of closed backends of the service
 	weir_policy_choice *choose; // the policy's function
 	struct weir_policy_settings settings;
-	uint16_t spill_room[WEIR_POLICY_ROOM]; // backends whose flows have ended since the search
+	// backends on which flows have ended since the search of flow control
+	uint16_t spill_room[WEIR_POLICY_ROOM];
 	uint16_t spill_room_count;
 	uint16_t cursor_id; // backend at the cursor, to find the cursor in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
@@ -355,9 +360,8 @@ struct weir_policy_client {
 
 enum weir_chosen_how {
 	WEIR_CHOSEN, // a backend chosen by the policy
-	// All searched candidates were at their limit. If there are more than WEIR_POLICY_SEARCH
-	// candidates, only some candidates were searched, and the next choice searches other
-	// candidates.
+	// All searched candidates were at their limit. A choice searches at most
+	// WEIR_POLICY_SEARCH candidates. If there are more, the next choice searches others.
 	WEIR_CHOSEN_SPILLED, // the least loaded candidate
 	WEIR_CHOSEN_REJECTED, // no backend
 	WEIR_CHOSEN_NONE, // the table has no candidate
@@ -396,8 +400,8 @@ struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 bool weir_shared_limit_take(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
-// Returns whether the limit of the backend has room for a flow. If it has, and the limit is shared,
-// the worker then holds an idle slot for the flow. id < backend_count.
+// Returns whether the limit of the backend has room for a flow. If it has, and the limit is
+// shared, the worker holds an idle slot for the flow after this call. id < backend_count.
 static inline bool weir_policy_admits(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	return __builtin_expect(worker->backends[id].counted == 0, 1) ||
@@ -443,8 +447,8 @@ void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit);
 
 // Returns whether the backend has fewer established flows than the limit of the service and than
-// its own limit. If the limit is shared, returns whether this worker has not found the backend full
-// since its last check of full backends.
+// its own limit. If the limit is shared: returns false only if the limit is 0, or if this worker
+// has found the backend full since its last check of full backends.
 static inline bool weir_policy_below_limit(
 	const struct weir_policy_client *client, const struct weir_policy_backend *backend) {
 	uint32_t own = UINT32_MAX - backend->withheld;
@@ -472,16 +476,17 @@ static inline bool weir_policy_would_admit(const struct weir_policy_worker *work
 	       (backend->counted == 0 || weir_shared_limit_has_room(worker, client, id));
 }
 
-// Limits the active flows of backend `id` (< backend_count) of the client's service. Only flows of
-// this worker count, or, after weir_policy_count_shared, the flows of all workers. 0 = the backend
-// gets no new flow while another backend is below its limit, UINT32_MAX = no limit. Opens the
-// backend if it is closed. Also allowed before the client has adopted a table.
+// Limits the active flows of backend `id` (< backend_count) of the client's service. The limit
+// applies to the flows of this worker; after weir_policy_count_shared, to the flows of all
+// workers together. limit: 0 = the backend gets no new flow while another backend is below its
+// limit; UINT32_MAX = no limit. Opens the backend if it is closed. Also allowed before the
+// client has adopted a table.
 void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t limit);
 
-// Starts or stops counting the flows of backend `id` (< backend_count) in the slots of its shared
-// limit. While they are counted, the limit from weir_policy_set_limit applies to the flows of all
-// workers together. No effect if workers do not share limits. (shared_limit.c)
+// Starts (counted = true) or stops using the shared limit of backend `id` (< backend_count).
+// While it is used, the limit from weir_policy_set_limit applies to the flows of all workers
+// together. No effect if workers do not share limits. (shared_limit.c)
 void weir_policy_count_shared(struct weir_policy_worker *worker, uint16_t id, bool counted);
 
 // Parts of weir_policy_started, weir_policy_ended and similar functions, for backends with a shared
@@ -507,9 +512,9 @@ static inline void weir_policy_started(struct weir_policy_worker *worker,
 	}
 }
 
-// Call before weir_policy_started for a half-open flow, so that forged SYNs do not use up a
-// backend's limit. handshake: the flow begins with a handshake, and reserves a slot if the limit is
-// shared.
+// Call before weir_policy_started for a half-open flow. The flow then does not count as
+// established, so that forged SYNs do not use up a backend's limit. handshake: true = the flow
+// begins with a handshake; if the limit is shared, the flow reserves a slot.
 static inline void weir_policy_half_open(
 	struct weir_policy_worker *worker, uint16_t id, bool handshake) {
 	if (__builtin_expect(worker->backends[id].counted != 0, 0) && handshake) {
@@ -526,7 +531,7 @@ static inline void weir_policy_no_longer_half_open(struct weir_policy_worker *wo
 	backend->half_open -= backend->half_open > 0;
 }
 
-// Call when a half-open flow was established.
+// Call when a half-open flow becomes established.
 static inline void weir_policy_established(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	weir_policy_no_longer_half_open(worker, id);
@@ -551,7 +556,7 @@ static inline void weir_policy_resumed(
 	}
 }
 
-// Call when a started flow has ended or finished.
+// Call when a started flow has ended. outcome: how the flow ended.
 static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint16_t id, enum weir_outcome outcome,
 	uint64_t now_ns) {

@@ -23,9 +23,9 @@ struct weir_policy_ops {
 	// is at the first position of this worker (weir_policy_start).
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
-	// Called for each later table with this policy. found: the cursor is still at the same
-	// backend; otherwise it still has the same index. If resume is NULL, start is called
-	// instead.
+	// Called for each later table with this policy. found: the cursor's backend is in the
+	// new table, and the cursor is at this backend; otherwise the cursor has kept its index.
+	// If resume is NULL, start is called instead.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
 	weir_policy_choice *choose;
@@ -114,8 +114,8 @@ static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uin
 	return __builtin_expect(backend->share.part == 0, 1) || weir_policy_has_part(backend);
 }
 
-// Returns whether the backend may get a flow. False only if it is in slow start and has already got
-// its `turns`. id < backend_count.
+// Returns whether the backend may get a flow. False only if it is in slow start and has already
+// got as many flows as `turns` allows. id < backend_count.
 static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t id) {

@@ -17,7 +17,8 @@
 #include "policy_private.h"
 
 #define QUANTILE 215u // in 1/256: a probe above the 0.84 quantile of active requests is hot
-// An age from this value to 2^24 is negative, because the report was written after now_ns was read.
+// Ages are 24-bit numbers. From this value up, an age is negative: the report was written after
+// now_ns was read.
 #define STAMP_LATE 0xff0000u
 #define AGE_MAX 954u // 1 s, in units of 2^20 ns
 #define REMOVE_EVERY 4u // remove a probe after this many flows; 1 / WEIR_PREQUAL_REMOVE

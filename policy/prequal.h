@@ -15,7 +15,7 @@
 // fewest active requests; the first of several equal probes is chosen. count > 0.
 uint32_t weir_prequal_pick(const struct weir_probe *probes, uint32_t count, uint32_t hot);
 
-// Returns how often a probe may be used before it is removed, so that as many probes are removed as
-// are added. n: number of backends; m: number of probes in the pool. Returns infinity if there is
-// no such number of uses.
+// Returns the number of uses after which a probe is removed. With this number, as many probes
+// are removed as are added. n: number of backends; m: number of probes in the pool. Returns
+// infinity if there is no such number of uses.
 double weir_prequal_reuse(uint32_t n, uint32_t m, double draws, double remove, double delta);

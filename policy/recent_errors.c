@@ -9,8 +9,9 @@
 // Signals from weir-control are read at least this often, even if a tick is longer.
 #define LOOK_NS UINT64_C(250000000)
 
-// Each worker adds a random part of the spread. Otherwise, until the next report, all workers would
-// send their flows to the same backend, which has the lowest share.
+// Adds a random number of flows to the share, from a range whose width is the signal's `spread`.
+// Otherwise, until the next report, all workers would send their flows to the same backend: the
+// backend with the lowest load.
 void weir_errors_adopt_share(struct weir_policy_worker *worker, uint32_t id, uint64_t word) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 	int64_t spread = weir_signal_share_spread(word);

@@ -6,14 +6,15 @@
 // weir-control (reported_errors.h), and are read several times a second. Called by policy.c and by
 // the policies that use loads.
 //
-// weir-control also writes a worker's share of the requests in progress that a backend reports
-// (reported_share.h). The report includes the flows of all workers, all instances and other
-// clients. If the worker has fewer flows at the backend than its share, the difference is added to
-// the load of the backend until the next report. Flows that start or end on this worker later
-// change the load at once. If the worker has more flows than its share, nothing is added.
+// A backend may also report its number of requests in progress. This number includes the flows
+// of all workers, all instances and other clients. weir-control writes one worker's share of it
+// to the signal of the backend (reported_share.h). If the worker has fewer flows at the backend
+// than its share, the difference is added to the load of the backend until the next report. If
+// the worker has more flows than its share, nothing is added. Flows that later start or end on
+// this worker change the load at once.
 //
-// Threads: as policy.h. Ticks are advanced by comparisons, without a division, after a pause of any
-// length.
+// Threads: as in policy.h. Ticks are advanced by comparisons, without a division, after a pause of
+// any length.
 #pragma once
 
 #include "policy_private.h"
@@ -60,9 +61,10 @@ static inline uint64_t weir_policy_load(
 	return ((uint64_t)backend->active + backend->errors) * WEIR_SIGNAL_FLOW + backend->reported;
 }
 
-// Returns the load, divided by the backend's `part` in slow start, and rounded down to whole flows.
-// Without rounding, while backends have few flows, a backend would not be chosen if its load is
-// higher by a fraction of a flow. If loads are equal, `turns` limits the flows of the backend.
+// Returns the load, divided by the backend's `part` in slow start, and rounded down to whole
+// flows. Otherwise, while all backends have few flows, a backend would not be chosen because its
+// load is higher by a fraction of a flow. Among backends with equal loads, `turns` limits the
+// flows of a backend in slow start.
 static inline uint64_t weir_policy_load_over_part(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	uint64_t load = weir_policy_load(client, backend);

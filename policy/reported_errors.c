@@ -6,9 +6,10 @@
 #define NS_PER_S 1e9
 #define FIRST_NS 1000000000u // assumed interval before the first report
 #define HOLD_MAX_NS 30000000000u
-#define ACTIVE_MAX 1000000000.0 // active flows can be added without overflow
-// This many successful requests are added to the count. Therefore a few failed requests have little
-// effect, and a backend that has not reported for a long time is tried again.
+#define ACTIVE_MAX 1000000000.0 // maximum result; a sum with active flows cannot overflow
+// This many successful requests are added to the number of requests. Therefore a few failed
+// requests have little effect, and a backend that has not reported for a long time is tried
+// again.
 #define REQUESTS_BEFORE 1.0
 
 static uint64_t since(const struct weir_reported_errors *reported, uint64_t now_ns) {
@@ -46,7 +47,8 @@ uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported
 	double errors = reported->errors * left(reported, window_ns, now_ns);
 	double active = rint(errors / sharers);
 
-	// Half an error counts as one, because the newest report may cover less than a window.
+	// Half an error counts as one error, because the newest report may cover less than a
+	// window.
 	if (active < 1 && errors >= 0.5) {
 		active = 1;
 	}

@@ -5,18 +5,18 @@
 // reported error counts like an error detected by a worker (recent_errors.h): as an active flow for
 // the length of a window.
 //
-// The errors of a report have full weight until the next report is due. After that, their weight
-// decreases with a time constant of window_ns.
+// The errors of a report have full weight until the next report is expected. After that, their
+// weight decreases with a time constant of window_ns.
 //
 // Called by weir-control and by the simulator.
 //
-// Threads: pure; a struct belongs to one thread. Time is an argument.
+// Threads: a struct belongs to one thread. The caller passes the time.
 #pragma once
 
 #include <stdint.h>
 
 struct weir_reported_errors { // initialize to zero
-	double errors; // errors within about a window
+	double errors; // number of errors, within about a window
 	double requests;
 	uint64_t last_ns; // time of the newest report; 0 = none
 	uint64_t hold_ns; // how long that report has full weight
@@ -28,10 +28,11 @@ void weir_reported_errors_add(struct weir_reported_errors *reported, double requ
 	double errors_per_second, uint64_t window_ns, uint64_t now_ns);
 
 // The errors as a number of active flows, for each of `sharers` (> 0) workers that share the
-// backend. At least 1 as long as an error counts.
+// backend. At least 1 while the weighted number of errors is 0.5 or more.
 uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported, uint32_t sharers,
 	uint64_t window_ns, uint64_t now_ns);
 
-// The addition to the predicted cost of a flow: the share of failed requests times the window.
+// Returns the time to add to the predicted cost of a flow: the share of failed requests times
+// the window.
 uint64_t weir_reported_errors_cost_ns(
 	const struct weir_reported_errors *reported, uint64_t window_ns, uint64_t now_ns);

@@ -8,8 +8,8 @@
 // Number of reports of each backend that the sums cover. Sums of changes need more reports than
 // averages.
 #define FOLLOWS_ROUNDS 64.0
-// Initial value of the sums, as if the reported requests had changed together with the flows this
-// many times, by one flow each time.
+// Initial value of both sums: as if flows and reported requests had already changed together
+// this many times, each time by one flow. Therefore the first reports are used.
 #define TRUST 8.0
 // `spread` is this many times the number of flows that a worker begins at a backend between two
 // reports
@@ -67,7 +67,8 @@ void weir_reported_share_add(struct weir_reported_share *share, struct weir_repo
 		.last_ns = now_ns,
 		.until_ns = now_ns + hold_ns(count, now_ns)};
 
-	// If this instance has no flows, a report of 0 cannot be checked: keep the last result.
+	// If this instance has no flows at the backend, the report cannot be checked: keep the
+	// last result.
 	next.too_few =
 		next.own > 0 ? next.all < WEIR_REPORTED_SHARE_FOLLOWS * next.own : count->too_few;
 	if (share->square <= 0) { // the first report
@@ -82,7 +83,7 @@ void weir_reported_share_add(struct weir_reported_share *share, struct weir_repo
 	share->until_ns = share->until_ns > next.until_ns ? share->until_ns : next.until_ns;
 }
 
-// The mean of e^-t over t in 0..r.
+// Returns the gain (reported_share.h): the mean of e^-t for t from 0 to r.
 static double gain(const struct weir_reported_share *share) {
 	double r = share->begun / share->own;
 

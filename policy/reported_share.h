@@ -12,25 +12,27 @@
 // that it uses. Therefore other instances need not be configured, and may have any load. Only
 // ratios of reported numbers matter.
 //
-//   age      Some of the flows that a report counts have ended since. Their number is estimated: r
-//            is the number of flows that begin between two reports, divided by the number of active
-//            flows. The gain is the mean of e^-t over t in 0..r. If the gain is below
-//            WEIR_REPORTED_SHARE_GAIN, reports are not used: flows then last for less than a sixth
-//            of the interval between reports.
+//   age      Some of the flows that a report counts have ended since. Their number is estimated:
+//            r is the number of flows that begin between two reports, divided by the number of
+//            active flows. The gain is the fraction of the counted flows that is still active on
+//            average: the mean of e^-t for t from 0 to r. If the gain is below
+//            WEIR_REPORTED_SHARE_GAIN, reports are not used: flows then last for less than a
+//            sixth of the interval between reports.
 //   herds    After a report, all workers prefer the same backend. Therefore each worker adds a
-//            random number of flows from a range of `spread`: twice the number of flows that the
-//            worker begins at a backend until the next report, at most one flow.
+//            random number of flows from a range whose width is `spread`. This is twice the number
+//            of flows that the worker begins at a backend until the next report, at most one flow.
 //   false    A report must change with the flows of this instance: if this instance has one more
-//            flow than at the previous report, the reported number should on average also be higher
-//            by one, regardless of other clients. The regression of reported numbers on own flows
-//            measures this. The result is 1 if reports are up to date, and 0 if they are late by an
-//            interval or more, or count something else. Reports are used only while the result is
-//            at least WEIR_REPORTED_SHARE_FOLLOWS. If late reports were used, all new flows would
-//            go to backends that were idle earlier. A single report also counts as false or late if
-//            its number is less than WEIR_REPORTED_SHARE_FOLLOWS times the flows of this instance.
-//            For its backend the mean of the other backends is then used, as for a backend that
-//            does not report. Otherwise a backend that always reports 0 would get more flows than
-//            the others. A report of more than four times the mean counts as four times the mean.
+//            flow than at the previous report, the reported number should on average also be
+//            higher by one, regardless of other clients. The regression of reported numbers on
+//            own flows measures this. The result is 1 if reports are up to date, and 0 if they
+//            are late by an interval or more, or count something else. Reports are used only
+//            while the result is at least WEIR_REPORTED_SHARE_FOLLOWS. If late reports were
+//            used, all new flows would go to backends that were idle earlier. A single report
+//            also counts as false or late if its number is less than WEIR_REPORTED_SHARE_FOLLOWS
+//            times the flows of this instance. For this backend, the workers then use the mean
+//            of the other backends, as for a backend that does not report. Otherwise a backend
+//            that always reports 0 would get more flows than the others. A report of more than
+//            four times the mean counts as four times the mean.
 //
 // Threads: pure functions.
 #pragma once
@@ -60,7 +62,8 @@ struct weir_reported_count { // the last report of a backend. All zeroes: no rep
 	uint64_t last_ns; // 0 = none
 	// When the report expires: after three times the interval between reports, 3 s to 180 s.
 	uint64_t until_ns;
-	bool too_few; // the last report while own > 0 was below WEIR_REPORTED_SHARE_FOLLOWS * own
+	// the last report that came while own > 0 was below WEIR_REPORTED_SHARE_FOLLOWS * own
+	bool too_few;
 };
 
 struct weir_reported_own { // the flows of this instance at a backend

@@ -170,8 +170,8 @@ bool weir_shared_limit_take(
 	if (spare > 0 && taken <= limit) {
 		return true;
 	}
-	// If there are idle slots, more slots are held than the limit allows: the limit was
-	// lowered, or flows were spilled.
+	// Idle slots at this point mean that the workers hold more slots than the limit allows,
+	// because the limit was lowered or flows were spilled.
 	give_back(worker, id, spare);
 	taken -= spare;
 	for (uint32_t i = 0; i < WEIR_LIMIT_TRIES && taken < limit; i++) {

@@ -10,18 +10,20 @@
 // or at once when it has too many idle slots or the limit was lowered. Therefore most flows begin
 // and end without a write to the shared word, and one worker alone can use the whole limit.
 //
-// Some flows take a slot even above the limit, because no choice holds a slot for them: flows that
-// were spilled, that moved from another worker, that began before the limit was set, or whose
-// reservation has ended. While the word is above the limit, workers take no other slots.
+// Some flows have no slot yet when they need one: flows that were spilled, that moved from
+// another worker, that began before the limit was set, or whose reservation has ended. They take
+// a slot even above the limit. While the word is above the limit, workers take no slots for
+// other flows.
 //
-// A TCP flow reserves a slot with its SYN. Forged SYNs reserve slots, too. Therefore a reservation
-// lasts only for one to two WEIR_LIMIT_HANDSHAKE_TICKS. A rejected client sends its SYN again after
-// a second (RFC 6298), when these reservations have ended. Therefore forged SYNs delay clients, but
-// do not exclude them. The worker stops reserving slots of a backend if, in that time, more
-// reservations end without a handshake than with a handshake, and more reservations end without a
-// handshake than a quarter of the worker's share of the limit. The pause lasts for
-// WEIR_LIMIT_MISTRUST_TICKS. It is repeated if the backend then has more half-open flows than that
-// quarter. Datagrams reserve no slots, because a flow may consist of one request and its response.
+// A TCP flow reserves a slot with its SYN. Forged SYNs reserve slots, too. Therefore a
+// reservation lasts only for one to two WEIR_LIMIT_HANDSHAKE_TICKS. A rejected client sends its
+// SYN again after a second (RFC 6298), when these reservations have ended. Therefore forged SYNs
+// delay clients, but do not exclude them. The worker counts the reservations that expire without
+// a completed handshake. It stops reserving slots of a backend if this number is higher than the
+// number of completed handshakes in the same interval, and higher than a quarter of the worker's
+// share of the limit. The pause lasts for WEIR_LIMIT_MISTRUST_TICKS. It is repeated if the
+// backend then has more half-open flows than a quarter of the worker's share of the limit.
+// Datagrams reserve no slots, because a flow may consist of one request and its response.
 //
 // Guarantees:
 //   L1 A choice admits a flow only if the word, including the slot of this flow, is at most the

@@ -102,16 +102,16 @@ static double expected(const struct weir_stalling_backend *backend,
 	if (place == own) {
 		place = search(order, own + 1, count, flows + backend->recent);
 	}
-	// If rounding errors keep every entry below the sum, take the last entry of another
-	// backend.
+	// If no entry is found because of rounding errors, use the last entry of the other
+	// backends.
 	place = place < count ? place : own > 0 && own == count - 1 ? own - 1 : count - 1;
 	return order[place].share * backend->recent;
 }
 
 // --- judging --------------------------------------------------------------------------------
 
-// Returns whether too many flows are half-open, and have been half-open for too long on average.
-// part: fraction of the normal limit on their number.
+// Returns whether the backend has too many half-open flows, and their average time in this state
+// is too long. part: 1 = the normal limit on the number of half-open flows; 0.5 = half of it.
 static bool too_many(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected, double part) {
 	double half_open = (double)backend->own;

@@ -31,12 +31,12 @@
 // backend does not start to stall. Older new flows count less; the time constant is memory_ms, the
 // timeout of half-open flows.
 //
-// Flows that are moved to a backend stay half-open until their clients retransmit, and it is not
-// known how many of these clients still wait. Therefore a backend does not stall because of flows
-// that were moved to it. For a backend that already stalls, moved flows are also not included in
-// the expected number e, because its own flows, moved to other backends, would raise e. For other
-// backends, moved flows are included in e; otherwise these backends could seem worse than
-// backends to which flows were moved.
+// Flows that are moved to a backend stay half-open until their clients retransmit. It is not
+// known how many of these clients still wait. Therefore moved flows do not count as half-open
+// flows of the evaluated backend. The number e of a stalling backend does not include moved
+// flows: its own flows, moved to other backends, would raise e. The number e of any other
+// backend includes moved flows: otherwise the backend could seem worse than backends to which
+// flows were moved.
 //
 // Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once

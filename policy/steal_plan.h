@@ -20,7 +20,8 @@
 // sends to the victims. weir_steal_plan_answer() returns what the answer of a victim means for the
 // task. A task is moved only after its victim has released it.
 //
-// Units: durations are in seconds, or all durations, also those in params, are in another unit.
+// Units: all durations, including the durations in params, must be in the same unit, for example
+// seconds.
 // Threads: one; no clock (time is an argument). All memory is allocated at the start.
 #pragma once
 
@@ -41,8 +42,8 @@ struct weir_steal_params {
 	// A worker is idle if its work per thread is below this ratio times the mean
 	double idle_ratio;
 	bool all_in_mean; // the mean work per thread includes workers that do not run
-	// Moves take time, but the thief does no work for them: a move's cost is not added to its
-	// work
+	// true = a move delays the task but costs the thief no work: the cost of the move is not
+	// added to the thief's work
 	bool parallel;
 	// Maximum share of the workers that steal at the same time (rounded up), 0 to 1
 	double steal_share;
@@ -134,22 +135,23 @@ void weir_steal_plan_begin(struct weir_steal_plan *plan, uint32_t task);
 // task becomes void. Does nothing if the task was not added. O(1).
 void weir_steal_plan_remove(struct weir_steal_plan *plan, uint32_t task);
 
-// A function that returns the cost for a worker to fetch the data of a task, without latency; 0 if
-// the worker already has the data. NULL: the cost is the task's `transfer` for every worker except
-// the worker on which the task waits.
+// Returns the cost for a worker to fetch the data of a task, without latency; 0 if the worker
+// already has the data. Without this function (NULL), the cost is the task's `transfer`, or 0
+// for the worker on which the task waits.
 typedef double (*weir_steal_transfer)(void *context, uint32_t task, uint32_t worker);
 void weir_steal_plan_set_transfer(
 	struct weir_steal_plan *plan, weir_steal_transfer transfer, void *context);
 
-// Computes up to max requests. now: monotonic. Returns the number of requests. Cost for each task
-// that is tried: O(thieves) with a transfer function, otherwise O(log thieves). For a restricted
-// task without a transfer function, there is an additional cost of O(log thieves) for each
-// disallowed thief that would begin sooner than the chosen thief.
+// Computes up to max requests. now: monotonic. Returns the number of requests. Cost for each
+// task that is tried: O(thieves) with a transfer function, otherwise O(log thieves). A
+// restricted task without a transfer function costs another O(log thieves) for each disallowed
+// thief that would begin sooner than the chosen thief.
 uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
 	struct weir_steal_request *requests, uint32_t max);
 
-// Processes a victim's answer. thief_alive: whether the thief can still accept the task. Invalid
-// values of task and id are detected.
+// Processes a victim's answer. thief_alive: whether the thief can still accept the task. Returns
+// WEIR_STEAL_LATE if the task is invalid or has no pending request, and WEIR_STEAL_STALE if its
+// pending request has another id.
 enum weir_steal_outcome weir_steal_plan_answer(struct weir_steal_plan *plan, uint32_t task,
 	uint32_t id, enum weir_steal_answer answer, bool thief_alive, double now);
 

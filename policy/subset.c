@@ -73,9 +73,9 @@ uint32_t weir_subset_client_index(
 	return index * place->workers + place->worker;
 }
 
-// Returns the number of elements that rocksteadier needs, because it needs the most scratch
-// memory. Each lot needs WEIR_ROCKSTEADIER_LOT elements for backends (the last lot is padded),
-// and one element for the order of the lots.
+// The result is enough for every algorithm: rocksteadier needs the most scratch memory. Each lot
+// needs WEIR_ROCKSTEADIER_LOT elements for backends (the last lot is padded), and one element
+// for the order of the lots.
 size_t weir_subset_scratch_count(uint32_t n) {
 	size_t lots = ((size_t)n + WEIR_ROCKSTEADIER_LOT - 1) / WEIR_ROCKSTEADIER_LOT;
 

@@ -23,7 +23,7 @@
 // A backend that was removed permanently may stay in the list as unusable, so that the other
 // backends keep their indexes.
 //
-// Threads: pure functions; memory is the caller's. No allocation.
+// Threads: pure functions. The caller provides the memory. No allocation.
 #pragma once
 
 #include <stddef.h>

@@ -39,7 +39,7 @@ void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory) {
 	struct weir_policy_windows *all = &worker->windows;
 
 	*all = (struct weir_policy_windows){.size = size,
-		// This invalidates all places that clients allocated in the old memory.
+		// This invalidates all entries that clients allocated in the old memory.
 		.head = all->head + size,
 		.stamps = all->stamps};
 	if (size == 0) {
@@ -63,8 +63,8 @@ int weir_policy_windows_alloc(struct weir_policy_worker *worker) {
 	return 0;
 }
 
-// Allocates the next places of the ring to a client; they are the places that were allocated
-// longest ago. room: number of places, at most the size of the ring.
+// Allocates the next entries of the ring to a client; they are the entries that were allocated
+// longest ago. room: number of entries, at most the size of the ring.
 static void take_room(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint32_t room) {
 	struct weir_policy_windows *all = &worker->windows;
@@ -97,8 +97,8 @@ static void fetch_backends(const struct weir_policy_worker *worker,
 	}
 }
 
-// Assigns place `index` to the candidate with this index (< table->count). Returns the
-// candidate's key.
+// Assigns entry `index` to the candidate with this index (< table->count). Returns the candidate's
+// key.
 static uint32_t enter(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t index,
 	uint16_t *ret_id) {
@@ -273,7 +273,7 @@ static uint32_t keys_at_most(const uint32_t key[WEIR_POLICY_BLOCK], uint32_t mos
 // The range that a choice scans: one window, or several consecutive windows.
 struct scan {
 	uint32_t *key, *least;
-	uint32_t first; // first place of the range
+	uint32_t first; // index of the first entry of the range
 	uint32_t windows;
 };
 
@@ -290,11 +290,11 @@ static inline struct scan scan_of(const struct weir_policy_worker *worker,
 		.windows = all ? windows : 1};
 }
 
-// Returns the first place at or after the cursor whose key is at most `most`. Such a place must
-// exist. The search wraps around at the end of the range. It begins with the places of the
-// cursor's block from the cursor on, and continues with the next block that contains such a key,
-// which can be the cursor's block again. There are no branches, because the CPU could not predict
-// them.
+// Returns the index of the first entry at or after the cursor whose key is at most `most`. Such
+// an entry must exist. The search wraps around at the end of the range. It first looks in the
+// cursor's block, from the cursor on, and then in the next block that contains such a key. If no
+// other block contains such a key, this is the cursor's block again. The code has no branches,
+// because the CPU could not predict them.
 static ALWAYS_INLINE uint32_t find_first(
 	const struct scan *scan, uint32_t windows, uint32_t most, uint32_t cursor) {
 	uint32_t at = cursor - scan->first;
@@ -315,8 +315,8 @@ static ALWAYS_INLINE uint32_t find_first(
 	return scan->first + block * WEIR_POLICY_BLOCK + (uint32_t)__builtin_ctz(here);
 }
 
-// Returns the place with the least max(key, floor), which is the first place whose key is at most
-// max(least key, floor).
+// Returns the index of an entry with the least max(key, floor): the first entry at or after the
+// cursor whose key is at most max(least key, floor).
 static ALWAYS_INLINE uint32_t least_of_windows(const struct scan *scan, uint32_t windows,
 	uint32_t floor, uint32_t cursor, uint32_t *ret_least) {
 	uint32_t least = least_of_blocks(scan->least, windows);
@@ -337,7 +337,7 @@ static uint32_t least_of_scan(
 }
 
 // For more than WEIR_POLICY_EXACT candidates: finds the best candidate in each of two windows, and
-// returns the place (index) of the better one.
+// returns the index of the better candidate.
 static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {
@@ -454,9 +454,9 @@ uint32_t weir_window_take(const struct weir_policy_worker *worker,
 		client->cursor_id = weir_window_id(worker, client, next);
 		return weir_window_id(worker, client, place);
 	}
-	// If the place is in the window of the cursor, and not before the cursor, the cursor
-	// moves to the place after this place. Otherwise the cursor advances by one: it must not
-	// jump back, or to the place of a random window.
+	// If the chosen entry is in the window of the cursor, and not before the cursor, the cursor
+	// moves to the entry after it. Otherwise the cursor advances by one, so that it neither
+	// jumps back nor jumps to a random window.
 	if (place < client->cursor ||
 		place / WEIR_POLICY_WINDOW != client->cursor / WEIR_POLICY_WINDOW) {
 		next = client->cursor + 1 < count ? client->cursor + 1 : 0;

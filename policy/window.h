@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The keys of candidates, for policies that choose the candidate with the least key. The keys are
-// in contiguous memory for a fast scan: place p has the key of candidate p. Used by policy.c and
-// by these policies.
+// in contiguous memory for a fast scan: entry p (`place` in the code) is the key of candidate p.
+// Used by policy.c and by these policies.
 //
 //   up to WEIR_POLICY_WINDOW candidates  the keys are in the client
 //   up to WEIR_POLICY_EXACT              the keys are in worker->windows; a choice takes the
 //                                        candidate with the least key
 //   more                                 the candidates are divided into windows of
-//                                        WEIR_POLICY_WINDOW places. A choice compares two
+//                                        WEIR_POLICY_WINDOW entries. A choice compares two
 //                                        windows and takes the better candidate. One window is at
 //                                        the cursor, which each choice advances by at least one
 //                                        candidate; the other window is random. After a
@@ -16,14 +16,14 @@
 //                                        for the first time, and a choice loads at most one
 //                                        window.
 //
-// worker->windows is a ring: a client that needs room allocates the next places, and overwrites
-// the places that were allocated longest ago. The client that used these places before detects
-// this from their age, and loads its keys again at its next choice. Places are never released, so
-// no cleanup is needed when a service is removed or changes its policy. The ring has three places
-// for each of the worker's backends. A service in the ring has more than WEIR_POLICY_WINDOW
-// candidates, and their number is rounded up to a multiple of WEIR_POLICY_WINDOW. Therefore the
-// services in use need at most two thirds of the ring. For each place that a client allocates,
-// other clients load at most two places again.
+// worker->windows is a ring: a client that needs room allocates the next entries, and overwrites
+// the entries that were allocated longest ago. The client that used these entries before detects
+// this from their age, and loads its keys again at its next choice. Entries are never released,
+// so no cleanup is needed when a service is removed or changes its policy. The ring has three
+// entries for each of the worker's backends. A service in the ring has more than
+// WEIR_POLICY_WINDOW candidates. Rounded up to whole windows, it needs fewer than two entries
+// per candidate, so that all services together need at most two thirds of the ring. For each
+// entry that a client allocates, other clients load at most two entries again.
 //
 // Threads: as in policy.h. Code that changes an input of a key must call weir_window_refresh to
 // update the key.
@@ -57,11 +57,10 @@ void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_cl
 void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// Returns the place with the least max(key, floor) among backends below their limit. If several
-// places are equal, returns the first of these places at or after the cursor or, in a random
-// window, at or after a random place. If all backends are at their limit, returns
-// WEIR_POLICY_NONE and leaves ret_least unchanged. floor < WEIR_POLICY_KEY_NONE. table: the
-// loaded table.
+// Returns the index of the entry with the least max(key, floor) among backends below their limit.
+// If several entries are equal, returns the first of them at or after the cursor or, in a random
+// window, at or after a random entry. If all backends are at their limit, returns WEIR_POLICY_NONE
+// and leaves ret_least unchanged. floor < WEIR_POLICY_KEY_NONE. table: the loaded table.
 uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t floor,
 	uint32_t *ret_least);
@@ -72,14 +71,14 @@ typedef bool weir_window_takes(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table, uint16_t id,
 	bool waits);
 
-// Call when the backend at `place`, which has the least key, skips a flow because of its slow
-// start. Returns the next best place whose backend does not skip the flow, or `place` if every
-// backend skips it.
+// Call when the backend of entry `place`, which has the least key, skips a flow because of its slow
+// start. Returns the index of the next best entry whose backend does not skip the flow, or `place`
+// if every backend skips it.
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);
 
-// Advance the cursor after a choice of `place`. Returns the backend's id.
+// Advance the cursor after a choice of entry `place`. Returns the backend's id.
 uint32_t weir_window_take(const struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t place);
 
@@ -126,7 +125,8 @@ static inline void weir_window_set_key(struct weir_window window, uint32_t place
 		weir_window_block_least(window.key + block * WEIR_POLICY_BLOCK));
 }
 
-// The window that contains place < client->window_count, at index place % WEIR_POLICY_WINDOW.
+// Returns the window that contains entry `place` (< client->window_count). In the window, its index
+// is place % WEIR_POLICY_WINDOW.
 static inline struct weir_window weir_window_of(const struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint32_t place) {
 	const struct weir_policy_windows *all = &worker->windows;
@@ -146,7 +146,7 @@ static inline uint16_t weir_window_id(const struct weir_policy_worker *worker,
 	return weir_window_of(worker, client, place).id[place % WEIR_POLICY_WINDOW];
 }
 
-// Returns false if the backend at a place must skip a flow because of its slow start.
+// Returns false if the backend of entry `place` must skip a flow because of its slow start.
 static inline bool weir_window_place_takes(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	weir_window_takes *takes, uint32_t place, uint32_t floor) {
@@ -156,19 +156,19 @@ static inline bool weir_window_place_takes(struct weir_policy_worker *worker,
 	return takes(worker, client, table, window.id[place], window.key[place] > floor);
 }
 
-// Returns false if another client has overwritten this client's places in worker->windows.
+// Returns false if another client has overwritten this client's entries in worker->windows.
 static inline bool weir_window_is_intact(
 	const struct weir_policy_worker *worker, const struct weir_policy_client *client) {
 	return worker->windows.head - client->window_at <= worker->windows.size;
 }
 
-// The stamp of the window that contains the place.
+// The stamp of the window that contains entry `place`.
 static inline uint64_t *weir_window_stamp(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t place) {
 	return &worker->windows.stamp[(client->window_offset + place) / WEIR_POLICY_WINDOW];
 }
 
-// Whether the key at a place is loaded.
+// Whether the key of entry `place` is loaded.
 static inline bool weir_window_is_loaded(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t place) {
 	if (place >= client->window_count) {

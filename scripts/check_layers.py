@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the tree with the table "Folders" of docs/design/architecture.md. Each folder includes
-only folders in its row, and these are below it. The include path of each target contains only
-folders that the row permits. There are no circular calls between files.
+"""Compares the tree with the table "Folders" of docs/design/architecture.md. Checks that each folder
+includes only the folders in its row, and that their rows are below its row; that the include path
+of each target contains only folders that the row permits; and that there are no circular calls
+between files.
 
-check_layers.py SOURCE_ROOT [BUILD]    BUILD: a build with gcc, for include paths and calls"""
+check_layers.py SOURCE_ROOT [BUILD]
+BUILD: a build directory of gcc; without it, include paths and calls are not checked"""
 import collections
 import glob
 import json

@@ -4,9 +4,10 @@
 Markdown document.
 
 usage: man_pages.py PAGE.SECTION --summary TEXT --version VERSION --changelog FILE --out FILE
-           [--see-also PAGE(SECTION)]... [--file "PATH: WHAT"]...  (--document: first the file that it describes)
+           [--see-also PAGE(SECTION)]... [--file "PATH: WHAT"]...
            (--program PROGRAM [--descend] | --document FILE.md)
 
+With --document, the first --file is the file that the document describes.
 --descend also includes the help of each command of the program. The date of a page is the date of
 the first entry in debian/changelog (--changelog), so that two builds generate the same page.
 """

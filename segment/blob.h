@@ -12,7 +12,7 @@
 #include "segment.h"
 #include "view.h"
 
-// Position of a checked blob.
+// Offset and length of a checked blob.
 struct weir_blob_extent {
 	uint64_t offset; // offset from the start of tables
 	uint64_t bytes;

@@ -138,7 +138,7 @@
 	X(xdp_ring_full, PACKETS, "port_xdp_ring_full_packets", \
 		"AF_XDP: packets lost because the receive ring was full.") \
 	X(xdp_fill_empty, PACKETS, "port_xdp_fill_empty_packets", \
-		"AF_XDP: times the fill ring was empty; imissed counts the lost packets.") \
+		"AF_XDP: how often the fill ring was empty; imissed counts the lost packets.") \
 	X(xdp_invalid, PACKETS, "port_xdp_invalid_packets", \
 		"AF_XDP: invalid descriptors in the fill ring or transmit ring.") \
 	X(frame_too_long, PACKETS, "port_too_long_packets", \

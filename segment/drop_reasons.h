@@ -15,7 +15,7 @@
 	X(IPV4_TRUNCATED, "ipv4_truncated", "frame ends inside the IPv4 header")                   \
 	X(IPV4_VERSION, "ipv4_version", "EtherType is IPv4, but the version field is not 4")       \
 	X(IPV4_HEADER_LENGTH, "ipv4_header_length", "IPv4 header length below 20 or beyond the packet") \
-	X(IPV4_TOTAL_LENGTH, "ipv4_total_length", "IPv4 total length below the header or beyond the frame") \
+	X(IPV4_TOTAL_LENGTH, "ipv4_total_length", "IPv4 total length shorter than the header or longer than the frame") \
 	X(IPV4_CHECKSUM, "ipv4_checksum", "wrong IPv4 header checksum")                            \
 	X(IPV6_TRUNCATED, "ipv6_truncated", "frame ends inside the IPv6 header")                   \
 	X(IPV6_VERSION, "ipv6_version", "EtherType is IPv6, but the version field is not 6")       \
@@ -33,15 +33,15 @@
 	X(ICMP_CHECKSUM, "icmp_checksum", "ICMP echo request with a wrong checksum")               \
 	X(ICMP_UNMATCHED, "icmp_unmatched", "ICMP error that quotes a packet of no service")  \
 	X(NO_BACKEND, "no_backend", "the service has no usable backend")                           \
-	X(NO_NEIGHBOUR, "no_neighbour", "next hop of the backend unresolved (no MAC address)")     \
+	X(NO_NEIGHBOUR, "no_neighbour", "the next hop of the backend is not resolved (no MAC address)") \
 	X(BACKEND_GONE, "backend_gone", "the backend was removed and no other backend is usable")  \
 	X(MTU_EXCEEDED, "mtu_exceeded", "too big once encapsulated; ICMP error sent")              \
 	X(ICMP_RATE, "icmp_rate", "no ICMP reply is sent: rate limit exceeded")                       \
 	X(HEADROOM, "headroom", "no room in the packet buffer for the outer header")               \
 	X(NO_EXCEPTION_PORT, "no_exception_port", "no exception device to punt the packet to the kernel") \
-	X(EXCEPTION_FULL, "exception_full", "queue to the kernel full")                            \
-	X(TX_FULL, "tx_full", "transmit queue full")                                               \
-	X(HANDOFF_FULL, "handoff_full", "ring to the flow's worker full, or hold queue of a moving bucket full") \
+	X(EXCEPTION_FULL, "exception_full", "the queue to the kernel is full")                     \
+	X(TX_FULL, "tx_full", "the transmit queue is full")                                        \
+	X(HANDOFF_FULL, "handoff_full", "the ring to the flow's worker, or the hold queue of a moving bucket, is full") \
 	X(FRAME_TOO_LONG, "frame_too_long", "frame longer than a packet buffer")                   \
 	X(TX_TOO_LONG, "tx_too_long", "packet longer than the MTU of the egress port")             \
 	X(FLOW_CONTROL, "flow_control", "every backend of the service is at max_active_flows")     \

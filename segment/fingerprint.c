@@ -385,8 +385,8 @@ struct layout {
 
 // Previous layouts to which this layout only adds fields; the last element is 0. The facts of
 // each of these layouts are in tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares
-// them with the facts of this layout. Control checks weir_segment.abi before it uses an addition
-// that an older dataplane refuses.
+// them with the facts of this layout. An older dataplane may refuse an added field or value:
+// control checks weir_segment.abi before it uses one.
 static const struct layout formers[] = {{5, 2272, UINT64_C(0xf4dd74c464735def)}, {0, 0, 0}};
 
 static const struct layout *find_former(uint32_t abi) {

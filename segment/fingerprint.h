@@ -15,11 +15,13 @@
 // The fingerprint of the layout that this program was compiled with. Never 0.
 uint64_t weir_layout_fingerprint(void);
 
-// True if a control process of this program can serve a dataplane with this ABI and fingerprint.
-// Both must belong to this program's layout, or to a previous layout to which this program's
-// layout only adds fields, in space that was reserved and zero. Therefore control can be upgraded
-// first, and the dataplane, with all its flows, at any later time.
+// Returns whether a control process of this version can serve a dataplane with this ABI and
+// fingerprint. True for this version's layout, and for each previous layout to which this
+// version's layout only adds fields, in space that was reserved and zero. Therefore control can
+// be upgraded while the dataplane and its flows continue; the dataplane can be upgraded at any
+// later time.
 bool weir_layout_served(uint32_t abi, uint64_t fingerprint);
 
-// Size of the header of a served layout, in bytes; later bytes of the header are 0.
+// Returns the size of the header in a served layout, in bytes. The later bytes of struct
+// weir_segment_header are read as 0.
 uint32_t weir_layout_header_bytes(uint32_t abi);

@@ -26,8 +26,8 @@ struct weir_glance {
 // the kernel lists in /proc/locks for every user. Returns the pid of the dataplane, -ENOENT (no
 // dataplane is running), or another negative errno, e.g. -EACCES.
 pid_t weir_glance_find(const char *run_dir);
-// Returns the pid in a line of /proc/locks if the line is about the file of *lock, otherwise 0.
-// same_device: the device in the line must be the device in *lock.
+// Returns the pid in a line of /proc/locks if the line describes a lock of the file of *lock,
+// otherwise 0. same_device: true = the device in the line must also be the device in *lock.
 pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_device);
 // Read the state of a dataplane. now_ns: CLOCK_MONOTONIC. why: receives one line that explains an
 // error. Returns 0, -EACCES (only root and the dataplane's user are allowed to read), -ENOENT (no

@@ -26,8 +26,8 @@
 // 2^64. Therefore invalid values from a faulty control process never count as a report for the
 // next control process (weir_grace_open).
 //
-// Threads: the only writer of control calls the functions for control; each worker calls the
-// functions for a worker, only for itself.
+// Threads: one thread of control, the writer, calls the functions for control. Each worker calls
+// the functions for a worker, only for itself.
 #pragma once
 
 #include "segment.h"
@@ -41,7 +41,8 @@ struct weir_grace {
 	uint64_t token; // the newest token
 };
 
-// Start with a token that no worker has reported: no worker's word counts as a report of it.
+// Initializes the state of control. The first token is chosen so that no worker's current word
+// counts as a report of it.
 static inline struct weir_grace weir_grace_open(const struct weir_segment *segment) {
 	const uint64_t apart = UINT64_C(1)
 			       << 48; // more than the number of tokens that a control process uses

@@ -19,9 +19,10 @@
 #include "foreign_descriptors.h"
 #include "refuse.h"
 
-// If the socket's mode does not exclude other processes (H2 in handover.h), they can connect at
-// any rate. A refusal takes a few microseconds. The queue is long enough that control can still
-// connect. Connections are accepted faster than one peer can fill the queue.
+// Length of the listen queue. If the socket's mode does not exclude other processes (H2 in
+// handover.h), they can connect at any rate. A refusal takes a few microseconds: this process
+// accepts connections faster than one peer can fill the queue, so that control can still
+// connect.
 #define BACKLOG 1024
 // Maximum number of connections per call, so that the caller is not blocked for long
 #define ACCEPTS_MAX 64

@@ -49,12 +49,11 @@ struct weir_handover_refusals { // connections refused because of H1
 	uid_t last_uid;
 };
 
-// Listen on the socket, whose owner is control_user. Without root's privileges, the owner of the
-// socket cannot be changed; then the whole group can connect, and H2 does not hold. Each run
-// directory has at most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel
-// releases the lock when the process exits. A stale socket file, or a socket file of another
-// program, is replaced. Returns 0, -EADDRINUSE (another dataplane is running), or another
-// negative errno.
+// Listen on the socket, and make control_user its owner. If this process is not root, it cannot
+// change the owner: then the whole group can connect, and H2 does not hold. Each run directory
+// has at most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel releases
+// the lock when the process exits. A stale socket file, or a socket file of another program, is
+// replaced. Returns 0, -EADDRINUSE (another dataplane is running), or another negative errno.
 int weir_handover_listen(
 	const struct weir_handover_params *params, struct weir_handover_server **ret);
 void weir_handover_server_free(struct weir_handover_server *server); // removes socket and lock

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heap: manages the free parts of the segment's heap, and the memory that backs the used parts. For
-// writer.c only. The heap manages extents, independent of their contents and readers.
+// Heap: manages the free parts of the segment's heap, and the memory that backs the used parts.
+// For writer.c only. The heap does not depend on the contents of the used parts, or on their
+// readers.
 //
 // The state of the heap is private memory of the control process. Under ASan free extents are
 // poisoned, which detects a use after free by a reader in the same process.

@@ -49,7 +49,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-// Shown to users; fingerprint.h detects layout changes without a new number
+// Shown to users. fingerprint.h also detects layout changes for which this number was not changed.
 #define WEIR_SEGMENT_ABI 15
 
 #define WEIR_WORKERS_MAX 64
@@ -125,7 +125,7 @@ struct weir_bind { // 32 bytes, [control]
 	uint8_t closed; // enum weir_closed_ports, WEIR_BIND_ADDRESS only
 	uint16_t port; // host order, WEIR_BIND_EXACT only
 	uint16_t service; // WEIR_BIND_EXACT: service id
-	uint32_t first; // WEIR_BIND_RANGES: first element in ranges[]
+	uint32_t first; // WEIR_BIND_RANGES: index of the first element in ranges[]
 	uint32_t count; // WEIR_BIND_RANGES: number of elements
 };
 _Static_assert(sizeof(struct weir_bind) == 32, "segment ABI");
@@ -175,9 +175,10 @@ enum weir_backend_flag {
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
 #define WEIR_SOURCE_BITS_MAX 16 // maximum number of variable bits of an IPv4 source prefix: a /16
 
-// The data of one backend for workers, with a prebuilt outer header that workers copy in front of
-// packets. The worker fills in only total length, TTL, DSCP/ECN and the IPv4 checksum. Health and
-// administrative state determine selections and, through the flags, what happens to existing flows.
+// The data of one backend for workers, with a prebuilt outer header that workers copy in front
+// of packets. The worker fills in only total length, TTL, DSCP/ECN and the IPv4 checksum.
+// Control publishes health and administrative state as selections and as flags; the flags also
+// determine what happens to existing flows.
 struct weir_backend_row { // 80 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
@@ -216,8 +217,8 @@ _Static_assert(sizeof(struct weir_row_pair) == 192, "segment ABI");
 // The candidates that a worker chooses from. Offsets are from the start of the blob.
 struct weir_selection_subset { // 24 bytes, [control]
 	uint16_t candidates; // number of eligible backends; 0 = packets are dropped as no_backend
-	uint16_t rounds; // 0 without WEIR_NEEDS_ROUNDS, or without candidates
-	uint32_t slots; // number of slots of the Maglev table; 0 only without candidates
+	uint16_t rounds; // 0 if WEIR_NEEDS_ROUNDS is not set or candidates is 0
+	uint32_t slots; // number of slots of the Maglev table; 0 only if candidates is 0
 	uint32_t reserved0;
 	uint32_t candidates_off; // struct weir_candidate[candidates]
 	uint32_t slots_off; // uint16_t[slots], index into candidates[]
@@ -225,7 +226,8 @@ struct weir_selection_subset { // 24 bytes, [control]
 };
 _Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
 
-// Has one subset for all workers, or several subsets; then worker w uses subset w % subsets.
+// A selection has one subset for all workers, or several subsets. If it has several subsets, worker
+// w uses subset w % subsets.
 struct weir_selection { // blob, [control]
 	struct weir_blob blob;
 	uint16_t service;
@@ -241,9 +243,9 @@ _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 //
 // All data that control must keep across a restart: which backend has which id, administrative
 // and health states, weights. Workers never read identities. Indexed by id. Names and addresses
-// are written while the id is free and are constant while the id is in use; one store of `state`
-// allocates or frees the id, and one store changes a state or a weight. Therefore a reader never
-// finds a partial change.
+// are written while the id is free, and are constant while the id is in use. One store of
+// `state` allocates or frees the id. Each change of a state or of a weight is also one store.
+// Therefore a reader never finds a partial change.
 
 #define WEIR_IDENTITY_USED 1u // value of `state` while the id is in use; a free id has state 0
 
@@ -255,8 +257,8 @@ struct weir_identity_service { // 128 bytes, [control]
 	// CLOCK_MONOTONIC; 0 = no deadline. Set only during a drain of binds
 	uint64_t drain_until_ns;
 	uint32_t drain; // enum weir_drain_phase; the drained binds are marked in the service table
-	// Since ABI 13: the removal of binds or of the service; the removed binds are in the
-	// service table.
+	// Since ABI 13: the next three fields describe the removal of binds or of the service. The
+	// removed binds are marked in the service table.
 	uint32_t removed_ms; // `drain.removed_ms` of the configuration; 0 = no drain
 	// CLOCK_MONOTONIC: end of the phase; lowest bit set: the phase is DROPPED
 	uint64_t removal_until_ns;
@@ -438,9 +440,9 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 
 // --- buckets of flows: the unit in which workers steal flows -------------------------------
 //
-// With several workers, and with distributors for every port, each flow belongs to one of
-// WEIR_BUCKETS buckets, and each bucket belongs to one worker, its owner. Control determines
-// which workers are overloaded and sends them requests to move buckets to other workers
+// If there are several workers, and every port has distributors, each flow belongs to one of
+// WEIR_BUCKETS buckets. Each bucket belongs to one worker, its owner. Control determines which
+// workers are overloaded and sends them requests to move buckets to other workers
 // (WEIR_MESSAGE_STEAL in mailbox.h).
 
 #define WEIR_ABI_BUCKETS 8 // first ABI with buckets
@@ -576,7 +578,7 @@ struct weir_mailbox_ring { // [producer]
 // --- lists of flows, which do not fit into a message, see WEIR_MESSAGE_FLOW_LIST ------------
 
 #define WEIR_ABI_FLOW_LIST 9 // first ABI with lists of flows
-#define WEIR_FLOW_PAGES 8u // pages per worker: maximum number of answers at the same time
+#define WEIR_FLOW_PAGES 8u // pages per worker: maximum number of responses at a time
 #define WEIR_FLOW_PAGE_FLOWS 64u
 
 struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network order

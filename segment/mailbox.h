@@ -152,7 +152,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint16_t service; // WEIR_SERVICE_NONE = all services
 			uint8_t states; // one bit per enum weir_flow_state
 			uint8_t family; // family of the client's prefix: 4 or 6; 0 = all clients
-			uint8_t client_bits; // number of first bits of client[] to compare
+			uint8_t client_bits; // number of leading bits of client[] to compare
 			uint8_t protocol; // 0 = TCP and UDP
 			uint8_t client[16];
 			uint8_t page; // index of the page, below WEIR_FLOW_PAGES

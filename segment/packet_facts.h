@@ -9,7 +9,7 @@
 #define WEIR_ACTIONS(X) \
 	X(FORWARD, "forward") /* packet rewritten; send on verdict.port */ \
 	X(REPLY, "reply") /* rewritten into an ICMP reply or an RST; send on verdict.port */ \
-	X(KERNEL, "kernel") /* packet unchanged; pass to the ingress port's kernel */ \
+	X(KERNEL, "kernel") /* packet unchanged; pass to the ingress port's exception device */ \
 	X(DROP, "drop") /* free the packet; reason in verdict.reason, already counted */ \
 	X(OFFER, "offer") /* packet unchanged; hand to the next worker (weir_pipeline_offer_to) */
 

@@ -30,7 +30,7 @@
 #define WEIR_PROBE_NO_PORT 255
 
 // Fires just before a change is published. [control] number: position in the update log; kind: enum
-// weir_update_kind; id: of the service or backend.
+// weir_update_kind; id: id of the service or backend.
 #define WEIR_PROBE_PUBLICATION(number, kind, id) DTRACE_PROBE3(weir, publication, number, kind, id)
 
 // Fires when a worker has applied all changes with a lower number than `number`. [worker]

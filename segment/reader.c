@@ -85,7 +85,7 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 	if ((*refused != 0) != (now != 0)) {
 		reader->refusals.refused += now != 0 ? 1 : (uint64_t)-1;
 		show_refusals(reader);
-		// Other tables may still be refused: a full scan finds a refused table and
+		// If other tables are still refused, start a full scan: it finds one of them and
 		// reports it.
 		if (now == 0 && reader->refusals.refused > 0 &&
 			reader->scan == WEIR_READER_NO_SCAN) {
@@ -97,12 +97,13 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 
 // --- adoption -----------------------------------------------------------------------------
 
-// A worker may load a reference that is newer than the log entry that it processes. The tables
-// that this reference depends on were published before the reference, but their log entries can
-// follow the processed entry. A worker that has loaded the reference can see these entries.
-// Therefore a worker adopts a selection only when it has adopted the rows of all visible entries,
-// and the service table only when it has also adopted all selections. Otherwise it processes the
-// log first, and then reads the reference again.
+// A worker reads a root after the root's log entry. The root can already hold a newer reference
+// than this entry announced. The tables on which the newer reference depends were published
+// before it, but their log entries can come after the processed entry. A worker that has loaded
+// the reference also sees these entries. Therefore a worker adopts a selection only when it has
+// adopted the rows of all entries that it sees, and the service table only when it has also
+// adopted all selections. Otherwise it processes the log first, and then reads the reference
+// again.
 
 static bool rows_complete(const struct weir_reader *reader) {
 	return __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE) ==

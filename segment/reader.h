@@ -56,11 +56,11 @@ struct weir_reader {
 	// index of the word in closing where the search for the next bit starts
 	uint32_t closing_at;
 	uint64_t reported; // last reported token of a grace period
-	uint64_t token; // token to be reported when `awaited` changes have been adopted; odd
+	uint64_t token; // to be reported when all changes before `awaited` are adopted; odd
 	uint64_t awaited;
 	struct weir_services_view services;
 	struct weir_selection_view *selection; // [max_services]
-	weir_ref refused_services; // currently refused; 0 = none
+	weir_ref refused_services; // reference of the refused table; 0 = none
 	weir_ref *refused_selection; // [max_services]
 	weir_reader_adopt_row *adopt_row; // NULL = rows are not needed
 	void *context;

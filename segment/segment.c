@@ -247,8 +247,8 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 								  header->capture_control_off);
 }
 
-// Creates `statistics` and allocates its memory; without huge pages, except the counters of
-// backends.
+// Creates `statistics` and allocates its memory. Without huge pages, the counters of backends are
+// not allocated yet.
 static int create_statistics(
 	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
 	int fd = create_memory(WEIR_SEGMENT_STATISTICS_NAME, huge_pages, header->statistics_bytes);
@@ -259,9 +259,9 @@ static int create_statistics(
 	}
 	segment->statistics_fd = fd;
 	// Workers write statistics: allocate the memory now, so that no store of a worker can
-	// fail. Counters of backends are allocated as ids are used (weir_segment_follow). With
-	// huge pages, they are also allocated now: control, which also reads counters, would be
-	// killed if no huge page were left.
+	// fail. Only the counters of backends are allocated later, as ids are used
+	// (weir_segment_follow). With huge pages, these counters are also allocated now: if no
+	// huge page were left later, control would be killed when it reads a counter.
 	taken = huge_pages ? header->statistics_bytes : header->backend_counters_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
@@ -330,8 +330,8 @@ static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
 
-// Returns the number of backends that have counters when at least `backends` backends have
-// counters: counters are allocated for COUNTED_STEP ids at a time.
+// Rounds a number of backends up to the number that gets counters: counters are allocated for
+// COUNTED_STEP ids at a time.
 static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }

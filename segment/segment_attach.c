@@ -97,7 +97,8 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 			regions[i].bytes > end - at) {
 			return weir_refuse(-EBADMSG, why, why_bytes,
 				"invalid header of the shared memory: %s (offset %llu, %llu bytes) "
-				"not inside the memory area of %llu bytes; restart weir-dataplane",
+				"must be aligned, and inside the memory area of %llu bytes; "
+				"restart weir-dataplane",
 				regions[i].name, (unsigned long long)at,
 				(unsigned long long)regions[i].bytes, (unsigned long long)end);
 		}
@@ -143,14 +144,14 @@ static int check_bytes(
 	const char *name, uint64_t file, uint64_t header, char *why, size_t why_bytes) {
 	if (file < header) {
 		return weir_refuse(-ENODATA, why, why_bytes,
-			"the shared memory for %s has %llu bytes, but its header says %llu; "
-			"restart weir-dataplane",
+			"the shared memory for %s has %llu bytes, but its header specifies %llu "
+			"bytes; restart weir-dataplane",
 			name, (unsigned long long)file, (unsigned long long)header);
 	}
 	if (file != header) {
 		return weir_refuse(-EBADMSG, why, why_bytes,
-			"invalid header of the shared memory: %llu bytes for %s, but the memory "
-			"area has %llu; restart weir-dataplane",
+			"invalid header of the shared memory: it specifies %llu bytes for %s, but "
+			"the memory area has %llu bytes; restart weir-dataplane",
 			(unsigned long long)header, name, (unsigned long long)file);
 	}
 	return 0;

@@ -29,7 +29,7 @@ struct weir_selection_params {
 	const struct weir_policy_table *published;
 };
 
-// Returns parameters with the needs of a policy and without options.
+// Returns the default parameters of a policy.
 static inline struct weir_selection_params weir_selection_defaults(
 	uint16_t service, enum weir_policy policy, uint32_t slots) {
 	return (struct weir_selection_params){.service = service,
@@ -45,8 +45,8 @@ static inline struct weir_selection_params weir_selection_defaults(
 // is small and ignores weights. A subset without members, or with all weights 0, has no
 // candidates. Members can be in any order: the builder sorts members, so that instances with
 // equal members and weights get equal tables. Returns 0, -EINVAL (a setting or the number of
-// subsets is out of range; for a policy with slots also: slots is not prime, out of range or below
-// n), -ENOMEM, -ENOSPC, -EBUSY (see weir_writer_alloc).
+// subsets is out of range; for a policy with slots also: slots is not a prime, is out of range, or
+// is below n), -ENOMEM, -ENOSPC, -EBUSY (see weir_writer_alloc).
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 

@@ -22,10 +22,10 @@ struct weir_service_bind {
 
 // Build a table from n binds in any order. If binds overlap, an exact port takes precedence over
 // a range, and a narrower range over a wider range. Duplicate ports cause -EEXIST (config check
-// reports them first). Of overlapping ranges with equal widths, the range that starts lower takes
-// precedence. Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST,
-// -ENOSPC, -EBUSY, -ENOMEM, -EINVAL (family, protocol, an IPv4 address that is not zero padded,
-// ports in reverse, an unknown value of closed).
+// reports them first). If overlapping ranges have equal widths, the range with the lower first port
+// takes precedence. Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST,
+// -ENOSPC, -EBUSY, -ENOMEM, -EINVAL (an unknown family, protocol or value of closed, an IPv4
+// address that is not zero padded, a bind without a service, or port_last below port_first).
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 
@@ -57,7 +57,7 @@ static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 // Whether the address is a VIP, for any port. [worker]
 bool weir_service_is_vip(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
-// Returns how packets to ports of this address that have no bind are handled;
+// Returns the action for packets to this address whose destination port has no bind;
 // WEIR_CLOSED_PORTS_KERNEL if the address is not a VIP. [worker]
 enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
@@ -73,7 +73,7 @@ struct weir_service_cursor { // zero at the start
 bool weir_service_next(const struct weir_services_view *view, struct weir_service_cursor *cursor,
 	struct weir_service_bind *ret);
 
-// Reduces first..last to its first sequence of ports that are in no range. Binds of exact ports
-// are ignored. Returns false if all ports are in ranges.
+// Reduces first..last to its first sequence of consecutive ports that are in no range. Binds of
+// exact ports are ignored. Returns false if all ports are in ranges.
 bool weir_service_gap(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t *first, uint16_t *last);

@@ -49,7 +49,7 @@ struct weir_writer {
 	uint32_t dropped_roots;
 	struct weir_extents owned;
 	struct weir_extents retired; // queue, oldest first
-	size_t waiting; // number of first elements that the current grace period covers
+	size_t waiting; // the current grace period covers this many elements, oldest first
 	uint64_t token; // token of the current grace period, if waiting > 0
 	struct live services;
 	struct live selection[]; // [max_services]
@@ -61,9 +61,9 @@ static struct weir_blob *blob_at(const struct weir_writer *writer, uint64_t offs
 	return (struct weir_blob *)(void *)(writer->segment->tables + offset);
 }
 
-// Reserves room in the free list. In the worst case every extent in use becomes a separate free
-// extent. With room for one more entry than there are extents in use, weir_heap_give never has to
-// allocate.
+// Reserves room in the free list, so that weir_heap_give never has to allocate. In the worst
+// case, each extent in use becomes a separate free extent. Therefore the list needs room for one
+// entry more than there are extents in use.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
 		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;
@@ -201,9 +201,9 @@ static bool reserve_for_open(struct weir_writer *writer) {
 	       weir_extents_reserve(&writer->owned, 1);
 }
 
-// No used generation is higher than notes->generation, because notes->generation is stored before
-// a reference. If notes->generation is invalid, generations must still not be reused. Therefore
-// this function also considers the published generations.
+// Returns the highest generation used so far. This is notes->generation, because it is stored
+// before each reference. The published generations are also considered, so that no generation is
+// reused even if notes->generation is invalid.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 
@@ -351,8 +351,9 @@ static void log_update(const struct weir_writer *writer, uint32_t change) {
 	struct weir_news *news = writer->segment->news;
 	uint64_t updates = news->updates;
 
-	// A reader that finds this entry in place of an older entry also finds that `updates` has
-	// at least its current value, and therefore detects the overwrite.
+	// A reader that loads this entry in place of an older entry then also loads at least the
+	// current value of `updates`, because of the fence. Therefore the reader detects the
+	// overwrite.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
 		__ATOMIC_RELAXED);
@@ -486,8 +487,9 @@ bool weir_writer_publish_row(
 		return false;
 	}
 	memcpy(words, row, sizeof(words));
-	// A reader that finds a word of this row also finds that the version has at least its
-	// current value.
+	// A reader may still be copying the older row from this place. If it loads one of the
+	// new words, it then also loads at least the current version, because of the fence.
+	// Therefore it detects the change.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (unsigned int i = 0; i < sizeof(words) / 8; i++) {
 		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writer: allocates blobs in the segment's heap, publishes them and the rows of backends, and frees
-// blobs that workers have stopped reading. Used only by the control process, and by weir-pcap,
-// bench and tests in place of it.
+// Writer: allocates blobs in the segment's heap, publishes them and the rows of backends, and
+// frees blobs that workers have stopped reading. Used only by the control process. weir-pcap,
+// bench and tests use it in place of a control process.
 //
 // The allocator's state is private memory of this process, rebuilt by weir_writer_open from the
 // blobs that the roots refer to. Therefore no repair is needed if a control process is killed

@@ -47,7 +47,7 @@ int weir_announcement_start(uv_loop_t *loop, const struct weir_announcement_para
 void weir_announcement_stop(struct weir_announcement *announcement);
 
 // Become a lame duck and start the drain. If the drain is already running, change its deadline.
-// patient: if no balancer is known, the drain lasts for the whole interval (drain.h).
+// patient: if no balancer probes this agent, the drain lasts for the whole interval (drain.h).
 void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
 	bool patient, const char *why);
 void weir_announcement_ready(struct weir_announcement *announcement, const char *why);

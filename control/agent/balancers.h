@@ -2,10 +2,10 @@
 //
 // Balancers: which balancers probe this agent, which fields each balancer requests, and whether
 // each balancer has acknowledged the announced state (WEIR_HEALTH_WORD_*). An entry is created by
-// the first authentic probe that is addressed to this agent process. It is removed when the
-// balancer has sent no probe for WEIR_AGENT_SILENT_PROBES of its probe intervals. A probe that is
-// not addressed to this process may be an old probe that was replayed. Such a probe is answered,
-// but creates no entry.
+// the first authentic probe that is addressed to this agent process. An entry is removed when its
+// balancer has sent no probe for WEIR_AGENT_SILENT_PROBES probe intervals. A probe that is not
+// addressed to this process may be an old probe that was replayed. Such a probe is answered, but
+// creates no entry.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -26,7 +26,8 @@ struct weir_path { // addresses of a datagram; the answer is sent from `own` to 
 
 struct weir_balancer {
 	uint64_t id; // 0 = unused entry
-	uint16_t key_id; // key of the newest probe; the fields up to seen_ms are also of this probe
+	// The fields from here to seen_ms are from the newest probe.
+	uint16_t key_id;
 	uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES];
 	struct weir_path path;
 	uint32_t wants;
@@ -60,11 +61,11 @@ uint32_t weir_balancers_wants(const struct weir_balancers *balancers);
 // Returns the number of balancers that have not acknowledged this serial.
 uint32_t weir_balancers_unacknowledged(const struct weir_balancers *balancers, uint32_t serial);
 
-// Schedule a notice to every balancer, due now. Call this function when the announced state has
+// Schedule an immediate notice to every balancer. Call this function when the announced state has
 // changed.
 void weir_balancers_announce(struct weir_balancers *balancers, uint64_t now_ms);
 
-// Returns the next balancer whose notice is due now, or NULL. A notice is repeated after 50, 100,
-// 200 and 400 ms, and then every 500 ms until it is acknowledged.
+// Returns the next balancer to which a notice must be sent now, or NULL. A notice is repeated after
+// 50, 100, 200 and 400 ms, and then every 500 ms until it is acknowledged.
 struct weir_balancer *weir_balancers_next_to_notify(
 	struct weir_balancers *balancers, uint32_t serial, uint64_t now_ms);

@@ -39,7 +39,8 @@ const char *weir_bpf_explain(int error, char *why, size_t why_bytes) {
 			"CAP_PERFMON");
 	} else if (access("/sys/kernel/btf/vmlinux", R_OK)) {
 		snprintf(why, why_bytes,
-			"this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)");
+			"/sys/kernel/btf/vmlinux is missing: use a kernel with "
+			"CONFIG_DEBUG_INFO_BTF");
 	} else {
 		snprintf(why, why_bytes, "loading the BPF program failed: %s", strerror(-error));
 	}

@@ -17,7 +17,7 @@
 #define SLICES_MOST 250
 #define SLICES_LEAST 20 // minimum, for slow CPUs such as emulated CPUs
 #define TIME_MOST_NS 100000000
-#define FASTEST 10 // the fastest 10 percent of the slices give the result
+#define FASTEST 10 // percentile of the slice times that determines the speed
 #define TEXT_BYTES 8192
 
 // --- CPU model ----------------------------------------------------------------------------
@@ -94,7 +94,7 @@ double weir_capacity_of_slices(uint64_t *slice_ns, size_t count, uint32_t rounds
 int weir_capacity_measure(double *ret_gcu) {
 	uint64_t slice_ns[SLICES_MOST], start = weir_thread_cpu_ns(), before = 0;
 	struct weir_capacity_loop loop;
-	volatile uint64_t number = 0; // used, so that the compiler does not remove the work
+	volatile uint64_t number = 0; // volatile, so that the compiler keeps the computation
 	size_t count = 0;
 	double gcu;
 	int r = weir_capacity_loop_init(&loop);

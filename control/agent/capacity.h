@@ -25,8 +25,8 @@ struct weir_capacity_cpu {
 	char stepping[32]; // family, model and stepping as numbers: "25/17/1"
 };
 
-// Read the model of the first CPU. A CPU without a name (arm64) gets its numbers as name, such as
-// "CPU 0x41 0xd0c".
+// Read the model of the first CPU. If the kernel reports no model name (arm64), a name is made of
+// the numbers of the CPU, such as "CPU 0x41 0xd0c".
 void weir_capacity_cpu_read(const char *proc_root, struct weir_capacity_cpu *ret);
 
 // Measure the speed. The calling thread gets the lowest priority (nice 19), and keeps it. Takes 100

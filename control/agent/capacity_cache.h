@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capacity cache: stores the measured speed in a file in the run directory, so that the speed is
-// not measured at each start. The file is valid only for one CPU model and one version of the loop,
-// so a virtual machine that moved to another CPU is measured again.
+// not measured at each start. The file is valid only for one CPU model and one version of the loop.
+// Therefore the speed is measured again after a virtual machine has moved to another CPU model.
 //
 // Threads: one.
 #pragma once

@@ -10,7 +10,8 @@
 
 #include "capacity_cache.h"
 
-// After this time the agent reports the number of CPUs, even if the measurement has not ended.
+// While the speed is measured, the agent does not report the number of CPUs. After this time it
+// reports the number even if the measurement has not ended.
 #define PATIENCE_MS 30000
 
 struct result {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity demand: measures the speed of the CPUs once, in a thread with the lowest priority, when
-// a balancer requests the speed and the cache does not contain it.
+// Capacity demand: measures the speed of the CPUs when a balancer requests the speed, unless the
+// cache contains it. Measures once, in a thread with the lowest priority.
 //
 // Threads: one, the event loop's; the measuring thread shares only a pipe with the event loop.
 #pragma once

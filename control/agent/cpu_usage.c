@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LEVELS_MAX 32 // nesting depth of cgroups
+#define LEVELS_MAX 32 // maximum nesting depth of cgroups
 
 // Read the start of a file and terminate it with NUL. Returns 0 or negative errno.
 static int read_text(const char *folder, const char *name, char *ret, size_t bytes) {
@@ -77,7 +77,7 @@ static int machine_used(const char *proc_root, uint64_t *ret) {
 	return 0;
 }
 
-//--- how many CPUs ------------------------------------------------------------------------
+//--- number of CPUs -----------------------------------------------------------------------
 
 // Returns the number of CPUs in a list such as "0-3,8". Returns 0 if the text is not a list of
 // CPUs.
@@ -131,8 +131,8 @@ static void limit_by_quota(const char *folder, double *cpus) {
 	}
 }
 
-// Apply the CPU set of a cgroup, and the quotas of the cgroup and of all cgroups above it, because
-// a quota also limits the cgroups below.
+// Apply the CPU set and the quota of a cgroup. Also apply the quotas of all cgroups above it,
+// because a quota also limits the cgroups below.
 static void limit_by_cgroups(const char *folder, double *cpus) {
 	char path[PATH_MAX], procs[16];
 

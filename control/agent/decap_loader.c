@@ -123,7 +123,7 @@ static int attach(struct weir_decap *decap, const struct weir_decap_params *para
 		return -EBUSY;
 	}
 	if (r) {
-		snprintf(why, why_bytes, "cannot attach to %s in %s mode: %s", params->interface,
+		snprintf(why, why_bytes, "cannot attach to %s, mode %s: %s", params->interface,
 			params->mode == WEIR_AGENT_MODE_NATIVE ? "native (try --mode skb)" : "skb",
 			strerror(-r));
 	}

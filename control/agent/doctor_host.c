@@ -62,7 +62,8 @@ static void report_refused(struct weir_agent_doctor *doctor, const struct weir_d
 			"%" PRIu64
 			" tunnel packet%s refused: their source is not in --from. If they are "
 			"from a balancer, add its address, source_ipv4 or source_ipv6 to --from "
-			"(of the service weir-decap: in /etc/weir/decap.env). To list the sources:",
+			"(/etc/weir/decap.env sets --from of the service weir-decap). To list the "
+			"sources:",
 			refused, weir_plural(refused));
 		weir_findings_cure(
 			&doctor->findings, "tcpdump -n -c 10 -i %s 'ip proto 4 or 41'", interface);
@@ -77,7 +78,7 @@ void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
 
 	if (r == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"weir-agent decap is attached, packets so far: %" PRIu64,
+			"weir-agent decap is attached, decapsulated packets so far: %" PRIu64,
 			(uint64_t)stats.result[WEIR_DECAP_DECAPSULATED].packets);
 		report_refused(doctor, &stats);
 	} else if (find_tunnel(tunnel, sizeof(tunnel))) {
@@ -155,8 +156,9 @@ static void report_filter(
 		weir_sysctl_name(interface, name));
 }
 
-// Check the reverse path filter of each tunnel device that decapsulates IPv4 packets. Such a device
-// never sends packets. Returns the number of devices.
+// Check the reverse path filter of each tunnel device that decapsulates IPv4 packets. Return routes
+// never use such a device, so the strict filter drops all of its packets. Returns the number of
+// devices.
 static uint32_t report_tunnel_filters(struct weir_agent_doctor *doctor) {
 	DIR *folder = opendir("/sys/class/net");
 	struct dirent *entry;

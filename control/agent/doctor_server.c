@@ -220,7 +220,7 @@ void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
 	}
 	if (problem == NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-agent run",
-			"no removal of a half-open connection has failed");
+			"no errors while removing half-open connections");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-agent run", "%s", problem);
@@ -249,7 +249,7 @@ static void look_at_watched(struct weir_findings *findings, const json_t *port) 
 	} else if (strcmp(state, weir_port_state_name(WEIR_PORT_HELD)) == 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
 			"announced as down: a socket listens again, but the port was closed "
-			"%" JSON_INTEGER_FORMAT " time%s",
+			"%" JSON_INTEGER_FORMAT " time%s, so it is held down",
 			deaths, weir_plural(deaths));
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,

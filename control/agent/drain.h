@@ -3,7 +3,7 @@
 // Drain: decides when a lame duck may stop. A lame duck may stop when the interval is over. It may
 // stop earlier if every balancer has acknowledged the state, and there has been no connection for a
 // short time. Half-open connections count only for a short time after the last acknowledgement,
-// because a handshake that takes longer is lost or forged. If no balancer has probed the agent, the
+// because a handshake that takes longer is lost or forged. If no balancer probes the agent, the
 // agent cannot notify any balancer, and balancers may still send new connections. In this case a
 // patient drain lasts for the whole interval.
 //
@@ -37,14 +37,16 @@ struct weir_drain { // zeroed = NONE
 	uint32_t pending, connections; // values at the last call of weir_drain_step
 	bool patient;
 	bool notified; // at least one balancer has acknowledged the state
-	// The drain lasts for the whole interval. Set if the drain is patient, and there was a time
-	// without a known balancer before the first acknowledgement.
+	// The drain lasts for the whole interval. Set if the drain is patient, and at some time
+	// before the first acknowledgement no balancer was probing the agent.
 	bool whole;
 };
 
-// Packets of a new connection may still be in flight when the last balancer acknowledges.
+// Time without connections after which the drain is done. When the last balancer acknowledges the
+// state, packets of a new connection may still be in flight.
 #define WEIR_DRAIN_QUIET_MS 300
-// A client retransmits its SYN or ACK after 1 s.
+// Time after the last acknowledgement for which half-open connections count. A client retransmits
+// its SYN or ACK after 1 s.
 #define WEIR_DRAIN_HANDSHAKE_MS 1500
 
 // Start a drain, or change the deadline of a running drain.
@@ -52,8 +54,8 @@ void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);
 
-// Call this function before each call of weir_drain_step. known: number of known balancers;
-// pending: number of balancers that have not acknowledged.
+// Call this function before each call of weir_drain_step. known: number of balancers that probe the
+// agent. pending: number of these balancers that have not acknowledged the state.
 void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_t pending);
 
 // pending: number of balancers that have not acknowledged. open, half_open: current connections;

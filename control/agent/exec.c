@@ -27,7 +27,8 @@
 #define STEP_MS 100 // time between two steps of a drain
 // Maximum wait for an agent that has answered before, and may be restarting.
 #define PATIENCE_MS 2000
-#define STOP_EXTRA_MS 5000 // added to the duration of the drain for the stop timeout of systemd
+// The stop timeout of systemd is extended to the maximum duration of the drain plus this time.
+#define STOP_EXTRA_MS 5000
 
 enum state { SERVING, DRAINING, STOPPING };
 
@@ -35,7 +36,7 @@ struct exec {
 	const struct weir_agent_options *options;
 	struct weir_exec_notify notify;
 	int signals; // signalfd
-	int listeners; // netlink; negative = none yet
+	int listeners; // netlink socket; negative = not open yet
 	pid_t server;
 	bool ended;
 	int status; // status of the server, from waitpid()
@@ -209,8 +210,8 @@ static void reap(struct exec *exec) {
 }
 
 // Whether the kernel has sent this signal to the server as well. The kernel sends the signals of
-// terminal keys, such as ^C, to all processes in the foreground, but a hangup only to the leader of
-// the session.
+// terminal keys, such as ^C, to all processes in the foreground. It sends a hangup only to the
+// leader of the session, which may be this process.
 static bool has_server(const struct signalfd_siginfo *signal) {
 	return signal->ssi_code == SI_KERNEL &&
 	       !(signal->ssi_signo == SIGHUP && getsid(0) == getpid());

@@ -9,8 +9,8 @@
 //   STOPPING  the signal was sent to the server
 //
 // Other signals, and a second SIGTERM during the drain, are sent to the server at once. weir-agent
-// exec runs as the user of the server. Without weir-agent run, the server runs and stops without
-// announcements. As PID 1, weir-agent exec reaps orphans.
+// exec runs as the user of the server. If weir-agent run is not running, the server is started and
+// stopped without announcements. As PID 1, weir-agent exec reaps orphans.
 //
 // Threads: one.
 #pragma once

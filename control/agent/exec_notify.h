@@ -30,6 +30,6 @@ void weir_exec_notify_close(struct weir_exec_notify *notify);
 // LAME_DUCK); NONE = no message, or a message without a state.
 enum weir_health_word weir_exec_notify_take(struct weir_exec_notify *notify, pid_t server);
 
-// Copy the lines of a message that are passed on. to: a buffer of WEIR_EXEC_MESSAGE_BYTES. The
-// message with its NUL must fit into this buffer. Returns to.
+// Copy a message without the lines that are not passed on. to: a buffer of WEIR_EXEC_MESSAGE_BYTES.
+// The message with its NUL must fit into this buffer. Returns to.
 const char *weir_exec_notify_filter(const char *message, char *to);

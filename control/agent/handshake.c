@@ -34,7 +34,7 @@ static uint32_t settled_ms(uint32_t expires_ms) {
 	return timeout_ms > expires_ms ? timeout_ms - expires_ms : 0;
 }
 
-// A weir_socket_found; context: a struct weir_handshake.
+// Callback of type weir_socket_found. context: a struct weir_handshake.
 static void judge(void *context, const struct inet_diag_msg *socket, size_t bytes) {
 	struct weir_handshake handshake = {.state = WEIR_HANDSHAKE_OVER};
 

@@ -3,7 +3,7 @@
 // Handshakes: looks up one TCP flow in the kernel by its addresses and ports (inet_diag), and
 // removes a handshake that is not complete. Finds only sockets in this network namespace.
 //
-// After a SYN the kernel keeps a request socket until the client's ACK turns it into a connection;
+// After a SYN the kernel keeps a request socket, until the client's ACK turns it into a connection.
 // SOCK_DESTROY removes a request socket without sending a packet. For a connection, SOCK_DESTROY
 // would send an RST to the client. Therefore SOCK_DESTROY is not used if the lookup has found a
 // connection.
@@ -29,7 +29,7 @@ struct weir_handshake_flow {
 enum weir_handshake_state {
 	// There is no socket for the flow, and no listening socket for its SYN.
 	WEIR_HANDSHAKE_NO_LISTENER,
-	// There is no socket for the flow, but a listening socket for its SYN.
+	// There is no socket for the flow, but there is a listening socket for its SYN.
 	WEIR_HANDSHAKE_NONE,
 	WEIR_HANDSHAKE_BEGUN, // a request socket
 	WEIR_HANDSHAKE_OVER, // any other socket: a connection, which may be closed already

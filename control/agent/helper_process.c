@@ -9,11 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Close all descriptors but the standard ones and the connection. Otherwise a helper that was
-// started earlier would not see that the parent has closed its connection, because this child still
-// has a copy of it.
-// Errors are ignored: without close_range(2), before Linux 5.9 or if a filter of system calls
-// denies it, the earlier helpers end after this one, and all of them still end after their parent.
+// Closes all descriptors except standard input, output and error, and the connection to the parent.
+// This child inherits a copy of the parent's connection to each earlier helper. With an open copy,
+// an earlier helper would not detect that the parent has closed the connection.
+//
+// Errors are ignored: close_range(2) may not exist (before Linux 5.9), or a filter of system calls
+// may deny it. In this case, when the parent has exited, an earlier helper exits only after this
+// helper has exited. All helpers still exit.
 static void close_others(int fd) {
 	const unsigned int first = STDERR_FILENO + 1, own = (unsigned int)fd;
 

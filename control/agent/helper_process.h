@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Helper process: a child process with some of root's privileges. The parent, which reads
-// datagrams, does not have these privileges. They communicate over a socket pair, with one message
-// per request and one per answer. The child exits when its parent exits, and ignores signals to the
-// process group. It inherits no descriptors but standard input, output and error.
+// datagrams, does not have these privileges. Parent and child communicate over a socket pair; each
+// request and each answer is one message. The child exits when its parent exits, and ignores
+// signals to the process group. The child inherits only standard input, output and error, and its
+// end of the socket pair.
 //
 // Threads: one; call before other threads start. No logging.
 #pragma once

@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Layout of the kernel (kernel/bpf/ringbuf.c): a page with the reader's position, a page with the
-// writer's position, and the records mapped twice in a row, so that no record is split. A position
-// only increases.
+// Layout of the ring buffer (kernel/bpf/ringbuf.c): a page with the reader's position, a page with
+// the writer's position, and the records. The records are mapped twice in a row, so that no record
+// is split at the end of the ring. A position only increases.
 struct weir_listen_reader {
 	uint64_t *taken; // position of the reader, writable
 	const uint64_t *written;

@@ -44,7 +44,7 @@ static void take_count(void *context, const struct weir_socket *socket) {
 
 int weir_listeners_count(int fd, uint8_t protocol, const uint16_t *ports, uint32_t port_count,
 	uint32_t *ret_counts) {
-	// The kernel reports a UDP socket that is not connected in state TCP_CLOSE.
+	// For a UDP socket that is not connected, the kernel reports the state TCP_CLOSE.
 	const struct weir_socket_query query = {.protocol = protocol,
 		.states = protocol == IPPROTO_UDP ? STATE(CLOSE) : STATE(LISTEN),
 		.ports = ports,

@@ -18,8 +18,8 @@ struct weir_listeners_queue {
 
 // Count the sockets that listen at each of these ports. protocol: IPPROTO_TCP or IPPROTO_UDP. For
 // UDP, counts the bound sockets that are not connected. If sockets are closed during the call, the
-// counts may lack other sockets. Returns 0 or negative errno (-ENOENT: the kernel lacks the
-// protocol's module); after an error ret_counts is undefined.
+// kernel may leave out other sockets, so the counts may be too low. Returns 0 or negative errno
+// (-ENOENT: the kernel lacks the protocol's module); after an error ret_counts is undefined.
 int weir_listeners_count(
 	int fd, uint8_t protocol, const uint16_t *ports, uint32_t port_count, uint32_t *ret_counts);
 

@@ -5,10 +5,10 @@
 // take precedence. Values that no balancer requests are not read.
 //
 // Sums (service times, busy times) are 0 when the agent starts, and grow only while they are
-// requested. Rates and utilization cover the last second, the median the last 10 seconds.
+// requested. Rates and utilization cover the last second. The median covers the last 10 seconds.
 //
-// Busy time: CPU time of the service, divided by the number of connections that ended, or by the
-// number of requests if the application reports its request rate.
+// Busy time: CPU time of the service per request, if the application reports its request rate.
+// Otherwise, CPU time per connection that ended.
 //
 // Threads: one. No logging.
 #pragma once
@@ -24,7 +24,7 @@
 #define WEIR_LOAD_SAMPLES 5 // samples for a rate: the oldest is 1 s old
 #define WEIR_LOAD_TIMES 11 // seconds covered by the median, plus one
 
-struct weir_load_params { // the pointers must stay valid as long as the load
+struct weir_load_params { // the pointers must outlive struct weir_load
 	const uint16_t *ports; // ports of the service
 	uint32_t port_count;
 	const struct weir_cpu_source *cpu;
@@ -85,15 +85,15 @@ void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *s
 // Set the union of the fields that balancers request.
 void weir_load_set_wants(struct weir_load *load, uint32_t wants);
 
-// Call every WEIR_LOAD_TICK_MS while weir_load_needs_tick.
+// Call this function every WEIR_LOAD_TICK_MS while weir_load_needs_tick() returns true.
 void weir_load_tick(struct weir_load *load, uint64_t now_ms);
 
 // Store a validated report of the application.
 void weir_load_take_application(
 	struct weir_load *load, const struct weir_report *report, uint64_t now_ms);
 
-// Set the values of an answer, and a bit in `given` for each value. The values are
-// max_active_flows, and the known values of the fields in `wants`, which one balancer requests.
-// Other fields of the answer are unchanged.
+// Fill in an answer: max_active_flows, and each requested field whose value is known. Sets a bit in
+// `given` for each value. wants: the fields that the balancer requests. Other fields of the answer
+// are unchanged.
 void weir_load_fill(
 	struct weir_load *load, uint32_t wants, uint64_t now_ms, struct weir_agent_answer *answer);

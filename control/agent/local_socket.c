@@ -34,8 +34,8 @@ static void reply_to(struct weir_local_client *client) {
 	text = reply != NULL ? json_dumps(reply, JSON_COMPACT) : NULL;
 	json_decref(reply);
 	if (text != NULL) {
-		// The answer fits into the socket's buffer; a client that does not read may lose
-		// the end of the answer.
+		// The socket does not block. The answer normally fits into the socket's buffer;
+		// otherwise, a client that does not read loses the end of the answer.
 		(void)!send(client->fd, text, strlen(text), MSG_NOSIGNAL);
 		(void)!send(client->fd, "\n", 1, MSG_NOSIGNAL);
 	}
@@ -166,7 +166,7 @@ int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why,
 	if (fchmod(fd, 0600) || bind(fd, (const struct sockaddr *)&address, sizeof(address)) ||
 		listen(fd, WEIR_LOCAL_SOCKET_CLIENTS)) {
 		r = -errno;
-		snprintf(why, why_bytes, "cannot listen at %s: %s", address.sun_path, strerror(-r));
+		snprintf(why, why_bytes, "cannot listen on %s: %s", address.sun_path, strerror(-r));
 		close(fd);
 		return r;
 	}

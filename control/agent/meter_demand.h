@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Meter demand: makes the helper process load the meter when a balancer requests a field of the
-// meter, and unload the meter when no balancer has requested such a field for some time.
+// Meter demand: loads the meter when a balancer requests a field of the meter. Unloads the meter
+// when no balancer has requested such a field for some time. The helper process carries out both.
 //
 // Threads: one, the event loop's.
 #pragma once

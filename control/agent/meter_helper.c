@@ -170,7 +170,7 @@ int weir_meter_helper_watch(
 		return message.error;
 	}
 	program = (struct weir_listen_program){.ring = fds[0], .attachment = fds[1]};
-	// The kernel has passed only some of the descriptors.
+	// At the limit of open descriptors, the kernel passes only some of the descriptors.
 	if (program.ring < 0 || program.attachment < 0) {
 		weir_listen_unload(&program);
 		snprintf(why, why_bytes, "cannot receive all descriptors of the BPF program: %s",

@@ -34,7 +34,8 @@ int weir_meter_helper_send(int fd, bool load);
 int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret);
 
 // Make the helper load the program that watches listening sockets on the meter's ports, and wait
-// for its answer. *ret: as from weir_listen_load; it stays valid after the helper has exited. Call
-// this function before weir_meter_helper_send. Returns 0, -ETIMEDOUT or another negative errno.
+// for the helper's answer. *ret: as from weir_listen_load, valid even after the helper has exited.
+// Call this function before weir_meter_helper_send. Returns 0, -ETIMEDOUT or another negative
+// errno.
 int weir_meter_helper_watch(
 	int fd, int timeout_ms, struct weir_listen_program *ret, char *why, size_t why_bytes);

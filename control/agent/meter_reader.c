@@ -92,8 +92,9 @@ uint64_t weir_meter_active(const struct weir_meter_counts *counts) {
 	uint64_t opened = counts->counter[WEIR_METER_OPENED];
 	uint64_t closed = counts->counter[WEIR_METER_CLOSED];
 
-	// closed may be above opened: the shards are read one after the other, and an earlier shard
-	// may have counted the opening after it was read.
+	// closed may be above opened, because the shards are read one after the other. A
+	// connection may be opened in a shard that was already read, and then be closed in a shard
+	// that is read later.
 	return opened > closed ? opened - closed : 0;
 }
 

@@ -32,9 +32,9 @@ void weir_meter_read_times(const struct weir_meter *meter, struct weir_meter_tim
 // Returns the number of connections that are open now.
 uint64_t weir_meter_active(const struct weir_meter_counts *counts);
 
-// Computes the median of the service times that were added between `before` and `now`, in
-// microseconds, with an error of at most 1/32. Returns the number of these service times. If it is
-// 0, *ret is unchanged.
+// Computes the median of the service times that were added between `before` and `now`. *ret: the
+// median in microseconds, with an error of at most 1/32. Returns the number of these service times.
+// If the number is 0, *ret is unchanged.
 uint64_t weir_meter_median_us(
 	const struct weir_meter_times *before, const struct weir_meter_times *now, double *ret);
 

@@ -85,14 +85,14 @@ struct weir_agent_options { // strings point into argv
 	uint32_t delay_ms; // exec: minimum time until the server gets the signal
 	uint64_t drain_timeout_ms; // exec: maximum time until the server gets the signal
 	int stop_signal; // exec: signal that begins the drain
-	int help_of; // --help of this enum weir_agent_command; -1 = of all commands
+	int help_of; // enum weir_agent_command: the command to show the help of; -1 = all commands
 };
 
 // Returns 0, or -EINVAL and one line in why.
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
 
-// How the agent ends connections when a balancer orders it.
+// Returns how the agent ends connections when a balancer requests this.
 enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_options *options);
 
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.

@@ -20,8 +20,8 @@
 #define PERIOD_WITHOUT_EVENTS_MS 100
 #define MISSING_MS 5000 // time until a port that never had a listening socket is logged
 
-// Delays between the check after an event and its repetitions. The event of a new listening socket
-// arrives before the kernel lists the socket, so the first check may not find the socket.
+// After an event, the check is repeated after each of these delays. The event of a new listening
+// socket arrives before the kernel lists the socket, so the first check may not find the socket.
 static const uint32_t repeat_ms[] = {1, 10, 50};
 
 static bool is_udp(const struct weir_port_watch *watch, uint32_t index) {
@@ -62,8 +62,8 @@ static void log_change(const struct weir_port_watch *watch, const struct weir_wa
 				: "no listening socket");
 		break;
 	case WEIR_PORT_HELD:
-		// The text has no number of deaths: with a number, each line would differ, and
-		// log_limit.h suppresses only equal lines.
+		// The text does not say how many times the port was closed. With this number, each
+		// line would differ, and log_limit.h suppresses only equal lines.
 		snprintf(reason, sizeof(reason),
 			"listening again, but held down for %s: the port was closed too often",
 			weir_duration_text(weir_watched_port_left_ms(port, now_ms), left));

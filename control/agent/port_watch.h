@@ -3,9 +3,9 @@
 // Port watch: checks which of the service's ports have a listening socket. A check runs when the
 // kernel reports a change (listen.bpf.c), and once a second. Without the BPF program, and for UDP,
 // a check runs every 100 ms. An event only starts a check, so lost or duplicate events do no harm.
-// The watch saves the ports that had a listening socket, so that an agent that starts while the
-// server is dead announces the port as down. It also saves the states that applications have
-// announced (words).
+// The watch saves the ports that had a listening socket. If the server is dead when the agent is
+// restarted, the agent therefore announces the ports of the server as down. The watch also saves
+// the states that applications have announced (words).
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -40,7 +40,8 @@ struct weir_port_watch {
 	char problem[192];
 	// Why TCP sockets and UDP sockets cannot be listed; "" = they can be listed.
 	char blind[2][64];
-	int listeners; // netlink; negative = none yet, each check tries to open a socket
+	// netlink socket; negative = not open yet: each check tries to open the socket
+	int listeners;
 	bool missing_logged; // the ports without a listening socket were logged
 	uint64_t started_ms;
 	struct weir_look_budget budget;

@@ -18,7 +18,7 @@ static void send_answer(
 	};
 	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
 
-	if (key == NULL) { // the key was removed from the file meanwhile
+	if (key == NULL) { // the key is no longer in the key file
 		return;
 	}
 	memcpy(answer.challenge, balancer->challenge, sizeof(answer.challenge));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes: receives the balancers' datagrams, answers probes with the state and the load of this
-// backend, and passes on requests to move a flow and orders to end connections.
+// Probes: receives the balancers' datagrams. Answers probes with the state and the load of this
+// backend. Passes requests to move a flow, and orders to end connections, to the caller's
+// functions.
 //
 // Threads: one, the event loop's.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Resources of `weir-agent run`: everything that the process acquires with its initial privileges,
-// before it drops them: helper processes, sockets, files of the run directory, and keys.
+// Resources of `weir-agent run`: everything that the process acquires before it drops its initial
+// privileges. These are helper processes, sockets, files of the run directory, and keys.
 //
 // Threads: call before other threads start.
 #pragma once
@@ -16,12 +16,12 @@
 
 struct weir_agent_resources {
 	// Descriptors; -1 = none. A function that takes ownership of a descriptor sets it to -1.
-	int meter_helper; // of weir_meter_helper_start; none without --port
-	int steal_helper; // of weir_steal_helper_start; none without --allow-steal
-	int shed_helper; // of weir_shed_helper_start; none without --shed-idle and --shed-hook
-	int local_fd; // of weir_local_socket_open
-	int saved; // of weir_saved_state_open
-	int capacity_cache; // of weir_capacity_cache_open; any negative value = none
+	int meter_helper; // from weir_meter_helper_start; none without --port
+	int steal_helper; // from weir_steal_helper_start; none without --allow-steal
+	int shed_helper; // from weir_shed_helper_start; none without --shed-idle and --shed-hook
+	int local_fd; // from weir_local_socket_open
+	int saved; // from weir_saved_state_open
+	int capacity_cache; // from weir_capacity_cache_open; any negative value = none
 	struct weir_word_listeners listeners;
 	struct weir_datagrams datagrams;
 	struct weir_agent_keys keys;

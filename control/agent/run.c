@@ -202,7 +202,7 @@ static enum weir_agent_exit decapsulate(const struct weir_agent_options *options
 	if (r) {
 		return refuse(r, why);
 	}
-	printf("decap: attached to %s in %s mode, packets from %s\n", options->interface,
+	printf("decap: attached to %s in %s mode, accepts packets from %s\n", options->interface,
 		weir_decap_is_native(decap) ? "native" : "skb",
 		options->source_count > 0 ? "the balancers given by --from"
 					  : "any source (see --from)");

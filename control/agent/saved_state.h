@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Saved state: stores the announced state in a file in the run directory. A lame duck whose agent
-// has crashed is therefore a lame duck again after the restart of the agent. The file also has the
-// ports that had a listening socket, so that a port without a listening socket is down after any
-// restart. It also has the states that applications have announced (words).
+// has crashed is therefore a lame duck again after the restart of the agent. The file also lists
+// the ports that had a listening socket. After any restart, such a port is down if it no longer has
+// a listening socket. The file also has the states that applications have announced (words).
 //
 // Threads: one.
 #pragma once
@@ -21,8 +21,8 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log);
 enum weir_health_word weir_saved_state_read(int fd);
 
 // Returns 1 if the last agent that used a run directory is still running or has crashed. Returns 0
-// if it has exited normally: in this case it has saved NONE. Returns a negative errno if this
-// cannot be determined (-ENOENT: no agent has used the directory).
+// if this agent has exited normally, and has therefore saved NONE. Returns a negative errno if the
+// file cannot be read (-ENOENT: no agent has used the directory).
 int weir_saved_state_is_left(const char *run_dir);
 
 // Save a state. NONE: this process exits normally, so the next process restores no state. fd: -1 is

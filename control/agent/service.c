@@ -56,7 +56,8 @@ struct service {
 
 	uv_loop_t loop;
 	uv_signal_t term, interrupt, hangup;
-	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, expiry of balancers
+	// runs every WEIR_LOAD_TICK_MS, for the load, the meter and the expiry of balancers
+	uv_timer_t turn;
 	struct weir_warm_up warm_up;
 	uint64_t number; // random number of this process
 	uint64_t started_ms;

@@ -10,7 +10,7 @@
 //   load           the measured values; meter_demand loads the meter on demand
 //   capacity       the measured speed of the CPUs; capacity_demand measures it on demand
 //   steal_answers  whether a flow can be moved to another backend
-//   shed           ends connections when a balancer orders it
+//   shed           ends connections when a balancer requests this
 //   commands       status, lame-duck, ready; local_socket receives them
 //
 // Threads: one, the event loop's. The ORCA poll also uses a worker thread of libuv.

@@ -17,13 +17,13 @@ static bool has_hook(const struct weir_shed *shed) {
 	return shed->params.method == WEIR_AGENT_SHED_HOOK;
 }
 
-// With a hook, the tokens of a whole second are spent at once, because each run of the hook starts
-// a process.
+// The burst of the token bucket (shed_orders.h). With a hook, the connections of a whole second are
+// passed to the hook in one batch, because each run of the hook starts a process.
 static uint32_t burst_ms(const struct weir_shed *shed) {
 	return has_hook(shed) ? WEIR_SHED_HOOK_EVERY_MS : WEIR_SHED_TICK_MS;
 }
 
-// Returns the time in clock_ms from which the active order ends nothing more.
+// Returns the time (in clock_ms) from which the active order ends no more connections.
 static uint64_t last_ms(const struct weir_shed *shed) {
 	const uint64_t deadline_ms = shed->orders.active->order.deadline_ms;
 	const uint64_t least_ms = has_hook(shed) ? WEIR_SHED_HOOK_LEAST_MS : 0;
@@ -55,7 +55,7 @@ static void send_answer(struct weir_shed *shed, const struct weir_agent_shed_ans
 	struct weir_agent_shed_answer answer = *found;
 	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
 
-	if (key == NULL) { // the key was removed from the file meanwhile
+	if (key == NULL) { // the key is no longer in the key file
 		return;
 	}
 	answer.clock_ms = clock_ms(shed);
@@ -77,7 +77,7 @@ static void log_end(const struct weir_shed *shed, const struct weir_shed_order *
 
 	if (answer->ended > 0) {
 		weir_log_write(shed->params.log, WEIR_LOG_INFO,
-			"%s %u connection%s of service %s, as ordered by a balancer; %u are open",
+			"%s %u connection%s of service %s, as ordered by a balancer; %u still open",
 			has_hook(shed) ? "passed to --shed-hook:" : "ended", answer->ended,
 			weir_plural(answer->ended), entry->order.service, answer->connections);
 	}
@@ -98,8 +98,7 @@ static void end(struct weir_shed *shed, enum weir_agent_shed_result result) {
 
 // --- batches ------------------------------------------------------------------------------
 
-// Requests two things from the helper: the numbers of connections, and the end of up to `count`
-// connections.
+// Sends a request to the helper: to count the connections, and to end up to `count` connections.
 static void request(struct weir_shed *shed, uint32_t count) {
 	const struct weir_agent_shed *order = &shed->orders.active->order;
 	struct weir_shed_helper_request message = {.order = shed->order_number,
@@ -158,7 +157,8 @@ static void on_hook_ended(void *context, bool ok) {
 	}
 }
 
-// The balancer waits for the result until shortly after the deadline.
+// Runs the hook, which is killed at the deadline of the order. The balancer waits for the result
+// until shortly after the deadline.
 static void run_hook(struct weir_shed *shed) {
 	const struct weir_agent_shed *order = &shed->orders.active->order;
 	const uint64_t now_ms = clock_ms(shed);

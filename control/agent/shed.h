@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shed: carries out the balancers' orders to end connections, if the operator of this host permits
-// it (--shed-idle, --shed-hook). Requests a batch of connections from the helper process as often
-// as the rate permits, and passes them to the hook if there is one.
+// it (--shed-idle, --shed-hook). Sends the helper process one request for each batch of
+// connections, as often as the rate permits. The helper ends these connections. With a hook, the
+// helper only returns the connections, and the hook ends them.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -19,7 +20,8 @@
 
 #define WEIR_SHED_TICK_MS 100u
 #define WEIR_SHED_HOOK_EVERY_MS 1000u // minimum time between two starts of the hook
-// The hook is not started with less time until the deadline of its order, at which it is killed.
+// Minimum time from the start of the hook to the deadline of its order. If less time is left, the
+// hook is not started. At the deadline, a running hook is killed.
 #define WEIR_SHED_HOOK_LEAST_MS 600u
 #define WEIR_SHED_PROBLEM_BYTES 256
 
@@ -49,12 +51,13 @@ struct weir_shed {
 	bool requested; // the helper's answer is pending
 	uint64_t hook_ms; // time of the last start of the hook; 0 = none
 	uint64_t taken, ended; // orders that were carried out, and connections that they ended
-	char problem[WEIR_SHED_PROBLEM_BYTES]; // why nothing can be ended; "" = no problem
+	// why no connection can be ended; "" = no problem
+	char problem[WEIR_SHED_PROBLEM_BYTES];
 	struct weir_shed_helper_answer answer; // the helper's last answer
 };
 
-// helper: descriptor of the helper, or -1 without a method. The function takes ownership of the
-// descriptor, even if it fails. Returns 0 or negative errno.
+// helper: descriptor of the helper; -1 if the method is NO_METHOD. The function takes ownership of
+// the descriptor, even if it fails. Returns 0 or negative errno.
 int weir_shed_start(
 	uv_loop_t *loop, const struct weir_shed_params *params, int helper, struct weir_shed *ret);
 // After this call, run the loop to close the handles.

@@ -55,7 +55,7 @@ static uint32_t surplus(
 	return gone < pick->connections ? (uint32_t)(pick->connections - gone) : 0;
 }
 
-// End one connection, or pass it to the hook. Returns 0 or negative errno.
+// End one connection, or add it to the answer, for the hook. Returns 0 or negative errno.
 static int end_one(struct helper *helper, const struct weir_shed_connection *connection,
 	struct weir_shed_helper_answer *answer) {
 	bool ended = false;

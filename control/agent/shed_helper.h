@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shed helper: a child process that lists the connections of a service and ends idle connections.
-// It runs as the agent's user, with CAP_NET_ADMIN and no other capability. Therefore the process
-// that reads datagrams needs no capability, and long lists of sockets do not delay its answers.
-// With a hook, the helper has no capability, and only returns the connections to pass to the hook.
-// The helper exits when its parent exits.
+// The child runs as the agent's user, with CAP_NET_ADMIN and no other capability. Therefore the
+// process that reads datagrams needs no capability, and long lists of sockets do not delay its
+// answers. With a hook, the helper has no capability, and only returns the connections to pass to
+// the hook. The helper exits when its parent exits.
 //
-// It ends no connection at other ports than the agent's, none that was idle for less than
-// WEIR_AGENT_SHED_IDLE_LEAST_MS, and never so many that fewer than `keep` of those that it counted
-// with its last look stay; connections that their clients closed since then are not noticed.
+// The helper ends connections only at the agent's ports, and only connections that have been idle
+// for at least WEIR_AGENT_SHED_IDLE_LEAST_MS. It leaves at least `keep` of the connections that
+// were open when it last listed the sockets. The helper does not detect that clients have closed
+// connections since then.
 //
 // Threads: one. No logging.
 #pragma once
@@ -34,16 +35,16 @@ struct weir_shed_helper_request {
 	uint8_t bind_count;
 	uint32_t idle_ms, keep;
 	uint32_t count; // maximum connections to end now, up to WEIR_SHED_BATCH
-	uint64_t deadline_ms; // CLOCK_MONOTONIC; after this time nothing is ended
+	uint64_t deadline_ms; // CLOCK_MONOTONIC; after this time no connection is ended
 };
 
 enum weir_shed_helper_step { WEIR_SHED_HELPER_PRIVILEGES, WEIR_SHED_HELPER_START };
 
 struct weir_shed_helper_answer {
-	uint32_t number; // 0 = no request: the helper failed to start, and exits
+	uint32_t number; // ID of the request; 0 = the helper failed to start, and exits
 	enum weir_shed_helper_step step; // if number is 0: the step that failed
 	int error; // 0 or negative errno: -EPERM, -EOPNOTSUPP, ...
-	// as in a shed answer, from the last list of the sockets
+	// numbers for the answer to the order, from the last list of the sockets
 	uint32_t connections, candidates, leaving;
 	uint32_t ended; // connections ended; with a hook, number of connections in `connection`
 	struct weir_shed_connection connection[WEIR_SHED_BATCH]; // only with a hook

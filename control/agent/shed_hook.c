@@ -91,8 +91,8 @@ static void on_timeout(uv_timer_t *timer) {
 	struct weir_shed_hook *hook = timer->data;
 
 	weir_log_write(hook->log, WEIR_LOG_ERROR,
-		"--shed-hook: the command is killed, because it still ran at the deadline of its "
-		"order, after %llu ms",
+		"--shed-hook: killing the command, because it was still running at the deadline of "
+		"its order, %llu ms after the start of the command",
 		(unsigned long long)hook->timeout_ms);
 	kill(-hook->process.pid, SIGKILL); // the process group of the command
 }
@@ -106,8 +106,8 @@ static void on_written(uv_write_t *write, int status) {
 	}
 }
 
-// Returns the environment of the command, with `added` at its end; owned by the caller, without
-// the strings. NULL = out of memory.
+// Returns the environment of the command, with `added` at its end. The caller frees the array, but
+// not the strings. NULL = out of memory.
 static char **make_environment(char *const added[VARIABLES]) {
 	size_t count = 0;
 	char **made;

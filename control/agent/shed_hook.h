@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed hook: runs the command of --shed-hook, which requests the application to end connections.
-// The command gets one line for each connection on its standard input, "CLIENT PORT VIP PORT", and
-// the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT. One run at a time.
+// Shed hook: runs the command of --shed-hook, which makes the application end connections. On its
+// standard input, the command gets one line for each connection, "CLIENT PORT VIP PORT". In its
+// environment, it gets the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT. Only one command runs
+// at a time.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -30,16 +31,16 @@ struct weir_shed_hook { // zeroed = none
 	uv_process_t process;
 	uv_pipe_t input;
 	uv_timer_t timer; // kills the command
-	uint64_t timeout_ms; // of the present run
+	uint64_t timeout_ms; // timeout of the current run
 	uv_write_t write;
 };
 
 // log, command: must outlive the hook.
 void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *command,
 	void (*ended)(void *context, bool ok), void *context, struct weir_shed_hook *ret);
-// Run the command with /bin/sh for these connections (copied). It is killed, with its process
-// group, after timeout_ms. Returns 0 or negative errno (logged). `ended` is called later, also
-// after an error of the command.
+// Run the command with /bin/sh for these connections, which are copied. After timeout_ms, the
+// process group of the command is killed. Returns 0 or negative errno; errors are logged. If 0 is
+// returned, `ended` is called later, even if the command fails.
 int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
 	const struct weir_shed_connection *connections, uint32_t count, uint64_t timeout_ms);
 // Stop waiting for a running command, which continues. `ended` is not called any more. After this

@@ -11,7 +11,8 @@ struct weir_agent_shed_answer weir_shed_answer_begin(
 		.result = (uint8_t)result};
 }
 
-// Returns the entry of an order, or NULL. *newer: the balancer has sent a newer order.
+// Returns the entry of an order, or NULL. *newer is set to true if the balancer has sent a newer
+// order.
 static struct weir_shed_order *find(
 	struct weir_shed_orders *orders, const struct weir_agent_shed *order, bool *newer) {
 	struct weir_shed_order *found = NULL;
@@ -93,13 +94,15 @@ enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 
 // --- the rate -----------------------------------------------------------------------------
 
-// Time between two ends, in microseconds, rounded up: never faster than the rate.
+// Returns the time between two tokens, in microseconds; one connection may be ended for each token.
+// Rounded up, so that the rate of the order is not exceeded.
 static uint64_t interval_us(const struct weir_agent_shed *order) {
 	return (UINT64_C(1000000000) + order->rate_milli_per_s - 1) / order->rate_milli_per_s;
 }
 
-// Time of the oldest token in the bucket. The bucket holds the tokens of burst_ms, but has room for
-// at least one token; older tokens are discarded.
+// Returns the time of the oldest token in the bucket; if the bucket is empty, the time of the next
+// token. The bucket holds the tokens of the last burst_ms, or one token if burst_ms is shorter than
+// the interval between two tokens.
 static uint64_t first_us(
 	const struct weir_shed_orders *orders, uint64_t clock_ms, uint32_t burst_ms) {
 	uint64_t one_us = interval_us(&orders->active->order), now_us = clock_ms * MS_US;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed orders: the orders to end connections that were accepted, and their progress. An order is
-// carried out once, and its answer is repeated for a repeated order. An entry is kept at least
-// until the deadline of its order, after which the order is answered LATE. One order is carried out
-// at a time; another one that arrives meanwhile is answered BUSY, and is never carried out, because
-// its balancer counts no end for it. A token bucket for all orders together limits the rate.
+// Shed orders: the accepted orders to end connections, and their progress. An order is carried out
+// once. If the same order arrives again, its answer is sent again. An entry is kept at least until
+// the deadline of its order. An order that has no entry and arrives after its deadline is answered
+// LATE. Only one order is carried out at a time. An order that arrives during this time is answered
+// BUSY, and is never carried out: after the answer BUSY, its balancer assumes that the order has
+// ended no connection. A token bucket for all orders together limits the rate.
 //
 // Guarantees:
 //   R1 an order ends at most `count` connections, regardless of how often and in which sequence
 //      this order and other orders arrive.
-//   R2 after its deadline an order ends nothing.
+//   R2 after its deadline an order ends no connection.
 //   R3 in any period, all orders together end at most the number of connections that the rate of
 //      the last order permits, plus one burst.
 //
@@ -37,22 +38,23 @@ struct weir_shed_orders { // zeroed = no order
 
 enum weir_shed_verdict {
 	WEIR_SHED_NEW, // carry it out: it is the active order now
-	// Send the entry's answer, if the numbers in it are known: it is an earlier order, or the
-	// agent is busy.
+	// Send the answer in the entry, if its numbers of connections are known. The order has
+	// arrived before, or the agent is busy with another order.
 	WEIR_SHED_KNOWN,
-	WEIR_SHED_LATE, // answer LATE; the order leaves no state
+	WEIR_SHED_LATE, // answer LATE; the order is not stored
 	WEIR_SHED_REFUSED, // the order gets no answer; *refusal has the reason
 };
 
-// Classify an authentic order. agent: number of this process. clock_ms: the monotonic clock of
-// answers. *ret: the entry, with NEW and KNOWN. *refusal: AGENT, VALUE (the deadline is too far
-// ahead), REPLAY (older than an order of its balancer) or RATE (no entry is free).
+// Classify an authentic order. agent: random number of this process. clock_ms: the monotonic clock
+// of answers. *ret: with NEW and KNOWN, the entry of the order. *refusal: with REFUSED, the reason:
+// AGENT (the order is for another process), VALUE (the deadline is too far ahead), REPLAY (the
+// balancer has sent a newer order) or RATE (no entry is free).
 enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 	const struct weir_agent_shed *order, uint64_t agent, uint64_t clock_ms,
 	struct weir_shed_order **ret, enum weir_agent_refusal *refusal);
 
 // Returns how many connections the active order may end now; 0 without an active order. burst_ms:
-// the bucket holds at most the tokens of this time, or one token.
+// size of the token bucket, as the time that fills it. The bucket has room for at least one token.
 uint32_t weir_shed_orders_allowance(
 	const struct weir_shed_orders *orders, uint64_t clock_ms, uint32_t burst_ms);
 // Adds connections that the active order has ended. ended: at most the allowance.

@@ -31,11 +31,12 @@ bool weir_shed_is_of(const struct weir_agent_shed_bind *binds, uint8_t bind_coun
 	return false;
 }
 
-// Returns whether the server was the last to send, or nobody has sent. Otherwise the application
-// may be computing its answer.
+// Returns whether the server was the last to send data, or neither side has sent data. Otherwise
+// the application may still be computing its response.
 static bool has_server_sent_last(const struct tcp_info *tcp) {
-	// In jiffies, so a first request may seem as old as the handshake, from which both times
-	// begin.
+	// Both times start at the handshake, and are in jiffies. If the first request arrives in
+	// the same jiffy, the times are equal although the server has sent no data. Therefore the
+	// numbers of segments are checked, too.
 	return tcp->tcpi_last_data_sent <= tcp->tcpi_last_data_recv &&
 	       (tcp->tcpi_data_segs_in == 0 || tcp->tcpi_data_segs_out > 0);
 }
@@ -44,8 +45,8 @@ bool weir_shed_is_idle(const struct inet_diag_msg *message, const void *info, si
 	uint32_t idle_ms, uint32_t *ret) {
 	struct tcp_info tcp = {0};
 
-	// Without the numbers of unsent bytes and of segments (Linux before 4.6) the state is not
-	// known.
+	// Before Linux 4.6, the struct lacks the number of unsent bytes and the numbers of
+	// segments. Without these numbers, the connection does not count as idle.
 	if (info_bytes <
 		offsetof(struct tcp_info, tcpi_data_segs_out) + sizeof(tcp.tcpi_data_segs_out)) {
 		return false;
@@ -93,8 +94,8 @@ bool weir_shed_pick_hand(struct weir_shed_pick *pick, const struct weir_shed_con
 	return true;
 }
 
-// Forget connections that were passed long ago. Whether the others are open is not known until the
-// end of the look.
+// Discards the connections that were passed to the hook at least WEIR_SHED_HANDED_MS ago. Marks the
+// others as not open; the scan then marks each connection that it finds as open.
 static void forget_old(struct weir_shed_pick *pick, uint64_t now_ms) {
 	uint32_t kept = 0;
 
@@ -151,7 +152,7 @@ void weir_shed_pick_take(void *context, const struct weir_socket *socket) {
 	bool idle;
 
 	if (handed != NULL) {
-		handed->open = true; // of whatever service
+		handed->open = true; // even if it belongs to another service
 	}
 	if (!weir_shed_is_of(pick->binds, pick->bind_count, message->idiag_family, &message->id)) {
 		return;

@@ -19,8 +19,8 @@ struct weir_shed_sockets {
 int weir_shed_sockets_open(struct weir_shed_sockets *ret);
 void weir_shed_sockets_close(struct weir_shed_sockets *sockets);
 
-// Passes all established connections at these ports to the pick, whose criteria must be set.
-// Returns 0 or negative errno.
+// Lists all established connections at these ports, and selects candidates among them. pick: its
+// criteria must be set; gets the candidates. Returns 0 or negative errno.
 int weir_shed_sockets_look(struct weir_shed_sockets *sockets, const uint16_t *ports,
 	uint32_t port_count, struct weir_shed_pick *pick, uint64_t now_ms);
 

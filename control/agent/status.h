@@ -46,7 +46,7 @@ const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_CO
 
 // Returns the number of datagrams that were refused because sender and agent have different keys.
 // age: time since the last of these datagrams, as text. Returns 0 if this time is longer than any
-// probe interval, because different keys then do not explain why no balancer probes the agent.
+// probe interval: different keys then do not explain why no balancer probes the agent.
 uint64_t weir_status_other_key(const json_t *status, char age[WEIR_DURATION_BYTES]);
 
 // Write the status as text.

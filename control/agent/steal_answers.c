@@ -22,7 +22,7 @@ static void send_answer(struct weir_steal_answers *answers,
 	struct weir_agent_steal_answer answer = *found;
 	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
 
-	if (key == NULL) { // the key was removed from the file meanwhile
+	if (key == NULL) { // the key is no longer in the key file
 		return;
 	}
 	answer.clock_ms = clock_ms(answers);

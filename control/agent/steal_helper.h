@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal helper: a child process that removes incomplete handshakes. It runs as the agent's user,
-// with CAP_NET_ADMIN and no other capability. Therefore the process that reads datagrams needs no
-// capability. Through the helper, that process can remove only handshakes on the service's ports.
-// The helper exits when its parent exits.
+// Steal helper: a child process that removes incomplete handshakes. The child runs as the agent's
+// user, with CAP_NET_ADMIN and no other capability. Therefore the process that reads datagrams
+// needs no capability. Through the helper, that process can remove only handshakes on the service's
+// ports. The helper exits when its parent exits.
 //
 // Threads: one. No logging.
 #pragma once
@@ -23,13 +23,13 @@ struct weir_steal_helper_params {
 struct weir_steal_helper_request {
 	uint32_t number; // ID of the request, which the answer repeats; not 0
 	struct weir_handshake_flow flow;
-	uint64_t deadline_ms; // CLOCK_MONOTONIC; after this time nothing is removed
+	uint64_t deadline_ms; // CLOCK_MONOTONIC; after this time no handshake is removed
 };
 
 enum weir_steal_helper_step { WEIR_STEAL_HELPER_PRIVILEGES, WEIR_STEAL_HELPER_SOCKET };
 
 struct weir_steal_helper_answer {
-	uint32_t number; // 0 = no request: the helper failed to start, and exits
+	uint32_t number; // ID of the request; 0 = the helper failed to start, and exits
 	enum weir_steal_helper_step step; // if number is 0: the step that failed
 	int error; // 0 or negative errno: -ETIME (the deadline), -EPERM, -EOPNOTSUPP, ...
 	bool removed;

@@ -2,8 +2,9 @@
 //
 // Steals: the steal requests that were processed, and their answers. A request is processed once.
 // If the same request arrives again, its answer is sent again. An entry exists at least until the
-// deadline of its request; after the deadline, the request is refused. A rate limit ensures that
-// at most WEIR_STEALS_MOST requests are accepted until then.
+// deadline of its request; after the deadline, the request is refused. A deadline is at most
+// WEIR_AGENT_STEAL_AHEAD_MS ahead. A rate limit ensures that at most WEIR_STEALS_MOST requests are
+// accepted during this time, so that no entry is replaced before the deadline of its request.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -13,7 +14,7 @@
 #include "agent_message.h"
 #include "balancers.h"
 
-#define WEIR_STEALS_EVERY_MS 5u // sustained rate: one request per this time
+#define WEIR_STEALS_EVERY_MS 5u // time between two requests at the maximum sustained rate
 #define WEIR_STEALS_BURST 24u // maximum burst of requests
 #define WEIR_STEALS_MOST (WEIR_AGENT_STEAL_AHEAD_MS / WEIR_STEALS_EVERY_MS + WEIR_STEALS_BURST)
 
@@ -41,9 +42,10 @@ enum weir_steals_verdict {
 };
 
 // Classify an authentic request. agent: random number of this process. clock_ms: the monotonic
-// clock of answers. *ret: the entry of the request, with NEW, KNOWN and PENDING; valid until the
-// next call. *refusal: the reason, with REFUSED: AGENT (for another process), FLOW (a known request
-// with another flow), VALUE (the deadline is too far ahead) or RATE (too many requests).
+// clock of answers. *ret: with NEW, KNOWN and PENDING, the entry of the request, valid until the
+// next call. *refusal: with REFUSED, the reason: AGENT (the request is for another process), FLOW
+// (a known request with another flow), VALUE (the deadline is too far ahead) or RATE (too many
+// requests).
 enum weir_steals_verdict weir_steals_take(struct weir_steals *steals,
 	const struct weir_agent_steal *steal, uint64_t agent, uint64_t clock_ms,
 	struct weir_steals_entry **ret, enum weir_agent_refusal *refusal);

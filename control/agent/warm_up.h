@@ -19,5 +19,5 @@ struct weir_warm_up { // zeroed = none
 // negative errno.
 int weir_warm_up_start(uv_loop_t *loop, const char *command, struct weir_log *log,
 	struct weir_announcement *announcement, struct weir_warm_up *ret);
-// Send SIGTERM to the command, if the command runs. After this call, run the loop.
+// Send SIGTERM to the command, if it is still running. After this call, run the loop.
 void weir_warm_up_stop(struct weir_warm_up *warm_up);

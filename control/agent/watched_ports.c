@@ -214,8 +214,8 @@ struct weir_port_word weir_watched_port_word(const struct weir_watched_port *por
 	return word;
 }
 
-// Adds states of ports to an answer, as many as fit. down: true = of the ports that are down, false
-// = of the other ports.
+// Adds states of ports to an answer, as many as fit. down: true = only the states of ports that are
+// down, false = only the states of other ports.
 static void list_words(
 	const struct weir_watched_ports *ports, bool down, struct weir_agent_answer *answer) {
 	for (uint32_t i = 0; i < ports->count; i++) {

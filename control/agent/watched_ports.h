@@ -5,15 +5,17 @@
 // network namespace, so a port without a visible socket may have a server.
 //
 // A port is announced as down when its last listening socket is closed and the grace time has
-// passed since then. It is announced as up when a socket listens again. A port that is closed
-// repeatedly, because its server crashes, is held down: after the third death in close succession,
-// the port is up only when it has had a listening socket for 1 s. Each further death doubles this
-// time, up to 30 s, and each minute without a death halves it.
+// passed since then. It is announced as up when a socket listens again. A death of the server is
+// counted when the last listening socket was closed and the grace time has passed. A port with
+// repeated deaths is held down: after the third death in close succession, the port is up only when
+// it has had a listening socket for 1 s. Each further death doubles this time, up to 30 s, and each
+// minute without a death halves it.
 //
-// The application of a port may also announce a state (a word). The word of a port is the more
-// severe of the watched state and the application's word. The application's word is dropped after
-// its process has exited: when the port had no listening socket, and a socket listens again. The
-// word STARTING is an exception: it stays for the process that opens the next socket.
+// The application of a port may also announce a state (in names: a word). The agent announces the
+// more severe of the watched state and the application's state. The application's state is dropped
+// when a socket listens again after a time without a listening socket, because its process has
+// exited. Exception: STARTING is dropped earlier, when the last listening socket is closed. The
+// next process can then announce STARTING before its socket listens.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -26,7 +28,8 @@
 #include "health_state.h"
 
 #define WEIR_WATCHED_PORTS_MAX 128
-#define WEIR_WATCHED_FREE_DEATHS 2 // number of deaths without a hold-down
+// A port with more recent deaths than this is held down.
+#define WEIR_WATCHED_FREE_DEATHS 2
 #define WEIR_WATCHED_HOLD_FIRST_MS 1000
 #define WEIR_WATCHED_HOLD_MOST_MS 30000
 #define WEIR_WATCHED_QUIET_MS 60000
@@ -50,7 +53,7 @@ struct weir_watched_port {
 	uint16_t port;
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint8_t state; // enum weir_port_state
-	uint8_t word; // enum weir_health_word, of the application; NONE = ready
+	uint8_t word; // state that the application has announced; NONE = ready
 	// A check has found a listening socket, or the port had one before the agent started.
 	bool had_listener;
 	uint32_t listeners; // listening sockets at the last check
@@ -72,7 +75,7 @@ struct weir_watched_ports {
 };
 
 void weir_watched_ports_init(struct weir_watched_ports *ports, uint32_t grace_ms);
-// Watch a port, once. Returns 0 or -ENOSPC.
+// Watch a port. Does nothing if the port is already watched. Returns 0 or -ENOSPC.
 int weir_watched_ports_add(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol);
 // Records that a port had a listening socket before the agent started. The port is then down if the
 // first check finds no listening socket, and no socket listens within the grace time. Has no effect
@@ -81,16 +84,17 @@ void weir_watched_ports_had_listener(
 	struct weir_watched_ports *ports, uint16_t port, uint8_t protocol);
 
 // Process the number of listening sockets at ports->port[index]. now_ms: not 0. Returns whether the
-// word of the port has changed.
+// state that the agent announces for the port has changed.
 bool weir_watched_ports_take(
 	struct weir_watched_ports *ports, uint32_t index, uint32_t listeners, uint64_t now_ms);
 
-// Set the application's word for a port; READY counts as NONE. Returns whether the port's word has
-// changed; false for a port that is not watched.
+// Set the state that the application has announced for a port; READY counts as NONE. Returns
+// whether the state that the agent announces for the port has changed; false for a port that is not
+// watched.
 bool weir_watched_ports_set_word(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol,
 	enum weir_health_word word);
 
-// Returns the next time at which the state of a port may change without a change of its sockets,
+// Returns the next time at which the state of a port may change although its sockets do not change,
 // such as the end of a hold-down. Returns WEIR_WATCHED_NEVER if there is no such time.
 uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports);
 
@@ -101,18 +105,23 @@ uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_
 static inline bool weir_watched_port_is_down(const struct weir_watched_port *port) {
 	return port->state == WEIR_PORT_CLOSED || port->state == WEIR_PORT_HELD;
 }
-// Returns the port's word, with the reason. NONE: the port has no word, and the state of the host
-// applies.
+// Returns the state that the agent announces for the port, with the reason. NONE: no state; the
+// state of the host applies to the port.
 struct weir_port_word weir_watched_port_word(const struct weir_watched_port *port);
 // Returns the number of ports that are down.
 uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports);
 
-// Write the words of the ports into an answer. The host's fields of the answer must be set. If the
-// balancer does not request words of ports and all ports have a word, the least severe word becomes
-// the host's word. If the balancer requests words of ports and more ports are down than an answer
-// can list, the host's word becomes DOWN. Ports that are down come first, so that the word of an
-// application never makes the host's word more severe for other ports. If the operator has made the
-// host a lame duck, this stays the host's word.
+// Write the announced states of the ports into an answer. The host's fields of the answer must be
+// set.
+//
+// If the balancer requests the states of ports, they are listed: first the ports that are down,
+// then the other ports, as many as fit. If not all ports that are down fit, no port is listed, and
+// the host's state becomes DOWN. States that applications have announced are not counted for this,
+// so they never change the host's state for other ports.
+//
+// If the balancer does not request the states of ports, and all ports have an announced state, the
+// least severe of these states becomes the host's state. A host's state other than READY is never
+// changed, for example if the operator has made the host a lame duck.
 void weir_watched_ports_fill(
 	const struct weir_watched_ports *ports, uint32_t wants, struct weir_agent_answer *answer);
 

@@ -149,8 +149,8 @@ static int open_special(struct weir_capture_session *capture, const char *name) 
 	return fd;
 }
 
-// Open the output file. A regular file is always newly created, and readable by its owner only, so
-// no other user has opened it. A named pipe or a device is opened as it is.
+// Open the output file. A regular file is always newly created with mode 0600, so no other user can
+// have opened it. A named pipe or a device is opened as it is.
 static FILE *open_file(
 	const struct weir_cli *cli, struct weir_capture_session *capture, const char *name) {
 	struct stat status;
@@ -226,9 +226,8 @@ static int open_output(struct output *output, const json_t *request, const json_
 	return r ? refuse_file(output->cli, output->name, strerror(-r)) : WEIR_CLI_DONE;
 }
 
-// Return the interface number of a port. Writes the interface block of a port that was added after
-// the start of the capture.
-// Returns negative errno on failure.
+// Returns the index of the interface block of a port. If the port was added after the start of the
+// capture, first writes its interface block. Returns negative errno on failure.
 static int interface_of(struct output *output, const char *port) {
 	json_t *name;
 	size_t i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A packet of capture.read: its bytes, and its action as text. Missing or invalid keys are left
-// out: a weir-control of another version may send fewer keys.
+// out, because a weir-control of another version may send fewer keys.
 //
 // Threads: any. Prints nothing; text is safe for a terminal.
 #pragma once

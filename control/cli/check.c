@@ -47,8 +47,8 @@ static bool has_agents(const struct weir_config *config) {
 	return false;
 }
 
-// Read the key file of the agents, and check it as weir-control does: the file may also belong to
-// the user of weir-control.
+// Read the key file of the agents, and check it by the rules of weir-control. These rules also
+// accept a file that belongs to the user of weir-control.
 static void warn_keys(const struct weir_config *config, struct weir_config_errors *found) {
 	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
 	struct weir_config_error warning = {.path = "agents.key_file"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl config check: checks a configuration with the rules of the daemons, without a connection
-// to them.
+// weirctl config check: checks a configuration by the rules of the daemons, without a connection to
+// a daemon.
 #pragma once
 
 #include "command.h"

@@ -41,17 +41,17 @@ struct weir_cli_command {
 	const char *summary; // one line of help
 	const char *text; // more lines of help; the last line ends with "\n"; NULL = none
 	const char *example;
-	const char *request; // command of the control API; NULL = local
+	const char *request; // command of the control API; NULL = none, `run` must be set
 	short words_min, words_max;
 	unsigned options; // enum weir_cli_option
 
 	// Fill in the arguments of the request. Returns 0, -EINVAL (invalid usage) or another
-	// negative errno (a file), with one line in why.
+	// negative errno (a file cannot be read), with one line in why.
 	int (*build)(const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
 	// Print the result as text.
 	void (*show)(const struct weir_cli *cli, json_t *result);
-	// Runs the command. If set, request, build and show are not used. Returns enum
-	// weir_cli_exit.
+	// Runs the command; NULL = send the request and show the result. If request is set, `build`
+	// has accepted the arguments, and cli->client is connected. Returns enum weir_cli_exit.
 	int (*run)(struct weir_cli *cli, const struct weir_cli_command *command);
 	bool change; // requires administrator rights: see docs/reference/control-api.md
 };
@@ -67,9 +67,9 @@ int weir_cli_request_if_any(struct weir_cli *cli, const json_t *request, json_t 
 // and one line in why.
 int weir_cli_set_text(json_t *object, const char *key, const char *option, const char *text,
 	char *why, size_t why_bytes);
-// Describe an unknown word in one line in why: all known names, and the name that was probably
-// meant. meant: the name that was probably meant; NULL = the most similar name, if one is similar.
-// what: the kind of name. Returns -EINVAL.
+// Write one line about an unknown word into why, with all known names and the name that the user
+// probably meant. meant: this name; NULL = suggest the most similar name, if it is similar enough.
+// what: the kind of name, such as "policy". Returns -EINVAL.
 int weir_cli_unknown(const char *what, const char *word, const char *meant,
 	const char *const names[], uint32_t count, char *why, size_t why_bytes);
 // Put --service and --backend into a request; --backend may be "SERVICE/NAME".

@@ -411,11 +411,12 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 18, 0, build_report, weir_show_report, NULL, true},
 	{"backend", "shed", "--to-mean [--rate N/s] [--dry-run] [SERVICE/]NAME",
-	 "end connections of a backend that has more than the mean of its service",
-	 "The clients connect again, and get a backend as for any new flow: after a scale-out. The mean is\n"
-	 "that of open flows of this balancer per weight, over the backends that take new flows.\n"
-	 "The weir-agent of the backend ends connections, if it runs with --shed-idle or --shed-hook: at\n"
-	 "most N a second, and no more than are above the mean. \"backend show NAME\" has the progress.\n"
+	 "end connections of a backend that has more connections than the mean of its service",
+	 "For use after a scale-out: the clients connect again, and a backend is selected as for\n"
+	 "any new flow. The mean is the number of flows that the backend would have if this balancer's\n"
+	 "open flows to all backends that get new flows were distributed by weight. The weir-agent of\n"
+	 "the backend ends the connections, if it runs with --shed-idle or --shed-hook: at most N per\n"
+	 "second, and no more than are above the mean. \"backend show NAME\" shows the progress.\n"
 	 BACKEND_TEXT,
 	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,
 	 weir_shed_build, weir_shed_show, weir_shed_run, true},
@@ -450,7 +451,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 WEIR_CLI_CANARY, weir_canary_build_start, weir_canary_show_one, weir_canary_run_start, true},
 	{"canary", "list", "", "show the canaries of all services", NULL, "weirctl canary list",
 	 "canary.show", 0, 0, 0, build_nothing, weir_canary_show_list, NULL, false},
-	{"canary", "show", "SERVICE", "show the canary of a service, and compare its errors and latency", NULL,
+	{"canary", "show", "SERVICE", "show the canary of a service; compare its errors and latency with the other backends", NULL,
 	 "weirctl canary show web", "canary.show", 1, 1, 0, build_service, weir_canary_show_all, NULL,
 	 false},
 	{"canary", "stop", "[--promote|--rollback] SERVICE", "end the canary of a service",
@@ -502,9 +503,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL, true},
 	{"flow", "steals", "[SERVICE]",
 	 "show connections moved away from backends that accept no connections",
-	 "Shows services with \"steal\", then the last 256 steal requests. Connections that are counted\n"
-	 "as SILENT or REFUSED stay at their backend. Exception: after the outcome no_worker or abandoned,\n"
-	 "a worker may still move the connection. The counters begin at the start of weir-control.\n",
+	 "Shows services with \"steal\", then the last 256 steal requests. Connections in the columns SILENT\n"
+	 "and REFUSED stay at their backend. Exception: after the outcome no_worker or abandoned, a worker\n"
+	 "may still move the connection. The counters begin at the start of weir-control.\n",
 	 "weirctl flow steals web", "flow.steals", 0, 1, 0, build_service, weir_show_steals, NULL,
 	 false},
 	{"worker", "show", "", "show workers with load and counters",
@@ -548,7 +549,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "capture.start", 1, 1, WEIR_CLI_SERVICE | WEIR_CLI_CAPTURE, weir_capture_build, NULL,
 	 weir_capture_run, true},
 	{"trace", NULL, "[--packets N] PROTOCOL SOURCE:PORT DESTINATION:PORT",
-	 "show what each stage decides for the next packets of a flow",
+	 "show the result of each stage for the next packets of a flow",
 	 "PROTOCOL is tcp or udp. Write IPv6 addresses in brackets. With --json each packet is an\n"
 	 "object on a line. A trace is a capture: only one capture can run at a time.\n",
 	 "weirctl trace tcp 192.0.2.7:40000 198.51.100.10:80", "capture.start", 3, 3, WEIR_CLI_TRACE,
@@ -602,7 +603,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
 	{"health", "history", "[[SERVICE/]NAME]", "show the health history of backends, with reasons",
-	 "Shows up to 1,024 changes, the last ones of all backends since weir-control was started.\n"
+	 "The history has the last 1,024 changes of all backends since weir-control was started.\n"
 	 "SERVICE/ selects all backends of a service.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The commands of weirctl: a table with a row for each. The parser and --help use this table, and
-// tests compare docs/reference/cli.md and the bash completion with it.
+// The commands of weirctl: a table with a row for each command. The parser and --help use this
+// table, and tests compare docs/reference/cli.md and the bash completion with it.
 #pragma once
 
 #include "command.h"

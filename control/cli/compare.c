@@ -54,8 +54,8 @@ static void print_notes(FILE *out, const json_t *result) {
 	if (lost > 0) {
 		fprintf(out,
 			"warning: %" JSON_INTEGER_FORMAT
-			" flow%s not recorded (all services): too many ended at once\n",
-			lost, lost == 1 ? " was" : "s were");
+			" flow%s of all services not recorded: too many ended at once\n",
+			lost, lost == 1 ? "" : "s");
 	}
 	if (omitted > 0) {
 		fprintf(out,

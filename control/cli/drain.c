@@ -168,8 +168,8 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
-// Whether the counted flows include flows of other binds of the service, or of removed binds. The
-// other binds count whether they are drained or not.
+// Whether the counted flows include flows of other binds of the service, drained or not, or flows
+// of removed binds.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
 		       number(row, "other_removed_binds") + number(row, "removed_services") >
@@ -178,7 +178,7 @@ static bool shares_flows(const json_t *row) {
 
 // Print how many flows were kept or dropped at the deadline. weir-control counted them at the
 // deadline, because the number of open flows falls at once when flows are dropped. Prints nothing
-// for 0 flows, unless the drain is in this state. what: "kept" or "dropped". of: names of the
+// for 0 flows, unless `what` is the state of the drain. what: "kept" or "dropped". of: names of the
 // backends of a host.
 static void show_left(
 	const struct wait *wait, const json_t *row, const char *what, const json_t *of) {
@@ -313,7 +313,7 @@ static int next_poll_ms(const json_t *row) {
 		       : POLL_MS;
 }
 
-// Whether all backends of a host are in maintenance, so that there is nothing to drain.
+// Whether all backends of a host are in maintenance. In this case there is nothing to drain.
 static bool is_out_of_use(const json_t *row) {
 	return number(row, "maintenance") > 0 &&
 	       number(row, "maintenance") == number(row, "backends");
@@ -348,7 +348,7 @@ static int look_up(struct wait *wait, json_t **ret) {
 	return r;
 }
 
-// Poll once. Returns true when the wait is over, with its exit status.
+// Poll once. Returns true when the wait is over, with the exit status of weirctl in *ret.
 static bool look(struct wait *wait, int *ret) {
 	const char *state;
 	const json_t *row;

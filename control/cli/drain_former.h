@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The former addresses of a backend whose drain weirctl waits for. If a reload changes the address
-// of a backend while connections to the old address are open, backend.show has a removed backend of
-// the same name with the old address. Used by drain.c, in its thread.
+// The former addresses of a backend whose drain weirctl waits for. A reload may change the address
+// of a backend while connections to the old address are open. backend.show then has a removed
+// backend with the same name and the old address. Used by drain.c, in its thread.
 #pragma once
 
 #include <jansson.h>
 #include <stddef.h>
 
 // Add removed backends to the row of the configured backend of the same name. rows: result of
-// backend.show. "open_flows" becomes the sum over all rows. "drain" (if the configured backend has
-// it) becomes the drain with the least progress, with the sums of the kept and dropped flows. Adds
-// "former_open_flows" and "former_addresses", the open flows and the addresses of the removed
-// backends that have open flows.
+// backend.show. Changes these keys of the row:
+//   open_flows         becomes the sum over all rows
+//   drain              if present, becomes the drain with the least progress, with the sums of the
+//                      kept and dropped flows
+//   former_open_flows  is added: open flows of the removed backends
+//   former_addresses   is added: addresses of the removed backends that have open flows
 void weir_drain_add_former(json_t *row, const json_t *rows);
 
 // Text for a row of weir_drain_add_former: "3 open flows of its former address 10.0.0.11"; "" if

@@ -56,8 +56,8 @@ static unsigned int kind_of(const json_t *note) {
 	return kind;
 }
 
-// Write the key of a group of notes: kind and reason. Each word that is in quotes or has a digit
-// becomes "#", so that notes that differ only in names and numbers get the same key.
+// Write the key of a group of notes: the kind, and the reason, with each word that is in quotes or
+// has a digit replaced by "#". So notes that differ only in names and numbers get the same key.
 static void key_of(const json_t *note, char key[KEY_BYTES]) {
 	const char *why = text_of(note, "why");
 	size_t used = (size_t)snprintf(key, KEY_BYTES, "%u", kind_of(note));

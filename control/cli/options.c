@@ -29,7 +29,8 @@ static const struct weir_option_word modes[] = {WEIR_SUBSET_MODES(X){NULL, 0, NU
 #undef X
 
 static const struct weir_option_word durations[] = {
-	{"scaled", WEIR_CLI_SCALED, "as recorded, scaled by the backends' mean flow durations"},
+	{"scaled", WEIR_CLI_SCALED,
+		"recorded duration, times the ratio of the backends' mean flow durations"},
 	{"measured", WEIR_CLI_MEASURED, "as recorded"}, {NULL, 0, NULL}};
 
 #define X(name, word, help, key) {word, WEIR_TOP_##name, help},
@@ -139,7 +140,7 @@ static int take_rate(const struct weir_option *option, const char *value, void *
 	}
 	if (rate < RATE_LEAST || rate > RATE_MOST) {
 		snprintf(why, why_bytes,
-			"is out of range; use 1 to %d, or for backend shed %g to 1000", RATE_MOST,
+			"is out of range; use 1 to %d (for backend shed: %g to 1000)", RATE_MOST,
 			RATE_LEAST);
 		return -EINVAL;
 	}
@@ -149,10 +150,10 @@ static int take_rate(const struct weir_option *option, const char *value, void *
 
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(NUMBER, "clients", "N",
-		"number of clients that get a subset each: groups, instances or workers",
+		"number of clients, each with its own subset: groups, instances or workers",
 		FIELD(preview.clients), .min = 1, .max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
-	WEIR_OPTION_ROW(NUMBER, "backends", "M", "backends of the service", FIELD(preview.backends),
-		.min = 1, .max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
+	WEIR_OPTION_ROW(NUMBER, "backends", "M", "number of backends of the service",
+		FIELD(preview.backends), .min = 1, .max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
 	WEIR_OPTION_ROW(NUMBER, "size", "K", "backends per subset", FIELD(preview.size), .min = 1,
 		.max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
 	WEIR_OPTION_ROW(WORD, "algorithm", "NAME", "subset algorithm", FIELD(preview.algorithm),
@@ -167,7 +168,7 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "backend", "[SERVICE/]NAME", "only flows of this backend",
 		FIELD(backend), .min = 1, .groups = WEIR_CLI_FLOWS),
 	WEIR_OPTION_ROW(TEXT, "backend", "[SERVICE/]NAME",
-		"only packets for this backend; without SERVICE/ it needs --service",
+		"only packets for this backend; NAME without SERVICE/ requires --service",
 		FIELD(backend), .min = 1, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "drop-reason", "REASON",
 		"only packets that were dropped, or replied to, for this reason",
@@ -233,17 +234,18 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(FLAG, "rollback", NULL, "give the backend weight 0: no new flows",
 		FIELD(canary.rollback), .groups = WEIR_CLI_CANARY_STOP),
 	WEIR_OPTION_ROW(FLAG, "to-mean", NULL,
-		"end connections until the backend is at the mean of its service",
+		"end connections until the backend is at the mean: its share, by weight, of "
+		"the service's open flows",
 		FIELD(shed.to_mean), .groups = WEIR_CLI_SHED),
 	WEIR_OPTION_ROW(SECONDS, "idle", "SECONDS",
-		"with --shed-idle of weir-agent: end only connections without data for this time",
+		"if weir-agent runs with --shed-idle: end only connections idle for this time",
 		FIELD(shed.idle_ms), .fallback = "5", .min = 1000, .max = WEEK_MS / 7,
 		.groups = WEIR_CLI_SHED),
 	WEIR_OPTION_ROW(SECONDS, "duration", "DURATION",
 		"end the shed after this time: 60s, 2m, 1h", FIELD(for_ms), .fallback = "10m",
 		.min = 1000, .max = WEEK_MS / 7, .groups = WEIR_CLI_SHED),
 	WEIR_OPTION_ROW(FLAG, "dry-run", NULL,
-		"show what the shed would end, without ending connections", FIELD(dry_run),
+		"show how many connections the shed would end, without ending any", FIELD(dry_run),
 		.groups = WEIR_CLI_SHED),
 	WEIR_OPTION_ROW(FLAG, "stop", NULL, "stop the running shed", FIELD(shed.stop),
 		.groups = WEIR_CLI_SHED),
@@ -279,7 +281,7 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(SECONDS, "for", "DURATION", "recording time: 500ms, 60s, 2m", FIELD(for_ms),
 		.fallback = "60s", .min = 100, .max = 600000, .groups = WEIR_CLI_COMPARE),
 	WEIR_OPTION_ROW(WORD, "durations", "HOW",
-		"duration of a replayed flow whose backend differs from the recorded one",
+		"duration of a replayed flow that gets another backend than in the recording",
 		FIELD(durations), .fallback = "scaled", .words = durations,
 		.groups = WEIR_CLI_COMPARE),
 	WEIR_OPTION_ROW(NUMBER, "count", "N", "stop after N samples; implies --watch", FIELD(count),

@@ -30,7 +30,7 @@ struct block {
 	size_t bytes;
 };
 
-// A block has a frame and a text, or two texts: each fits into BLOCK_MAX.
+// A block contains a frame and a text, or two texts. Both combinations fit into BLOCK_MAX.
 _Static_assert(WEIR_PCAPNG_FRAME_MAX + TEXT_MAX + 128 <= BLOCK_MAX, "a packet fits");
 _Static_assert(2 * TEXT_MAX + 128 <= BLOCK_MAX, "two texts fit");
 

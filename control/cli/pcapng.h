@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writer of pcapng files (draft-ietf-opsawg-pcapng): Ethernet frames, each with a nanosecond
-// timestamp, the receiving interface and a comment. One section, little-endian. (libpcap cannot
-// write comments.)
+// timestamp, the receiving interface and a comment. The file has one section and is little-endian.
+// libpcap is not used, because it cannot write comments.
 //
 // Each block is written completely and flushed, so that the file ends at a block boundary if the
 // writer is killed.
@@ -24,9 +24,9 @@ struct weir_pcapng_packet {
 	const char *comment; // UTF-8; "" = none; all texts are truncated to 1,023 bytes
 };
 
-// Write the section header. application: name and version of the writer. comment: "" = none.
-// weir_pcapng functions return 0, -EINVAL (captured_bytes is too large), or another negative errno
-// if the block could not be written completely.
+// Write the section header. application: name and version of the writer. comment: "" = none. Each
+// weir_pcapng function returns 0, -EINVAL (captured_bytes is too large), or another negative errno
+// (the block could not be written completely).
 int weir_pcapng_section(FILE *out, const char *application, const char *comment);
 // Write an interface block. Write all interface blocks before the first packet. Readers that use
 // libpcap refuse files whose interfaces differ in snaplen.

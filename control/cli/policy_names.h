@@ -5,7 +5,7 @@
 // Threads: any.
 #pragma once
 
-// Find the policy of Weir for a name that a user typed: the equivalent of a policy of another load
-// balancer, or else the policy with the most similar name. Ignores case, and treats underscores as
-// hyphens. Returns NULL if there is none.
+// Find the policy of Weir for a name that a user typed. If the name is a policy of another load
+// balancer, returns the equivalent policy. Otherwise returns the policy with the most similar name,
+// or NULL if there is none. Ignores case, and treats underscores as hyphens.
 const char *weir_cli_policy_meant(const char *word);

@@ -74,7 +74,7 @@ const char *weir_shed_text(const json_t *shed, char *buffer, size_t bytes) {
 	char state[CELL], why[CELL];
 	const json_int_t ended = integer(shed, "ended");
 
-	snprintf(buffer, bytes, "%s, %lld connection%s ended%s, %lld above the mean%s%s",
+	snprintf(buffer, bytes, "%s, %lld connection%s ended%s, %lld still above the mean%s%s",
 		text(shed, "state", state), (long long)ended, weir_plural((uint64_t)ended),
 		is(shed, "method", "hook") ? " by the hook" : "", (long long)integer(shed, "above"),
 		json_is_string(json_object_get(shed, "why")) ? ": " : "",
@@ -111,7 +111,7 @@ static void print_plan(FILE *out, const json_t *shed) {
 	char duration[WEIR_DURATION_BYTES];
 
 	fprintf(out,
-		"%lld open flow%s, %lld above the mean for its weight (%lld)\n"
+		"%lld open flow%s, %lld above the mean for the backend's weight (%lld)\n"
 		"limits: %g connections ended per second, %lld in total, within %s\n",
 		(long long)flows, weir_plural((uint64_t)flows), (long long)integer(shed, "above"),
 		(long long)integer(shed, "mean"), rate, (long long)most,

@@ -13,6 +13,6 @@ int weir_shed_build(const struct weir_cli *cli, json_t *request, char *why, size
 // Print a shed.
 void weir_shed_show(const struct weir_cli *cli, json_t *shed);
 
-// Write a shed as one line for backend show: "running, 17 of 50 connections ended; ...". Returns
-// text.
+// Write a shed as one line for backend show: "running, 17 connections ended, 33 still above the
+// mean". Returns text.
 const char *weir_shed_text(const json_t *shed, char *text, size_t bytes);

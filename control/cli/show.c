@@ -19,8 +19,8 @@
 #define MORE 16 // bytes for a text like ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Join the elements of an array. Elements that do not fit are left out: a truncated address would
-// be mistaken for another address.
+// Join the elements of an array. Elements that do not fit are left out, because a truncated address
+// would be mistaken for another address.
 static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	const size_t count = json_array_size(array);
 	char piece[CELL];
@@ -42,8 +42,8 @@ static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// Format a number with one decimal, or with more decimals if a small value would be shown as 0:
-// with 10,000 backends, each has a share of 0.01 %.
+// Format a number with one decimal, or with more decimals if a small value would be shown as 0. For
+// example, with 10,000 backends each backend has a share of 0.01 %.
 static void real_text(double value, char *buffer, size_t bytes) {
 	int decimals = 1;
 
@@ -178,8 +178,8 @@ void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns)
 	fputs(shown + (shown < bytes) < columns ? "\033[K\n" : "\n", out);
 }
 
-// Returns how to show a member, by its key. Durations become text such as 15m12s. Measured times of
-// requests, and settings, are shown in milliseconds.
+// Returns the format of a member, which depends on its key. Durations are shown as text such as
+// 15m12s. Request times and settings are shown in milliseconds.
 static enum weir_show_kind kind_of(const char *key) {
 	static const char *const durations[] = {"since_ms", "age_ms", "agent_age_ms", "left_ms",
 		"recount_ms", "idle_ms", "ejected_ms", "unchecked_ms", "admin_since_ms",
@@ -299,7 +299,7 @@ void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 		weir_show_value(json_object_get(result, "effective_weight"), WEIR_SHOW_NUMBER,
 			effective, sizeof(effective)));
 	if (json_is_false(used)) {
-		fprintf(cli->out, "; the policy %s does not use weights, except 0",
+		fprintf(cli->out, "; the policy %s ignores weights other than 0",
 			weir_show_value(json_object_get(result, "policy"), WEIR_SHOW_TEXT, policy,
 				sizeof(policy)));
 	}
@@ -350,8 +350,8 @@ void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 
-// Returns the effect that a change has on open flows when a reload applies it. Returns "" if there
-// is no effect, or if it is unknown.
+// Returns the effect of a change on open flows when a reload applies the change. Returns "" if
+// there is no effect, or if the effect is unknown.
 static const char *effect_of(const json_t *change) {
 	const char *effect =
 		json_string_value(json_object_get(json_object_get(change, "cost"), "effect"));

@@ -32,19 +32,20 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 // Print a text in indented lines, broken between words to fit a screen of this width.
 void weir_show_wrapped(FILE *out, const char *text, uint32_t width);
 uint32_t weir_show_lines(const char *text); // number of newlines
-// Print a line of text on a screen of this width, over the previous text. A truncated line ends
-// with ">", which replaces whole words and numbers, never a part of a word or number.
+// Print a line on a screen of this width, over the previous text. If the line is too long, ">"
+// replaces all words and numbers that do not fit completely.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);
 // Whether one object was requested by name: such an object is shown with all details.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
 // Group rows by service. Services are in the order of their first rows; the rows of a service keep
 // their order. Returns a new array of the same objects, owned by the caller.
 json_t *weir_show_by_service(const json_t *rows);
-// Remove the name of a service from all but the first of its adjacent rows. Changes the rows.
+// In adjacent rows of the same service, keep the name of the service only in the first row. Changes
+// the rows.
 void weir_show_service_once(const json_t *rows);
-// Add "label" to backends: the name of the backend. If a service has the name twice, the label also
-// has the address. This occurs while the old address of a backend is being removed. key: the key of
-// the name.
+// Add "label" to backends. The label is the name of the backend. If two backends of the service
+// have this name, the label also has the address. (Two backends have the same name while the old
+// address of a backend is being removed.) key: the key of the name.
 void weir_show_add_labels(const json_t *backends, const char *key);
 // Print an object as "key  value" lines.
 void weir_show_fields(FILE *out, const json_t *object);
@@ -79,8 +80,8 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result);
 void weir_show_reload(const struct weir_cli *cli, json_t *result);
 void weir_show_health(const struct weir_cli *cli, json_t *result);
 void weir_show_audit(const struct weir_cli *cli, json_t *result);
-// Print the audit list with at least two lines per entry, for a terminal of this width. 0 = print a
-// table of any width.
+// Print the audit list for a terminal of this width, with at least two lines per entry. width 0:
+// print a table of any width.
 void weir_show_audit_within(FILE *out, json_t *result, uint32_t width);
 void weir_show_history(const struct weir_cli *cli, json_t *result);
 // Print the health history as a table. If the table is wider than this width, print at least two

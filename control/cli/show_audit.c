@@ -8,7 +8,7 @@
 
 #define CELL 400
 
-// Resolve the user name in weirctl: weir-control must not block on a directory service.
+// weirctl resolves the user name, because weir-control must not block on a directory service.
 static void add_user(json_t *row) {
 	const json_t *uid = json_object_get(row, "uid");
 	const struct passwd *user;
@@ -38,7 +38,7 @@ static void add_outcome(json_t *row) {
 	snprintf(text, sizeof(text), "%.32s%s%s%s", outcome != NULL ? outcome : "-", count,
 		why != NULL ? ": " : "", why != NULL ? why : "");
 	if (json_object_set_new(row, "result", json_string(text)) <
-		0) { // text ends inside a UTF-8 character
+		0) { // truncated inside a UTF-8 character
 		json_object_set_new(row, "result", json_string(outcome));
 	}
 }
@@ -59,7 +59,7 @@ static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	snprintf(text, bytes, "%s: %s%s%s", object, done && json_is_string(before) ? from : "",
 		done && json_is_string(before) && json_is_string(after) ? " -> " : "",
 		!done || json_is_string(after) ? to : "");
-	// The reason explains why the change is not published yet.
+	// After a successful change, "why" is the reason why the change is not published yet.
 	if (done && json_is_string(json_object_get(row, "why"))) {
 		snprintf(text + strlen(text), bytes - strlen(text), "; %.100s",
 			weir_show_value(

@@ -48,7 +48,7 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	}
 }
 
-// Add a note about an agent that does not answer: load and state of the server are unknown.
+// Add a note about an agent that does not answer. The load and the state of its server are unknown.
 static void add_agent(char *notes, size_t *used, const json_t *row) {
 	const char *state = json_string_value(json_object_get(row, "agent"));
 	const json_t *age = json_object_get(row, "agent_age_ms");
@@ -69,7 +69,7 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
-// Add a note about health checks without a result: they do not change the health state.
+// Add a note about health checks without a result. Such checks do not change the health state.
 static void add_unchecked(char *notes, size_t *used, const json_t *row) {
 	const json_t *since = json_object_get(row, "unchecked_ms");
 	const char *why = json_string_value(json_object_get(row, "unchecked_why"));
@@ -266,13 +266,13 @@ static void describe_weight(json_t *row) {
 	json_object_del(row, "auto_weight");
 }
 
-// Describe the capacity like "16 GCU: 8 CPUs of 2, measured" (each CPU has 2 GCU). Adds nothing if
-// the capacity is unknown.
+// Describe the capacity like "16 GCU: 8 CPUs with 2 GCU each, measured by its agent". Adds nothing
+// if the capacity is unknown.
 static void describe_capacity(json_t *row) {
 	static const struct {
 		const char *source, *text;
 	} sources[] = {
-		{"table", "from the table gcu"},
+		{"table", "from the gcu table"},
 		{"measured", "measured by its agent"},
 		{"frequency", "from the frequency: 3 GHz count as 1 GCU"},
 	};
@@ -290,7 +290,7 @@ static void describe_capacity(json_t *row) {
 			break;
 		}
 	}
-	snprintf(text, sizeof(text), "%.4g GCU: %.4g CPUs of %.3g, %s",
+	snprintf(text, sizeof(text), "%.4g GCU: %.4g CPUs with %.3g GCU each, %s",
 		json_number_value(json_object_get(capacity, "gcu")),
 		json_number_value(json_object_get(capacity, "cpus")),
 		json_number_value(json_object_get(capacity, "gcu_per_cpu")), source);

@@ -10,8 +10,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Describe the announced state of a backend. "" if there is none, or if a check fails: the state
-// then depends on the check.
+// Describe the announced state of a backend. Writes "" if there is none, or if a check fails,
+// because the state then depends on the check.
 static void describe_word(const json_t *row, char *to, size_t bytes) {
 	const char *word = json_string_value(json_object_get(row, "word"));
 	const char *why = json_string_value(json_object_get(row, "why"));

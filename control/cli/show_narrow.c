@@ -50,8 +50,8 @@ static size_t width_of(const struct fit *fit, uint32_t count) {
 	return width < GAP ? 0 : width - GAP;
 }
 
-// Returns the index of the least important column that is still shown, or count if no column may be
-// hidden.
+// Returns the index of the least important of the shown columns. Returns count if no shown column
+// may be hidden.
 static uint32_t least(
 	const struct fit *fit, const struct weir_show_choice *choices, uint32_t count) {
 	uint32_t best = count;

@@ -9,8 +9,8 @@
 struct weir_show_choice {
 	struct weir_show_column column;
 	const char *plain; // hide the column if every cell has this value; NULL = never
-	// If the table is too wide, columns with the lowest number are hidden first; 0 = never
-	// hidden.
+	// If the table is too wide, the columns with the lowest value of spare are hidden first.
+	// Columns with spare 0 are never hidden.
 	uint8_t spare;
 };
 
@@ -22,8 +22,8 @@ uint32_t weir_show_width(FILE *out);
 uint32_t weir_show_least_width(
 	const json_t *rows, const struct weir_show_choice *choices, uint32_t count);
 
-// Print rows like weir_show_table. The columns are chosen so that all rows of `all` would fit into
-// width (0 = unlimited). rows: the part of `all` to print.
+// Print rows like weir_show_table. rows: the part of `all` to print. Chooses the columns so that
+// every row of `all`, not only the printed rows, fits into width (0 = unlimited).
 void weir_show_fitted(FILE *out, const json_t *all, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, const char *nothing,
 	uint32_t width);

@@ -26,7 +26,7 @@ static void add_refusals(json_t *row) {
 	json_object_set_new(row, "reasons", json_string(text[0] != '\0' ? text : "-"));
 }
 
-// Add the relieved backends, like "web-1 accept-queue, web-3 half-open".
+// Add the relieved backends, each with the reason: "web-1 accept-queue, web-3 half-open".
 static void add_relieved(json_t *row) {
 	char text[CELL] = "";
 	const json_t *backend;
@@ -92,7 +92,8 @@ void weir_show_steals(const struct weir_cli *cli, json_t *result) {
 		add_endpoint(row, "vip", "vip_port");
 	}
 	weir_show_table(cli->out, json_object_get(result, "services"), services,
-		sizeof(services) / sizeof(services[0]), "no service with \"steal\"");
+		sizeof(services) / sizeof(services[0]),
+		"no service has \"steal\" in its configuration");
 	if (json_array_size(events) > 0) {
 		fputc('\n', cli->out);
 		weir_show_table(cli->out, events, recent, sizeof(recent) / sizeof(recent[0]), "");

@@ -16,8 +16,8 @@ static void copy(json_t *row, const json_t *from, const char *key) {
 	}
 }
 
-// For each subset of a service, add the rows of its member `list`, with the worker of the subset.
-// If `list` is NULL, add one row for each subset, with the keys of the service.
+// For each element of the array `list` of each subset of a service, add a row, with the worker of
+// the subset. If `list` is NULL, add one row for each subset, with the keys of the service.
 static void add_rows(json_t *rows, const json_t *service, const char *list) {
 	const json_t *subsets = json_object_get(service, "subsets");
 	json_t *subset, *one;
@@ -65,7 +65,7 @@ static void show_members(FILE *out, const json_t *service) {
 		omitted += json_integer_value(json_object_get(subset, "members_omitted"));
 	}
 	if (omitted > 0) {
-		fprintf(out, "(%" JSON_INTEGER_FORMAT " more are not listed)\n", omitted);
+		fprintf(out, "(members not listed: %" JSON_INTEGER_FORMAT ")\n", omitted);
 	}
 }
 

@@ -75,8 +75,8 @@ static json_t *rates_of(const json_t *before, const json_t *after, json_int_t in
 
 #define ROW_KEY_BYTES 256
 
-// Write a key that identifies a row. The name of a backend is not sufficient, because a new backend
-// may have the name of a backend that is being removed.
+// Write a key that identifies a row. The name of a backend is not unique: a backend that is being
+// removed and a new backend can have the same name.
 static const char *row_key(const json_t *row, char *buffer, size_t bytes) {
 	const char *service = json_string_value(json_object_get(row, "service"));
 	const char *name = json_string_value(json_object_get(row, "name"));
@@ -199,7 +199,7 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
 		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
 		// Packets that a worker handed over to another worker are counted in RX-PACKETS/S,
-		// but are not forwarded by the worker. Without this column they would look like
+		// but this worker does not forward them. Without this column they would look like
 		// lost packets.
 		{"HANDED-OVER/S", "handed_over", WEIR_SHOW_NUMBER},
 	};

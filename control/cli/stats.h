@@ -8,10 +8,10 @@
 void weir_stats_show(const struct weir_cli *cli, json_t *result); // counters
 int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command);
 
-// Rates between two results of stats.show: {interval_ms, workers: {counter: per second}, drops:
-// {reason: per second}, services: [...], backends: [...]}. Gauges (active flows) are taken from
-// `after`. A counter that decreased (the dataplane restarted) has the rate null. Owned by the
-// caller; NULL if out of memory.
+// Computes the rates between two results of stats.show: {interval_ms, workers: {counter: per
+// second}, drops: {reason: per second}, services: [...], backends: [...]}. Gauges (active flows)
+// are copied from `after`. The rate of a counter that decreased, because the dataplane restarted,
+// is null. The caller owns the result. NULL = out of memory.
 json_t *weir_stats_rates(const json_t *before, const json_t *after);
 
 // Print the result of weir_stats_rates.

@@ -10,8 +10,8 @@
 #include "processes.h"
 #include "terminal.h"
 
-// Levels in the order of the exit status, like monitoring plugins. "unknown" is not worse than
-// "critical".
+// The index of a level is its exit status, as in monitoring plugins. The order is not the severity:
+// "unknown" is not worse than "critical".
 static const struct level {
 	const char *name, *shown;
 } levels[] = {
@@ -88,8 +88,8 @@ static json_t *ask_control(
 
 // --- the dataplane, without weir-control ----------------------------------------------------
 
-// Add the state of weir-dataplane to the status. seen: whether the segment was read; otherwise the
-// workers are unknown.
+// Add the state of weir-dataplane to the status. seen: true if the segment was read. If
+// it was not read, the state of the workers is unknown.
 static void show_dataplane(json_t *status, const struct weir_glance *glance, bool seen) {
 	json_t *stalled = seen ? json_array() : json_null();
 
@@ -102,8 +102,8 @@ static void show_dataplane(json_t *status, const struct weir_glance *glance, boo
 			stalled));
 }
 
-// Determine the state of weir-dataplane from its process: only root can read the segment, but every
-// user can read whether the process is stopped. Returns false if weir-dataplane cannot be
+// Determine the state of weir-dataplane from its process. Only root can read the segment, but every
+// user can see whether the process is stopped. Returns false if weir-dataplane cannot be
 // forwarding packets.
 static bool judge_process(json_t *status, pid_t pid, int error, const char *why) {
 	if (weir_glance_is_stopped(pid)) {
@@ -174,8 +174,8 @@ static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	return r == 0 ? judge_glance(status, &glance) : judge_process(status, pid, r, why);
 }
 
-// Determine the status without weir-control: weir-dataplane forwards with its last tables, so this
-// instance may still get traffic.
+// Determine the status without weir-control. weir-dataplane continues to forward with its last
+// tables, so this instance can still handle traffic.
 static void judge_without_control(
 	json_t *status, const struct weir_cli_options *options, const char *why) {
 	if (look_at_dataplane(status, options->run_dir)) {
@@ -213,8 +213,9 @@ static bool append_reasons(const json_t *status, int level, char *text, size_t b
 	return any;
 }
 
-// Set level and summary from the reasons, the worst first. Reasons of the level "ok" are not
-// faults.
+// Sets the level to the worst level of the reasons, and the summary to the texts of the reasons.
+// The reasons of the worst level come first. The reasons of the level "ok", which are not faults,
+// come last.
 static void finish(json_t *status) {
 	static const int order[] = {LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_WARNING};
 	char text[1024] = "";

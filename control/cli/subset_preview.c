@@ -8,7 +8,8 @@
 #include "plural.h"
 #include "subset.h"
 
-// Maximum of clients times backends. At the maximum, the computation takes some seconds.
+// Maximum number of clients multiplied by the number of backends. At the maximum, the computation
+// takes some seconds.
 #define PAIRS_MAX 1000000000u
 #define ROWS_MAX 16u // maximum number of rows of the histogram
 #define BAR_MAX 40u // maximum number of characters of a bar
@@ -98,7 +99,7 @@ static void print_bar(FILE *out, uint32_t value, uint32_t largest) {
 }
 
 static void print_histogram(FILE *out, const struct result *result) {
-	// how many different numbers of clients one row covers
+	// number of consecutive client counts that one row covers
 	uint32_t width = (result->most - result->least) / ROWS_MAX + 1;
 	uint32_t largest = 1;
 
@@ -172,7 +173,7 @@ static const char *find_mistake(const struct weir_cli_preview *preview) {
 		return "--size is missing; use --size K";
 	}
 	if ((uint64_t)preview->clients * preview->backends > PAIRS_MAX) {
-		return "clients times backends must not exceed 1000000000";
+		return "--clients times --backends must not exceed 1000000000";
 	}
 	return NULL;
 }

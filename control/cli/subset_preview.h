@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl subset preview: computes how many clients each backend would have, with the code of
-// weir-control, but without a connection to it.
+// weirctl subset preview: computes how many clients each backend would have. Uses the code of
+// weir-control, but no connection to weir-control.
 #pragma once
 
 #include "command.h"

@@ -23,7 +23,7 @@
 struct screen {
 	struct weir_top_screen size;
 	enum weir_top_sort sort;
-	bool help; // the keys are shown
+	bool help; // the help about keys is shown
 	int signals; // signalfd: termination, and changes of the terminal's size
 	int keys; // descriptor, or -1: standard input is not a terminal
 	struct termios before;
@@ -86,8 +86,8 @@ static json_t *take_sample(struct samples *samples, json_t *now) {
 		"total", drops);
 }
 
-// Takes a new sample, and computes the view of the changes since the last sample in *ret. *ret is
-// NULL after the first sample.
+// Takes a new sample. *ret: the view of the changes since the last sample; NULL after the first
+// sample.
 static int look(struct weir_cli *cli, struct samples *samples, json_t **ret) {
 	json_t *now = NULL, *workers = NULL, *events = NULL, *status = NULL, *view = NULL;
 	int r = send_command(cli, "stats.show", &now);
@@ -311,8 +311,8 @@ static int shorter(int ms, int limit_ms) {
 	return ms < limit_ms ? ms : limit_ms;
 }
 
-// Send a request to weir-control, on a new connection if the last connection failed. Errors are in
-// outage.why.
+// Send a request to weir-control, on a new connection if the last connection failed. An error is
+// described in outage.why.
 static int ask(struct live *live, json_t **ret) {
 	struct weir_cli *cli = live->cli;
 	char *why = live->outage.why, *said = NULL;

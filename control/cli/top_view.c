@@ -16,7 +16,7 @@
 
 // --- a view -------------------------------------------------------------------------------------
 
-// Keep the last events: there may be a thousand.
+// Keep only the last events, because the list can have a thousand events.
 static json_t *last_of(json_t *events) {
 	size_t count = json_array_size(events), first = count > EVENTS ? count - EVENTS : 0;
 	json_t *last = json_array();
@@ -217,7 +217,8 @@ static void print_backends(FILE *out, const json_t *view, uint32_t width) {
 		COUNT(backend_columns), "no backends", width);
 }
 
-// Shorten a time for a screen: the time of day, or the day and the minute.
+// Shorten a time for a screen: the time of day if the time is today, otherwise month, day, hour and
+// minute.
 static json_t *clock_of(const char *when) {
 	const time_t now = time(NULL);
 	char today[16] = "";
@@ -330,7 +331,8 @@ static void describe_outage(
 		const bool silent = strstr(why, "does not answer") != NULL;
 
 		append(text, bytes, "weir-control %s since %s",
-			silent ? "has not answered" : "is down", clock_text(outage->since, since));
+			silent ? "has not answered" : "has been down",
+			clock_text(outage->since, since));
 		if (!silent && strcmp(why, "weir-control is not running") != 0) {
 			append(text, bytes, " (%s)", weir_terminal_text(why, shown, sizeof(shown)));
 		}
@@ -436,7 +438,7 @@ static void put_line(FILE *out, const char *line, size_t bytes, const char *styl
 }
 
 // Print at most `lines` lines of a section, each truncated to the width of the screen. rows: the
-// rows that the lines after the header show.
+// rows that are printed below the header.
 static void put(FILE *out, const struct section *section, uint32_t lines, const json_t *rows,
 	const struct weir_top_screen *screen) {
 	const char *text = section->text;

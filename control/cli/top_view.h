@@ -10,7 +10,7 @@
 
 // Orders of the backends. X(NAME, "word", "help", key)
 #define WEIR_TOP_SORTS(X) \
-	X(SERVICE, "service", "by service: rows stay in place", 's') \
+	X(SERVICE, "service", "by service; rows do not move", 's') \
 	X(NEW_FLOWS, "new-flows", "most new flows per second first", 'n') \
 	X(PACKETS, "packets", "most packets per second first", 'p') \
 	X(ACTIVE, "active", "most active flows first", 'a') \
@@ -23,11 +23,11 @@ enum weir_top_sort {
 #undef X
 };
 
-// Computes the view of the changes between two samples. It has the keys interval_ms, workers,
-// drops, ports, services and backends of weir_stats_rates, worker_rows as in worker.show, and
-// events as in health.history, newest last. The caller adds the keys status and no_drops: {since:
-// "dataplane", "top" or "drop", ms, total}. ms: duration without drops, null if unknown. total:
-// number of earlier drops.
+// Computes the view of the changes between two samples. The view has the keys interval_ms, workers,
+// drops, ports, services and backends, as in weir_stats_rates; worker_rows, as in worker.show; and
+// events, as in health.history, newest last. The caller adds the keys status and no_drops: {since:
+// "dataplane", "top" or "drop", ms: duration without drops or null, total: number of earlier
+// drops}.
 json_t *weir_top_between(
 	const json_t *before, const json_t *after, json_t *worker_rows, json_t *events);
 // Sort the backends, in place.
@@ -58,8 +58,8 @@ struct weir_top_screen {
 // Draw the help about keys.
 void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen);
 
-// Draw the title, the banner (on several lines if necessary) and the view on a terminal, fitted to
-// its size. The backends use the lines that the other sections do not need. Without backends in the
-// view, only the title and the banner are drawn.
+// Draw the title, the banner (on several lines if necessary) and the view, fitted to the size of
+// the terminal. The backends get the lines that the other sections do not need. If the view has no
+// backends, draws only the title and the banner.
 void weir_top_draw(FILE *out, const json_t *view, const char *title, const char *banner,
 	struct weir_top_screen *screen);

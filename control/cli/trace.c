@@ -23,7 +23,7 @@ struct trace {
 };
 
 // Request the row of a service or a backend from a show command. Returns NULL if there is no such
-// row, or after an error. The trace then has one line less.
+// row, or after an error. The trace then lacks one line.
 static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(

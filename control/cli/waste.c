@@ -65,7 +65,7 @@ static void print_rest(FILE *out, json_t *const *rest, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		wasted += value(rest[i], "wasted");
 	}
-	fprintf(out, "... %zu more, used %.1f to %.1f %%, wasted %.1f %% in total\n", count,
+	fprintf(out, "... %zu more: utilization %.1f to %.1f %%, wasted %.1f %% in total\n", count,
 		100 * value(rest[count - 1], "utilization"), 100 * value(rest[0], "utilization"),
 		100 * wasted);
 }
@@ -142,8 +142,8 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 		service, count, json_array_size(backends), weir_plural(json_array_size(backends)),
 		count == 1 ? "s" : "", 100 * value(result, "mean"), 100 * most);
 	fprintf(out,
-		"wasted: %.1f %% of the capacity of one backend, or %.1f %% of the usage if every "
-		"backend were at %.1f %%\n\n",
+		"wasted: %.1f %% of the capacity of one backend; this is %.1f %% of the total "
+		"usage with every backend at %.1f %%\n\n",
 		100 * value(result, "wasted"),
 		most > 0 ? 100 * value(result, "wasted") / (most * (double)count) : 0, 100 * most);
 	print_chart(out, known, count, most, width, colour);
@@ -156,7 +156,8 @@ void weir_waste_show(const struct weir_cli *cli, json_t *result) {
 	weir_waste_print(cli->out, result, width > 0 ? width : WIDTH, width > 0);
 }
 
-// Send two requests: after the first, agents measure utilization; the second returns the reports.
+// Send two requests. After the first request, agents measure utilization. The reply to the second
+// request contains the reports.
 static int request_twice(struct weir_cli *cli, const json_t *request, json_t **ret) {
 	int r = weir_cli_request(cli, request, ret);
 	json_int_t again_ms;

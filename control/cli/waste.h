@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl service waste: prints the utilization of each backend as a bar, and the gap to the most
-// used backend, like figure 20-1 of the SRE book.
+// weirctl service waste: prints a bar for each backend, with its utilization and the gap to the
+// most used backend. Like figure 20-1 of the SRE book.
 #pragma once
 
 #include "command.h"

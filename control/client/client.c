@@ -25,7 +25,8 @@ struct weir_client {
 	size_t bytes, room;
 };
 
-// Wait until the socket is ready or the time is over. Returns 0, -ETIMEDOUT or negative errno.
+// Wait until the socket is ready or the deadline has passed. Returns 0, -ETIMEDOUT or negative
+// errno.
 static int wait_for(int fd, short events, uint64_t deadline_ms) {
 	for (;;) {
 		struct pollfd ready = {.fd = fd, .events = events};

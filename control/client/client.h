@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#define WEIR_CLIENT_REQUEST_MAX (32u << 10) // limit of weir-control, with the line end
+#define WEIR_CLIENT_REQUEST_MAX (32u << 10) // limit of weir-control in bytes, with the line end
 #define WEIR_CLIENT_ANSWER_MAX (64u << 20)
 
 struct weir_client;

@@ -204,8 +204,9 @@ static bool program_is_replaced(void) {
 	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
 }
 
-// Ends this process if it does not support the new dataplane and an upgrade has replaced its
-// program file. The newly installed weir-control, which supports the dataplane, is then started.
+// Ends this process if it does not support the new dataplane, and if an upgrade has replaced the
+// program file of this process. The newly installed weir-control, which supports the dataplane, is
+// then started.
 static void on_refused(void *context, int error) {
 	struct weir_daemon *daemon = context;
 

@@ -150,10 +150,9 @@ void weir_daemon_log_warnings(
 // Makes a plan like weir_reload_plan, and adds the costs of the changes. file NULL: the file in
 // use.
 int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan);
-// Read a file (NULL: the file in use) and make it the configuration; logs every change, warning or
-// error.
-// plan is always initialised; release it with weir_reload_plan_fini. Returns 0 or negative errno
-// with a line in why.
+// Read a file (NULL: the file in use) and make it the configuration. Logs every change, warning or
+// error. plan is always initialised; release it with weir_reload_plan_fini. Returns 0 or negative
+// errno with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
 // Start and stop estimates as the services need them. Call when these needs may have changed.

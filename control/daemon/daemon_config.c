@@ -24,9 +24,9 @@ static int update_maps(struct weir_daemon *daemon, const struct weir_config *con
 		config, (uint32_t)(weir_daemon_now_ns() / 1000000000), changes, why, why_bytes);
 }
 
-// Updates the VIP maps for the configuration and for the removed binds that still drain. These
-// binds are added as one more service. Returns 0 or negative errno, for example if there are too
-// many removed binds.
+// Updates the VIP maps for the configuration, and for the removed binds that still drain. The
+// removed binds are passed on as one additional service. Returns 0 or negative errno, for example
+// if there are too many removed binds.
 static int update_maps_with_removed(struct weir_daemon *daemon, uint32_t removed,
 	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
 	struct weir_config config = *weir_reload_config(daemon->reload);
@@ -216,8 +216,8 @@ static void note_waiting(struct weir_daemon *daemon) {
 	if (waiting > 0) {
 		daemon->retry = true;
 		snprintf(why, sizeof(why),
-			"%u service%s or backend%s wait%s for flows of removed ones to end "
-			"(limits: segment.max_services, segment.max_backends)",
+			"%u service%s or backend%s wait%s until the flows of removed services or "
+			"backends end (limits: segment.max_services, segment.max_backends)",
 			waiting, weir_plural(waiting), weir_plural(waiting),
 			waiting == 1 ? "s" : "");
 		if (daemon->config_why[0] == '\0') {

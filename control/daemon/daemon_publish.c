@@ -23,8 +23,8 @@ uint64_t weir_daemon_wall_ms(void) {
 	return weir_wall_ms();
 }
 
-// Sets the time of the tables. Called every tick, and also before a publication, because after a
-// pause of the whole process a publication can come before the next tick.
+// Sets the time of the tables. Called in every tick, and before each publication: after a pause of
+// the whole process, a publication can come before the next tick.
 void weir_daemon_set_time(struct weir_daemon *daemon) {
 	if (daemon->tables != NULL) {
 		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / NS_PER_MS);

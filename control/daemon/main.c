@@ -65,8 +65,8 @@ static int check_access(const struct weir_control_options *options,
 	if (access(options->run_dir, X_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR,
 			"user %s cannot enter run directory %s: start weir-dataplane and "
-			"weir-control with the same --group, or give the directory to this group "
-			"with mode 750",
+			"weir-control with the same --group, or set the group of the directory to "
+			"the group of weir-control, and its mode to 750",
 			run_as->user, options->run_dir);
 		return -EACCES;
 	}
@@ -254,10 +254,10 @@ static int check_dataplane(const char *run_dir) {
 }
 
 // Each reload allocates arrays with an element for every id; most elements are unused. If an array
-// has its own mapping, only the used part occupies memory, and free() releases all of it. Without
-// these settings glibc places such arrays in the heap after the first free(): then calloc() writes
-// the whole array, and the heap does not shrink. The trim threshold is increased because a request
-// of 416 KiB exceeds the default.
+// has its own mapping (mmap), only its used pages occupy memory, and free() unmaps the array.
+// Without these settings, glibc raises its mmap threshold at the first free(), and later arrays are
+// in the heap: calloc() then writes the whole array, and the heap does not shrink. The trim
+// threshold is increased because a request of 416 KiB exceeds the default.
 static void keep_large_arrays_out_of_heap(void) {
 	mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES);
 	mallopt(M_TRIM_THRESHOLD, 2 * MMAP_FROM_BYTES);

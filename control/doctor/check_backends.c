@@ -25,7 +25,7 @@
 struct vip {
 	const struct weir_address *address;
 	struct weir_address source; // source of requests to the VIP; family 0 = none
-	// The VIP is not probed. There is no source address for the requests, or the VIP is an
+	// The VIP is not probed, because there is no source address for the requests, the VIP is an
 	// address of this host, or this host drops the replies.
 	bool hidden;
 	bool answered;
@@ -61,8 +61,8 @@ struct targets {
 
 // --- routes -------------------------------------------------------------------------------
 
-// Finds the port to which an interface belongs. It can be the interface of the port itself, or a
-// bridge, bond or VLAN interface on top of it.
+// Finds the port to which an interface belongs. The interface can be the port's own interface, or a
+// bridge, bond or VLAN interface on top of the port's interface.
 static const struct weir_config_port *find_port(
 	const struct weir_config *config, const char *interface) {
 	for (uint32_t i = 0; i < config->port_count; i++) {
@@ -105,10 +105,10 @@ static bool is_local(const struct weir_address *vip) {
 	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
 }
 
-// Chooses the source address of requests to a VIP: the source address of the route to the backend.
-// If the VIP has another address family than the backend, requests are tunnelled, but the backend
-// replies directly. Therefore the source is then an address of the VIP's family on the interface to
-// the backend or, if there is none, the source address of the route to the VIP.
+// Chooses the inner source address of requests to a VIP. The backend replies directly to this
+// address. If the VIP and the backend have the same address family, it is the source address of the
+// route to the backend. Otherwise it is an address of the VIP's family on the interface to the
+// backend or, if there is none, the source address of the route to the VIP.
 static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
 	struct weir_kernel_route back;
 
@@ -143,7 +143,7 @@ static void find_route(struct weir_doctor *doctor, struct target *target) {
 	target->port = find_port(doctor->config, target->route.interface);
 	if (target->port == NULL && follows_kernel(doctor->config)) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"egress interface %s of %s is not a dataplane port",
+			"egress interface %s of the route to %s is not a dataplane port",
 			target->route.interface, text);
 		weir_findings_cure(&doctor->findings, "ip route get %s", text);
 		return;

@@ -37,8 +37,8 @@ static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	}
 }
 
-// Checks whether packets of clients with the maximum size (1500 bytes) fit into the MTU of the port
-// after encapsulation.
+// Checks whether client packets of the maximum size (1500 bytes) fit into the MTU of the port after
+// encapsulation.
 static void check_port(struct weir_doctor *doctor, const struct weir_config_port *port) {
 	const struct weir_config *config = doctor->file;
 	unsigned int most = 0;

@@ -107,7 +107,7 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 			"%s isolated, nohz_full", all);
 		return;
 	}
-	// no CPU can be isolated, because the kernel needs a CPU without workers
+	// If every CPU has a worker, none can be isolated: the kernel needs a CPU without workers.
 	if (weir_cpus_count(&rest) == 0) {
 		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		return;
@@ -308,7 +308,8 @@ void weir_doctor_check_governor(struct weir_doctor *doctor) {
 			CPU);
 	} else if (weir_cpus_count(&known) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "cpufreq",
-			"performance on CPU %s", weir_cpus_format(&known, text));
+			"the governor of CPU %s is \"performance\"",
+			weir_cpus_format(&known, text));
 	}
 }
 
@@ -328,7 +329,7 @@ void weir_doctor_check_clocksource(struct weir_doctor *doctor) {
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "clocksource",
 		"%s: reading the time takes a microsecond or more; the kernel may have marked the "
-		"TSC as unstable (dmesg)",
+		"TSC as unstable (see dmesg)",
 		current);
 	if (strstr(available, "tsc") != NULL) {
 		weir_findings_cure(&doctor->findings,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports drained services and VIPs, each with the command that ends the drain. The command depends
-// on whether the last drain in the audit list of weir-control was a drain of the service or of a
-// VIP.
+// Reports drained services and VIPs, each with the command that ends the drain. The audit list of
+// weir-control shows whether the service or a VIP was drained last, and therefore which command is
+// needed.
 #include <string.h>
 
 #include "doctor.h"
@@ -71,7 +71,7 @@ static const char *last_vip(const json_t *audit, const json_t *service) {
 			return NULL;
 		}
 		if (strcmp(command, "vip.drain") == 0) {
-			// The address follows the name of a service.
+			// If the object begins with the name of a service, the address follows it.
 			const char *space = strrchr(object, ' ');
 			const char *address = space != NULL ? space + 1 : object;
 

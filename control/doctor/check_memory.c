@@ -14,9 +14,9 @@
 #define NODES "/sys/devices/system/node"
 #define SPARE (16 * MIB) // reserve, because DPDK rounds sizes up and leaves unused gaps
 
-// Returns the memory that weir-dataplane needs, computed as in docs/guide/operations.md, "Memory".
-// The dataplane uses slightly more, because an AF_XDP port has as many queues as its interface, and
-// because DPDK rounds sizes up.
+// Returns the memory that weir-dataplane needs, in bytes, computed as in docs/guide/operations.md,
+// "Memory". The dataplane can use slightly more: an AF_XDP port has as many queues as its
+// interface, and DPDK rounds sizes up.
 static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->config;
 	const uint64_t workers = config->workers.count;
@@ -125,8 +125,8 @@ void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
 		return;
 	}
 	if (doctor->found_dataplane.elsewhere.pid != 0) {
-		// another weir-dataplane is running, and the pages that it uses do not count as
-		// free
+		// Another weir-dataplane is running. The pages that it uses are not free now, so
+		// the check would report too few pages.
 		return;
 	}
 	available = free_bytes(doctor, "/sys/kernel/mm/hugepages", &page);

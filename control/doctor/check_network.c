@@ -88,7 +88,7 @@ void weir_doctor_check_control(struct weir_doctor *doctor) {
 
 void weir_doctor_check_clock(struct weir_doctor *doctor) {
 	struct timex state = {0};
-	int r = adjtimex(&state); // modes 0: read only
+	int r = adjtimex(&state); // modes is 0: only reads the state
 
 	if (r < 0) {
 		return;

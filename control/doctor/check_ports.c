@@ -114,8 +114,8 @@ static uint32_t count_queues(const struct weir_doctor *doctor, const char *inter
 }
 
 // Adds the command that changes the number of queues. weir-dataplane must be stopped for the
-// change: the kernel refuses to remove a queue that AF_XDP uses, and packets to VIPs on an added
-// queue go to the kernel until weir-dataplane restarts.
+// change. The kernel refuses to remove a queue that AF_XDP uses. If a queue is added, packets to
+// VIPs that arrive on this queue go to the kernel until weir-dataplane restarts.
 static void cure_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
 	const bool runs = doctor->dataplane != 0;
 
@@ -172,8 +172,8 @@ static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_
 		weir_findings_cure(&doctor->findings, "ethtool -L %s rx 1", device->interface);
 	} else if (hardware && port->queues > 0 && port->queues < queues) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, device->interface,
-			"has %u queues, and port %s uses %u: packets to VIPs on the other queues "
-			"go to the kernel",
+			"has %u queues, and port %s uses %u: packets to VIPs that arrive on the "
+			"other queues go to the kernel",
 			queues, port->name, port->queues);
 		cure_queues(doctor, device->interface, port->queues);
 	} else if (hardware && port->queues == 0 && queues != workers) {

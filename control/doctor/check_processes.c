@@ -37,8 +37,8 @@ void weir_doctor_check_kernel(struct weir_doctor *doctor) {
 	if (weir_tree_text(doctor->root, protocols, sizeof(protocols), "/proc/net/protocols") > 0 &&
 		strstr(protocols, "\nXDP ") == NULL) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "AF_XDP",
-			"the kernel lacks CONFIG_XDP_SOCKETS: use net_af_packet or a NIC bound to "
-			"DPDK");
+			"the kernel lacks CONFIG_XDP_SOCKETS: use net_af_packet, or a NIC that is "
+			"bound to DPDK");
 		weir_findings_cure(findings, "editor %s", doctor->config_path);
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_OK, "AF_XDP", "supported by the kernel");
@@ -120,7 +120,7 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 
 // --- access -------------------------------------------------------------------------------
 
-// Returns whether the mode has no permissions beyond the wanted mode. If it has, adds a finding.
+// Returns true if the mode has no permissions beyond the wanted mode. Otherwise adds a finding.
 static bool is_strict(
 	struct weir_doctor *doctor, const char *path, const struct stat *status, mode_t wanted) {
 	const mode_t mode = status->st_mode & 07777;
@@ -250,9 +250,9 @@ static void check_keys(struct weir_doctor *doctor, const struct weir_config_back
 	}
 }
 
-// Checks whether the running weir-control may read the configuration file, as a reload does. At
-// startup, weir-control reads the file before it drops root privileges, so a missing permission
-// shows only at the next reload.
+// Checks whether the running weir-control has permission to read the configuration file, which a
+// reload needs. At startup, weir-control reads the file before it drops root privileges. A missing
+// permission therefore causes an error only at the next reload.
 static void check_configuration(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	char found[WEIR_READABLE_FOUND_BYTES], cure[WEIR_READABLE_CURE_BYTES], user[64];

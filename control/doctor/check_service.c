@@ -56,7 +56,7 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane", "%s",
 			worst_reason(doctor->status));
 		if (strstr(worst_reason(doctor->status), "has no tables") != NULL) {
-			return; // the finding about weir-control has the command
+			return; // the finding about weir-control contains the remedy
 		}
 	} else if (workers == 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-dataplane",
@@ -76,7 +76,7 @@ void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
 	char why[320];
 
 	if (is(doctor->status, "level", "unknown")) {
-		return; // the finding about weir-control has the command
+		return; // the finding about weir-control contains the remedy
 	}
 	if (json_is_integer(get(dataplane, "pid"))) {
 		report_process(doctor, dataplane);
@@ -221,7 +221,7 @@ static void report_unhealthy(
 
 	if (is(row, "health", "refusing")) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-			"has had the health state refusing for %s: %s",
+			"has been in health state refusing for %s: %s",
 			duration_of(row, "since_ms", length), text_of(row, "why"));
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,

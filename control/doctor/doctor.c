@@ -76,9 +76,9 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 	}
 }
 
-// Adds --run-dir to the calls of weirctl in a command if weirctl would use another run directory
-// without it. A command for other daemons already has --run-dir. sudo does not preserve
-// WEIR_RUN_DIR.
+// Adds --run-dir to each call of weirctl in a command, if weirctl would use another run directory
+// without this option. With sudo, the option is needed because sudo does not preserve WEIR_RUN_DIR.
+// A command about daemons of another run directory already has --run-dir.
 static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
 	static const char word[] = "weirctl ", sudo[] = "sudo ";
 	const bool safe = doctor->run_dir[strspn(doctor->run_dir, WEIR_SHELL_SAFE)] == '\0';

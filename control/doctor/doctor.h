@@ -88,13 +88,13 @@ struct weir_doctor {
 	const char *root; // directory that contains /proc, /sys and /run; "" = this machine
 	const char *config_path;
 	const struct weir_config *file; // NULL = the file could not be read
-	// The configuration file, in which the settings of the dataplane are replaced by the values
-	// that weir-dataplane is running with. If there is no file, the running configuration. NULL
-	// = unknown. Set by the caller; weir_doctor_run sets it to NULL if weir-dataplane does not
-	// run.
+	// The configuration that is running: the configuration file, but with the settings of the
+	// dataplane that weir-dataplane is running with. Without a valid file, only the settings of
+	// the dataplane, and the services if runs_services is set. NULL = unknown. Set by the
+	// caller; weir_doctor_run sets `runs` to NULL if weir-dataplane does not run.
 	const struct weir_config *runs;
 	bool runs_services; // `runs` contains services, from the file or from weir-control
-	bool candidate; // --config was given: check the values of the file
+	bool candidate; // --config was given, so the values of the file are checked
 	const struct weir_config
 		// set by weir_doctor_run: `runs`, or `file` if `runs` is NULL or `candidate` is set
 		*config;

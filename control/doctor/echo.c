@@ -98,9 +98,10 @@ static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *sou
 	put16(at + 2, fold(sum(at, bytes, start)));
 }
 
-// Returns the identification for the outer header. An ICMP error from a router quotes the headers,
-// so the identification shows which packet caused the error. For IPv4 it is not 0, because the
-// kernel replaces 0. The flow label of IPv6 stays 0, because a flow label can influence the route.
+// Returns the identification for the outer header. An ICMP error from a router quotes this header,
+// so the identification shows which packet caused the error. In IPv4 the identification is not 0,
+// because the kernel replaces 0. In IPv6 this is the flow label, which stays 0 because a flow label
+// can influence the route.
 static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
@@ -245,7 +246,8 @@ static void take6(
 	}
 }
 
-// Reads at most RECEIVED_MOST datagrams, so that a fast sender cannot block the round.
+// Reads at most RECEIVED_MOST datagrams, so that a fast sender cannot delay the check of the
+// deadline.
 static void receive(
 	const struct weir_echo_sockets *sockets, struct weir_echo *probes, uint32_t count) {
 	const struct taking taking = {sockets->token, probes, count};

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Echo: sends ICMP echo requests with DF to a backend, directly and through the tunnel that
-// weir-dataplane uses. The caller can find the cause of a problem from the requests that get no
-// reply: the address of the backend, its decapsulation, the VIP on its loopback interface, or the
-// packet size.
+// weir-dataplane uses. The requests that get no reply show what fails: the address of the backend,
+// the decapsulation, the VIP on the backend's loopback interface, or the packet size.
 //
-// Any host can send replies and errors to this host: a reply or an error is accepted only if it
-// quotes the random data of a request.
+// Any host can send replies and errors to this host. Therefore a reply or an error is accepted only
+// if it contains the random data of a request.
 //
 // Threads: one; blocks for the deadline of each round. Needs CAP_NET_RAW.
 #pragma once

@@ -16,8 +16,8 @@
 #define OPTION "--run-dir"
 
 static const struct program {
-	const char *name, *verb; // verb: the command line must contain it; NULL = none
-	const char *shown, *run_dir; // name in messages; default of --run-dir
+	const char *name, *verb; // verb: word that the command line must contain; NULL = none
+	const char *shown, *run_dir; // shown: name in messages; run_dir: default of --run-dir
 	const char *endpoint; // file that a running program keeps in its run directory
 } programs[] = {
 	[WEIR_PROGRAM_DATAPLANE] = {"weir-dataplane", NULL, "weir-dataplane", WEIR_RUN_DIR_DEFAULT,
@@ -29,9 +29,9 @@ static const struct program {
 };
 
 // Returns whether a process has the same network namespace as this process. Another balancer on
-// this machine has another namespace. Compares the inode numbers of a file in /proc/PID/net, which
-// each namespace has its own of: only root may read /proc/PID/ns/net of another user's process.
-// Also returns true for a copy of another machine's files, which has no namespaces.
+// this machine has another namespace. Compares the inode numbers of /proc/PID/net/dev, which differ
+// between namespaces. /proc/PID/ns/net is not used, because only root has permission to read it for
+// processes of other users. Also returns true for a copy of another machine's files.
 static bool same_network(const char *root, const char *pid) {
 	char path[WEIR_TREE_PATH_BYTES];
 	struct stat theirs, ours;

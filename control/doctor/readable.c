@@ -166,7 +166,8 @@ static void examine(struct search *search, const char *path, unsigned int permis
 	add_cure(search, path, &status, permission);
 }
 
-// Examines the directories of an absolute path, except those that are also on the path `done`.
+// Examines the directories of an absolute path, except directories that are also on the path
+// `done`.
 static void examine_directories(struct search *search, const char *path, const char *done) {
 	char directory[PATH_MAX];
 

@@ -29,11 +29,11 @@ bool weir_readable_ids(pid_t pid, struct weir_reader_ids *ret);
 
 enum weir_readable { WEIR_READABLE_UNKNOWN, WEIR_READABLE_YES, WEIR_READABLE_NO };
 
-// Returns whether a process with this identity has permission to read the file. For
-// WEIR_READABLE_NO, `found` describes the first file or directory that denies access, such as "mode
-// 0600, owner root, group root"; for a directory it also contains the path. `cure` contains the
-// commands that grant all missing permissions, or "" if a path needs quotes or the commands are too
-// long.
+// Returns whether a process with this identity has permission to read the file. If the result is
+// WEIR_READABLE_NO, two texts are set. found: describes the first file or directory that denies
+// access, for example "mode 0600, owner root, group root"; for a directory, also its path. cure:
+// the commands that grant all missing permissions; "" if a path needs quotes or the commands are
+// too long.
 enum weir_readable weir_readable_by(const struct weir_reader_ids *ids, const char *path,
 	char found[WEIR_READABLE_FOUND_BYTES], char cure[WEIR_READABLE_CURE_BYTES]);
 

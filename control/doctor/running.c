@@ -46,9 +46,9 @@ static int take_binds(struct weir_config_service *service, const json_t *binds) 
 	return 0;
 }
 
-// Finds the service of a backend's row. The search starts at the service of the previous row,
-// because the rows are in the order of the services. Returns NULL if the row has no service, or if
-// a reload removed the service.
+// Finds the service of the backend in a row of "backend.show". The search starts at the service of
+// the previous row, because the rows are in the order of the services. Returns NULL if the row has
+// no service, or if a reload has removed the backend or the service.
 static struct weir_config_service *find_service(
 	const struct weir_config *config, const json_t *row, uint32_t *at) {
 	if (json_is_true(json_object_get(row, "leaving"))) {

@@ -43,7 +43,8 @@ int weir_cpus_parse(const char *text, struct weir_cpus *ret);
 bool weir_cpus_has(const struct weir_cpus *cpus, uint32_t cpu);
 void weir_cpus_add(struct weir_cpus *cpus, uint32_t cpu);
 uint32_t weir_cpus_count(const struct weir_cpus *cpus);
-// The CPUs in a that are not in b.
+// Returns the CPUs in `a` that are not in `b`.
 struct weir_cpus weir_cpus_without(const struct weir_cpus *a, const struct weir_cpus *b);
-// Format for weir_cpus_parse, truncated to WEIR_CPUS_TEXT_BYTES. Returns buffer.
+// Writes the CPUs as a list that weir_cpus_parse can read, truncated to WEIR_CPUS_TEXT_BYTES.
+// Returns buffer.
 const char *weir_cpus_format(const struct weir_cpus *cpus, char *buffer);

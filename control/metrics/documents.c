@@ -78,10 +78,11 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 	return answer;
 }
 
-// Sends a request. After a failure, repeats the request once if time is left, because some
-// failures are temporary: weir-control closed this connection because it was idle and another
-// client needed one, weir-control restarted, or weir-dataplane started or exited during the reply,
-// so that a list is incomplete.
+// Sends a request. After a failure, repeats the request once if time is left, because some failures
+// are temporary:
+//   - weir-control closed this idle connection, because another client needed a connection
+//   - weir-control restarted
+//   - weir-dataplane started or exited during the reply, so that a list is incomplete
 static json_t *send_command(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
 	uint64_t end_ms = weir_monotonic_ms() + documents->timeout_ms;
@@ -281,10 +282,10 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 	return r;
 }
 
-// Requests the workers. If weir-control does not reply, stores the error: further requests within a
-// short time then fail immediately with this error, because waiting for a second timeout would
-// exceed the timeout of a scraper. If weir-dataplane does not run, weir-control replies with an
-// error, and the result is NULL.
+// Requests the list of workers from weir-control. Returns NULL if weir-control does not reply, or
+// replies with an error, as it does if weir-dataplane does not run. If weir-control does not reply,
+// stores the error. Requests within a short time after this fail immediately with the stored error,
+// because waiting for a second timeout would exceed the timeout of a scraper.
 static json_t *request_workers(struct weir_documents *documents) {
 	uint64_t began_ms = weir_monotonic_ms();
 	double timestamp = (double)weir_wall_ms() / 1000;
@@ -317,7 +318,7 @@ void weir_documents_sample(struct weir_documents *documents) {
 	json_decref(workers);
 }
 
-// --- the history over a restart ---------------------------------------------------------------
+// --- the history across restarts --------------------------------------------------------------
 
 void weir_documents_keep(struct weir_documents *documents, const char *directory) {
 	char why[WHY_BYTES];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Documents: the bodies that the server sends, made from replies of weir-control. Regardless of the
-// number of clients, weir-control is queried at most once a second, and queries are in progress for
-// at most a tenth of the time. Between two queries, clients get the last document. The last
-// document of each kind is cached; clients that still receive an older document keep a reference to
-// it.
+// Documents: the response bodies of the HTTP server, created from replies of weir-control.
+// Regardless of the number of clients, weir-control is queried at most once a second, and queries
+// take at most a tenth of the time. Between two queries, clients get the last document. The last
+// document of each kind is cached. A client that is still receiving an older document has a
+// reference to that document.
 //
 // Threads: any. If a new document is needed, one thread requests it from weir-control. Other
 // threads wait for this document, at most for the timeout of weir-control.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The families of node_exporter's IPVS collector, for existing dashboards and alerts. A bind
-// corresponds to a virtual service; a service with several binds corresponds to a firewall mark in
-// IPVS. With DSR, traffic from the backends does not pass through the balancer, so there are no
-// node_ipvs_outgoing_* families.
+// The families of node_exporter's IPVS collector, for existing dashboards and alerts. A service
+// with one bind is represented as a virtual service of IPVS, and a service with several binds as a
+// firewall mark. With DSR, traffic from the backends does not pass through the balancer, so there
+// are no node_ipvs_outgoing_* families.
 //
 // Threads: a text is used by one thread.
 #pragma once

@@ -11,7 +11,7 @@ static const char *const canary_states[] = {
 	"running", "paused", "promoted", "rolled-back", "stopped", NULL};
 static const char *const switch_states[] = {"on", "off", NULL};
 
-// Units of counters.h.
+// Units that the lists of counters.h use.
 #define UNIT_PACKETS "packets"
 #define UNIT_BYTES "bytes"
 #define UNIT_FLOWS "flows"
@@ -241,8 +241,8 @@ const struct weir_family weir_families[] = {
 	COUNTER(STEAL, "weir_service_silent_steals", "", "silent",
 		"Steal requests that the agent did not answer in time.", PLAIN),
 	COUNTER(STEAL, "weir_service_refused_steals", "", "refused",
-		"Steal requests that moved no flow, by reason, except those that the agent did not "
-		"answer.",
+		"Steal requests that moved no flow, by reason, except requests that the agent did "
+		"not answer.",
 		MAP_OF("reason")),
 
 	// backends
@@ -322,8 +322,8 @@ const struct weir_family weir_families[] = {
 };
 const size_t weir_family_count = COUNT(weir_families);
 
-// Names and labels are those of node_exporter. In this list, scope METRICS means the sum of `key`
-// over all workers, and scope PORT the sum over all ports.
+// Names and labels are the same as in node_exporter. In this list, scope METRICS means the sum of
+// `key` over all workers, and scope PORT the sum over all ports.
 const struct weir_family weir_ipvs_families[] = {
 	COUNTER(METRICS, "node_ipvs_connections", "", "flow_new",
 		"New flows (weir_worker_new_flows_total).", PLAIN),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The list of metric families: names, types, units, labels and help, and, for each family, the
-// member of the reply to metrics.show that contains its values. The table in
-// docs/reference/metrics.md is generated from this list.
+// The list of metric families, with their names, types, units, labels and help texts. For each
+// family, the list also contains the member of the reply to metrics.show that has its values. The
+// table in docs/reference/metrics.md is generated from this list.
 //
 // Threads: any; constant.
 #pragma once
@@ -43,9 +43,9 @@ enum weir_family_type {
 enum weir_family_kind {
 	WEIR_FAMILY_VALUE, // a number or a boolean, multiplied by scale
 	WEIR_FAMILY_SECONDS_OF_CYCLES, // a number of TSC cycles, converted to seconds
-	WEIR_FAMILY_STATE, // one of several words: 1 for the current state, 0 for other states
+	WEIR_FAMILY_STATE, // a series per state: 1 for the current state, 0 for other states
 	WEIR_FAMILY_MAP, // an object {label: number}
-	WEIR_FAMILY_INFO, // 1, with texts as labels
+	WEIR_FAMILY_INFO, // the value is always 1; the labels are texts
 	// {buckets: {upper bound: number of values up to this bound}, sum}; "+Inf" is last
 	WEIR_FAMILY_BUCKETS,
 };

@@ -21,6 +21,6 @@ void weir_family_label(struct weir_text *text, const char *name, const char *val
 // Writes a number or a boolean, multiplied by scale (0 means 1).
 void weir_family_number(struct weir_text *text, const json_t *value, double scale);
 
-// Returns the index of a column of this kind of rows, or -1 if there is no such column.
+// Returns the index of the column `name` in rows of this kind, or -1 if there is no such column.
 int weir_column(const json_t *control, const char *kind, const char *name);
 bool weir_row_is(const json_t *row, const char *kind);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// History: sums of the counters of all workers, in a ring for twenty minutes and in a ring for a
-// day, and the start times of processes. The history lets a newly opened page show plots and events
-// of the past. The page and the file (history_file.h) use the same JSON.
+// History: samples of the counters, summed over all workers, and the start times of processes. One
+// ring of samples covers twenty minutes, and one ring covers a day. When a page is opened, it shows
+// plots and events from the history. The page and the file (history_file.h) use the same JSON.
 //
 // Threads: one, or under a lock. Reads no clock: the Unix time is an argument.
 #pragma once
@@ -63,7 +63,7 @@ struct weir_history { // zero-initialized
 	uint32_t next_start;
 };
 
-// Adds a sample to each ring whose next sample is due. Call this function every WEIR_HISTORY_MS.
+// Adds a sample to each ring in which a sample is due. Call this function every WEIR_HISTORY_MS.
 // workers: result of worker.show; NULL = no reply. If the clock was set back, samples with later
 // times are removed.
 void weir_history_add(struct weir_history *history, uint64_t time_ms, const json_t *workers);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reads and writes the file in which the history is saved, so that it survives a restart of
-// weir-metrics: history.json in --state-dir, mode 0600, at most WEIR_HISTORY_FILE_BYTES.
+// Reads and writes the history file: history.json in --state-dir, mode 0600, at most
+// WEIR_HISTORY_FILE_BYTES. The file preserves the history over a restart of weir-metrics.
 //
 // Threads: any. Logs nothing.
 #pragma once

@@ -219,8 +219,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 // --- connections ------------------------------------------------------------------------------
 
 // Called by libmicrohttpd when a connection is opened and when it is closed. *slot_of: the slot of
-// the connection. The slot is released before the descriptor is closed; otherwise another
-// connection with this descriptor could be shut down.
+// the connection. The slot is released before the descriptor is closed. Otherwise
+// weir_server_second could shut down a new connection with the same descriptor.
 static void note_connection(void *context, struct MHD_Connection *connection, void **slot_of,
 	enum MHD_ConnectionNotificationCode code) {
 	const union MHD_ConnectionInfo *info =

@@ -9,7 +9,7 @@
 #include "history.h"
 #include "text.h"
 
-#define WEIR_STATUS_EVENTS 200 // the newest events of each kind, at most this number
+#define WEIR_STATUS_EVENTS 200 // maximum number of events of each kind; the newest are included
 
 struct weir_status {
 	struct weir_figures figures;

@@ -16,20 +16,20 @@
 
 #include "report.h"
 
-#define WEIR_AGENT_CHECK_LINE_BYTES 1024 // only this part of a longer line must be read
+#define WEIR_AGENT_CHECK_LINE_BYTES 1024 // read at most this many bytes of a line
 #define WEIR_AGENT_CHECK_COMPLAINT_BYTES 64
 
-// The last words received from an agent. The word of a class stays until the agent sends another
-// word of that class: for example, "up" does not end a "drain", but "ready" does. The caller keeps
-// one struct for each backend, and sets it to zero at the start and when the backend's state
-// expires.
+// The last words received from an agent. The word of a class applies until the agent sends another
+// word of that class. For example, "up" does not end a "drain", because "up" is a word of the other
+// class; "ready" ends it. The caller has one struct for each backend, and sets it to zero at the
+// start and when the backend's state expires.
 struct weir_agent_check {
 	uint8_t health; // enum weir_health_word: NONE, READY (up) or DOWN (down, fail, stopped)
 	uint8_t administration; // NONE, READY, LAME_DUCK (drain) or DOWN (maint)
 };
 
-// Reads a line. *ret is overwritten. Its word is the more severe word of the two classes, or NONE
-// if the line has no word of either class. complaint: describes the first part of the line that was
+// Reads a line and overwrites *ret. ret->word: the more severe word of the two classes; NONE if the
+// line has no word of either class. complaint: describes the first part of the line that was
 // ignored; "" = no part was ignored. Returns 0, or -ENODATA if the line has no end yet; the whole
 // line is then ignored.
 int weir_agent_check_read(struct weir_agent_check *check, const char *line, size_t bytes,

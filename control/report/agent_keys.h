@@ -35,7 +35,7 @@ struct weir_agent_keys {
 int weir_agent_crypto_start(void);
 
 // Reads a file. It must be a regular file, or a link to one, owned by root or by `user`. Its mode
-// must be 0640 or stricter: others must not read or write it, and its group must not write it.
+// must be 0640 or stricter: other users must not have access, and the group must not write it.
 // Returns 0, -EPERM (owner, mode), -EINVAL (contents), or the negative errno of open or read. On
 // failure one line is written to why, with the name of the file and the number of the invalid line,
 // and *ret is unchanged. `why` never contains a secret.

@@ -2,10 +2,10 @@
 //
 // Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, and
 // an answer contains the report. If the probe requests it, a datagram with TCP figures (values from
-// the tcp_info of connections) follows the answer. A steal request names a TCP flow that may not be
-// established on the backend yet. The steal answer states whether the flow may be moved. All
-// datagrams are WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be used for amplification.
-// They are authenticated, but not encrypted.
+// the tcp_info of connections) follows the answer. A steal request requests permission to move a
+// TCP flow that is possibly not established on the backend yet. The steal answer permits or refuses
+// the move. All datagrams are WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be used for
+// amplification. They are authenticated, but not encrypted.
 //
 //   offset  bytes
 //   0       4      "WEIR"
@@ -36,14 +36,14 @@
 // (WEIR_AGENT_TCP_FIGURES). A balancer is registered only after it has received an answer at its
 // address. Therefore a forged probe cannot make the agent send two datagrams to a third host.
 //
-// A probe and a steal request contain their destination address, and an agent ignores a datagram
-// that contains another address. Otherwise an attacker could send a datagram for another agent to
-// this agent, and pass off this agent's answer as the answer of the other agent.
+// A probe, a steal request and a shed order contain their destination address. An agent ignores
+// such a datagram if it contains another address. Otherwise an attacker could send a datagram for
+// another agent to this agent, and pass off this agent's answer as the answer of the other agent.
 //
 // A steal request is executed once. If the request is repeated, the agent repeats its first answer.
-// The agent refuses a request whose id was used for another flow. It executes no request after its
-// deadline, which is a time of the agent's clock. Therefore a replayed request has no effect.
-// Without an answer, the flow must not be moved.
+// The agent refuses a request whose id was used for another flow. It executes no request after the
+// deadline in the request, which is a time of the agent's clock. Therefore a replayed request has
+// no effect. Without an answer, the flow must not be moved.
 //
 // A shed order requests that the agent ends at most `count` connections of a service before a
 // deadline, no faster than a rate, and that at least `keep` connections stay open. An order is
@@ -73,8 +73,8 @@
 #define WEIR_AGENT_INTERVAL_MOST_MS 3600000
 // a deadline may be at most this long after the current time of the agent's clock
 #define WEIR_AGENT_STEAL_AHEAD_MS 5000
-#define WEIR_AGENT_SHED_BINDS 5 // maximum binds in a shed order
-#define WEIR_AGENT_SHED_COUNT_MOST 10000 // maximum connections of a shed order
+#define WEIR_AGENT_SHED_BINDS 5 // maximum number of binds in a shed order
+#define WEIR_AGENT_SHED_COUNT_MOST 10000 // maximum number of connections of a shed order
 #define WEIR_AGENT_SHED_RATE_MILLI_MOST 1000000 // maximum rate of a shed order: 1000/s
 #define WEIR_AGENT_SHED_IDLE_LEAST_MS 1000 // minimum idle time in a shed order
 // An agent removes a balancer after this many intervals without a probe.
@@ -124,7 +124,8 @@ enum weir_agent_kind {
 		"a steal request with an id that was used for another flow, or a steal answer " \
 		"about a flow that was not requested") \
 	X(RATE, "rate", \
-		"the steal requests exceed the agent's rate limit, or the shed orders its memory") \
+		"steal requests exceed the agent's rate limit, or the agent cannot store a shed " \
+		"order") \
 	X(STEAL, "steal", \
 		"a steal answer without a request in flight: late, a duplicate, or unsolicited") \
 	X(SHED, "shed", \
@@ -219,8 +220,8 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U8, protocol, "`protocol` of the request") \
 	X(U8, result, "result of the request, 1 to 9")
 
-// ipv4, ipv6: a struct weir_agent_tcp_family for the connections with clients of this address
-// family.
+// ipv4 and ipv6 are each a struct weir_agent_tcp_family: the values for the connections with IPv4
+// clients and with IPv6 clients.
 #define WEIR_AGENT_TCP_FIELDS(X) \
 	X(U64, agent, "ID of the answering agent process") \
 	X(U64, balancer, "`balancer` of the probe") \
@@ -233,9 +234,9 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
 // 64-bit numbers are below 2^63.
 #define WEIR_AGENT_TCP_FAMILY_FIELDS(X) \
-	X(U64, segments, "data segments sent, a sum since the agent's start") \
-	X(U64, retransmitted, "data segments retransmitted, a sum since the agent's start") \
-	X(U64, sent_bytes, "bytes in the data segments sent, a sum since the agent's start") \
+	X(U64, segments, "data segments sent since the agent's start") \
+	X(U64, retransmitted, "data segments retransmitted since the agent's start") \
+	X(U64, sent_bytes, "bytes in the data segments sent since the agent's start") \
 	X(U64, delivery_rate, \
 		"median delivery rate of the connections that are not application-limited, in " \
 		"bytes per second; 0 = unknown") \
@@ -315,7 +316,8 @@ struct weir_agent_shed_bind {
 	uint16_t port_first, port_last;
 };
 
-// Result of an agent's lookup. The flow may be moved only if the result is one of the first two.
+// Result of a steal request. The balancer may move the flow only after one of the first two
+// results.
 // X(NAME, "name", "meaning")
 #define WEIR_AGENT_STEAL_RESULTS(X) \
 	X(NOTHING, "nothing-here", \
@@ -323,7 +325,7 @@ struct weir_agent_shed_bind {
 	X(REMOVED, "removed", \
 		"a handshake in progress was removed without a reset: the flow may be moved") \
 	X(RUNNING, "running", \
-		"the connection is established, in the application or the accept queue") \
+		"the connection is established: it is in the application or in the accept queue") \
 	X(UNSETTLED, "unsettled", \
 		"a SYN+ACK was just sent, and the client's ACK may be in flight") \
 	X(COOKIES, "cookies", \
@@ -446,10 +448,11 @@ void weir_agent_shed_answer_encode(const struct weir_agent_shed_answer *answer,
 // selects the decode function. Returns 0 if the datagram is too short.
 uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
 
-// Checks and reads a datagram of any length. Only the header is read before the authentication code
-// is verified. Returns WEIR_AGENT_REFUSAL_NONE, or the reason to refuse the datagram: one of the
-// reasons before REPLAY. *ret is written only if the result is NONE. The caller must check sequence
-// numbers (replay.h), challenges and serials.
+// Checks and decodes a datagram of any length. Reads only the header before it has verified the
+// authentication code. Returns WEIR_AGENT_REFUSAL_NONE and writes *ret. If the datagram must be
+// refused, returns the reason and leaves *ret unchanged; the reason is one that enum
+// weir_agent_refusal lists before REPLAY. The caller must check sequence numbers (replay.h),
+// challenges and serials.
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
@@ -482,14 +485,15 @@ void weir_agent_recipient(
 uint8_t weir_agent_address_family(
 	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes);
 
-// The first function writes random bytes for a challenge. The second function returns a random ID
-// for a process, which is not 0.
+// weir_agent_random_challenge fills a challenge with random bytes. weir_agent_random_number
+// returns a random process ID that is not 0.
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
 uint64_t weir_agent_random_number(void);
 
-// Converts an answer to a report. The times in the report are for the requests since `before`, the
-// last accepted answer of the backend. The report has no times if there was no request since
-// `before`, or if `before` is NULL, is from another process of the agent, or is not older than the
-// answer. Returns the fields (a bit set) that were left out because their values are impossible.
+// Converts an answer to a report. before: the last accepted answer of the backend, or NULL. The
+// mean times in the report cover the requests between `before` and the answer. They are not set
+// if there was no such request, if `before` is NULL, if another agent process sent `before`, or
+// if `before` is not older than the answer. Returns a bit set of the fields that were left out
+// because their values are impossible.
 uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

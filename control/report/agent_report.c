@@ -10,8 +10,9 @@ struct sum { // sums of times since the agent's start
 	uint64_t count;
 };
 
-// Reports the increase of a sum between two answers, as a mean and a number of requests. Returns 0;
-// if the values are impossible, returns the bit of the mean.
+// Sets two fields of the report for the requests between two answers: the mean time, and the
+// number of requests. Returns 0. If the values are impossible, sets neither field and returns the
+// bit of `mean`.
 static uint32_t report_times(const struct sum *now, const struct sum *before,
 	struct weir_report *report, enum weir_report_field mean, enum weir_report_field count) {
 	uint64_t requests = now->count - before->count;
@@ -19,7 +20,7 @@ static uint32_t report_times(const struct sum *now, const struct sum *before,
 	if (now->count <= before->count || now->us < before->us) {
 		return 0;
 	}
-	// Set mean and count together: a mean without a count would count as one request.
+	// Set both fields or neither: a mean without a count would be taken for one request.
 	if ((double)requests > weir_report_field_largest(count) ||
 		!weir_report_set(
 			report, mean, (double)(now->us - before->us) / 1e3 / (double)requests)) {

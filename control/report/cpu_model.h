@@ -13,10 +13,11 @@
 #define WEIR_CPU_MODEL_NUMBERS (1u << 24)
 
 // Copies a name, up to a newline or the size of ret. Removes spaces at the beginning and at the
-// end. Replaces several spaces with one space, and each byte that is not printable ASCII with '?'.
+// end. Replaces consecutive spaces with one space, and each byte that is not printable ASCII with
+// '?'.
 void weir_cpu_model_set(char ret[static WEIR_CPU_MODEL_BYTES], const char *name);
 
-// Returns the 32-bit FNV-1a hash of a name that weir_cpu_model_set has written, folded to 24 bits
-// (http://www.isthe.com/chongo/tech/comp/fnv/). If the result is 0, returns 1 instead. Returns 0
-// for "".
+// Returns the number of a name that weir_cpu_model_set has written: its 32-bit FNV-1a hash
+// (http://www.isthe.com/chongo/tech/comp/fnv/), folded to 24 bits. If this hash is 0, returns 1.
+// Returns 0 only for "".
 uint32_t weir_cpu_model_number(const char *name);

@@ -7,7 +7,7 @@
 //   endpoint-load-metrics: JSON {"cpu_utilization": 0.3, "named_metrics": {"queue": 4}}
 //   endpoint-load-metrics: BIN <base64 of a protocol buffer>
 //   endpoint-load-metrics-bin: <base64 of a protocol buffer>
-//   X-Load-Balancing-Endpoint-Weight: 0 to 1000      Google Cloud's, and kube-proxy's
+//   X-Load-Balancing-Endpoint-Weight: 0 to 1000      (of Google Cloud and kube-proxy)
 //
 // A value is refused as a whole if a number is infinite, NaN, negative or too large for Weir, if
 // a name is unknown, repeated or empty, or if the syntax is wrong.

@@ -45,8 +45,8 @@ bool orca_same(struct orca_name a, struct orca_name b) {
 	return a.bytes == b.bytes && memcmp(a.text, b.text, a.bytes) == 0;
 }
 
-// Returns whether a name is equal to text, in one of two forms: cpu_utilization, or cpuUtilization
-// as in the JSON form of protocol buffers.
+// Returns whether a name is equal to text. text is in snake case (cpu_utilization). The name may
+// also be in camel case (cpuUtilization), as in the JSON form of protocol buffers.
 static bool is_called(struct orca_name name, const char *text) {
 	size_t i = 0;
 	bool snake = strlen(text) == name.bytes && memcmp(text, name.text, name.bytes) == 0;
@@ -132,8 +132,8 @@ int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name nam
 
 // --- conversion to a report ---
 
-// Returns the report field that has the name of a named metric. A named metric can only set fields
-// for which ORCA has no field of its own.
+// Returns the report field with the name of a named metric. Named metrics can set only the report
+// fields that no standard ORCA field sets.
 static int report_field(struct orca_name name) {
 	const uint32_t others = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
 				WEIR_REPORT(UTILIZATION) | WEIR_REPORT(WEIGHT_PERCENT) |

@@ -3,9 +3,9 @@
 // Replay windows: store the sequence numbers that were received from each sender. Used by
 // weir-agent, where the senders are the balancers that probe it.
 //
-// Each number is accepted once. A number above all accepted numbers is accepted. Because datagrams
-// can be reordered, a number up to WEIR_REPLAY_WINDOW below the highest number is also accepted, if
-// it was not accepted before.
+// Each number is accepted at most once. A number above all accepted numbers is accepted.
+// Datagrams can be reordered, so a number less than WEIR_REPLAY_WINDOW below the highest accepted
+// number is also accepted, if it was not accepted before.
 //
 // Threads: one.
 #pragma once
@@ -18,7 +18,7 @@
 enum weir_replay_verdict {
 	WEIR_REPLAY_NEW, // the highest number so far
 	WEIR_REPLAY_LATE, // new, but lower than the highest number: the datagram is outdated
-	// accepted before, or too far below the highest number to know this
+	// accepted before, or too old: WEIR_REPLAY_WINDOW or more below the highest number
 	WEIR_REPLAY_SEEN,
 	WEIR_REPLAY_FULL, // there is no unused or expired window for the sender
 };
@@ -36,8 +36,8 @@ struct weir_replay { // zeroed = empty
 
 // Check the sequence number of an authentic datagram.
 //
-// now_ms: any monotonic clock. keep_ms: if other senders need windows, an inactive sender keeps its
-// window for this time. If no window is unused or expired, the result is FULL and nothing changes:
-// an active sender never loses its window.
+// now_ms: any monotonic clock. keep_ms: the window of a sender expires this long after the last
+// accepted datagram. Another sender may then reuse the window. If no window is unused or expired,
+// returns FULL and changes nothing: a window that has not expired is never reused.
 enum weir_replay_verdict weir_replay_take(struct weir_replay *replay, uint64_t sender,
 	uint64_t sequence, uint64_t now_ms, uint64_t keep_ms);

@@ -70,8 +70,8 @@ struct weir_port_word {
 struct weir_report {
 	uint32_t given; // bits WEIR_REPORT(...): which of the fields below are valid
 	uint8_t word; // enum weir_health_word; NONE: no state
-	char why[WEIR_REPORT_WHY_BYTES]; // the backend's reason for word, printable ASCII; "" =
-					 // none
+	// The backend's reason for its state (`word`), in printable ASCII; "" = none.
+	char why[WEIR_REPORT_WHY_BYTES];
 	uint8_t port_word_count; // number of ports whose state differs from word
 	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port once
 	uint32_t cpu_model; // weir_cpu_model_number; 0 = unknown
@@ -85,9 +85,10 @@ const char *weir_port_reason_text(uint8_t reason);
 // Returns whether all elements are valid and no port is listed twice.
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
 
-// Removes invalid values: fields that are infinite, NaN, negative or above their maximum, a state
-// (`word`) out of range, invalid port states, and bytes of `why` that a terminal or a log cannot
-// print safely. Returns the removed fields (bits as in given).
+// Removes invalid values from a report: fields that are infinite, NaN, negative or above their
+// maximum; a state (`word`) out of range; invalid states of ports. Also removes bytes of `why`
+// that are not safe to print in a terminal or a log. Returns the removed fields (bits as in
+// given).
 uint32_t weir_report_check(struct weir_report *report);
 
 // Set why to the start of text, which need not end with a NUL. Bytes that are not printable ASCII

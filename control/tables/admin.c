@@ -11,8 +11,9 @@ static struct weir_backend_entry *any_backend(struct weir_tables *tables, uint16
 	return id < tables->state->backend_ids && backend->stage != WEIR_ID_FREE ? backend : NULL;
 }
 
-// Sets the administrative state of a backend. Also accepts a removed backend, because an operator
-// who drains a host also drains its removed backends.
+// Sets the administrative state of a backend. The backend may also be leaving: if an operator
+// drains a host, backends of the host that were removed from the configuration are drained as
+// well.
 static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin,
 	enum weir_drain_phase phase, uint64_t until_ns) {
 	struct weir_backend_entry *backend = any_backend(tables, id);

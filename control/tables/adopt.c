@@ -8,8 +8,8 @@
 // process, or by any process that can map the segment. Therefore every value is checked before it
 // is used.
 
-// Copies the next hop from the published row, so that forwarding continues until the kernel's
-// neighbours are resolved again.
+// Copies the next hop from the published row, so that forwarding continues until this process has
+// resolved the next hop with the kernel's neighbour table.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
 	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;
@@ -29,8 +29,8 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
-// Keeps the published flags of a backend that was removed together with its service. While the
-// removed service still drains, the backend does not count as down.
+// Copies the published down flags of a backend that was removed together with its service, while
+// the service drains. A backend that was not down does not count as down before the drain ends.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
 	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;

@@ -86,8 +86,9 @@ void weir_bind_drains_follow(
 	}
 }
 
-// Which services with a drain have drained binds, and which have open binds, in the published
-// service table. One bit per service id.
+// Binds in the published service table, for services with a drain. One bit per service id: in
+// `drained`, the service has a drained bind; in `open`, the service has a bind that is not
+// drained.
 struct found {
 	uint64_t drained[WEIR_SERVICES_MAX / 64], open[WEIR_SERVICES_MAX / 64];
 };
@@ -170,9 +171,9 @@ static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) 
 		       : NULL;
 }
 
-// Marks a service whose bind drains have changed. If the change ends the flows of the whole
-// service, or if they no longer end, the rows of its backends change as well. had_ended: result of
-// weir_bind_drains_ended before the change.
+// Call after the drained binds of a service have changed. Marks the service table. Also marks the
+// service as undecided if the result of weir_bind_drains_ended has changed, because the rows of
+// the backends then change. had_ended: the result before the change.
 static void changed(struct weir_tables *tables, uint16_t id, bool had_ended) {
 	struct weir_state *state = tables->state;
 

@@ -180,8 +180,9 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 	return true;
 }
 
-#define AT_ONCE_SLOTS 8192u // building a table with up to this number of slots takes at most 0.5 ms
-// maximum number of tables of up to AT_ONCE_SLOTS slots that one publication builds at once
+// A table with at most this number of slots is built in 0.5 ms or less.
+#define AT_ONCE_SLOTS 8192u
+// Maximum number of such small tables that one publication builds.
 #define AT_ONCE_TABLES 8u
 
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
@@ -204,8 +205,8 @@ bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_sta
 	       (table.slot_count > AT_ONCE_SLOTS || at_once >= AT_ONCE_TABLES);
 }
 
-// Returns the published subsets, of which weir_selection_build copies the unchanged subsets.
-// Returns NULL if copying saves no work, or if out of memory.
+// Returns the published subsets. weir_selection_build copies the subsets that have not changed,
+// instead of building them. Returns NULL if copying saves no work, or if out of memory.
 static struct weir_policy_table *published_subsets(
 	const struct weir_tables *tables, const struct weir_selection_params *params) {
 	struct weir_policy_table *published;
@@ -305,9 +306,10 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 		.hash_seed = table->hash_seed};
 }
 
-// If some removed binds are draining, builds the service table again with these binds. If the heap
-// has no room for them, builds the table without them, so that the removal succeeds. Returns 0, or
-// -EBUSY or -ENOMEM: the caller must then retry, and *table may be NULL.
+// Adds the removed binds that are draining to the service table: builds the table again. If the
+// heap has no room for them, builds the table without them, so that the removal succeeds. Without
+// such binds, does nothing. Returns 0, -EBUSY or -ENOMEM. On an error, the caller must retry
+// later, and *table may be NULL.
 static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);

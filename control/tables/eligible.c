@@ -34,10 +34,10 @@ static void decide_auto_mean(const struct weir_state *state, struct weir_service
 	service->auto_mean = known > 0 ? (uint32_t)((sum + known / 2) / known) : 0;
 }
 
-// Returns the effective weight of a backend. The configured weight is replaced by the run-time
-// weight, or, without a run-time weight, by the weight that the backend reported for itself. A
-// weight derived from load reports is multiplied by the ratio of this replacement to the configured
-// weight.
+// Returns the effective weight of a backend: the run-time weight if set, otherwise the weight
+// that the backend reported for itself, otherwise the configured weight. If this weight is not 0
+// and a weight was derived from load reports, returns the derived weight times the ratio of this
+// weight to the configured weight.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	uint32_t configured = weir_backend_configured_weight(state, backend);
@@ -92,8 +92,9 @@ static enum weir_group group_of(
 									  : WEIR_GROUP_LAST_RESORT;
 }
 
-// Decides which backends are usable. Packets to a backend without a next hop are lost, even if it
-// is healthy. Therefore such a backend is left out, unless no allowed backend has a next hop.
+// Decides which backends are usable: backends whose group may get new flows (`worst` or better)
+// and whose next hop is resolved. Packets to a backend without a next hop would be lost, even if
+// it is healthy. If no such backend has a resolved next hop, the next hop is ignored.
 static void decide_usable(
 	struct weir_state *state, struct weir_service_entry *service, enum weir_group worst) {
 	service->resolved = 0;
@@ -154,9 +155,9 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 // the worst group that may get new flows.
 static enum weir_group decide_panic(struct weir_service_entry *service) {
 	const uint32_t *count = service->in_group;
-	// Some backends count neither as healthy nor as failed: backends that are out of service
-	// because of an operator or their own report, and backends that were never healthy.
-	// Therefore a reload that more than doubles the number of backends causes no panic.
+	// Count only backends in service. Not counted are backends that an operator or their own
+	// report has taken out of service, and backends that were never healthy. Therefore a
+	// reload that more than doubles the number of backends causes no panic.
 	uint32_t in_service = count[WEIR_GROUP_ELIGIBLE] + count[WEIR_GROUP_MAYBE_UP];
 
 	service->eligible = count[WEIR_GROUP_ELIGIBLE];
@@ -223,15 +224,16 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 
 // --- single backends ------------------------------------------------------------------------
 
-// Returns whether the shares of other backends depend on which backends are eligible.
+// Returns whether, because of slow start, the shares of other backends change when a backend
+// moves to this group.
 static bool concerns_slow_start(const struct weir_service_entry *service, enum weir_group group) {
 	return service->slow_start ||
 	       (service->config->slow_start.window_ms > 0 && group == WEIR_GROUP_ELIGIBLE);
 }
 
-// Returns whether the subsets depend on this backend. They do not if the backend ranks behind the
-// members and spares of all subsets. In panic mode they always do, because then the number of
-// eligible backends matters.
+// Returns whether a change of this backend may change the subsets. It may not if the backend
+// ranks behind the members and spares of all subsets. In panic mode it always may, because then
+// the number of eligible backends matters.
 static bool concerns_subsets(
 	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
 	return service->divided && (!backend->far || service->panic);

@@ -23,8 +23,8 @@ static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t i
 	return flows;
 }
 
-// sum_given returns how many moves of buckets between workers have completed. sum_begun returns how
-// many moves have begun.
+// sum_given returns the number of completed moves of buckets between workers. sum_begun returns
+// the number of moves that have begun.
 static uint64_t sum_given(const struct weir_segment *segment) {
 	uint64_t buckets = 0;
 
@@ -44,10 +44,11 @@ static uint64_t sum_begun(const struct weir_segment *segment) {
 	return buckets;
 }
 
-// Sums the active flows over the workers. Returns false if a bucket may have moved between workers
-// during the summation. Its flows may then be missing in the sum: the new owner was read before it
-// counted them, and the old owner after it had stopped counting them. No bucket has moved if the
-// number of moves completed before the sum equals the number of moves begun after it.
+// Sums the active flows over the workers. Returns false if a bucket may have moved between
+// workers during the summation. The sum may then be without the flows of this bucket, if the
+// counter of the new owner was read before the move and the counter of the old owner after the
+// move. No bucket has moved if the number of moves completed before the summation equals the
+// number of moves begun after it.
 static bool sum_flows(const struct weir_segment *segment, uint16_t id,
 	uint64_t (*sum)(const struct weir_segment *segment, uint16_t id), uint64_t *ret) {
 	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;

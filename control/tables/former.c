@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counts the former flows of each service. A flow counts as former if it may have begun before the
-// last change to the set of backends that get the service's new flows. A worker that has just
-// started has no flow table entries and finds a flow's backend with the current selection, which
-// may choose another backend for a former flow.
+// Counts the former flows of each service: flows that may have begun before the last change to
+// the set of backends that get the service's new flows. Such a flow may move to another backend
+// when a worker starts: the worker has no flow table entries yet, and finds the backend of the
+// flow with the current selection.
 //
 // After a change, workers may use the previous tables until a grace period is over. Therefore flows
 // are counted after the grace period, and flows that began before its end count as former flows.
@@ -52,8 +52,9 @@ void weir_former_adopt(struct weir_state *state) {
 	}
 }
 
-// Advances the count of a service's former flows. *mark: the writer's mark in this tick, which all
-// services share; 0 = not set yet. Returns whether the former flows are still unknown.
+// Advances the count of a service's former flows. *mark: mark of the grace period that begins in
+// this tick, shared by all services; 0 = not set yet. Returns whether the former flows are still
+// unknown.
 static bool advance(struct weir_tables *tables, uint16_t id, uint64_t *mark) {
 	struct weir_service_entry *service = &tables->state->services[id];
 	uint64_t spilled, flows;

@@ -12,9 +12,10 @@
 #define DRAIN_BITS 7u
 #define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic weight; 0 = unknown
 
-// Bit of removal_until_ns in struct weir_identity_service: clients are refused until that time. The
-// bit and the time are stored with one store. Therefore, if this process is killed before it stores
-// `removal`, the phase to which the time belongs is still known.
+// Bit of removal_until_ns in struct weir_identity_service: clients are refused until that time.
+// The bit marks the phase to which the time belongs. Both are stored with one store: if this
+// process is killed before it stores `removal`, the next process still finds the phase of the
+// time.
 #define REFUSING 1ull
 
 // Bits of `policies` in struct weir_identity_service.
@@ -28,9 +29,9 @@ static void store(uint32_t *word, uint32_t value) {
 
 // --- store --------------------------------------------------------------------------------
 
-// Stores the deadline of a drain. Call it before the phase is stored. If the drain has ended, the
-// function changes nothing: the drain then still has its deadline if this process is killed before
-// it stores the next phase.
+// Stores the deadline of a drain. Call before the phase is stored. If the drain has ended, does
+// nothing: if this process is killed before it stores the new phase, the stored phase is still
+// DRAINING and needs its deadline.
 static void store_deadline(uint64_t *deadline, uint8_t phase, uint64_t until_ns) {
 	if (phase == WEIR_DRAIN_DRAINING && *deadline != until_ns) {
 		__atomic_store_n(deadline, until_ns, __ATOMIC_RELEASE);

@@ -6,8 +6,8 @@
 #include "hash.h"
 #include "state.h"
 
-// Numbers of list heads in the hash tables. They are powers of two, so that the index can be
-// computed with a mask.
+// Number of list heads in each hash table. Both are powers of two, so that the index of a head can
+// be computed with a mask.
 #define SERVICE_HEADS 8192u
 #define BACKEND_HEADS 65536u
 
@@ -74,8 +74,9 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 		state->touched_service_count * sizeof(*state->touched_services));
 	memcpy(arrays.touched_backends, state->touched_backends,
 		state->touched_backend_count * sizeof(*state->touched_backends));
-	// Copy the entries of all touched ids, even of ids above the ids in use. Their flag
-	// `touched` shows that they are in the list already, so no id is added twice.
+	// Copy the entries of all touched ids, including ids above service_ids and backend_ids,
+	// which are not copied yet. Their flag `touched` shows that they are in the list already,
+	// so no id is added twice.
 	for (uint32_t i = 0; i < state->touched_service_count; i++) {
 		arrays.services[state->touched_services[i]] =
 			state->services[state->touched_services[i]];
@@ -171,7 +172,7 @@ static void leaving_remove(struct weir_state *state, uint16_t id) {
 	state->backends[last].leaving_at = at;
 }
 
-// --- the list of a service ---
+// --- the list of a service's backends ---
 
 static void list_add(struct weir_state *state, struct weir_service_entry *owner, uint16_t id) {
 	state->backends[id].next = owner->first;

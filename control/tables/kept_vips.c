@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// VIPs that were removed from services. While removed binds drain, their VIPs are in the published
-// service table. If flows of a removed service continue after the deadline, its VIPs are stored
-// here, in the memory of this process only.
+// Kept VIPs: the VIPs of removed services whose flows continue after the deadline of the drain.
+// Until the deadline, the published service table contains these VIPs. After the deadline, they
+// are only stored here, in the memory of this process.
 #include <stdlib.h>
 
 #include "state.h"

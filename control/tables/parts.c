@@ -24,8 +24,8 @@ static uint64_t parts_of_rounds(const struct walk *walk, const struct weir_candi
 	}
 }
 
-// Returns the parts of a candidate. The unit depends on the policy: a stride, or a share of the
-// time or of the flows.
+// Returns the parts of a candidate. The unit depends on the policy: for example strides, weights
+// or rounds.
 static uint64_t parts_of(const struct walk *walk, const struct weir_candidate *one) {
 	const struct weir_policy_table *table = walk->table;
 
@@ -45,7 +45,8 @@ static uint64_t next_parts(struct walk *walk) {
 	const struct weir_policy_table *table = walk->table;
 	const struct weir_candidate *one = &table->candidates[walk->candidate++];
 
-	// This works because in a table with rounds, the candidates are ordered by weight.
+	// walk->rounds is a running sum: in a table with rounds, the candidates are ordered by
+	// weight.
 	while (walk->round < table->round_count &&
 		table->rounds[walk->round].weight <= one->weight) {
 		walk->rounds += table->rounds[walk->round++].weight;
@@ -61,8 +62,9 @@ static double part_of(const struct weir_backend_entry *backend) {
 	return backend->share.part != 0 ? (double)backend->share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Adds the parts of each candidate, multiplied by the factor, to its backend. state NULL: does not
-// add them. Returns the sum of the parts before the multiplication.
+// Returns the sum of the parts of all candidates. If state is not NULL, also multiplies the parts
+// of each candidate by `factor` and by its slow start share, and adds them to its backend. The
+// returned sum is without these factors.
 static uint64_t count_candidates(
 	struct weir_state *state, const struct weir_policy_table *table, double factor) {
 	struct walk walk = {.table = table};
@@ -99,9 +101,8 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 	free(counts);
 }
 
-// Sum of the parts in each worker's subset if workers have separate subsets. The sum is equal for
-// all workers, because all workers get about the same number of flows, regardless of the candidates
-// in their subsets.
+// If each worker has its own subset, the parts in each subset are scaled to this sum. All subsets
+// have the same sum, because all workers get about the same number of flows.
 #define PARTS_PER_WORKER 1e6
 
 static void count_subset(struct weir_state *state, const struct weir_policy_table *table,

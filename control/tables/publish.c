@@ -5,7 +5,7 @@
 #include "backend_row.h"
 #include "state.h"
 
-// Blobs that are published together.
+// One of the blobs of a batch, which are published together, and its root.
 struct built {
 	struct weir_root root;
 	struct weir_blob *blob;
@@ -201,10 +201,10 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 	return 0;
 }
 
-// Decides how to rebuild the selection of a service with backends that have moved to another group.
-// May mark the selection as stale; it is then rebuilt in steps. at_once: number of selections that
-// this publication already builds. Returns 1 if this publication must also build this selection, 0
-// if not, or -ENOMEM.
+// Decides whether and when to rebuild the selection of a service in which backends have moved to
+// another group. Returns 1 if this publication must build it. Returns 0 if no build is needed, or
+// if the selection is marked as stale, to be rebuilt later in steps. Returns -ENOMEM if out of
+// memory. at_once: number of selections that this publication already builds.
 static int decide_moved(
 	const struct weir_tables *tables, struct weir_state *state, uint16_t id, uint32_t at_once) {
 	struct weir_service_entry *service = &state->services[id];
@@ -258,11 +258,13 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
-// Publishes the row of a backend. Rows are published before the selections that refer to them,
-// except rows that refuse new flows (closing), which are published after the selections. Otherwise,
-// when all backends of a service are replaced, workers would find no open backend until the new
-// selection is published. If control exited in between, the service would stay without an open
-// backend.
+// Publishes the row of a backend, in one of two passes. Rows that refuse new flows are published
+// after the selections (closing = true). All other rows are published before the selections,
+// because the selections refer to them.
+//
+// Closing rows are last for the case that all backends of a service are replaced. If they were
+// first, workers would find no open backend until the new selection is published, or for longer
+// if control exits in between.
 static void publish_backend(
 	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];
@@ -423,10 +425,10 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	return (int)published;
 }
 
-// Returns whether the row of a backend can be published before the selection. This is true for a
-// row that opens the backend, and for a row that closes it if the published selection can be used
-// without the backend. With several subsets it is false for any row that closes a backend, because
-// all backends of one subset could close.
+// Returns whether the row of a backend can be published before the selection. A row that opens
+// the backend can. A row that closes the backend can if the published selection still has enough
+// open backends (weir_build_serves). With several subsets, a closing row cannot, because all
+// backends of one subset could close.
 static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];
@@ -440,8 +442,8 @@ static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 void weir_publish_rows(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
-	// Publish nothing if another process published the rows, or if workers do not skip closed
-	// candidates.
+	// Publish nothing if another process published the rows, or if the workers are of an
+	// earlier version, which does not skip closed candidates.
 	if (state->all_dirty || tables->segment->abi < WEIR_ABI_PASSES_OVER) {
 		return;
 	}

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rebuild: builds selections in steps after backends became usable or unusable, so that control can
-// do other work between the steps. Until a new selection is published, workers skip candidates
-// whose row is closed. If a backend becomes usable again and is still a candidate, its row is
-// opened again. Therefore each change needs only one row, and one new table is built for many
-// changes. The result is equal to a selection that is built at once, so all instances have equal
-// selections.
+// Rebuild: builds a selection in steps after backends became usable or unusable, so that control
+// can do other work between the steps.
 //
-// One selection is built at a time, from the backends that its service has at the start. If the
-// backends change during the build, the selection is built once more. A selection is not published
-// if most of its candidates have closed during the build.
+// A change first publishes only the row of the backend. While the old selection is in use,
+// workers skip candidates whose row is closed. If a backend becomes usable again and is still a
+// candidate, its row is opened again. One new selection is then built for many changes. It is
+// equal to a selection that is built at once, so all instances have equal selections.
+//
+// One selection is built at a time, from the backends of the service at the start of the build.
+// If backends change during the build, the selection is built once more. If most of its
+// candidates have closed during the build, the selection is not published.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -45,9 +46,9 @@ void weir_rebuild_cancel(struct weir_tables *tables) {
 	}
 }
 
-// Returns whether a service's selection must be rebuilt in steps. A dirty selection is not rebuilt
-// in steps, because the next publication builds it at once, and a publication that fails is retried
-// as a whole.
+// Returns whether a service's selection must be rebuilt in steps. Returns false if the selection
+// is dirty, because the next publication builds a dirty selection at once, even after a failed
+// publication.
 static bool is_stale(const struct weir_service_entry *service) {
 	return service->stale && !service->dirty && service->stage == WEIR_ID_LIVE &&
 	       service->config != NULL;
@@ -118,8 +119,9 @@ static int collect(struct weir_tables *tables) {
 	return 1;
 }
 
-// Returns whether the selection can be published although backends have changed since they were
-// collected. It must be as good as a published selection has to be (weir_build_serves).
+// Returns whether a new selection can be published, although backends may have changed during the
+// build. Enough of its candidates must still be chosen (weir_build_serves). If the policy uses
+// slots, these candidates must also have at least half of the total weight.
 static bool serves(const struct weir_tables *tables, const struct weir_service_entry *service,
 	const struct weir_selection *selection) {
 	const struct weir_candidate *candidates =

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Removals: TCP binds and services that are no longer in the configuration drain until a deadline.
-// The removed binds are stored only in the published service table, with the flag REMOVED. Each new
-// table copies them from the previous table, so the next control process finds them, too. In the
-// same way it finds binds that an operator removed from the file while no control process was
-// running. The phase and the deadline are stored in the identity record of the service.
+// Removals: when TCP binds or services are removed from the configuration, they drain until a
+// deadline. The removed binds are stored only in the published service table, with the flag
+// REMOVED. Each new table copies them from the previous table. A new control process therefore
+// also finds them. It also finds, in that table, binds that were removed from the file while no
+// control process was running. The phase and the deadline are stored in the identity record of
+// the service.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -85,8 +86,9 @@ static bool drains(struct weir_state *state, uint16_t bind) {
 	       service->removal != WEIR_DRAIN_NONE;
 }
 
-// Returns the new flags of a removed bind. bind: its flags in the published table. The flag ENDED
-// of a bind does not change when another bind of the service is removed.
+// Returns the new flags of a removed bind. bind: its service id and flags in the published table.
+// A bind with the flag ENDED keeps this flag, even when another bind of the service begins to
+// drain.
 static uint16_t flags_of(const struct weir_service_entry *service, uint16_t bind) {
 	return WEIR_BIND_DRAINED | WEIR_BIND_REMOVED | (bind & WEIR_BIND_ENDED) |
 	       (service->removal == WEIR_DRAIN_DROPPED ? WEIR_BIND_ENDED : 0);
@@ -147,8 +149,9 @@ static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	return true;
 }
 
-// Adds the ports of a published bind that the configuration does not contain. A bind of a single
-// port in the configuration takes precedence over an added range.
+// Adds the ports of a published bind that have no bind in the configuration. An added range may
+// include a port that the configuration contains as a single-port bind; lookups then find the
+// single-port bind. Returns false if out of memory.
 static bool add_gaps(struct collection *to, const struct weir_service_bind *bind) {
 	struct weir_service_bind gap = *bind, ports;
 
@@ -286,7 +289,8 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	if (service->stage != WEIR_ID_LIVE) {
 		end_service(state, service);
 	}
-	// Also refuse clients if clients of binds that were removed earlier are still refused.
+	// Even if no flow is left, refuse clients while clients of binds that were removed
+	// earlier are still refused.
 	if (drops || (drains && drained && service->removed_ended)) {
 		refuse(state, id);
 	} else {

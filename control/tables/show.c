@@ -194,10 +194,11 @@ uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t 
 	return state->backends[id].service;
 }
 
-// Returns NULL if the worker may still use the id for its previous service. A reused id is
-// published only after it was assigned to its current service, and after its previous service was
-// removed. Therefore the name is valid if the worker has applied changes that were published after
-// the assignment.
+// Returns the name of the service, or NULL if the worker may still use the id for its previous
+// service. updates: number of changes of the update log that the worker has adopted. An id is
+// reused only after the removal of its previous service was published. Therefore the name is
+// valid if the worker has adopted a change that was published after the id was assigned to its
+// current service.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates) {
 	const char *name = weir_tables_service_name(tables, id);

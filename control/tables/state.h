@@ -20,9 +20,10 @@ enum weir_id_stage {
 	// Not in any published selection, but readers of old selections may still choose the id. A
 	// backend keeps its row until its last flow has ended.
 	WEIR_ID_UNCHOSEN,
-	WEIR_ID_CLEARING, // backends only: the next publication withdraws its row
-	// The row of the backend, or the selection of the service, is withdrawn. The id is freed
-	// when no reader uses it any more; for a service, also its last flow must have ended.
+	WEIR_ID_CLEARING, // only for backends: the next publication withdraws the row
+	// The row of the backend, or the selection of the service, is withdrawn. The id of a
+	// backend is freed when no reader uses it any more. The id of a service is freed when, in
+	// addition, its last flow has ended.
 	WEIR_ID_CLEARED,
 };
 
@@ -40,12 +41,13 @@ enum weir_group {
 	// Ready, and either healthy but ejected, or REFUSING after it was healthy: its checks may
 	// be wrong.
 	WEIR_GROUP_MAYBE_UP,
-	WEIR_GROUP_LAST_RESORT, // all except maintenance: drained, lame duck, never healthy
+	WEIR_GROUP_LAST_RESORT, // drained, lame duck, or never healthy; not in maintenance
 	WEIR_GROUP_NONE, // gets no flows
 	WEIR_GROUPS,
 };
 
-// Stages of a service's former flows (former.c).
+// Stages of counting the former flows of a service: flows that may have begun before the last
+// change to its backends (former.c).
 enum weir_former_stage {
 	WEIR_FORMER_NONE, // no selection was published, so no flow has begun
 	WEIR_FORMER_KNOWN,
@@ -79,10 +81,10 @@ struct weir_service_entry {
 	// Number of members in each group, as last decided. While `counted` is set, the numbers are
 	// also updated when a single backend moves to another group.
 	uint32_t in_group[WEIR_GROUPS];
-	// members that have a known next hop, and that their group or panic mode allows to get new
-	// flows
+	// Number of members that can get new flows, because of their group or because of panic
+	// mode, and whose next hop is resolved.
 	uint32_t resolved;
-	uint32_t chosen; // chosen members
+	uint32_t chosen; // number of chosen members
 	uint32_t listed; // members that are candidates of the published selection
 	uint32_t listed_chosen; // members that are chosen and listed
 	uint16_t first; // head of the list of the service's backends
@@ -118,14 +120,14 @@ struct weir_service_entry {
 	// DRAINING, or DROPPED (the flows of the removed binds have ended).
 	uint8_t removal; // enum weir_drain_phase
 	uint32_t removed_ms; // duration of the drain of a removal, as last configured; 0 = no drain
-	uint64_t removal_until_ns; // end of that phase, CLOCK_MONOTONIC
+	uint64_t removal_until_ns; // end of the phase in `removal`, CLOCK_MONOTONIC
 	uint32_t removed_binds; // number of removed binds in the service table
 	struct weir_config_bind removed_first[WEIR_TABLES_FIRST_REMOVED]; // the first removed binds
 	bool removed_ended; // the flows of some removed binds have ended
 	uint8_t former_stage; // enum weir_former_stage
 	uint64_t former_mark;
-	// Valid in stage WEIR_FORMER_KNOWN: the number of flows that were active after the last
-	// change to the set of chosen backends, and the number of spilled flows up to that time.
+	// Valid in stage WEIR_FORMER_KNOWN: the number of active flows, and the value of the
+	// spilled counter, when the former flows were last counted.
 	uint64_t former_flows;
 	uint64_t former_spilled;
 };
@@ -167,9 +169,8 @@ struct weir_backend_entry {
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // read from a segment, not from a configuration
 	bool weight_auto; // the configured weight is computed from the backend's CPUs
-	// The backend may get new flows. This requires that the backend is eligible or that panic
-	// mode allows it, and that its next hop is resolved or that no such backend has a resolved
-	// next hop.
+	// The backend can get new flows: it is eligible, or panic mode allows it. Its next hop
+	// must also be resolved, unless no such backend of the service has a resolved next hop.
 	bool usable;
 	uint8_t flags; // flags of the row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
 	bool proven; // has been healthy since it was configured; see weir_backend_set_health
@@ -247,10 +248,11 @@ void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
 
 // --- ids.c ---
 
-// Adds a name. weir_service_id_take and weir_backend_id_take use an id that the caller chooses (for
-// adoption); the other functions use the lowest free id. Returns the id, -ENOSPC, or -EEXIST if the
-// id or the name is in use (names of live services and backends are unique). The new entry is LIVE;
-// its other members are zero, and the run-time weight of a backend is unset.
+// Add a service or a backend. The *_id_take functions use the id that the caller passes (for
+// adoption); the *_id_add functions use the lowest free id. The new entry is LIVE. Its other
+// members are zero, except that the run-time weight of a backend is unset. Returns the id, or
+// -ENOSPC if there is no such id. Returns -EEXIST if the id or the name is in use: names of
+// services are unique, and names of live backends are unique in their service.
 int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name);
 int weir_service_id_add(struct weir_state *state, const char *name);
 int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service, const char *name,
@@ -293,8 +295,8 @@ uint32_t weir_backend_limit(
 // Marks the service's backends if the configured limit has changed. The service must have a
 // configuration.
 void weir_service_follow_limit(struct weir_state *state, struct weir_service_entry *service);
-// Drops a policy that was set at run time, if the configured policy changes, or if the settings in
-// the file are not valid for the policy set at run time.
+// Clears the policy that was set at run time in either of two cases: the configured policy has
+// changed, or the run-time policy does not accept the settings in the file.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);
 
 // --- eligible.c ---
@@ -318,22 +320,24 @@ static inline bool weir_backend_takes_flows(
 uint32_t weir_backend_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 // Decides which backends of a service must be in its selection, depending on panic mode and
-// subsets, and what happens to the flows of the other backends. Marks the rows that change. Returns
-// 0 or -ENOMEM (unchanged).
+// subsets. Also decides the flags of their rows, such as what happens to flows of backends that
+// are down. Marks the rows that change. Returns 0 or -ENOMEM; after -ENOMEM the service is still
+// undecided.
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
 // Decides each moved backend separately. If the change also affects other backends, because of
 // panic mode, subsets or slow start, marks the service as undecided instead.
 void weir_eligible_move(struct weir_state *state);
-// Returns whether the backend may be ejected: by the last decision, another backend could take its
-// flows, and the service would not enter panic mode.
+// Returns whether the backend may be ejected: according to the last decision, another backend could
+// take its flows, and the service would not enter panic mode.
 bool weir_eligible_may_eject(const struct weir_state *state, uint16_t backend);
 // Calls weir_eligible_decide for all undecided services, even if they cannot be published. Returns
 // 0 or -ENOMEM; after -ENOMEM some services may have been decided.
 int weir_eligible_decide_all(struct weir_state *state);
 // Returns whether the published selection differs from the chosen backends.
 bool weir_eligible_differ(const struct weir_service_entry *service);
-// Fills a member for weir_selection_build. Returns false if the backend is not chosen. Sets
-// *reported if the weight of the backend was reported; otherwise *reported does not change.
+// Fills *ret with the data of a backend for weir_selection_build. Returns false if the backend is
+// not chosen. Sets *reported if the weight of the backend was reported; otherwise *reported does
+// not change.
 bool weir_eligible_member(const struct weir_state *state, uint16_t backend,
 	struct weir_selection_member *ret, bool *reported);
 // Writes the chosen members for weir_selection_build. *ret_reported: whether any weight was
@@ -364,10 +368,10 @@ bool weir_removal_holds(const struct weir_service_entry *service);
 // Begins the removal of a service. Call before weir_service_leave, and before the service's drain
 // is cleared.
 void weir_removal_begin(struct weir_state *state, uint16_t service);
-// Collects the TCP binds of the published service table that are draining because the configuration
-// does not contain them. Begins the drains of newly removed binds. built: the table that was built
-// only from the configuration. Returns an array of *ret_n elements that the caller frees. Returns
-// NULL if there are no such binds, or if out of memory.
+// Returns the removed TCP binds that are draining: they are in the published service table, but
+// not in the configuration. Begins the drains of newly removed binds. built: a table that was
+// built only from the configuration. The caller frees the returned array of *ret_n elements.
+// Returns NULL if there are no such binds, or if out of memory.
 struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	const struct weir_services_view *published, const struct weir_services_view *built,
 	uint32_t *ret_n);
@@ -406,8 +410,8 @@ void weir_slow_start_end(struct weir_state *state, uint16_t backend);
 // Computes the slow start progress of a service's chosen backends. Marks the rows that change.
 // Returns 0 or -ENOMEM.
 int weir_slow_start_decide(struct weir_state *state, struct weir_service_entry *service);
-// Marks the services whose next step of slow start is due. A window has WEIR_SLOW_START_STEPS
-// steps.
+// Marks the services for which the next step of slow start has begun. A slow start window has
+// WEIR_SLOW_START_STEPS steps.
 void weir_slow_start_tick(struct weir_state *state, uint64_t now_ms);
 #define WEIR_SLOW_START_STEPS 60u
 
@@ -422,9 +426,9 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 
 // --- apply.c ---
 
-// Applies a configuration to the state. On an error the caller must discard the state. If `wait` is
-// true, entries for which there is no free id are left out and counted in `waiting`, but only if
-// there will be enough ids for the whole configuration after the leaving entries are removed.
+// Applies a configuration to the state. On an error the caller must discard the state. wait: if
+// true, entries that get no id are left out and counted in `waiting`, provided that the whole
+// configuration fits once the leaving entries have freed their ids.
 int weir_state_apply(struct weir_state *state, const struct weir_config *config, bool wait,
 	char *why, size_t why_bytes);
 
@@ -435,8 +439,8 @@ void weir_state_adopt(struct weir_state *state, const struct weir_segment *segme
 // Copies the ids of `from` to an empty state, if all ids fit. Callers continue to use these ids
 // after a new dataplane is attached.
 void weir_state_retain(struct weir_state *state, const struct weir_state *from);
-// Copies the values that callers in this process have set in `from`. For backends that are not in
-// the segment, all values are copied; for other backends, only the values that were set explicitly.
+// Copies the values that callers in this process have set in `from`, such as the health of a
+// backend. If a backend is not in the segment, its other values are copied as well.
 void weir_state_inherit(struct weir_state *state, const struct weir_state *from);
 
 struct weir_rebuild;
@@ -484,10 +488,10 @@ void weir_refusals_begin(struct weir_tables *tables, const struct weir_segment *
 
 // --- identity.c ---
 
-// Updates the identity of an id in the segment. The order of the stores keeps the identity
-// consistent, even if the process is killed between two stores. For a backend or service with a new
-// id, the current counters in the segment are stored as its baseline. The ids must be reserved
-// (writer.h).
+// Store the identity of a service or a backend in the segment. The order of the stores keeps the
+// identity consistent if the process is killed between two stores. For an id with a new owner,
+// the current counters are also stored, as the baseline of the owner's counters. The ids must be
+// reserved (writer.h).
 void weir_identity_store_service(
 	const struct weir_segment *segment, const struct weir_state *state, uint16_t id);
 void weir_identity_store_backend(
@@ -506,16 +510,16 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 // bind for the same address and port), -EINVAL (more backends than slots).
 int weir_build_selection(struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
-// Returns whether a selection is good enough for a service. candidates: number of candidates of the
-// selection; open: number of open candidates; chosen: number of chosen backends of the service. At
-// least half of the candidates must be open, and the number of open candidates must be at least
-// half the number of chosen backends. A worker's search then finds an open candidate
-// (WEIR_POLICY_SEARCH).
+// Returns whether a selection has enough open candidates: at least one, at least half of its
+// candidates, and at least half of the chosen backends of the service. Fewer than
+// WEIR_POLICY_SEARCH candidates may be closed, so that the search of a worker finds an open
+// candidate. candidates: number of candidates of the selection; open: number of open candidates;
+// chosen: number of chosen backends of the service.
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
-// Returns whether the service's selection may be built later, in steps. This requires that workers
-// skip closed candidates, and that enough candidates and slots of the published selection are open.
-// at_once: number of selections that the publication already builds; a small selection may wait
-// only if the publication already builds several selections.
+// Returns whether the service's selection may be built later, in steps. Until then, workers must
+// be able to use the published selection: they must skip closed candidates, and enough of its
+// candidates and slots must be open. A small selection may wait only if this publication already
+// builds several selections. at_once: number of these selections.
 bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, uint32_t at_once);
 // Returns the number of subsets published for a service; 0 = nothing valid is published.

@@ -102,7 +102,8 @@ static int list_init(struct list *list, const struct weir_state *state,
 	return 0;
 }
 
-// Returns whether all clients use all backends.
+// Returns whether subsetting has no effect: each client (an instance or a group of instances)
+// uses all backends.
 static bool is_off(const struct weir_service_entry *service) {
 	return service->config == NULL || service->config->subset.algorithm == WEIR_SUBSET_NONE ||
 	       service->config->subset.size >= service->backends;
@@ -134,10 +135,10 @@ struct room {
 	uint32_t unhealthy; // places for backends that are usable only because of panic mode
 };
 
-// Returns the places of a subset. In panic mode, the first usable backends in the order could all
-// be down. Therefore each subset gets its share of the eligible backends, at least one. The
-// remaining places are for backends that are usable only because of panic mode. There are enough
-// backends of each kind.
+// Returns how many places of a subset may be filled, and how many of them may be filled with
+// backends that are usable only because of panic mode. Without the second limit, a subset could
+// contain only such backends, which could all be down. The limit reserves for eligible backends
+// the subset's share of all eligible backends, rounded up.
 static struct room room_of(const struct list *list, uint32_t size) {
 	uint64_t least =
 		list->usables > 0

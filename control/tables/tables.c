@@ -18,8 +18,8 @@ static void set_limits(struct weir_state *state, const struct weir_segment *segm
 	state->separate_limits = segment->abi < WEIR_ABI_SHARED_LIMITS;
 }
 
-// Withdraws selections of unknown services. A worker that refuses an invalid selection never
-// completes a grace period, and a valid selection occupies memory.
+// Withdraws the selections of unknown services, because they occupy memory. If one of them is
+// invalid, a worker refuses it and never completes a grace period.
 static void withdraw_unknown(struct weir_writer *writer, const struct weir_segment *segment,
 	const struct weir_state *state) {
 	for (uint32_t id = 0; id < segment->max_services; id++) {
@@ -87,8 +87,8 @@ static void describe_busy(const struct weir_tables *tables, char *why, size_t wh
 		snprintf(worker, sizeof(worker), "worker %u", usage.waiting_for);
 	}
 	snprintf(why, why_bytes,
-		"no memory for new tables: %s has used replaced tables for %u ms; retry, or raise "
-		"segment.heap_bytes",
+		"no memory for new tables: %s still uses replaced tables after %u ms; retry, or "
+		"raise segment.heap_bytes",
 		worker, WEIR_TABLES_WAIT_MS);
 }
 
@@ -147,8 +147,8 @@ static uint64_t services_bytes_most(const struct weir_config *config) {
 			       2 * sizeof(struct weir_bind_range));
 }
 
-// Withdraws a table that is invalid or larger than bytes_most. Workers that refuse an invalid table
-// never complete a grace period. Returns whether the table was withdrawn.
+// Withdraws a table that is invalid or larger than bytes_most. If it stayed published, workers
+// would refuse it and never complete a grace period. Returns whether the table was withdrawn.
 static bool withdraw_invalid(
 	struct weir_tables *tables, struct weir_root root, weir_ref ref, uint64_t bytes_most) {
 	const struct weir_blob *blob = weir_writer_current(tables->writer, root);
@@ -178,10 +178,11 @@ static bool withdraw_all_invalid(
 	return any;
 }
 
-// Publishes a configuration. first: this is the first configuration of this process, or the
-// previous one again, so an earlier process may have filled the heap. If the heap is full,
-// oversized tables are then withdrawn. This interrupts services for a grace period, but without it
-// the configuration could never be published.
+// Publishes a configuration. first: true if this is the first configuration of this process, or
+// if the current configuration is applied again. In this case, tables of an earlier process may
+// fill the heap, and the configuration could never be published. Therefore, if the heap is full
+// and `first` is true, invalid and oversized tables are withdrawn, which interrupts their
+// services for a grace period.
 static int publish_config(struct weir_tables *tables, struct weir_state *state, bool first) {
 	int r = weir_publish_state(tables, state);
 

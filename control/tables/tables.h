@@ -2,9 +2,12 @@
 //
 // Tables: builds and publishes tables from a configuration and the state of its backends. This is
 // the part of weir-control that needs no event loop; weir-pcap and the tests also use it.
-// Ids are stable (design invariant): a service keeps its id as long as its name exists, and a
-// backend as long as the pair of its service's name and its own name exists. An id is reused only
-// when no flow refers to it: after a grace period, the sum of the workers' active_flows must be 0.
+//
+// Ids are stable (design invariant). A service keeps its id as long as its name exists. A backend
+// keeps its id as long as its service has a backend with the same name and address. An id is
+// reused only when no flow refers to it: after a grace period, and when active_flows is 0 for all
+// workers.
+//
 // Published tables survive this process: weir_tables_open adopts their identities (S3). After a
 // dataplane restart, weir_tables_rebind publishes the state again, into the new segment (S4).
 //
@@ -75,29 +78,36 @@ struct weir_next_hop {
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret);
 void weir_tables_free(struct weir_tables *tables); // published tables stay in the segment
 
-// Moves the tables to a new segment, because the dataplane has restarted, and publishes everything
-// there. segment NULL: unbinds the tables from the segment; changes are kept and published by the
-// next rebind. The previous segment must stay mapped until this function returns. A segment that
-// another control process wrote is adopted as in weir_tables_open; then all values that were set in
-// this process are set again. Ids may change, so look them up again afterwards. Returns 0 or a
-// negative errno. After -ENOSPC (ids) and -ENOMEM no segment is bound (weir_tables_segment). After
-// an error of weir_tables_publish the segment is bound, and the caller must publish again.
+// Moves the tables to a new segment after a restart of the dataplane, and publishes everything
+// there. segment NULL: unbinds the tables; changes are kept, and the next rebind publishes them.
+// The previous segment must stay mapped until this function returns.
+//
+// If another control process has written to the segment, its contents are adopted as in
+// weir_tables_open, and then the values that were set in this process are set again. Ids may
+// change: look them up again after the call.
+//
+// Returns 0 or a negative errno. After -ENOSPC (too many ids) or -ENOMEM, no segment is bound
+// (see weir_tables_segment). After an error of weir_tables_publish, the segment is bound, and the
+// caller must publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
-// Makes `config` the current configuration. config: borrowed; must stay valid until the tables are
-// freed, or until the next weir_tables_apply has returned, because that call compares both
-// configurations. After an error the published tables are unchanged. Only differences are
-// published. Administrative states and run-time weights are kept; a run-time weight is dropped when
-// the configured weight of its backend changes. New backends start as STARTING if their service has
-// a health check, else as HEALTHY. On failure one line is written to why. Waits up to
-// WEIR_TABLES_WAIT_MS if memory becomes free only after a grace period. Returns 0, -ENOSPC (ids,
-// heap or services exhausted), -EBUSY (a worker still uses replaced tables after that time; retry),
-// -ENOMEM, -EEXIST (two services have a bind for the same address and port), -EINVAL (more backends
-// than table_size; a table_size that is not prime).
-// When the first configuration is applied to a segment, ids that an earlier process assigned may
-// still be in use. If there will be enough ids for the whole configuration after leaving entries
-// are removed, entries for which there is no free id are left out for now. In this case, apply the
-// same configuration again later; see weir_tables_waiting.
+// Makes `config` the current configuration, and publishes the differences. On an error the
+// published tables are unchanged, and one line is written to why. May wait up to
+// WEIR_TABLES_WAIT_MS for memory that becomes free after a grace period.
+//
+// config: borrowed until the tables are freed, or until the next weir_tables_apply has returned
+// (that call compares both configurations). Administrative states and run-time weights are kept;
+// a new configured weight clears the run-time weight of its backend. New backends start as
+// STARTING if their service has a health check, otherwise as HEALTHY.
+//
+// Returns 0; -ENOSPC (not enough ids or heap, or too many services); -EBUSY (a worker still uses
+// replaced tables after the wait: retry); -ENOMEM; -EEXIST (two services have a bind for the same
+// address and port); -EINVAL (more backends than table_size, or a table_size that is not prime).
+//
+// The first configuration that is applied to a segment may find ids of an earlier process in use.
+// Services and backends for which no id is free are then left out, provided that the whole
+// configuration fits after leaving entries are removed. In this case, apply the same
+// configuration again later; see weir_tables_waiting.
 #define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
@@ -105,10 +115,10 @@ int weir_tables_apply(
 // Finds the next hop of an address without waiting. Returns true if the next hop is resolved now.
 typedef bool (*weir_tables_find_hop_fn)(
 	void *context, const struct weir_address *address, struct weir_next_hop *ret);
-// Sets the function with which weir_tables_apply looks up the next hops of unresolved backends, so
-// that the first packets of a new service are forwarded. weir_tables_apply does not call `find`
-// while no segment is bound. `find` may call the getters, which still return the values from before
-// the apply.
+// Sets the function with which weir_tables_apply looks up the next hops of unresolved backends.
+// With it, the first packets of a new service are forwarded. weir_tables_apply does not call
+// `find` while no segment is bound. `find` may call the getters of the tables; they still return
+// the values from before the apply.
 void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn find, void *context);
 
 // Returns the number of configured services and backends without an id; usually 0. *ret_retry: true
@@ -119,15 +129,15 @@ uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry);
 // changes together. backend: a backend id. The functions return 0 or -ENOENT.
 int weir_tables_set_admin(
 	struct weir_tables *tables, uint16_t backend, enum weir_admin_state admin);
-// Set the phase of a backend's drain. The phases DRAINING to KEPT also set the administrative state
-// to DRAIN, and DROPPED sets it to MAINTENANCE. weir_tables_set_admin ends a drain.
-// weir_tables_set_admin, weir_tables_set_drain and weir_tables_end_drain also accept a removed
-// backend, but its flows are handled according to on_backend_down.
+// Sets the phase of a backend's drain. The phases DRAINING to KEPT also set the administrative
+// state to DRAIN, and the phase DROPPED sets it to MAINTENANCE. To end a drain, call
+// weir_tables_set_admin. weir_tables_set_admin, weir_tables_set_drain and weir_tables_end_drain
+// also accept a removed backend; on_backend_down then decides what happens to its flows.
 int weir_tables_set_drain(struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase,
 	uint64_t until_ns);
-// Sets the phase at the end of a drain. left: number of open flows at that time. `left` is not
-// stored for the next process. Therefore drain_left is WEIR_FLOWS_UNKNOWN if an earlier process has
-// ended the drain.
+// Sets the phase at the end of a drain. left: number of open flows at that time. This number is
+// not stored for the next control process: if an earlier process has ended the drain, drain_left
+// is WEIR_FLOWS_UNKNOWN.
 #define WEIR_FLOWS_UNKNOWN UINT64_MAX
 int weir_tables_end_drain(
 	struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase, uint64_t left);
@@ -176,9 +186,9 @@ int weir_tables_set_measured(struct weir_tables *tables, uint16_t service, bool 
 int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, uint32_t ms);
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // used until set
 
-// Returns the number of binds of a service that the next functions would select: the binds with
-// this address, or all binds if address is NULL. While a bind is drained, packets that begin a flow
-// are refused, and existing flows continue.
+// Returns how many binds of a service have this address, or the number of all its binds if
+// address is NULL. The next functions select binds in the same way. A drained bind refuses
+// packets that begin a flow, and existing flows continue.
 uint32_t weir_tables_select_binds(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Returns how many of the selected binds are drained.
@@ -192,9 +202,9 @@ int weir_tables_drain_binds(struct weir_tables *tables, uint16_t service,
 	const struct weir_address *address, bool drained, uint64_t until_ns);
 // Returns the lowest id, at least `from`, of a service with draining binds, or -ENOENT.
 int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from);
-// Sets the phase at the end of a drain of binds. DROPPED ends the service's flows; if some binds of
-// the service are not drained, KEPT is used instead. left: see weir_tables_end_drain. Returns the
-// phase or -ENOENT.
+// Sets the phase at the end of a drain of binds. DROPPED ends the service's flows. If some binds
+// of the service are not drained, sets KEPT instead of DROPPED. left: see weir_tables_end_drain.
+// Returns the phase that was set, or -ENOENT.
 int weir_tables_end_bind_drain(
 	struct weir_tables *tables, uint16_t service, enum weir_drain_phase phase, uint64_t left);
 uint32_t weir_tables_drained_binds(const struct weir_tables *tables, uint16_t service);
@@ -205,28 +215,32 @@ uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t add
 // Returns whether a bind is drained. bind: index in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
-// Returns whether counters of 0 prove that a drained backend or bind has no flow. This is not the
-// case if no segment is bound, or if a worker has not adopted the last begun drain yet and may
-// begin another flow. It is also not the case if the dataplane was restarted a short time ago,
-// because the dataplane counts an existing flow only after the next packet of the flow.
+// Returns whether a drained backend or bind has no flows if its counters are 0. The result is
+// false in three cases: no segment is bound; a worker has not adopted the latest drain yet, and
+// may still begin a flow; or the dataplane was restarted a short time ago. After a restart, the
+// dataplane counts an existing flow only when its next packet arrives.
 #define WEIR_TABLES_RECOUNT_MS 60000
 bool weir_tables_counts_drains(const struct weir_tables *tables);
 // Returns how much of WEIR_TABLES_RECOUNT_MS is left after a restart of the dataplane, in
 // milliseconds; 0 = none is left, or there was no restart.
 uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables);
-// Call if this process was started after the dataplane, because the start of the dataplane may have
-// been a restart. age_ms: time since the start of the dataplane.
+// Call if this process was started after the dataplane: the start of the dataplane may have been
+// a restart. age_ms: time since the start of the dataplane.
 void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 
-// Removals: binds and services that a new configuration no longer contains drain until a deadline,
-// if `drain.removed_ms` is above 0. Only TCP binds drain: packets that begin a flow are refused,
-// and existing flows continue. If on_backend_down is "reset", workers end the flows at the
-// deadline. After that, the binds refuse packets for the timeout of established flows, because a
-// client in a transfer ignores an RST whose sequence number is too old, so it may need several
-// RSTs. With other settings of on_backend_down, the binds are withdrawn at the deadline, and the
-// flows continue. For a removed service, this applies to all its binds, and its backends are down
-// after the deadline. Returns the lowest id, at least `from`, of a service with a removal, or
-// -ENOENT.
+// Removals: if `drain.removed_ms` is above 0, binds and services that are removed from the
+// configuration drain until a deadline. Only TCP binds drain: packets that begin a flow are
+// refused, and existing flows continue.
+//
+// If on_backend_down is "reset", workers end the flows at the deadline. The binds then refuse
+// packets for the timeout of established flows. One RST may not be enough, because a client in a
+// transfer ignores an RST whose sequence number is too old.
+//
+// With other settings of on_backend_down, the binds are withdrawn at the deadline, and the flows
+// continue. If a service is removed, this applies to all its binds, and its backends are down
+// after the deadline.
+//
+// Returns the lowest id, at least `from`, of a service with a removal, or -ENOENT.
 int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
 // Ends the current phase of a removal, because no flows are left (drained is true) or because the
 // time of the phase has passed. Returns what happens to the flows: DRAINED, DROPPED or KEPT of enum
@@ -239,9 +253,9 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool d
 uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(
-	const struct weir_tables *tables); // removed binds of all services; cheap
-// Returns whether this VIP was removed from a service: it belongs to a removed bind that is
-// draining, or to a service that this process has removed and whose flows have not ended. Takes as
+	const struct weir_tables *tables); // removed binds of all services; fast
+// Returns whether this VIP was removed from a service. True if a removed bind with this VIP is
+// draining, or if this process has removed the service and its flows have not ended. Takes as
 // long as weir_tables_removed_binds.
 bool weir_tables_has_lost(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
@@ -255,17 +269,21 @@ uint32_t weir_tables_first_removed(const struct weir_tables *tables, uint16_t se
 // retry operations that returned -EBUSY.
 bool weir_tables_wait(struct weir_tables *tables);
 
-// Publishes all marked changes, in the order of layout.h, then reclaims memory. Never waits. While
-// no segment is bound, it only decides panic mode and subsets, for the getters below. Returns the
-// number of selections, service tables and touched ids that were published. Before the first
-// weir_tables_apply it returns 0 and keeps the marks. After -ENOSPC, -EBUSY and -ENOMEM the marks
-// are kept, too. In these cases only rows, which need no memory, are published, so that workers
-// skip closed backends.
+// Publishes all marked changes, in the order of layout.h, then reclaims memory. Never waits.
+// Returns the number of selections, service tables and touched ids that were published.
+//
+// While no segment is bound, only decides panic mode and subsets, for the getters below. Before
+// the first weir_tables_apply, returns 0 and keeps the marks.
+//
+// On -ENOSPC, -EBUSY and -ENOMEM the marks are kept as well. Only rows, which need no memory, are
+// then published, so that workers skip closed backends.
 int weir_tables_publish(struct weir_tables *tables);
 
-// Does one step of rebuilding stale selections. When a backend of a large service changes, its row
-// is closed or opened first, and then the selection is rebuilt in steps. With 10,000 backends, a
-// step takes less than a millisecond; the last step, which publishes, takes a few milliseconds.
+// Does one step of rebuilding stale selections: when a backend of a large service changes, first
+// its row is closed or opened, and then the selection is rebuilt in steps. With 10,000 backends,
+// a step takes less than a millisecond; the last step, which publishes the selection, takes a few
+// milliseconds.
+//
 // Returns 1 if there are further steps, 0 if all selections contain the chosen backends, or
 // -ENOSPC, -EBUSY or -ENOMEM (retry later).
 int weir_tables_build(struct weir_tables *tables);
@@ -290,10 +308,10 @@ struct weir_tables_refusal {
 	uint16_t id; // id of the service or backend
 	bool restored; // the previous table, or a later table, is published now
 };
-// Finds a table that a worker has refused since the last call (in the first call, a table that a
-// worker currently refuses), and publishes the previous table again. If the previous table no
-// longer exists, marks the refused table for a rebuild. Returns false if there is no refused table.
-// Call in a loop until false is returned, about every 100 ms.
+// Finds a table that a worker has refused since the last call, and publishes the previous table
+// again. If the previous table no longer exists, marks the refused table for a rebuild. The first
+// call finds tables that workers refuse at that time. Returns false if there is no refused table.
+// About every 100 ms, call in a loop until false is returned.
 bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal *ret);
 
 // Sets the time (CLOCK_MONOTONIC). Call about every 100 ms, and before a publication or a new
@@ -363,10 +381,10 @@ const char *weir_tables_backend_name_at(
 struct weir_service_state {
 	uint16_t id;
 	// The service is in panic mode: less than panic_threshold_percent of its backends in
-	// service are eligible. A backend is in service if it is ready, and is healthy (even if
-	// ejected), or refusing after it was healthy. In panic mode all backends in service are
-	// used. If no backend is eligible, backends that are drained, lame duck or were never
-	// healthy are also used.
+	// service are eligible. A backend is in service if it is ready and is either healthy
+	// (even if ejected), or refusing after it was healthy. In panic mode, all backends in
+	// service are used. If no backend is eligible, backends that are drained or lame duck,
+	// and backends that were never healthy, are used as well.
 	bool panic;
 	bool leaving; // no longer configured, but kept until its flows and its removal have ended
 	// Number of live backends, and number of eligible backends: live, ready, healthy, and with
@@ -403,13 +421,14 @@ struct weir_service_state {
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);
 
-// Upper limits of the number of open flows of a service that may get another backend when a
-// worker starts, although their backend is in the selection.
+// Former flows of a service: flows that may move to another backend when a worker starts,
+// although their backend is in the selection. The new worker has no entry for them. The numbers
+// are upper limits.
 struct weir_former_flows {
 	// Flows that may have begun before the last change to the selection (backends, weights,
 	// settings), to the backends' rows (open or closed), or to the service's binds. Only
-	// changes since the start of the dataplane count. UINT64_MAX = unknown, because workers may
-	// still use the previous tables, or because an earlier process published the change.
+	// changes since the start of the dataplane count. UINT64_MAX = unknown: workers may still
+	// use the previous tables, or an earlier process published the change.
 	uint64_t older;
 	// Flows that began after that change, at a backend that the selection does not choose.
 	uint64_t spilled;
@@ -448,15 +467,14 @@ struct weir_subset_state {
 	// params.client + i.
 	uint32_t subsets;
 	uint64_t clients; // number of clients in the whole fleet
-	uint32_t backends; // number of backends in the list
+	uint32_t backends; // number of live backends of the service
 };
 int weir_tables_subset(
 	const struct weir_tables *tables, uint16_t service, struct weir_subset_state *ret);
 
-// Returns whether a backend is "far", which means that it will probably not be used soon: in each
-// subset of this instance, it ranks behind the members and behind a few usable spares (a tenth of
-// the size, at least WEIR_SUBSET_SPARES_LEAST). The health of such a backend can be checked less
-// often.
+// Returns whether a backend is "far": it will probably not be used soon, so its health can be
+// checked less often. In each subset of this instance, a far backend ranks behind the members and
+// behind a few usable spares (a tenth of the size, at least WEIR_SUBSET_SPARES_LEAST).
 bool weir_tables_backend_is_far(const struct weir_tables *tables, uint16_t backend);
 #define WEIR_SUBSET_SPARES_LEAST 2u
 
@@ -467,10 +485,11 @@ struct weir_subset_member {
 	bool unusable; // the backend is a member of the subset, but is not used now
 };
 // Gets a subset of this instance: its members in order of preference, then their substitutes.
-// subset: less than weir_subset_state.subsets. In panic mode, a subset gets its share of the
-// service's eligible backends, rounded up. The remaining places are for backends that are allowed
-// only because of panic mode. ret: must have room for all backends of the list. Returns the number
-// of elements, -ENOENT, -ENOMEM.
+// subset: less than weir_subset_state.subsets. ret: must have room for all live backends of the
+// service. Returns the number of elements, -ENOENT or -ENOMEM.
+//
+// In panic mode, a subset gets its share of the service's eligible backends, rounded up. The rest
+// of the subset are backends that are allowed only because of panic mode.
 int weir_tables_subset_members(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_subset_member *ret);
 
@@ -480,10 +499,11 @@ struct weir_subset_count {
 	// Number of clients in the fleet that use the backend, as this instance computes it.
 	uint32_t clients;
 };
-// Gets the number of clients of each backend, in canonical order. ret: must have room for all
-// backends of the list. If there are more than WEIR_SUBSET_PAIRS_MAX pairs of clients and backends,
-// computing the numbers would take too long: they are then all 0. Returns the number of backends,
-// -ENOENT, -ENOMEM.
+// Gets the number of clients of each live backend of a service, in canonical order. ret: must
+// have room for all live backends. Returns the number of backends, -ENOENT or -ENOMEM.
+//
+// If there are more than WEIR_SUBSET_PAIRS_MAX pairs of clients and backends, computing the
+// numbers would take too long: all numbers are then 0.
 int weir_tables_subset_counts(
 	const struct weir_tables *tables, uint16_t service, struct weir_subset_count *ret);
 #define WEIR_SUBSET_PAIRS_MAX 2000000u

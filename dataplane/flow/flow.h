@@ -47,24 +47,26 @@ struct weir_flow_start {
 	uint64_t now_ns;
 	enum weir_flow_event event;
 	uint16_t backend;
-	// Only with event SYN: the first packet is not a SYN, but a packet from the middle of a
-	// flow. The flow is half-open, but its end does not count as an error.
+	// The first packet is not a SYN, but from the middle of a flow. In this case, `event` must
+	// be SYN. The flow is half-open, but its end does not count as an error.
 	bool joined;
 	bool measured; // store the start time, to measure the service time
-	bool absent; // weir_flow_absent was true since the last insertion of this key (insert only)
-	uint32_t buckets[2]; // if absent: from weir_flow_absent
+	// Used only by insert: weir_flow_absent has returned true for this key, and no flow with
+	// this key was inserted since.
+	bool absent;
+	uint32_t buckets[2]; // valid if absent: the buckets that weir_flow_absent has written
 };
 
 #define WEIR_OUTCOME_KNOWN (-1) // the flow had already finished
 
-// Functions that the table calls for its flows. They report changes and ends of flows (F5 of
-// flow_table.h), except `belongs`, which is a check. The table calls the functions from within
-// advance, insert, restart, remove, adopt and sweep: they must be short. half_open: the flow was
-// never established before its end.
+// Callbacks of the flow table. `belongs` is a check; the other callbacks report state changes and
+// ends of flows (F5 of flow_table.h). The table calls them from within advance, insert, restart,
+// remove, adopt and sweep, so they must be short. half_open: the flow was never established
+// before its end.
 struct weir_flow_listener {
 	// The second packet of a half-open flow has arrived. Not called for a flow that began as
 	// established, or that finishes with its second packet. answered: the flow began with a
-	// SYN, which the backend has therefore answered.
+	// SYN; the second packet then shows that the backend has answered the SYN.
 	void (*established)(void *context, uint16_t backend, bool answered);
 	// A FIN or RST has finished the flow, which was open. Called before `ended`. Called again
 	// for the same flow only after `resumed`. service_ns: for a flow that completed, the time
@@ -74,14 +76,15 @@ struct weir_flow_listener {
 	// The flow had not finished: data after an RST shows that the RST was forged. The flow is
 	// now established, and finished will be called again.
 	void (*resumed)(void *context, uint16_t backend);
-	// The flow was removed from the table. outcome: an enum weir_outcome if the flow had not
-	// finished before (service_ns: until its last packet), otherwise WEIR_OUTCOME_KNOWN.
+	// The flow was removed from the table. outcome: WEIR_OUTCOME_KNOWN if the flow had finished
+	// before, otherwise an enum weir_outcome; service_ns is then the time until its last
+	// packet.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
 		uint64_t service_ns, bool half_open);
-	// Returns false for a flow that the table must end (EVICTED): a UDP flow whose address and
-	// port now belong to another service than its backend, or to no service; a TCP flow whose
-	// bind was removed and whose drain is over. Called from within sweep (after
-	// weir_flow_recheck) and from within adopt. NULL = all flows belong to their backends.
+	// Returns false if the table must end the flow (EVICTED). A UDP flow must end if its
+	// address and port no longer belong to the service of its backend. A TCP flow must end if
+	// its bind was removed and the drain of the bind has ended. Called from within sweep
+	// (after weir_flow_recheck) and adopt. NULL = no flow must be ended.
 	bool (*belongs)(void *context, const struct weir_flow_key *key, uint16_t backend);
 	void *context;
 };

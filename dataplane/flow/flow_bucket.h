@@ -22,7 +22,8 @@
 //
 // Parts. The memory of a table is private, or shared by the tables of all workers (flow_memory.h).
 // Shared memory consists of WEIR_FLOW_PARTS parts, each owned by one table at a time. Both buckets
-// of a flow are in one part, given by the top bits of a product that the lookup computes anyway.
+// of a flow are in one part. The part is given by the top bits of the product from which the lookup
+// computes the primary bucket.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
@@ -46,7 +47,8 @@ enum weir_flow_phase {
 	WEIR_PHASE_CLOSING, // after FIN
 	WEIR_PHASE_RESET, // established, then RST; data after the RST shows that the RST was forged
 	WEIR_PHASE_JOINED, // began in mid-flow: the first received packet may be forged
-	WEIR_PHASE_WAITING, // like SYN_SEEN, but replaced another flow above the half-open limit
+	// like SYN_SEEN, but begun in the slot of an old flow while the half-open limit was reached
+	WEIR_PHASE_WAITING,
 	WEIR_PHASE_YOUNG, // SYN and ACK received; both may be forged
 	WEIR_PHASE_UDP, // UDP, after the second datagram
 	WEIR_PHASE_UDP_SEEN, // UDP, after one datagram, which may be forged
@@ -74,10 +76,10 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 #define WEIR_WORD_LAST_MASK 0xfffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
-// Maximum number of failed searches for an idle flow until the next stamp. This limits the cost of
-// a SYN flood into a full table.
+// Maximum number of failed searches for an idle flow until the stamps are computed again (about 1
+// ms). This limits the cost of a SYN flood into a full table.
 #define WEIR_FLOW_IDLE_SEARCHES 64u
-#define WEIR_FLOW_STAMP_SHIFT 20 // stamps are valid for 2^20 ns: no phase has a finer tick
+#define WEIR_FLOW_STAMP_SHIFT 20 // stamps are valid for 2^20 ns, because no phase has a finer tick
 
 struct weir_flow_bucket4 {
 	uint32_t source[4];
@@ -89,7 +91,7 @@ _Static_assert(sizeof(struct weir_flow_bucket4) == 64, "one cache line");
 
 struct weir_flow_bucket6 {
 	uint8_t source[2][16];
-	uint32_t ports[2]; // compared first: they select the slot to compare in full
+	uint32_t ports[2]; // compared first, to select the slot that is compared in full
 	uint32_t word[2];
 	uint16_t destination[2]; // indexes into the table's destinations
 	uint32_t reserved[3];
@@ -100,23 +102,23 @@ struct weir_flow_family { // the flows of one family
 	void *buckets; // buckets of all parts, owned by this table or not
 	uint32_t *starts; // per slot: start of the flow, in ticks of 2^14 ns; 0 = not measured
 	uint32_t slots; // slots of a bucket
-	uint64_t bucket_count; // 64 bits: weir_flow_bucket_from needs no conversion
+	uint64_t bucket_count; // 64 bits, so that weir_flow_bucket_from needs no conversion
 	uint64_t part_buckets; // buckets of a part
 	uint64_t part_step; // number of buckets from one part to the next; 0 = only one part
 	uint64_t owned_buckets; // buckets of the parts of this table
-	uint32_t capacity; // flows
+	uint32_t capacity; // maximum number of flows
 	uint32_t count;
 	uint32_t half_open;
 	uint32_t half_open_max;
 	// Number of half-open flows at which the table becomes, or stops being, crowded.
 	uint32_t crowded_at;
-	uint64_t calm; // `stamped` of the table at the last check that found it not crowded
+	uint64_t calm; // `stamped` at the last check in which the table was not crowded
 	uint32_t sweep_next; // next bucket of the sweep
 	uint32_t sweep_end; // end of the part in which the sweep is
 	uint32_t sweeps; // number of completed sweeps
 	uint32_t recheck; // number of sweeps that must end until all UDP flows are checked
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
-	uint64_t sweep_debt; // buckets due, 16 fractional bits
+	uint64_t sweep_debt; // buckets to sweep now, 16 fractional bits
 };
 
 // The new word of a flow without its backend, by event and phase; 0 = the fast path cannot handle
@@ -139,9 +141,9 @@ struct weir_flow_secret {
 	uint64_t first_inverse; // first * first_inverse == 1
 };
 
-// Start times that are written later, when their cache lines have arrived, so that no packet waits
-// for the cache lines. Pending start times are written before any start time is read, and by every
-// sweep.
+// Start times that are not written yet. They are written when their cache lines have arrived, so
+// that no packet waits for the cache lines. All of them are written before any start time is
+// read, and by every sweep.
 #define WEIR_FLOW_STARTS_LATE 64u
 struct weir_flow_late_starts {
 	uint32_t count;
@@ -168,20 +170,20 @@ struct weir_flow_table {
 	struct weir_flow_destinations destinations; // destinations of family6
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
 	bool measuring; // at least one start time has been stored
-	bool rechecking; // either family is rechecking: datagrams take the slow lookup
+	bool rechecking; // a family is being rechecked, so datagrams take the slow lookup
 	bool recheck_tcp; // the last recheck included TCP
 	uint32_t rechecks; // number of rechecks begun
 	uint64_t hash_seed;
 	struct weir_flow_secret secret;
 	struct weir_flow_listener listener;
-	// Timeout of flows with an RST: the timeout of established flows, and the shorter timeout
-	// while the table fills up.
+	// Timeouts of flows in phase RESET: reset_ticks is the timeout of established flows;
+	// reset_ticks_short applies while the table fills up.
 	uint32_t reset_ticks, reset_ticks_short;
 	uint64_t stamped; // when stamps and now were computed, in ticks of WEIR_FLOW_STAMP_SHIFT
 	uint64_t swept_ns;
 	uint64_t evicted; // number of evicted half-open flows
 	uint64_t idle_evicted; // number of other flows evicted because the table was full
-	uint32_t idle_searches; // failed searches that are still allowed before the next stamp
+	uint32_t idle_searches; // failed searches still allowed until the stamps are computed again
 	struct weir_flow_owned owned;
 	struct weir_flow_memory *memory;
 	bool private; // the memory belongs to this table only
@@ -232,10 +234,10 @@ static inline bool weir_flow_is_expired(
 
 // --- buckets of a flow ----------------------------------------------------------------------
 
-// The hash that gives the buckets of a flow, computed from the hash of its key. Few IPv4 flows have
-// equal hashes. An attacker who knows the seed can find many IPv6 sources whose flows have the same
-// hash. Without the secret, the attacker cannot find flows whose products with the secret are also
-// equal.
+// Returns the hash from which the buckets of an IPv6 flow are computed: the hash of the key,
+// combined with the source address and the secret. Without the secret, an attacker who knows the
+// seed of the key hash could find many IPv6 sources whose flows fall into one bucket. IPv4 flows
+// do not need this, because few IPv4 flows have equal hashes.
 static inline uint64_t weir_flow_bucket_hash6(
 	const struct weir_flow_secret *secret, const uint8_t *source, uint64_t hash) {
 	uint64_t words[2];
@@ -249,8 +251,9 @@ static inline uint64_t weir_flow_bucket_hash(
 	return likely(key->family == 4) ? hash : weir_flow_bucket_hash6(secret, key->source, hash);
 }
 
-// Multiply and shift with an odd secret: hashes chosen by an attacker fall into one bucket hardly
-// more often than random hashes (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
+// Returns the bucket of a hash, by multiplying it with an odd secret and shifting the product.
+// Even hashes that an attacker chooses fall into one bucket hardly more often than random hashes
+// (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
 static inline uint64_t weir_flow_bucket_from(
 	uint64_t bucket_count, uint64_t hash, uint64_t secret) {
 	return (uint64_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
@@ -455,9 +458,11 @@ static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32
 }
 
 // Returns the word of a packet's flow in a bucket, or NULL. ip: the packet's IP header (IPv4
-// without options, or IPv6 without extension headers), followed by TCP or UDP. If flows of both
-// protocols have equal addresses and ports, the word may belong to the flow of the wrong protocol:
-// weir_flow_refresh then returns false, and weir_flow_lookup finds the right flow.
+// without options, or IPv6 without extension headers), followed by TCP or UDP.
+//
+// The protocol is not compared. If a TCP flow and a UDP flow have equal addresses and ports, the
+// word may be that of the wrong flow. weir_flow_refresh then returns false, and weir_flow_lookup
+// finds the right flow.
 static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const uint8_t *ip) {
 	weir_flow_tuple4 tuple;
 	unsigned int match;
@@ -471,8 +476,8 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 uint32_t *weir_flow_find6_among(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip);
 
-// weir_flow_find4 for IPv6. If several slots have this key, the result is the lowest slot: most of
-// these flows have ended, and weir_flow_lookup finds the live flow.
+// weir_flow_find4 for IPv6. If several slots have this key, returns the word of the lowest slot.
+// Usually the flows in the other slots have ended; weir_flow_lookup finds the live flow.
 static inline uint32_t *weir_flow_find6(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
@@ -526,11 +531,13 @@ static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flo
 	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
 }
 
-// True if half-open flows are near their limit, or the table is full. A flow that is inserted now
-// may then be evicted before its second packet. Therefore the caller must choose the backend that
-// the second packet would get without an entry. This state starts at seven eighths of the limit and
-// ends at three quarters. For one second, flows that were inserted earlier, with backends chosen by
-// the policy, are not evicted (F3 of flow_table.h).
+// Returns whether the table is crowded: it is full, or half-open flows are near their limit. This
+// begins at seven eighths of the limit and ends at three quarters.
+//
+// In a crowded table, a new flow may be evicted before its second packet arrives. Therefore the
+// caller must choose the backend that the second packet would get without an entry. Flows that
+// were inserted before the table became crowded have backends chosen by the policy; they are not
+// evicted for one second (F3 of flow_table.h).
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;

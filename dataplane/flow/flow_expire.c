@@ -4,7 +4,7 @@
 #include "flow_life.h"
 
 #define SWEEP_BUCKETS_MAX 256 // maximum number of buckets per call
-#define FORGET_SWEEPS 256 // every 256th sweep, every few minutes, clears old start times
+#define FORGET_SWEEPS 256 // every 256th sweep (every few minutes) clears old start times
 
 void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
@@ -12,8 +12,8 @@ void weir_flow_bucket_expire(
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 
 	for (unsigned int slot = 0; slot < slots; slot++) {
-		if (unlikely(weir_flow_is_expired(table, words[slot], now_ns))) { // never a free
-										  // slot
+		// A free slot never counts as expired.
+		if (unlikely(weir_flow_is_expired(table, words[slot], now_ns))) {
 			struct weir_flow_place place =
 				weir_flow_place_at(table, ipv6, bucket, slot);
 

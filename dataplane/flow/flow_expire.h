@@ -24,11 +24,14 @@ void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);
 void weir_flow_starts_clear(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 
-// Start a recheck. Call when the services have changed. Until the sweep has passed every bucket,
-// within two seconds, the sweep ends UDP flows that no longer belong to their backend's service
-// (`belongs` of the listener), and the fast path leaves datagrams to weir_flow_lookup, whose caller
-// must call `belongs`. Afterwards the fast path has no extra cost. tcp: the sweep also ends TCP
-// flows that no longer belong; these flows continue until the sweep reaches them.
+// Starts a recheck. Call when the services have changed. The sweep then ends UDP flows that no
+// longer belong to their backend's service (`belongs` of the listener). tcp: the sweep also ends
+// TCP flows that no longer belong to their backend's service; they continue until the sweep
+// reaches them.
+//
+// The recheck ends when the sweep has passed every bucket, after at most two seconds. Until then,
+// the fast path does not handle datagrams: they take weir_flow_lookup, whose caller must call
+// `belongs`.
 void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns);
 
 // End the flows of a bucket that do not belong to their backend's service: UDP flows, and TCP flows

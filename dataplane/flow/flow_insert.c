@@ -9,9 +9,9 @@
 #include "hash.h"
 #include "probes.h"
 
-// An insertion searches at most this number of flows for a flow that can move to its other bucket
-// (F7 of flow_table.h): the flows of both buckets, and the same number of flows in the buckets to
-// which the flows of both buckets could move.
+// Maximum number of flows that an insertion examines to find a flow that can move to its other
+// bucket (F7 of flow_table.h). First it examines the flows of both buckets, then flows in the
+// buckets to which these flows could move.
 #define MOVES_MAX 16u
 
 static __rte_always_inline int slot_free(
@@ -136,8 +136,8 @@ struct spared {
 	int32_t from, below;
 };
 
-// Protect flows that were inserted before the table became crowded, or in the same tick, while
-// their second packet may be in flight.
+// Returns the ages of protected flows: flows that were inserted before the table became crowded,
+// or in the same tick, as long as their second packet may be in flight.
 static inline struct spared spared_of(
 	const struct weir_flow_table *table, const struct weir_flow_family *family) {
 	unsigned int shift = table->shift[WEIR_PHASE_SYN_SEEN] - WEIR_FLOW_STAMP_SHIFT;
@@ -147,9 +147,9 @@ static inline struct spared spared_of(
 	return (struct spared){(int32_t)RTE_MIN(from, (uint64_t)below), (int32_t)below};
 }
 
-// Rank the half-open flows of a bucket by age (half-open phases have equal ticks). Rank: age << 4 |
-// (15 - index). Protected flows and all other slots have the rank 0. index counts the slots of both
-// buckets. Vector code for all slots of a bucket.
+// Ranks the half-open flows of a bucket by age. Rank: age << 4 | (15 - index), where index counts
+// the slots of both buckets. Protected flows, other flows and free slots have rank 0. Half-open
+// phases have equal ticks, so ages can be compared. Vector code for all slots of a bucket.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
 static inline ranks rank_half_open(const struct weir_flow_now *now, struct spared spared,
@@ -305,9 +305,12 @@ static inline bool has_room(const struct weir_flow_family *family, enum weir_flo
 }
 
 // Call if the table has reached its limit of flows, and the two buckets of a new flow have a free
-// slot but no flow to evict. Evicts a flow from the adjacent buckets. Only for IPv6, because half
-// of all bucket pairs have no half-open flow (IPv6 buckets are small). For IPv4 only a fifth of the
-// pairs have none, and reading the adjacent buckets would cost two cache misses.
+// slot but no flow to evict. Evicts a flow from the adjacent buckets and returns the free slot,
+// or -1.
+//
+// Only for IPv6: its buckets are small, so half of all bucket pairs have no half-open flow. For
+// IPv4 only a fifth of the pairs have none, and reading the adjacent buckets would cost two cache
+// misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->family6.bucket_count;
@@ -338,8 +341,9 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 	return slot;
 }
 
-// Search the two buckets for an idle flow to evict. The number of failed searches per stamp is
-// limited: in a full table, a flood would otherwise cause a search with each SYN.
+// Searches the two buckets for an idle flow to evict. Only a limited number of searches may fail
+// until the stamps are computed again: otherwise, in a full table, each SYN of a flood would
+// cause a search.
 static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	int slot = evict_idle(table, ipv6, buckets, start->now_ns, ret_bucket);

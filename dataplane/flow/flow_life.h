@@ -13,9 +13,9 @@
 // after 4.9 hours.
 #define WEIR_FLOW_START_SHIFT 14
 
-// Updates the state of a found flow for a packet of the flow, and refreshes the time of its last
-// packet. Returns true if the event starts a new flow in place of the old flow (SYN in closing):
-// the caller then chooses a backend and calls weir_flow_restart.
+// Call when a packet of a found flow has arrived. Updates the state of the flow and the time of
+// its last packet. Returns true if the packet starts a new flow in place of the old flow (a SYN
+// in state closing): the caller then chooses a backend and calls weir_flow_restart.
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
 
@@ -25,10 +25,9 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 
-// Move a flow that waits for the reply of its backend to another backend. The flow begins at the
-// new backend when the client sends its SYN again. Until then the flow is half-open, its end does
-// not count as an error of the new backend, and the flow does not count as waiting
-// (flow_waiting.h).
+// Moves a flow that waits for the reply of its backend to another backend. The flow begins at the
+// new backend when the client retransmits its SYN. Until then the flow is half-open and does not
+// count as waiting (flow_waiting.h), and its end does not count as an error of the new backend.
 void weir_flow_move(
 	struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend, uint64_t now_ns);
 

@@ -11,10 +11,11 @@
 // fill whole cache lines, and a pair of adjacent buckets is in one part.
 #define PART_BUCKETS_STEP 8u
 
-// fill_percent: percentage of slots that are used when the memory holds the number of flows that it
-// was created for. It is lower for IPv6, whose buckets are smaller: otherwise more flows would be
-// in their secondary bucket, and lookups would be slower. part_fill_percent: the same for a part
-// that has far more flows than the average.
+// fill_percent: percentage of slots in use when the memory is full, that is, when it holds the
+// number of flows that it was created for. It is lower for IPv6, whose buckets are smaller:
+// otherwise more flows would be in their secondary bucket, and lookups would be slower.
+// part_fill_percent: percentage of slots in use in a part that has far more flows than the
+// average part.
 struct family_size {
 	uint32_t slots; // slots of a bucket
 	uint32_t fill_percent;
@@ -37,9 +38,9 @@ static uint32_t root_of(uint64_t n) {
 	return root;
 }
 
-// The flows of a part are binomially distributed. A part has room for the mean plus four standard
-// deviations plus a few flows. In fewer than one of a thousand fully used memories, a part gets
-// more flows than this.
+// Returns the number of buckets of a part. The flows of a part are binomially distributed. A part
+// has room for the mean, plus four standard deviations, plus a few flows. When a memory is full,
+// the probability that any part gets more flows than this is below 1/1000.
 static uint64_t part_buckets_for(uint64_t flows, const struct family_size *size) {
 	uint64_t mean = (flows + WEIR_FLOW_PARTS - 1) / WEIR_FLOW_PARTS;
 	uint64_t buckets = RTE_MAX(buckets_for(mean, size->fill_percent, size->slots),

@@ -16,7 +16,7 @@
 #define WEIR_FLOW_SLOTS4 4u
 #define WEIR_FLOW_SLOTS6 2u
 #define WEIR_FLOW_MEMORY_FLOWS_MAX \
-	(1ull << 31) // IPv4 flows of one memory: bucket numbers have 32 bits
+	(1ull << 31) // maximum number of IPv4 flows, because bucket numbers have 32 bits
 
 struct weir_flow_lines { // memory of one family
 	void *buckets;

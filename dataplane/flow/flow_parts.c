@@ -10,8 +10,9 @@
 #include "flow_slot.h"
 
 // An age above this limit means that the time of the last packet is in the future, because the
-// clock of the flow's previous worker was ahead. A timeout is at most half of the range, and a
-// sweep is late by at most one second, which is at most a sixteenth of the range.
+// clock of the flow's previous worker was ahead. Other ages stay below this limit: a timeout is
+// at most half of the range of ages, and the sweep is late by at most one second, which is at
+// most a sixteenth of the range.
 #define AGE_MAX (WEIR_WORD_LAST_MASK / 4 * 3)
 
 #define SWEEP_NS 800000000ull
@@ -125,7 +126,7 @@ void weir_flow_own(struct weir_flow_table *table, uint32_t part) {
 
 // --- release --------------------------------------------------------------------------------
 
-// A bucket of a part. The IPv4 buckets come first.
+// A bucket of a part. A part's buckets are numbered: first the IPv4 buckets, then the IPv6 buckets.
 struct spot {
 	bool ipv6;
 	uint32_t bucket; // index of the bucket in the memory
@@ -219,8 +220,8 @@ bool weir_flow_release(
 
 // --- adopt ----------------------------------------------------------------------------------
 
-// Replace the number of a flow's IPv6 destination in the parcel by a number in the table. False:
-// no number is left, and the flow is evicted.
+// Replace the number of a flow's IPv6 destination in the parcel by a number in the table. Returns
+// false if no number is left; the caller then evicts the flow.
 static bool unpack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];

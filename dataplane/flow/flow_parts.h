@@ -33,7 +33,7 @@ struct weir_flow_tally {
 	uint32_t active; // all active flows
 	uint32_t open; // flows that have not finished
 	uint32_t half_open; // open flows that were never established
-	uint32_t label; // not used by this module: the service, for pipeline_parts.c
+	uint32_t label; // used only by pipeline_parts.c: the service
 };
 
 enum weir_flow_parcel_state {
@@ -54,9 +54,9 @@ struct weir_flow_parcel {
 	bool measured; // some flows may have start times
 	uint32_t rechecks; // `rechecks` of the adopting table at the start of adopt
 	uint32_t backend_count;
-	uint32_t cursor, waits; // not used by this module: progress, for pipeline_parts.c
-	// Not used by this module: for pipeline_parts.c, the position in the update log up to
-	// which the releasing worker had read backend rows
+	uint32_t cursor, waits; // used only by pipeline_parts.c: progress
+	// Used only by pipeline_parts.c: the position in the update log up to which the releasing
+	// worker had read backend rows.
 	uint64_t note;
 	uint16_t *backend; // [backend_count] ids of backends with flows, each once
 	struct weir_flow_tally *tally; // by backend; all zeroes for backends without flows
@@ -95,10 +95,11 @@ void weir_flow_own(struct weir_flow_table *table, uint32_t part);
 bool weir_flow_release(
 	struct weir_flow_table *table, uint32_t part, struct weir_flow_parcel *parcel);
 
-// Adopt a released part, at most WEIR_FLOW_SLICE buckets per call. Before the first call, the
-// caller must add the flows of the parcel to the counts of the listener: adopt reports to the
-// listener each flow that has expired, and each flow that is evicted because the table has no room
-// for its destination (WEIR_FLOW_DESTINATIONS_MAX). The tallies of the parcel do not change.
-// Returns true when done.
+// Adopts a released part, at most WEIR_FLOW_SLICE buckets per call. Returns true when done.
+//
+// Before the first call, the caller must add the flows of the parcel to the counts of the
+// listener. The reason: adopt reports to the listener each flow that has expired, and each flow
+// that is evicted because the table has no room for its destination (WEIR_FLOW_DESTINATIONS_MAX).
+// The tallies of the parcel do not change.
 bool weir_flow_adopt(
 	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns);

@@ -33,8 +33,8 @@ static const struct {
 
 // --- create and free ------------------------------------------------------------------------
 
-// One destination more than flows: the destination of a new flow is stored before another flow is
-// evicted.
+// The number of destinations is one more than the number of flows: when a new flow evicts another
+// flow, its destination is stored before the eviction.
 static uint32_t destinations_for(uint64_t flows) {
 	return (uint32_t)RTE_MIN(flows + 1, (uint64_t)WEIR_FLOW_DESTINATIONS_MAX);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow table: stores the chosen backend and the state of each flow. Filled, looked up and swept by
-// one worker (the pipeline). Independent of services and packets.
+// Flow table: stores the chosen backend and the state of each flow. One worker (its pipeline)
+// inserts, looks up and expires the flows. Independent of services and packets.
 //   flow.h         types: key, event, begin and end of a flow
 //   flow_bucket.h  memory layout, and the fast path of a lookup
 //   flow_insert.h  insertion of new flows
@@ -18,15 +18,16 @@
 //   F2 Memory is bounded by the parameters at creation; if the table is full, an insertion fails,
 //      but the packet is still forwarded (the caller uses the Maglev fallback).
 //   F3 An insertion at the limit of half-open flows may evict a half-open flow: the oldest flow of
-//      its two buckets, or, for IPv6, of the adjacent buckets if its two buckets have no half-open
-//      flow. A flow that was inserted before the table became crowded is not evicted for
+//      its two buckets. For IPv6, if these have no half-open flow, the adjacent buckets are used.
+//      A flow that was inserted before the table became crowded is not evicted for
 //      WEIR_FLOW_HANDSHAKE_MS: without its entry, the second packet would not go to the backend
-//      that the policy chose for the first packet. In a full table, an insertion may also evict the
-//      longest idle flow of its buckets: first an ended flow, then a young flow, then a UDP flow,
-//      then an established flow. An established, closing or UDP flow with a packet within
-//      WEIR_FLOW_IN_USE_MS is never evicted. After WEIR_FLOW_IDLE_SEARCHES failed searches for idle
-//      flows, no search is made until the next millisecond. The slot of an expired flow becomes
-//      free when the sweep reaches the flow (F6).
+//      that the policy chose for the first packet.
+//      In a full table, an insertion may also evict the longest idle flow of its buckets: first
+//      an ended flow, then a young flow, then a UDP flow, then an established flow. An
+//      established, closing or UDP flow with a packet within WEIR_FLOW_IN_USE_MS is never
+//      evicted. After WEIR_FLOW_IDLE_SEARCHES failed searches for idle flows, no search is made
+//      until the next millisecond.
+//      The slot of an expired flow becomes free when the sweep reaches the flow (F6).
 //   F4 Half-open flows (SYN seen, UDP seen) use at most half_open_percent of the table.
 //   F5 Every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
 //      that gauges of active flows stay exact. A FIN or RST that finishes an open flow is also
@@ -60,8 +61,8 @@ struct weir_flow_table_params {
 	// the table. The table then initially owns no part of the memory (flow_parts.h), and
 	// `flows` and `ipv6_percent` are the values of the memory. NULL = private memory.
 	struct weir_flow_memory *memory;
-	// With shared memory: the hash that the caller passes determines the part of a flow
-	// (weir_flow_hash_in_part). If false, the hash of the key determines the part.
+	// Only with shared memory. True: callers pass hashes that determine the part of the flow
+	// (weir_flow_hash_in_part). False: the hash of the key determines the part.
 	bool given_parts;
 };
 

@@ -15,8 +15,8 @@
 #define WEIR_FLOW_WAITING_BACKENDS 4u
 
 struct weir_flow_waiting_search {
-	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // backends of the flows; WEIR_BACKEND_NONE =
-						      // unused
+	// Backends whose flows are searched for; WEIR_BACKEND_NONE = unused element.
+	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS];
 	// Minimum time without a packet. A flow with a packet in the current tick does not count as
 	// waiting.
 	uint32_t idle_ms;
@@ -25,7 +25,7 @@ struct weir_flow_waiting_search {
 struct weir_flow_waiting {
 	struct weir_flow_key key;
 	uint32_t stamp; // weir_flow_waiting_stamp
-	uint32_t idle_ms; // minimum time since the last packet: ticks are rounded down
+	uint32_t idle_ms; // minimum time since the last packet, because ticks are rounded down
 };
 
 // Get the waiting flows of a line, up to WEIR_FLOW_WALK_LINE flows. If the table does not own the
@@ -34,7 +34,7 @@ uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret);
 
-// Returns a number that combines the state, the backend and the time of the last packet of a found
-// flow. If the number is the same as in an earlier search, less than WEIR_FLOW_WRAP_NS_MIN ago, the
-// flow has had no packet since that search and was not moved.
+// Returns a number that combines the state, the backend and the time of the last packet of a
+// found flow. If two searches less than WEIR_FLOW_WRAP_NS_MIN apart return the same number, the
+// flow has had no packet between them and was not moved.
 uint32_t weir_flow_waiting_stamp(const struct weir_flow_table *table, weir_flow_ref flow);

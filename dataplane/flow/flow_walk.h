@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow walk: iterates over a flow table, a line at a time, in a fixed order, so that a walk can be
-// resumed even if flows have begun or ended in the meantime. A walk returns each flow that stays in
-// the table exactly once. Exception: the insertion of a new flow may move a flow to another bucket
-// (flow_insert.c). The walk may then return the moved flow twice or not at all.
+// Flow walk: iterates over a flow table, one line (the flows of a bucket) at a time. The order is
+// fixed, so that a walk can be resumed even if flows have begun or ended in the meantime. A walk
+// returns each flow that stays in the table exactly once. Exception: the insertion of a new flow
+// may move a flow to another bucket (flow_insert.c). The walk may then return the moved flow
+// twice or not at all.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include "flow_table.h"
 
-#define WEIR_FLOW_WALK_LINE 4u // maximum flows of a line
+#define WEIR_FLOW_WALK_LINE 4u // maximum number of flows in a line
 
 struct weir_flow_walked { // data of a flow
 	weir_flow_ref flow;

@@ -176,9 +176,10 @@ static inline uint16_t weir_burst_existing_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// Whether a flow belongs to the service of its backend. The address and port of a UDP flow may have
-// been assigned to another service, or to no service; the bind of a TCP flow may have been removed
-// and its drain may have ended. True for all flows before any service is published.
+// Returns whether a flow belongs to the service of its backend. A UDP flow does not if its
+// address and port were assigned to another service, or to none. A TCP flow does not if its bind
+// was removed and the drain of the bind has ended. Before any service is published, returns true
+// for all flows.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,
 	uint16_t backend) {
@@ -196,8 +197,8 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 				 weir_bind_existing(bind) == head->service;
 }
 
-// Searches for an open backend in the slots that begin at the slot of a hash. Returns this
-// backend, or `closed` if no searched slot has an open backend.
+// Searches for an open backend in at most WEIR_POLICY_WINDOW slots, beginning with the slot of the
+// hash. Returns this backend, or `closed` if no searched slot has an open backend.
 uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed);
 
@@ -258,11 +259,12 @@ void weir_burst_count_drop(
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
-// Returns true if a reply to packet i is allowed. Otherwise the packet was dropped; the reason is
-// `rate` if the limit has no token. A packet from a VIP gets no reply (weir_burst_vip_source). A
-// packet with a group source MAC address gets no reply either: a reply swaps the MAC addresses, so
-// the reply would go to the whole group. Frames with a group destination address are already
-// dropped (RFC 1122, 3.2.2).
+// Returns true if a reply to packet i is allowed. Otherwise drops the packet and returns false;
+// the drop reason is `rate` if the limit has no token.
+//
+// Packets from a VIP get no reply (weir_burst_vip_source). Packets with a group source MAC
+// address get no reply either: the reply would go to the whole group, because a reply swaps the
+// MAC addresses. Frames with a group destination address were dropped before (RFC 1122, 3.2.2).
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate);
 

@@ -58,25 +58,27 @@ static inline uint16_t weir_checksum_fold(uint64_t sum) {
 	return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
-// Fold a sum below 2^20. The multiplication adds the low half, the high half and the carry in the
-// highest 16 bits.
+// Folds a sum below 2^20. The highest 16 bits of the product are the sum of the low half, the
+// high half and the carry.
 static inline uint16_t weir_checksum_fold20(uint32_t sum) {
 	return (uint16_t)(sum * 0x0001000100010000ull >> 48);
 }
 
-// Constants for a division by 0xffff. The constants are in memory: instructions can use them as
-// memory operands and need no registers for them.
+// Constants for a division by 0xffff. They are in memory, because instructions can use them there
+// as operands without a register.
 struct weir_checksum_division {
 	uint64_t inverse; // inverse of 0xffff modulo 2^64
 	uint64_t quotient_max; // largest quotient of a number of 64 bits
 };
 extern const struct weir_checksum_division weir_checksum_division;
 
-// Whether the checksum of an IPv4 header without options is right: the sum of its 16-bit words must
-// be a multiple of 0xffff. The header is passed as words of 8, 8 and 4 bytes, which must not all be
-// 0. Words of any size, and carries, may be added, because 2^16 and its powers are 1 modulo 0xffff.
-// A number is a multiple if its product with the inverse is small (Granlund and Montgomery, 1994,
-// section 9).
+// Returns whether the checksum of an IPv4 header without options is right. The header is passed
+// as words of 8, 8 and 4 bytes, which must not all be 0.
+//
+// The checksum is right if the sum of the 16-bit words is a multiple of 0xffff. Longer words and
+// carries may be added instead, because 2^16 and its powers are 1 modulo 0xffff. A sum is a
+// multiple of 0xffff if its product with the inverse is at most quotient_max (Granlund and
+// Montgomery, 1994, section 9).
 static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uint32_t third) {
 	uint64_t sum;
 

@@ -32,11 +32,11 @@ struct weir_summary {
 	uint16_t backend; // backend to forward to, or WEIR_BACKEND_NONE; set by the lookup
 };
 _Static_assert(sizeof(struct weir_summary) == 40,
-	"small, so that the summaries of a burst occupy few cache lines");
+	"a summary must be small, so that the summaries of a burst occupy few cache lines");
 
 // IP addresses in the key are set for all kinds except OTHER and BROKEN.
 struct weir_descriptor {
-	struct weir_flow_key key; // key of the packet; for an ICMP error, later the key of its flow
+	struct weir_flow_key key; // key of the packet; for an ICMP error, later its flow's key
 	uint8_t kind; // enum weir_packet_kind
 	uint8_t tos; // DSCP and ECN
 	uint64_t hash; // hash of the key

@@ -15,11 +15,14 @@ struct weir_pipeline;
 // that cannot be parsed gets 0. ICMP errors get the hash of the flow in the quoted packet. Headers
 // that continue in other segments are copied into the first segment.
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);
-// Returns the part (below WEIR_FLOW_PARTS) to which a packet belongs. All packets of a flow, ICMP
-// errors about the flow, and fragments belong to the same part. With shared flow memory, the flow
-// is stored in this part of the memory. Packets without a flow get an arbitrary part. If parts come
-// from RSS hashes, the device's hash is used if the packet has one, even for packets without a
-// flow; the packet must then carry its part when it is processed (weir_distributor_mark). Uses the
-// fragment table of this pipeline, which belongs to the distributing worker, and adds first
-// fragments to this table.
+// Returns the part (below WEIR_FLOW_PARTS) to which a packet belongs. All packets of a flow, its
+// fragments, and ICMP errors about the flow belong to one part. With shared flow memory, the flow
+// is stored in this part of the memory. Packets without a flow get an arbitrary part.
+//
+// If parts come from RSS hashes, and a packet has a hash from the device, this hash is used, even
+// for a packet without a flow. With RSS hashes, each packet must carry its part when it is
+// processed (weir_distributor_mark).
+//
+// pipeline: the pipeline of the distributing worker. Its fragment table is used, and first
+// fragments are added to this table.
 uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt);

@@ -6,14 +6,14 @@
 // The outer header is a copy of the header in the backend row, made by control (backend_row.h). The
 // worker fills in the fields that depend on the packet:
 //   IPv4: DSCP and ECN, total length, protocol, checksum. checksum_base of the row is the folded
-//         sum of the header's ten 16-bit words as numbers in host order, with DSCP/ECN, total
-//         length and checksum 0 and protocol 4. The identification stays 0: with DF set it has no
-//         meaning (RFC 6864).
+//         sum of the header's ten 16-bit words in host order; in these words, DSCP, ECN, total
+//         length and checksum are 0, and the protocol is 4. The identification stays 0: with DF
+//         set it has no meaning (RFC 6864).
+//         If all flows have the same outer addresses, ECMP and the receive queues of the backend
+//         cannot distinguish flows. Therefore a source prefix can be configured: the low
+//         source_bits of the source address then come from the flow hash.
 //   IPv6: traffic class, flow label, payload length, next header. The label is 20 bits of the flow
-//         hash, so that routers on the way spread flows over paths (RFC 6438). IPv4 has no such
-//         field: if all flows have the same outer addresses, ECMP and the receive queues of the
-//         backend cannot distinguish them. Therefore a source prefix can be configured: the low
-//         source_bits of the source address then come from the hash.
+//         hash, so that routers on the way spread flows over paths (RFC 6438).
 // DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, including its TTL,
 // is left unchanged, so that the load balancer is not visible as a hop.
 //

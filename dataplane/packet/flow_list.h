@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow list: on request of control, writes matching flows of this worker to the worker's pages of
-// the segment, a limited number of flows at a time; also ends matching flows, or a single flow
-// (mailbox.h). The next packet of an ended flow is treated like a packet of an unknown flow.
+// Flow list: responds to requests of control (mailbox.h). Writes matching flows of this worker to
+// the worker's pages of the segment, a limited number of flows at a time. Also ends matching
+// flows, or a single flow. The next packet of an ended flow is treated like a packet of an
+// unknown flow.
 //
 // Threads: one pipeline per worker; only that worker calls these functions, between bursts. The
 // work per request is bounded: at most WEIR_LIST_LINES lines of the table and WEIR_FLOW_PAGE_FLOWS

@@ -53,9 +53,9 @@ static struct piece read_piece(const struct rte_mbuf *m, const struct weir_descr
 				  : read_ipv6(ip, d->ip_bytes, readable);
 }
 
-// Whether the fragment may be part of a valid datagram; if not, *ret_reason is set. The parser has
-// checked the header of first fragments. A TCP fragment at offset 1 would overwrite the flags of
-// the first fragment (RFC 3128).
+// Returns whether the fragment may be part of a valid datagram. If not, sets *ret_reason. The
+// parser has already checked the headers in first fragments. A TCP fragment at offset 1 is not
+// valid, because it would overwrite the flags of the first fragment (RFC 3128).
 static bool is_sound(const struct weir_descriptor *d, const struct piece *piece,
 	enum weir_drop_reason *ret_reason) {
 	uint32_t units = (piece->bytes + 7) / 8;
@@ -271,8 +271,8 @@ void weir_fragment_finish(struct weir_burst *b) {
 // --- distribution ---------------------------------------------------------------------------
 
 // Finds or makes the distributor's entry of a datagram, and marks the fragment as seen. The
-// distributor passes fragments to other workers, but must itself detect when a datagram is
-// complete, because clients reuse identifications.
+// distributor passes the fragments on, but must also detect when the datagram is complete:
+// clients reuse identifications, and the next fragment may belong to a new datagram.
 static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
 	const struct weir_descriptor *d, const struct piece *piece) {
 	struct weir_fragment_part part = part_of(piece);

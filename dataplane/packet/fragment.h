@@ -15,7 +15,7 @@
 // kind.
 void weir_fragment_note(struct weir_burst *b, unsigned int i);
 
-// Set the verdicts of the remaining fragments. All other packets of the burst must have verdicts.
+// Set the verdicts of the later fragments. All other packets of the burst must have verdicts.
 void weir_fragment_finish(struct weir_burst *b);
 
 // Returns the flow hash of a packet that was parsed as a fragment, for the distributor. The hash

@@ -38,10 +38,12 @@ bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct wei
 	return true;
 }
 
-// Split the outer packet of m. An outer IPv4 header gets an identification, and DF is cleared, so
-// that routers may split the packet further where the path MTU is below the port's MTU. An outer
-// IPv4 packet that fits the port's MTU is sent whole (RFC 4213, 3.2), because reports of a path MTU
-// can be forged, and some backends cannot reassemble.
+// Splits the outer packet of m.
+//
+// Outer IPv4: the header gets an identification, and DF is cleared. Routers may then split the
+// packet further where the path MTU is below the port's MTU. A packet that fits the port's MTU is
+// sent whole (RFC 4213, 3.2), because reports of a path MTU can be forged, and some backends
+// cannot reassemble.
 static int split_outer(struct weir_pipeline *pipeline, struct rte_mbuf *m,
 	const struct weir_row_head *head, struct rte_mbuf **pieces, uint32_t room) {
 	struct weir_descriptor d = {.key = {.family = 4},

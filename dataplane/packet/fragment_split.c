@@ -13,7 +13,7 @@
 #define IPV4_MF 0x2000
 #define IPV4_OFFSET 0x1fff
 #define IPV4_HEADER_MAX 60
-#define OPTION_COPIED 0x80 // option type flag: copy the option into every fragment
+#define OPTION_COPIED 0x80 // flag in the type of an option: copy the option into every fragment
 
 bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d) {
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset);
@@ -67,7 +67,7 @@ static void copy_data(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes,
 	}
 }
 
-// Maximum data of a piece that is not the last: a multiple of 8 bytes.
+// Maximum number of data bytes in a piece that is not the last: a multiple of 8.
 static uint32_t data_max(uint32_t piece_max, uint32_t header_bytes) {
 	return piece_max > header_bytes ? (piece_max - header_bytes) & ~7u : 0;
 }
@@ -76,7 +76,7 @@ int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uin
 	struct rte_mbuf **pieces, uint32_t room) {
 	uint8_t *ip = rte_pktmbuf_mtod_offset(m, uint8_t *, d->l3_offset);
 	uint32_t first_bytes = (uint32_t)(ip[0] & 0x0f) * 4;
-	uint32_t data = d->ip_bytes - first_bytes; // data of all pieces
+	uint32_t data = d->ip_bytes - first_bytes; // payload bytes of all pieces together
 	uint32_t fragment = rte_be_to_cpu_16(weir_load16(ip + 6));
 	uint8_t header[IPV4_HEADER_MAX];
 	uint32_t header_bytes, first, part, count, made, buffer;
@@ -85,7 +85,7 @@ int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uin
 		return 0;
 	}
 	buffer = rte_pktmbuf_data_room_size(m->pool);
-	// The buffers of this pool have no memory of their own.
+	// The buffers of this pool have no room for data, so they cannot hold a piece.
 	if (buffer <= RTE_PKTMBUF_HEADROOM) {
 		return -ENOBUFS;
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment split: splits packets that do not fit the path to their backend. An IPv4 packet without
-// DF is split before encapsulation (RFC 2003, 3.1). An IPv6 packet of at most the minimum MTU is
-// encapsulated, and the outer packet is split, because no sender uses an MTU below the minimum (RFC
-// 2473, 7.1; RFC 4213, 3.2). Called by fragment_output.c.
+// Fragment split: splits packets that do not fit the path to their backend. An IPv4 packet
+// without DF is split before encapsulation (RFC 2003, 3.1). An IPv6 packet of at most 1,280 bytes
+// (the minimum MTU) is encapsulated, and then the outer packet is split, because senders ignore
+// an MTU below the minimum (RFC 2473, 7.1; RFC 4213, 3.2). Called by fragment_output.c.
 //
 // Threads: pure functions on the worker's own packet; new packets come from its pool.
 #pragma once
@@ -24,13 +24,17 @@ static inline bool weir_fragment_unavoidable(const struct weir_descriptor *d) {
 	return d->key.family == 6 && d->ip_bytes <= WEIR_IPV6_MTU_MIN;
 }
 
-// Split the IPv4 packet of m, d->ip_bytes long, into pieces of at most piece_max bytes each. m
-// keeps the first piece after its layer 2 header; the other pieces, which begin with their IP
-// header, are put into pieces[], which has room for `room` pieces. All pieces keep the
-// identification. The first piece keeps all options; the other pieces keep only the options that
-// must be copied. The packet may already be a fragment. Returns the number of other pieces (0: no
-// split needed) or, with m untouched, -ENOBUFS (no packet buffers, or no room in pieces[]),
-// -EMSGSIZE (less than 8 bytes of data fit).
+// Splits the IPv4 packet of m, d->ip_bytes long, into pieces of at most piece_max bytes each. m
+// keeps the first piece after its layer 2 header. The other pieces begin with their IP header.
+// They are stored in pieces[], which has room for `room` pieces. The packet may already be a
+// fragment.
+//
+// All pieces keep the identification. The first piece keeps all options; the other pieces keep
+// only the options that must be copied.
+//
+// Returns the number of other pieces; 0 if the packet need not be split. On an error, m is
+// unchanged: -ENOBUFS (no packet buffers, or no room in pieces[]), -EMSGSIZE (less than 8 bytes
+// of data fit into a piece).
 int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uint32_t piece_max,
 	struct rte_mbuf **pieces, uint32_t room);
 

@@ -193,13 +193,13 @@ int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fra
 	while (i < count && entry->seen[i].to <= part->from) {
 		i++;
 	}
-	// Range i is the first that ends after the start of the part.
+	// Range i is the first range that ends after the start of the part.
 	if (i < count && entry->seen[i].from < part->to) {
 		return entry->seen[i].from <= part->from && entry->seen[i].to >= part->to
 			       ? -EALREADY
 			       : spoil(entry);
 	}
-	if (part->last && i < count) { // a range is beyond the end
+	if (part->last && i < count) { // a range begins beyond the end of the datagram
 		return spoil(entry);
 	}
 	if (i > 0 && entry->seen[i - 1].to == part->from) {

@@ -17,7 +17,7 @@
 
 #include "flow.h"
 
-#define WEIR_FRAGMENT_RANGES 3 // maximum number of separate parts of a datagram: two holes
+#define WEIR_FRAGMENT_RANGES 3 // maximum number of separate parts, so at most two holes
 
 enum weir_fragment_fate { // action for the first fragment and for later fragments
 	WEIR_FRAGMENT_UNDECIDED,
@@ -72,7 +72,7 @@ struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table
 struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
-// Mark a part as forwarded. Returns 0, -EALREADY (the part was already forwarded), -EBADMSG (the
-// part partly overlaps other parts, or is beyond the end of the datagram: from now on the fragments
-// of the datagram are dropped), -ENOSPC (too many holes; not marked).
+// Marks a part as forwarded. Returns 0, -EALREADY (the part was already forwarded), -ENOSPC (too
+// many holes; not marked) or -EBADMSG. -EBADMSG: the part partly overlaps other parts, or is
+// beyond the end of the datagram; from now on, the fragments of the datagram are dropped.
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

@@ -3,8 +3,8 @@
 // ICMP and ICMPv6: rewrites a packet in place into an echo reply or an error message, and finds the
 // flow of the packet that an ICMP error quotes. Called by slow_path.c.
 //
-// Threads: a limit belongs to one worker; all other functions are pure functions on the worker's
-// own packet.
+// Threads: a rate limit is used by one worker only. All other functions have no state and work only
+// on the worker's own packet.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -27,10 +27,11 @@ void weir_icmp_limit_take(struct weir_icmp_limit *limit);
 
 // --- errors about flows of clients ---------------------------------------------------------
 
-// Find the flow whose packet (from the VIP to a client) is quoted by an ICMP error. *ret is the key
-// of the client's packets: source is the client. Returns 0 or, with *ret untouched, -EBADMSG
-// (quoted packet malformed or too short), -ENOENT (not TCP or UDP, a fragment without ports, or not
-// sent from the destination of the error).
+// Finds the flow to which an ICMP error refers. The error quotes a packet from the VIP to a
+// client. *ret is the key of the packets in the other direction: its source is the client.
+// Returns 0. On an error, *ret is unchanged: -EBADMSG (quoted packet malformed or too short),
+// -ENOENT (the quoted packet is neither TCP nor UDP, is a fragment without ports, or was not sent
+// from the destination address of the error).
 int weir_icmp_error_flow(
 	const struct rte_mbuf *m, const struct weir_descriptor *d, struct weir_flow_key *ret);
 
@@ -44,8 +45,8 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // Rewrite a packet to a VIP into the ICMP message for its sender: "fragmentation needed" (type 3
 // code 4, RFC 1191) or "packet too big" (RFC 4443). The source is the VIP. The message quotes as
-// much of the packet as allowed: it is at most 576 (ICMP) or 1280 bytes (ICMPv6) long. Returns 0,
-// -ENOBUFS (no headroom; packet untouched).
+// much of the packet as fits: the message is at most 576 (ICMP) or 1280 bytes (ICMPv6) long.
+// Returns 0, -ENOBUFS (no headroom; packet untouched).
 int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint16_t mtu);
 
 // Rewrite a packet to a VIP into "port unreachable" (RFC 792, RFC 4443), with as much of the packet
@@ -56,9 +57,9 @@ int weir_icmp_port_unreachable(struct rte_mbuf *m, const struct weir_descriptor 
 
 // Headroom that weir_icmp_reply_l2 needs for the tag that the NIC stripped.
 uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
-// Swap the MAC addresses of a frame that contains a reply, complete from the IP header on, and
-// restore the tag that the NIC stripped. Pad the frame to the minimum Ethernet length if it has
-// room, because not every NIC pads frames.
+// Call when the IP packet of a frame is a complete reply. Swaps the MAC addresses of the frame, and
+// restores the tag that the NIC stripped. Pads the frame to the minimum Ethernet length if the
+// buffer has room, because not every NIC pads frames.
 void weir_icmp_reply_l2(struct rte_mbuf *m);
 // Whether the TCP, UDP or ICMP checksum of a packet is right. A UDP packet in IPv4 need not have a
 // checksum.

@@ -86,8 +86,8 @@ static bool may_reject(const struct weir_pipeline *pipeline, uint16_t service, u
 	       !weir_policy_would_admit(&pipeline->policy, client, backend);
 }
 
-// Whether the fallback has a backend for a new flow of this key. The policy is not called, because
-// it would count the flow.
+// Returns whether another backend accepts a new flow of this key. Uses the Maglev fallback,
+// because the policy would count the flow.
 static bool has_another(const struct weir_burst *b, const struct weir_descriptor *d) {
 	const struct weir_pipeline *pipeline = b->pipeline;
 	uint16_t service = weir_burst_service(b, &d->key);
@@ -110,12 +110,15 @@ static bool is_group_frame(const struct rte_mbuf *m) {
 	return ((frame[0] | frame[6]) & 1) != 0;
 }
 
-// Reply to a SYN of an established flow, whose backend is draining, with a challenge ACK. If the
-// SYN were forwarded, a backend without state of the old connection would accept the SYN as a new
-// connection. If the client has really sent the SYN, the client replies with an RST, which ends the
-// flow, and the client's next SYN starts a new flow. Further SYNs before a reply are forwarded to
-// the backend, because a firewall may drop the challenge. SYNs that cannot be challenged are also
-// forwarded.
+// Replies with a challenge ACK to a SYN of an established flow whose backend is draining. If the
+// SYN were forwarded, a backend without state of the old connection would accept it as a new
+// connection.
+//
+// If the client has really sent the SYN, it replies to the challenge with an RST, which ends the
+// flow. The client's next SYN then starts a new flow.
+//
+// The SYN is forwarded to the backend if a challenge was already sent and not answered (a
+// firewall may drop challenges), or if a challenge cannot be sent.
 static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];

@@ -19,20 +19,21 @@ static inline const struct weir_outer *weir_move_outer(
 	return backend < b->pipeline->max_backends && outer->head.flags != 0 ? outer : NULL;
 }
 
-// Process packet i, a SYN of a known flow. Its verdict must be to forward the packet to the flow's
-// backend. If this backend accepts no new flows, the SYN begins a flow at another backend. A SYN of
-// an established flow may be forged. Therefore an established flow moves only if its backend is
-// down. Otherwise, if another backend accepts new flows, the client gets a challenge ACK, but no
-// second challenge ACK before the client's next packet.
+// Processes packet i, a SYN of a known flow. Its verdict must be to forward the packet to the
+// backend of the flow. If this backend accepts no new flows, the SYN begins a flow at another
+// backend.
+//
+// Exception: the SYN of an established flow may be forged, so an established flow moves only if
+// its backend is down. Otherwise, if another backend accepts new flows, the client gets a
+// challenge ACK. It gets no second challenge ACK before its next packet.
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
 // Chooses another backend with the Maglev fallback, because the backend of packet i was removed.
 // Moves the flow if it has an entry. Returns the new headers, or NULL after setting a verdict.
 const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i);
 
-// Handle packet i, whose backend is down. Returns the headers to push. If the verdict names another
-// backend, these are the headers of that backend; otherwise they are the headers of the flow's
-// backend. Returns NULL if the verdict was set to a reply with an RST (the flow has then ended) or
-// to a drop.
+// Handles packet i, whose backend is down. Returns the headers to push: those of the backend in
+// the verdict, which may be another backend than before. Returns NULL if the packet is not
+// forwarded: the verdict is then a reply with an RST (the flow has ended) or a drop.
 const struct weir_outer *weir_move_from_down(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);

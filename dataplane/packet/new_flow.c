@@ -264,7 +264,7 @@ static void count_spilled(struct weir_pipeline *pipeline, uint16_t service, uint
 }
 
 // Handle a choice for which the policy skipped backends at their limit, or found no backend.
-// Returns false if the packet was dropped, with the reason.
+// Returns false if it dropped the packet; the verdict then contains the reason.
 static __rte_noinline bool chosen_slow(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_chosen chosen) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -287,11 +287,13 @@ static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
-// Choose a backend for the packet's flow. The policy chooses for the first packet of a flow, and
-// the Maglev fallback for any other packet. While the flow table is crowded, as in a SYN flood, the
-// fallback also chooses for first packets: then the SYN and the ACK of a flow go to the same
-// backend even if the flow's entry is evicted between them. Returns false if no backend can be
-// chosen: the packet was dropped, with the reason.
+// Chooses a backend for the packet's flow. For the first packet of a flow, the policy chooses;
+// for any other packet, the Maglev fallback. While the flow table is crowded, as in a SYN flood,
+// the fallback also chooses for first packets. The SYN and the ACK of a flow then go to the same
+// backend, even if the entry of the flow is evicted between them.
+//
+// Returns false if no backend can be chosen. The packet was then dropped, and the verdict
+// contains the reason.
 static inline bool choose(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -354,9 +356,10 @@ struct weir_flow_start weir_new_flow_start(
 
 // --- stage: new flows -----------------------------------------------------------------------
 
-// True if a packet that is not the first of its flow may begin a flow. The last packets of a flow
-// may not begin a flow. A SYN ACK may not either: clients do not send SYN ACKs, but victims of
-// forged SYNs do.
+// Returns whether a packet that is not the first of its flow may begin a flow. A packet with FIN
+// or RST may not, because it is one of the last packets of a flow. A SYN ACK may not: clients
+// send no SYN ACKs, but a host that gets a SYN with a forged source replies to this source with a
+// SYN ACK.
 static bool may_join(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *l4 =

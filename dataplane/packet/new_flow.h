@@ -8,16 +8,17 @@
 
 #include "burst.h"
 
-// Process the packets in b->misses: SYNs, packets whose flow is not in the table, and later packets
-// of their flows. Each flow is looked up once more. If it is not found, a backend is chosen and the
-// flow is inserted. Starts with the packet at index `from` of b->misses. Stops after a SYN of a
-// known flow: *ret_known is then this flow, otherwise negative. Returns the index of the first
-// packet of b->misses that is not yet processed.
+// Processes the packets in b->misses, from index `from` on: SYNs, packets whose flow is not in
+// the table, and later packets of the same flows. Looks up each flow once more. If the flow is
+// not found, chooses a backend and inserts the flow. Stops after a SYN of a known flow.
+//
+// *ret_known: the flow of this SYN; negative if there was no such SYN. Returns the index of the
+// first packet of b->misses that is not yet processed.
 unsigned int weir_new_flow_process(
 	struct weir_burst *b, unsigned int from, weir_flow_ref *ret_known);
 
-// Count a flow that a packet with this event has inserted into the table or restarted. half_open:
-// whether the flow is half-open.
+// Count a flow that was inserted into the table, or restarted, by a packet with this event.
+// half_open: whether the flow is half-open.
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
 	const struct weir_flow_key *key, enum weir_flow_event event, bool half_open,
 	uint64_t now_ns);
@@ -44,8 +45,8 @@ uint16_t weir_new_flow_choose(
 // after a SYN (RFC 7413) must not go to the old flow's backend.
 void weir_new_flow_redirect(struct weir_burst *b, unsigned int i);
 
-// Returns the parameters for inserting the flow of a packet. The packet's verdict must have service
-// and backend.
+// Returns the parameters for inserting the flow of a packet. The packet's verdict must contain the
+// service and the backend.
 struct weir_flow_start weir_new_flow_start(
 	const struct weir_burst *b, const struct weir_descriptor *d);
 

@@ -43,9 +43,9 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 		.backend = backend,
 		.service = head.service};
 	outer->inner_max = (uint16_t)(head.mtu - weir_encap_outer_bytes(&head));
-	// The sum in the row is a sum of words in host order. Swapping the bytes of a one's
-	// complement sum gives the sum of the swapped words (RFC 1071, 2 B). Adding 0xffff does not
-	// change the sum, and keeps the difference from being negative.
+	// The sum in the row is a sum of words in host order. To get the sum of the words in
+	// network order, swap the bytes of the result (RFC 1071, 2 B). Adding 0xffff does not
+	// change a one's complement sum; it prevents a negative difference.
 	sum = (uint32_t)head.checksum_base + 0xffff - left_out;
 	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold20(sum));
 	outer->header_bytes = head.header_bytes;

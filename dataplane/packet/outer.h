@@ -62,7 +62,7 @@ static inline const uint8_t *weir_outer_header(const struct weir_outer *outer) {
 }
 
 // Write the outer headers in front of the inner packet.
-// prefix: a constant.
+// prefix: a compile-time constant; whether low bits of the source address depend on the flow.
 static __rte_always_inline void weir_outer_write4(
 	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer, bool prefix) {
 	const uint8_t *from = &outer->header_bytes;

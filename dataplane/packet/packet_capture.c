@@ -27,7 +27,7 @@ struct noted { // a packet of the burst
 struct weir_packet_capture {
 	struct weir_pipeline *pipeline;
 	struct weir_capture_ring *ring;
-	const struct weir_ring_position *read; // positions up to which weir-control has read
+	const struct weir_ring_position *read; // position up to which weir-control has read
 	uint64_t number; // number of the capture order with these terms; 0 = no order yet
 	bool sound; // the terms are in range
 	struct weir_capture_terms terms;
@@ -166,7 +166,8 @@ bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_m
 
 // --- data of the pipeline -------------------------------------------------------------------
 
-// Record the position that a flow has in the flow table. hash: hash of its key.
+// Record the hash of a flow's key and, if the flow table has parts, the part that contains the
+// flow.
 static void note_flow(struct weir_packet_capture *capture, struct noted *noted, uint64_t hash) {
 	const struct weir_pipeline *pipeline = capture->pipeline;
 	const struct weir_flow_secret *secret = &pipeline->flows->secret;

@@ -8,7 +8,7 @@
 #define TAGS_MAX 2u
 #define FRAGMENT_OFFSET 0x1fff // mask in the IPv4 header
 
-// Skip VLAN tags. Returns the offset after the EtherType, or 0.
+// Skip VLAN tags. Returns the offset after the EtherType, or 0 if bytes are missing.
 static uint32_t find_l3(const uint8_t *frame, uint32_t bytes, uint16_t *ret_type) {
 	uint32_t offset = WEIR_ETHERNET_BYTES;
 	uint16_t type;

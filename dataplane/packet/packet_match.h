@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packet match: compares a packet's bytes with the terms of a capture, and addresses with prefixes.
-// Also reads packets that the parser rejects, as far as their headers are valid.
+// Unlike the parser, also reads invalid packets, as far as their headers can be read.
 //
 // Threads: pure functions.
 #pragma once

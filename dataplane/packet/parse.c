@@ -15,7 +15,8 @@
 
 // Table of the events of all combinations of TCP flags. Valid combinations are SYN, SYN ACK, RST,
 // RST ACK, ACK and FIN ACK, each with or without PSH and URG. No TCP implementation sends other
-// combinations, for instance no flags, FIN or data without ACK, or two of SYN, FIN and RST.
+// combinations, for instance a segment without flags, a FIN without ACK, data without ACK, or a
+// segment with two of the flags SYN, FIN and RST.
 
 // clang-format off
 #define FLAGS \
@@ -199,7 +200,7 @@ static void parse_fragment(
 // --- martian sources ------------------------------------------------------------------------
 
 // True if the source is multicast, broadcast, loopback, "this network" or the destination itself.
-// source and destination as in the packet.
+// source and destination are in network byte order, as loaded from the packet.
 static bool is_martian_source4(uint32_t source, uint32_t destination) {
 	uint8_t first = (uint8_t)source; // little endian: the first byte in the packet
 	unsigned int bad = first == 0;

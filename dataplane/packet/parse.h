@@ -52,7 +52,7 @@
 #define WEIR_PARSE_REFUSED 0x80
 #define WEIR_TCP_INVALID 0xff
 struct weir_parse_tables {
-	uint8_t tcp_event[256]; // by TCP flags: the event, or WEIR_TCP_INVALID
+	uint8_t tcp_event[256]; // event of each combination of TCP flags, or WEIR_TCP_INVALID
 	// By the first byte of an IPv4 source: WEIR_PARSE_REFUSED if martian sources begin with it,
 	// else 0. weir_parse_slow checks the whole address.
 	uint8_t martian_source4[256];
@@ -92,8 +92,9 @@ void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 // truncated). [worker]
 void weir_parse_gather(struct rte_mbuf *m);
 
-// Result of weir_parse_ipv6_chain, which walks IPv6 extension headers. ip: the IPv6 header, of
-// which `bytes` may be read. Returns 0 or -EPROTO (chain truncated, out of order, too long).
+// weir_parse_ipv6_chain walks the IPv6 extension headers of a packet. ip: the IPv6 header;
+// `bytes` bytes may be read from there. Returns 0 and this result, or -EPROTO (the chain is
+// truncated, out of order or too long).
 struct weir_ipv6_chain {
 	// Protocol of the first header after the chain. In a later fragment, this is the Next
 	// Header field of the fragment header. It may be an extension header instead of the
@@ -175,8 +176,8 @@ static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, con
 	s->event = (uint8_t)event;
 }
 
-// Check the remaining fields of an IPv4 packet with a header of the fast path. total: length in the
-// header, at most the length of the packet.
+// Check the remaining fields of an IPv4 packet whose header weir_parse_fast_head has accepted.
+// total: the total length in the IP header, at most the length of the packet.
 static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_t total,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
@@ -210,8 +211,8 @@ static __rte_always_inline uint32_t weir_parse_tcp_options(const uint8_t *tcp) {
 	return ((uint32_t)tcp[12] - (WEIR_TCP_BYTES << 2)) >> 2;
 }
 
-// Check the remaining fields of an IPv6 packet with a header of the fast path. payload: length in
-// the header, at most the length of the packet.
+// Check the remaining fields of an IPv6 packet whose header weir_parse_fast_head has accepted.
+// payload: the payload length in the IP header, at most the length of the packet.
 static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_t payload,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
@@ -240,7 +241,7 @@ static __rte_always_inline bool weir_parse_fast_tcp4(const uint8_t *ip, uint32_t
 	const uint8_t *tcp = ip + WEIR_IPV4_BYTES;
 	uint32_t total = __builtin_bswap16(weir_load16(ip + 2));
 
-	if (unlikely(total - headers > readable - headers)) { // too long, or negative
+	if (unlikely(total - headers > readable - headers)) { // too long or too short
 		return false;
 	}
 	if (unlikely(weir_parse_tcp_options(tcp) > total - headers)) {
@@ -262,7 +263,7 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 		return false;
 	}
 	payload = __builtin_bswap16(weir_load16(ip + 4));
-	if (unlikely(payload - WEIR_TCP_BYTES > readable - headers)) { // too long, or negative
+	if (unlikely(payload - WEIR_TCP_BYTES > readable - headers)) { // too long or too short
 		return false;
 	}
 	if (unlikely(weir_parse_tcp_options(tcp) > payload - WEIR_TCP_BYTES)) {
@@ -277,9 +278,10 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 
-// Find the IP header of a packet and the number of bytes from there to the end of the frame, which
-// is at least the length of IP and TCP headers. Returns false if the packet must take the slow
-// path. family: a constant, or 4 for IPv4 and IPv6.
+// Find the IP header of a packet, and the number of bytes from there to the end of the frame. If
+// the function returns true, this number is at least the length of an IP header of this family and
+// a TCP header. Returns false if the packet must take the slow path. family: a compile-time
+// constant: 6, or 4 if the packet can be IPv4 or IPv6.
 static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, unsigned int family,
 	const uint8_t **ret_ip, uint32_t *ret_readable) {
 	const uint32_t ip_bytes = family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;

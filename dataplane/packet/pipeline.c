@@ -40,8 +40,8 @@ static void publish(struct weir_pipeline *pipeline) {
 	memset(pending, 0, offsetof(struct weir_pending, drops));
 }
 
-// Adopt published changes. UDP flows are checked when the services have changed; TCP flows are also
-// checked when the drain of a removed bind has ended.
+// Adopt published changes. If the services have changed, check whether UDP flows still belong to
+// their services. If the drain of a removed bind has ended, check TCP flows, too.
 static inline void adopt_changes(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	const struct weir_services_view *services = weir_reader_services(&pipeline->reader);
 
@@ -72,10 +72,10 @@ static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t pa
 	}
 }
 
-// The loops below copy data to local variables if all packets of the burst use it and a loop uses
-// it several times, because the compiler must assume that a store to a packet may change the
-// pipeline. Data that is used once is read as a memory operand, which needs no register. Each loop
-// is a separate function, so that it can use all registers.
+// The loops below copy data of the pipeline to local variables if they need it several times.
+// Otherwise the compiler would load it again for each packet, because it must assume that a store
+// to a packet may change the pipeline. Data that is used once is read as a memory operand, which
+// needs no register. Each loop is a separate function, so that it can use all registers.
 
 // Parse a packet of the slow path. The packet gets a descriptor, and its bit in b->described is
 // set.
@@ -102,9 +102,9 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	b->described |= UINT64_C(1) << i;
 }
 
-// Returns the hash from which the buckets of a summary's flow are computed. m: the packet, if it
-// carries the part of its flow; NULL = the part is computed from the hash. In each inlined call,
-// the family is a constant, and m is either always NULL or never NULL.
+// Returns the hash from which the buckets of a summary's flow are computed. m: the packet, if
+// packets carry the part of their flow; NULL if the part is computed from the hash. In each
+// inlined call, family is a constant, and m is either always NULL or never NULL.
 static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *secret,
 	const struct weir_summary *s, const struct rte_mbuf *m, unsigned int family) {
 	uint64_t hash = family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
@@ -136,8 +136,8 @@ static __rte_always_inline void place(const struct weir_flow_secret *secret,
 }
 
 // Parse the burst up to the first packet that is not a TCP packet of this family on the fast path.
-// Returns the index of that packet. family, marked (packets carry the part of their flow):
-// constants.
+// Returns the index of that packet. family and marked are compile-time constants; marked: packets
+// carry the part of their flow.
 static __rte_always_inline unsigned int parse_tcp(
 	struct weir_burst *b, unsigned int family, bool marked) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -257,7 +257,8 @@ static void stage_parse(struct weir_burst *b) {
 
 // --- stage: flow lookup ---------------------------------------------------------------------
 
-// The word of a summary's flow in s->bucket, or NULL.
+// Returns the word of a summary's flow in s->bucket, or NULL if the bucket does not contain the
+// flow.
 static __rte_always_inline uint32_t *find(
 	const struct weir_flow_table *table, const struct weir_summary *s) {
 	return likely(s->family == 4) ? weir_flow_find4(s->bucket, s->ip)
@@ -288,7 +289,7 @@ static __rte_noinline void defer_to_second(
 	to_second(table, s, NULL);
 }
 
-// Prefetch the secondary bucket where packets carry the part of their flow.
+// Like defer_to_second, for packets that carry the part of their flow.
 static __rte_noinline void defer_marked_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
 	to_second(table, s, m);
@@ -459,8 +460,8 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	pipeline->pending.forwarded += packets - left;
 }
 
-// Complete the packets that stage_rewrite has skipped. Packets without a summary are rewritten, and
-// packets with a descriptor get the choice in their verdicts.
+// Complete the packets that stage_rewrite has skipped: store how the backend was chosen in the
+// verdicts of packets with a descriptor, and rewrite packets without a summary.
 static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
 	const struct weir_descriptor *d = b->pipeline->descriptors;
 
@@ -558,8 +559,8 @@ void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trac
 	pipeline->trace = trace;
 }
 
-// Subtracts a packet, but not below 0: the pieces of a split outer packet have more headers, so
-// they can have more bytes than were counted.
+// Subtracts a packet from the counters, which never become negative. The pieces of a split outer
+// packet have more headers than the packet, so they can have more bytes than were counted.
 static void subtract(struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->packets, -RTE_MIN(counters->packets, UINT64_C(1)));
 	weir_counter_add(&counters->bytes, -RTE_MIN(counters->bytes, (uint64_t)bytes));

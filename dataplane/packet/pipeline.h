@@ -16,12 +16,14 @@
 // and for every worker,
 //   rx_packets + fragments_made == forwarded + replied + to_kernel + dropped + handed_over
 //   dropped == sum of drops[]
-// A worker that hands packets to another worker without giving them to its own pipeline adds the
-// packets to rx_packets, rx_bytes and handed_over. So that these equations hold and the counters
-// never decrease, the counts of a burst are only published by the next call to
-// weir_pipeline_maintain. A packet that gets the reply "too big", "port unreachable" or an RST was
-// not delivered. It counts as dropped (MTU_EXCEEDED, CLOSED_PORT, BACKEND_DOWN), not as replied.
-// The caller counts the packets that it sends (tx_packets, tx_bytes).
+// The counts of a burst are only published by the next call to weir_pipeline_maintain, so that
+// these equations hold and the counters never decrease.
+//
+// If a worker hands packets to another worker without giving them to its own pipeline, the worker
+// adds them to rx_packets, rx_bytes and handed_over. A packet that gets the reply "too big", "port
+// unreachable" or an RST was not delivered: it counts as dropped (MTU_EXCEEDED, CLOSED_PORT,
+// BACKEND_DOWN), not as replied. The caller counts the packets that it sends (tx_packets,
+// tx_bytes).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -31,15 +33,15 @@
 struct weir_pipeline;
 
 // Process a burst of n packets (0 is allowed) that arrived on in_port (an index into
-// segment->header->port). pkts and verdicts must be arrays, even if n is 0. The caller keeps
+// segment->header->port). pkts and verdicts must point to arrays, even if n is 0. The caller keeps
 // pkts; for FORWARD and REPLY the packet data was rewritten in place. Adopts at most
 // WEIR_READER_STEPS published changes before the first packet. The caller must later report a
 // quiescent state (weir_pipeline_quiescent).
 void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
-// Set the number of pipelines, including this one, that may have the flow of a packet. 0 = only
-// this pipeline, which is the value after creation. Otherwise the pipeline returns
+// Set the number of pipelines, including this pipeline, that can have the flow of a packet. 0 =
+// only this pipeline, which is the value after creation. Otherwise the pipeline returns
 // WEIR_ACTION_OFFER for some packets; the caller must pass such a packet to the next pipeline and
 // count it as handed over. [set-up]
 void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers);
@@ -56,11 +58,13 @@ uint8_t weir_pipeline_offered_port(const struct rte_mbuf *m);
 uint16_t weir_pipeline_extra(struct weir_pipeline *pipeline, struct rte_mbuf ***ret_pkts,
 	const struct weir_verdict **ret_verdicts);
 
-// Call if packet m, of the last burst or of its extra packets, could not be delivered: counts the
-// packet as dropped for `reason`. verdict: verdict of the packet (FORWARD, REPLY or KERNEL). The
-// packet is subtracted from the packets and bytes of its service and backend, and added to their
-// drops. Call before the next call to weir_pipeline_maintain. Counters of services and backends are
-// not published per iteration: a reader may count a packet that is subtracted within microseconds.
+// Call if packet m could not be delivered. m is a packet of the last burst or one of its extra
+// packets. Counts the packet as dropped for `reason`: subtracts it from the packets and bytes of
+// its service and backend, and adds it to their drops. verdict: verdict of the packet (FORWARD,
+// REPLY or KERNEL). Call before the next call to weir_pipeline_maintain.
+//
+// Counters of services and backends are visible to readers at once. Therefore a reader can see a
+// packet as forwarded that is counted as dropped a few microseconds later.
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason);
 
@@ -68,9 +72,9 @@ void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_
 struct weir_trace;
 void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace);
 
-// From weir_pipeline_online to weir_pipeline_offline, grace periods wait for this worker (grace.h).
-// weir_pipeline_online and weir_pipeline_settle adopt all published changes, without a limit on
-// their number: call weir_pipeline_online before the first iteration.
+// Between weir_pipeline_online and weir_pipeline_offline, grace periods wait for this worker
+// (grace.h). weir_pipeline_online and weir_pipeline_settle adopt all published changes, however
+// many. Call weir_pipeline_online before the first iteration.
 void weir_pipeline_online(struct weir_pipeline *pipeline);
 void weir_pipeline_offline(struct weir_pipeline *pipeline);
 void weir_pipeline_settle(struct weir_pipeline *pipeline);

@@ -8,12 +8,13 @@
 //   2. weir_pipeline_adopt_part     the taker
 //   3. weir_pipeline_settle_part    the giver
 //
-// Each function is called repeatedly, between bursts, until it returns true; the work per call is
-// bounded. Between the first call of 1 and the last call of 2 no pipeline may get packets of the
-// part. The giver subtracts the flows from its gauges only in 3, when the taker's gauges include
-// the flows. Therefore the sum over all workers is never lower than the number of flows, and
-// control does not treat a backend as drained while its flows are moving. After 3 the parcel is
-// empty.
+// Call each function repeatedly, between bursts, until it returns true; the work per call is
+// bounded. From the first call of step 1 to the last call of step 2, no pipeline may get packets
+// of the part.
+//
+// The giver subtracts the flows from its gauges only in step 3, when the taker's gauges already
+// include them. Therefore the sum over all workers is never too low, and control does not treat a
+// backend as drained while its flows move. After step 3 the parcel is empty.
 //
 // Threads: the giver's worker calls 1 and 3, the taker's worker calls 2. The callers hand over the
 // parcel with a release store and an acquire load, before 2 and before 3. No lock, no allocation.

@@ -8,7 +8,7 @@
 #include "rss_hash.h"
 #include "segment.h"
 
-// Maximum number of RSTs per second of one worker, and maximum number of challenge ACKs. It is
+// Maximum number of RSTs, and of challenge ACKs, that one worker sends per second. The limit is
 // high, because a backend that goes down or drains may have many clients.
 #define WEIR_RESETS_PER_SECOND 10000u
 
@@ -32,8 +32,8 @@ struct weir_pipeline_params {
 	uint64_t hash_seed;
 	struct weir_icmp_rates icmp;
 	struct weir_fragment_params fragments;
-	// RSTs per second for backends that are down, and challenge ACKs per second. 0 =
-	// WEIR_RESETS_PER_SECOND.
+	// Maximum number per second of RSTs for backends that are down, and of challenge ACKs. 0
+	// = WEIR_RESETS_PER_SECOND.
 	uint32_t resets_per_second;
 	uint32_t any_mac_ports; // bit p: port p accepts frames to any unicast MAC address
 	// Only with shared flow memory: the RSS key of the hash from which the part of a flow is

@@ -16,7 +16,7 @@
 struct refused {
 	uint8_t addresses[32]; // source and destination
 	uint16_t source_port, destination_port;
-	uint32_t sequence, acknowledged; // numbers of the reply
+	uint32_t sequence, acknowledged; // sequence and ack number of the reply
 	uint8_t flags; // flags of the reply
 };
 

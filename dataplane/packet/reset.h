@@ -11,10 +11,10 @@
 #include "descriptor.h"
 
 // Rewrite a TCP packet into an RST to its sender (RFC 9293, 3.10.7.1). The sequence number of the
-// RST is the acknowledgment number of the packet. If the packet has no ACK flag, the RST
-// acknowledges the packet instead. The packet must not be an RST. Returns 0, -EBADMSG (wrong TCP
-// checksum; packet untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped; packet
-// untouched).
+// RST is the acknowledgment number of the packet. If the packet has no ACK flag, the sequence
+// number of the RST is 0, and the RST acknowledges the packet. The packet must not be an RST.
+// Returns 0, -EBADMSG (wrong TCP checksum; packet untouched), -ENOBUFS (no headroom for a VLAN tag
+// that the NIC stripped; packet untouched).
 int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // Rewrite a SYN into a challenge ACK to its sender (RFC 5961, 4.2): an ACK with the SYN's sequence

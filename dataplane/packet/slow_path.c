@@ -26,8 +26,8 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	b->pipeline->pending.replied++;
 }
 
-// Whether the flow that an error quotes is valid. The error may be forged and therefore ends no
-// flow.
+// Whether the flow quoted by an ICMP error still belongs to the service at its address and port;
+// always true for TCP. If not, the flow is not ended, because the error may be forged.
 static bool is_valid(
 	const struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	return key->protocol != WEIR_PROTOCOL_UDP ||
@@ -117,7 +117,7 @@ static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_
 	uint32_t outer = weir_encap_outer_bytes(head);
 	uint32_t mtu = head->mtu - RTE_MIN(head->mtu, outer);
 
-	if (d->key.family == 6) { // senders ignore a lower MTU, and shorter packets are forwarded
+	if (d->key.family == 6) { // senders ignore an MTU below the minimum
 		mtu = RTE_MAX(mtu, WEIR_IPV6_MTU_MIN);
 	}
 	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // no error in reply to an error (RFC 1122, 3.2.2)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Trace: the cycles of each stage of the pipeline. For weir-bench. The pipeline of a worker has no
-// trace. There, the check for a trace costs only a well-predicted branch per stage and burst.
+// Trace: counts the cycles of each stage of the pipeline, for weir-bench. The pipelines of
+// workers have no trace; the check for a trace then costs only one well-predicted branch per
+// stage and burst.
 //
 // Threads: a trace belongs to the worker of its pipeline.
 #pragma once

@@ -9,7 +9,7 @@
 #include "drop_reasons.h"
 #include "packet_facts.h"
 
-#define WEIR_BURST 64 // maximum packets per call of the pipeline
+#define WEIR_BURST 64 // maximum number of packets per call of weir_pipeline_process
 
 #define WEIR_REASON_NONE 0xff // value of verdict.reason if there is no reason
 

@@ -9,15 +9,15 @@ static bool is_free(const struct weir_path *path, uint64_t offset) {
 	return status == RTE_ETH_TX_DESC_DONE || status == RTE_ETH_TX_DESC_UNAVAIL;
 }
 
-// Offsets of descriptors count from the next descriptor to be filled, which is the oldest
-// descriptor. The newest descriptor has the highest offset. A packet uses at least one descriptor.
-// Therefore the descriptor that is `since` places before the newest descriptor belongs to packet
-// `put` or to a newer packet.
+// A driver is queried for the state of a descriptor by its offset from the next descriptor to be
+// filled. That next descriptor is the oldest one, so the newest descriptor has the highest
+// offset. A packet uses at least one descriptor. Therefore the descriptor that is `since` below
+// the highest offset belongs to packet `put` or to a newer packet.
 //
-// Some drivers deviate, so more descriptors are checked. mlx5 and bnxt report the first n offsets
-// as full when n packets wait. Intel's drivers check the next descriptor for which the device
-// writes a status, which is up to WEIR_DEPARTURE_STEP places away. If the checked descriptor is
-// beyond the newest descriptor, it is one of the oldest descriptors, which is free.
+// Some drivers deviate, so more descriptors are checked. If n packets wait, mlx5 and bnxt report
+// the first n offsets as full. Intel's drivers check the next descriptor for which the device
+// writes a status: this descriptor is up to WEIR_DEPARTURE_STEP away. If it is beyond the newest
+// descriptor, it is one of the oldest descriptors, which is free.
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put) {
 	uint64_t since = path->put - put;
 	uint64_t last;

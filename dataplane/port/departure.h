@@ -20,14 +20,14 @@
 // descriptors.
 #define WEIR_DEPARTURE_STEP 32u
 
-// True if the first `put` packets of the path's own queue were transmitted. Up to
-// WEIR_DEPARTURE_STEP of the last packets may still wait if the driver does not report them. False
-// while the driver reports no transmitted packet. [worker]
+// Returns whether the first `put` packets of the path's own queue were transmitted. Some drivers
+// do not report the last packets: up to WEIR_DEPARTURE_STEP of them may then still be in the
+// queue. Returns false while the driver reports no transmitted packet. [worker]
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
-// For a path with a ring: requests that the owner of the queue confirms when the packets that were
-// passed to the device have been transmitted. The request is pending until
-// weir_path_stop_requesting. [worker]
+// For a path with a ring: requests a confirmation from the owner of the queue. The owner confirms
+// when the packets that were passed to the device have been transmitted. The request is pending
+// until weir_path_stop_requesting. [worker]
 static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 }

@@ -32,7 +32,7 @@ static void driver_of(const char *name, char *ret, size_t bytes) {
 		length--;
 	}
 	snprintf(ret, bytes, "%.*s", (int)length, name);
-	// The driver has another name than its devices: DPDK defines both names.
+	// In DPDK, devices virtio_userN have the driver net_virtio_user.
 	if (strcmp(ret, "virtio_user") == 0) {
 		snprintf(ret, bytes, "net_virtio_user");
 	}

@@ -120,8 +120,9 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 }
 
 // Interrupts and an RSS key are optional, because not all drivers support them. If the device
-// rejects the configuration, the function first omits the key, then the interrupts, then both:
-// devices that reject the key may have equal default keys.
+// rejects the configuration, it is configured again without the key, then without interrupts,
+// then without both. The key is omitted first, because devices that reject it may have equal
+// default keys.
 static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
 	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
 	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};
@@ -290,8 +291,8 @@ static int start(const struct weir_device_plan *plan, struct weir_device *device
 	}
 	r = rte_eth_macaddr_get(device->id, &mac);
 	if (r < 0) {
-		return refuse(why, why_bytes, r, "device %s: has no MAC address: %s", device->name,
-			strerror(-r));
+		return refuse(why, why_bytes, r, "device %s: cannot read its MAC address: %s",
+			device->name, strerror(-r));
 	}
 	take_mac(plan, &mac, device);
 	return 0;
@@ -365,7 +366,7 @@ int weir_device_pair(
 	if (r < 0) {
 		return refuse(why, why_bytes, r,
 			"device %s: cannot set the MAC address of %s: %s; set the address with "
-			"mac= or ip link",
+			"the device argument mac= or with ip link",
 			exception->name, port->name, strerror(-r));
 	}
 	memcpy(exception->mac, port->mac, sizeof(port->mac));
@@ -384,7 +385,7 @@ int weir_device_pair(
 }
 
 // The drivers of AF_XDP and AF_PACKET always report a link, so the interface is checked instead.
-// The interface may have a new name.
+// The interface may have been renamed, so its name is found by its index.
 static bool has_carrier(const struct weir_device *device) {
 	char name[IF_NAMESIZE];
 

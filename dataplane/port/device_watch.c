@@ -55,7 +55,7 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 	}
 	if (lowered) {
 		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
-			"port %s: the MTU of interface %s was lowered to %d, longer packets are "
+			"port %s: the MTU of interface %s was lowered to %d: longer packets are "
 			"lost; run \"ip link set %s mtu %u\"",
 			port, device->interface, mtu, device->interface, device->mtu);
 	} else {

@@ -9,7 +9,7 @@
 #include <rte_ring.h>
 
 _Static_assert((WEIR_DISTRIBUTOR_BUCKETS & (WEIR_DISTRIBUTOR_BUCKETS - 1)) == 0, "power of two");
-_Static_assert(WEIR_WORKERS_MAX <= 256, "the number of a worker must fit in a byte");
+_Static_assert(WEIR_WORKERS_MAX <= 256, "the index of a worker must fit in a byte");
 
 // Rings are in separately allocated memory, because rte_ring_create uses a memzone. DPDK has only
 // 2,560 memzones, but 64 workers with 64 queues need more rings than that.

@@ -30,7 +30,8 @@ struct rte_ring;
 
 // Maximum number of distributors: one per port, or one per queue of a device that spreads flows.
 #define WEIR_DISTRIBUTORS_MAX (WEIR_PORTS_MAX * 64)
-// With 64 workers, their numbers of buckets differ by at most a sixteenth
+// Large enough that, even with 64 workers, the numbers of buckets per worker differ by at most a
+// sixteenth
 #define WEIR_DISTRIBUTOR_BUCKETS 1024
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
 // A queue counts as drained after this number of received packets, even if it was never empty. A
@@ -42,11 +43,13 @@ struct rte_ring;
 struct weir_switch {
 	uint32_t bucket; // [victim], while the victim's bit in `requested` is clear
 	uint32_t thief; // [victim], while the victim's bit in `requested` is clear
-	// [owner], while this bit is set: total number of packets put into the victim's ring
+	// [owner], while the victim's bit is set: total number of packets put into the victim's
+	// ring
 	uint64_t end;
 } __attribute__((aligned(64)));
 
-// A request to report the packets that a queue has received so far (shift.h).
+// A request to drain a queue: the owner must report when it has received all packets that were in
+// the queue at the time of the request (shift.h).
 struct weir_drain {
 	uint32_t target; // [main], while `draining` is clear
 	bool begun; // [owner]: the request was read before the queue was polled
@@ -58,14 +61,15 @@ struct weir_drain {
 struct weir_distributor {
 	uint32_t workers;
 	uint32_t owner;
-	uint32_t number; // number among all distributors
+	uint32_t number; // index among all distributors
 	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by target; NULL for the owner
 	uint8_t worker[WEIR_DISTRIBUTOR_BUCKETS]; // [owner]
 	uint64_t put[WEIR_WORKERS_MAX]; // [owner] total number of packets put into each ring
 	uint64_t pressed_ns; // [owner] time of the last request by weir_moves_press
 	// [owner] times of the last searches of weir_moves_press
 	uint64_t looked_ns[WEIR_WORKERS_MAX];
-	bool crowded[WEIR_WORKERS_MAX]; // [owner] ring[] was three quarters full at its last burst
+	// [owner] ring[] was three quarters full after the last burst
+	bool crowded[WEIR_WORKERS_MAX];
 	uint64_t requested
 		__attribute__((aligned(64))); // bit per victim: [victim] sets, [owner] clears
 	uint64_t draining; // 0 or 1: [main] sets, [owner] clears

@@ -59,9 +59,9 @@ uint32_t weir_xdp_sockets(const int *listed, uint32_t n, int *ret, uint32_t room
 	return found;
 }
 
-// Sums over the sockets. In copy mode, which drivers without native support mostly use, the kernel
-// counts a packet in rx_dropped if the packet is too long, and also if the fill ring is empty. With
-// zero-copy, rx_dropped stays 0, and the NIC counts lost packets.
+// Sums the statistics of all AF_XDP sockets. In copy mode, which drivers without native support
+// mostly use, the kernel counts a packet in rx_dropped if the packet is too long, and also if the
+// fill ring is empty. With zero-copy, rx_dropped stays 0, and the NIC counts lost packets.
 static void read_xdp(
 	const struct weir_port_statistics *statistics, struct weir_port_counters *ret) {
 	uint64_t dropped = 0, no_buffer;
@@ -139,9 +139,9 @@ void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	memcpy(statistics->socket, device->xdp_socket, sizeof(statistics->socket));
 	statistics->counts_refused =
 		is_driver(device, "net_af_xdp") || is_driver(device, "net_tap");
-	// For extended statistics, net_af_xdp writes to a struct inside DPDK, beyond the end of the
-	// struct if there are more than XDP_QUEUES_FIT queues. In this case, skip the extended
-	// statistics, which only repeat other statistics.
+	// When extended statistics are read, net_af_xdp fills a struct inside DPDK. With more
+	// than XDP_QUEUES_FIT queues it writes beyond the end of this struct. In this case, skip
+	// the extended statistics, which only repeat other statistics.
 	if (device->rx_queues <= XDP_QUEUES_FIT || !is_driver(device, "net_af_xdp")) {
 		list_xstats(statistics, counters);
 	}
@@ -172,8 +172,8 @@ void weir_port_statistics_read(const struct weir_port_statistics *statistics, ui
 		now.obytes = read.stats.obytes;
 		now.imissed = read.stats.imissed;
 		now.ierrors = read.stats.ierrors;
-		// The worker sends a refused packet again, and counts it as tx_full if it drops the
-		// packet.
+		// Do not count packets that the device has refused as errors: the worker sends
+		// them again, or drops them and counts them as tx_full.
 		now.oerrors = statistics->counts_refused ? 0 : read.stats.oerrors;
 		now.rx_nombuf = read.stats.rx_nombuf;
 	}

@@ -16,10 +16,12 @@
 // the libraries.
 void weir_steer_take_messages(const struct weir_log *log);
 
-// Claim an interface. In a network namespace, one dataplane at a time holds the claim, which the
-// kernel releases when the holder exits for any reason. The claim is an abstract unix socket; the
-// holder's credentials are checked, and a claim of an unprivileged user is ignored. Returns a
-// descriptor to keep open, -EBUSY (why names the holder), or another negative errno.
+// Claims an interface. In a network namespace, only one dataplane at a time can hold the claim of
+// an interface. The kernel releases the claim when the holder exits for any reason.
+//
+// The claim is an abstract unix socket. If another process holds it, its credentials are checked:
+// the claim of an unprivileged user is ignored. Returns a descriptor to keep open, -EBUSY (why
+// names the holder), or another negative errno.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
 // Detach a stale steer program from the interface. The caller must hold the claim, which proves
@@ -28,6 +30,7 @@ int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t 
 // negative errno.
 int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
-// Get the VIP map of the steer program on the interface. libxdp's dispatcher may call the program.
-// Returns a descriptor, -ENOENT (no program has a VIP map), or another negative errno.
+// Gets the VIP map of the steer program on the interface, which may run under libxdp's
+// dispatcher. Returns a descriptor, -ENOENT (no program has a VIP map), or another negative
+// errno.
 int weir_steer_map(uint32_t ifindex);

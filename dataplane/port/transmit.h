@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Transmit: how each worker sends on each device. A worker that owns a transmit queue uses its
-// queue; a worker without a queue puts packets into a ring to the owner of a queue. The owner takes
-// only as many packets from the ring as its queue has room for. Therefore, if the queue is full,
-// the ring fills up, and the worker that cannot put a packet into the ring drops the packet. This
-// worker has the packet's verdict and can count the drop.
+// queue. A worker without a queue puts packets into a ring to the owner of a queue.
+//
+// The owner takes only as many packets from the ring as its queue has room for. If the queue is
+// full, the ring fills up. The worker that cannot put a packet into the ring then drops the
+// packet; it has the packet's verdict and counts the drop.
 //
 // Packets of a worker leave in order. When a flow moves to another worker (moves.h), its later
 // packets must not overtake packets in a ring (weir_path_is_given) or in another queue of the
@@ -34,11 +35,12 @@ struct weir_outlet {
 	uint16_t first; // first waiting packet
 	uint16_t waiting;
 	uint64_t sent; // total of sent packets; read by workers that put into the ring
-	uint32_t in_vain; // consecutive iterations without an accepted packet, up to
-			  // WEIR_STUCK_TURNS; also read by workers that put into the ring
-	// Used by departure.h.
-	uint32_t requested; // odd = a request is pending; written by the worker that puts into the
-			    // ring
+	// Number of consecutive iterations in which the device accepted no packet, at most
+	// WEIR_STUCK_TURNS. Also read by workers that put into the ring.
+	uint32_t in_vain;
+	// The next four fields are used by departure.h. requested: odd = a request is pending;
+	// written by the worker that puts into the ring.
+	uint32_t requested;
 	uint32_t answered; // last confirmed request; read by the requesting worker
 	uint32_t noted; // last request that the owner has read
 	// number of packets put into the queue before the owner read the request `noted`

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An agent controlled by tests: answers the probes of weir-control as specified in
-docs/reference/agent-protocol.md, or incorrectly for a test. Used by the scenarios as a library
-(class Agent, in a namespace of a lab), and stand-alone as many agents on loopback:
+docs/reference/agent-protocol.md, or incorrectly if a test needs it. Scenarios use it as a library
+(class Agent, in a namespace of a lab). As a program, it runs many agents on loopback:
 
     agent.py --keys FILE --count N [--port P] [--seconds S]
 
-answers on port P of N addresses, from 127.1.0.1 on, and prints its counts as JSON at the end.
+It answers on port P of N addresses, from 127.1.0.1 on, and prints its counts as JSON at the end.
 """
 import argparse
 import hashlib
@@ -213,7 +213,7 @@ class Serving:
         return max(self.agent.balancers.values(), key=lambda b: b.probes[-1])
 
     def say(self, word, why="", ports=None):
-        """Send a new state, and states of ports, to every balancer without waiting for a probe."""
+        """Send a new state of the host, and states of its ports, to every balancer without waiting for a probe."""
         with self.lock:
             self.agent.word, self.agent.why = WORDS[word], why
             self.agent.port_words = ports or {}

@@ -19,7 +19,7 @@ class Agents:
 
     def __init__(self, lab, *options):
         self.lab, self.options = lab, options
-        self.extra = {}  # options of single agents, by number
+        self.extra = {}  # additional options of single agents, by the number of the backend
 
     @staticmethod
     def configuration(lab):

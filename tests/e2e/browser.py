@@ -13,7 +13,7 @@ OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm
 
 
 class Browser:
-    """Chromium in a namespace. The caller kills the browser, or removes the namespace."""
+    """Chromium in a namespace. The caller must kill the browser, or remove the namespace."""
 
     def __init__(self, namespace, folder):
         self.namespace = namespace
@@ -47,7 +47,7 @@ class Browser:
         return self.call("POST", self.session + "/execute/sync", {"script": script, "args": []})
 
     def rows(self, table, kind=":not(.group)"):
-        """Returns the texts of a table's cells, row by row. kind: CSS selector; by default no group headers."""
+        """Returns the texts of a table's cells, row by row. kind: CSS selector of rows; by default no group headers."""
         return self.run(f"return [...document.querySelectorAll('#{table} tbody tr{kind}')]"
                         ".map((row) => [...row.cells].map((cell) => cell.textContent));")
 

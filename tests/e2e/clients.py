@@ -230,7 +230,7 @@ def check_lines(found):
 
 
 def lose(sock, one_of):
-    """Attach a filter that drops random packets to the client's socket: the server must retransmit them."""
+    """Attach a filter to the client's socket. It drops random packets, so the server must retransmit them."""
     code = [(0x20, 0, 0, 0xfffff000 + 56), (0x94, 0, 0, one_of), (0x15, 0, 1, 0), (0x06, 0, 0, 0),
             (0x06, 0, 0, 0xffffffff)]  # a random number modulo one_of: drop if 0, otherwise accept
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *op) for op in code))

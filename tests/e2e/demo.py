@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The demonstration of scripts/demo: curl in one namespace, nginx in four, Weir between them.
 
-Ends with "demo: <n> requests, <n> ok, <n> failed"; exit 0 if nothing failed unexpectedly.
+The last line is "demo: <n> requests, <n> ok, <n> failed". Exits with 0 if only expected failures
+occurred.
 """
 import argparse
 import glob

@@ -55,7 +55,7 @@ struct flood {
 	uint32_t vip; // network order
 	uint16_t port;
 	uint64_t random, sent;
-	uint32_t count; // frames of the batch
+	uint32_t count; // number of frames in the batch
 	struct frame {
 		uint8_t bytes[FRAME_MAX];
 		uint32_t n;

@@ -219,9 +219,9 @@ class Lab:
         commands, self.commands = self.commands, {}
         ip_batch(command for command, _ in links)
         for _, peer in links:
-            # A packet from a socket has only a partial checksum until a device completes it; AF_XDP
-            # receives the packet before that. Without this feature the kernel completes the checksum
-            # on sending.
+            # Disable TX checksum offload. With offload, a packet from a local socket has only a
+            # partial checksum when AF_XDP receives it. Without offload, the kernel computes the
+            # checksum on sending.
             self.net.run("ethtool", "-K", peer, "tx", "off", "txvlan", "off")
         for namespace in sorted(commands, key=lambda each: each is not self.net):
             ip_batch(commands[namespace], namespace.name)

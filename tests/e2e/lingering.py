@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sends a descriptor that takes a long time to close to a process that expects no descriptors."""
+"""Sends a descriptor whose close takes a long time, to a process that expects no descriptors."""
 import contextlib
 import signal
 import subprocess
@@ -33,7 +33,7 @@ sys.stdin.read()
 
 @contextlib.contextmanager
 def lingering(namespace, program, path, user, group=None):
-    """Send a connection that takes a long time to close to the program, as this user. The program is
+    """As this user, send the program a connection whose close takes a long time. The program is
     stopped until the sender has closed its own descriptor, so that the program has the last descriptor."""
     program.send_signal(signal.SIGSTOP)
     with namespace.inside():

@@ -176,7 +176,7 @@ SLOW = {"type": "http", "path": "/healthz", "interval_ms": 4000, "rise": 2}
 @scenario(services=[service("web", 80, check=SLOW, agent=AGENT), unchecked(agent=AGENT)],
           config=QUICK, start=False)
 def port_that_is_down_takes_only_its_service(lab):
-    """If port 80 is announced as down, only its service is refusing; afterwards new checks decide"""
+    """If port 80 is announced as down, only its service is refusing; after that, new checks decide"""
     with agents(lab) as served:
         one = served[1]
         wait_for("healthy", lambda: health(lab, "web") == "healthy", 20)
@@ -239,7 +239,7 @@ def ready_waits_for_the_check(lab):
 
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
 def full_accept_queue_gets_no_new_flows(lab):
-    """A backend is at-limit one report after its accept queue is 3/4 full, until it is below half of that"""
+    """A backend whose accept queue is 3/4 full gets no new flows until its queue is less than 3/8 full"""
     with agents(lab, (1, 2, 3, 4)) as served:
         one = served[1]
 
@@ -351,4 +351,4 @@ def automatic_weights_differ_between_generations(lab):
             capacity = lab.backend(f"web-{number}", "echo")["capacity"]
             assert capacity["source"] == source and capacity["cpus"] == 4, capacity
         shown = lab.weirctl("backend", "show", "echo/web-4")[1]
-        assert "10 GCU: 4 CPUs of 2.5, from the table gcu" in shown, shown
+        assert "10 GCU: 4 CPUs with 2.5 GCU each, from the gcu table" in shown, shown

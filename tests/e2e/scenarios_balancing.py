@@ -304,7 +304,7 @@ def panic_uses_all_backends(lab):
 
 @scenario(short=True, services=[upload(), lines()])
 def s6_weight_changes_move_no_flow(lab):
-    """Weights change up to 100 times a second during long uploads and open connections (S6)"""
+    """Weight changes, up to 100 a second, move no long upload and no open connection (S6)"""
     size = 128 << 20
     path = lab.dir + "/upload"
     digest = make_random_file(path, size)

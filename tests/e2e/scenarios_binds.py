@@ -18,7 +18,7 @@ SLOWLY = {"on_backend_down": "reset", "drain": {"removed_ms": REMOVED_S * 1000}}
 
 
 def other_port(**more):
-    """Returns the lines service at a port where no server listens."""
+    """Returns the service "lines" on a port where no server listens."""
     service = lines(**more)
     for bind in service["binds"]:
         bind["port"] = 7001
@@ -63,7 +63,7 @@ def remove_binds(lab):
 
 @scenario(services=[web(), lines()])
 def removed_bind_keeps_open_connections(lab):
-    """AF_XDP: connections of a removed bind continue, new connections go to the kernel; on_backend_down applies"""
+    """AF_XDP: connections of a removed bind continue, or get an RST (on_backend_down); new connections go to the kernel"""
     remove_binds(lab)
 
 
@@ -108,7 +108,7 @@ def check_existing(flows):
 
 @scenario(services=[lines(drain={"at_deadline": "drop"}), echo()])
 def drained_vip_refuses_new_flows(lab):
-    """vip and service drain refuse new flows at once, keep others until the deadline; restarts"""
+    """A drained VIP or service refuses new flows, also after control restarts; open flows continue until the deadline"""
     flows = {}
     for vip in (VIP4, VIP6):
         for _ in range(3):
@@ -147,7 +147,7 @@ def drained_vip_refuses_new_flows(lab):
 
 @scenario(services=[lines()])
 def vip_drain_waits_for_a_renamed_service(lab):
-    """vip drain --wait also waits for connections of the former service at the VIP"""
+    """vip drain --wait also waits for connections that began before a reload renamed the service of the VIP"""
     line = clients.Line(lab.client, VIP4)
     lab.write_config([dict(lines(), name="renamed")])
     lab.weirctl("config", "reload")
@@ -207,7 +207,7 @@ def ends_of_drains(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_vip_drains_then_resets(lab):
-    """A removed VIP refuses new flows, keeps downloads to the deadline; SIGKILL of control"""
+    """A removed VIP refuses new flows and keeps downloads until the deadline, even if control is killed meanwhile"""
     lab.make_file("big", 200 << 20)
     one_vip = web(**SLOWLY)
     one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
@@ -231,7 +231,7 @@ def removed_vip_drains_then_resets(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_service_drains_then_resets(lab):
-    """A removed service refuses new flows, keeps downloads to the deadline; SIGKILL of control"""
+    """A removed service refuses new flows and keeps downloads until the deadline, even if control is killed meanwhile"""
     lab.make_file("big", 200 << 20)
     with Removal(lab, VIP4, VIP6) as removal:
         removal.reload(lines())

@@ -20,9 +20,9 @@ HOT = 16
 PER_SECOND = 250_000
 CHUNK = 500
 EVEN = 1.2  # maximum load of the busiest worker, divided by the mean load
-EVEN_READINGS = 5  # number of consecutive readings; each reading has different shares
+EVEN_READINGS = 5  # consecutive readings that must be even; readings with unchanged shares count once
 UNCHANGED = ("flow_new", "flow_untracked")
-ROUND_ROBIN = {"name": "round-robin"}  # with round robin a lost flow gets another backend
+ROUND_ROBIN = {"name": "round-robin"}  # with round robin, a flow lost from the table gets another backend
 SERVICES = [web(policy=ROUND_ROBIN), lines()]
 TWO = {"cores": [0, 1], "steal": False}
 FOUR = {"cores": [0, 1, 0, 1], "steal": False}
@@ -148,7 +148,7 @@ def spread(lab, workers):
 
 @scenario(start=False, lb_mtu=1500, workers=TWO, alone=True, services=SERVICES)
 def two_workers_share_hot_flows(lab):
-    """If a few flows of one worker have most packets, another worker takes half of them; no flow is lost"""
+    """If a few flows of one worker have most packets, another worker takes half of the load; no flow is lost"""
     spread(lab, 2)
 
 
@@ -180,7 +180,7 @@ def put_first(lab):
 
 
 def lost(lab):
-    """Returns the drops of packets of flows. The packets dropped as no_exception_port are ARP packets."""
+    """Returns the drop counts by reason, without no_exception_port: only ARP packets are dropped for this reason."""
     return {reason: n for reason, n in lab.drops().items() if reason != "no_exception_port"}
 
 

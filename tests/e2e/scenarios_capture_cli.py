@@ -46,7 +46,7 @@ def to_lb(lab, *layers):
 
 @scenario(services=[web(), lines()], two_armed=True)
 def captures_agree_with_counters_and_the_wire(lab):
-    """A capture of a service or a backend contains all counted packets, with their bytes on the wire"""
+    """A capture of a service or a backend contains each counted packet, byte for byte as on the wire"""
     with Wire(lab.net, "lb0") as wire, Capture(lab, "--service", "web", *WHOLE) as capture:
         before, backend_before = service_packets(lab, "web"), lab.backend("web-2")["packets"]
         for vip in (VIP4, VIP6):
@@ -146,7 +146,7 @@ def drops_are_captured_by_reason(lab):
 
 @scenario(services=[web(), echo()])
 def captures_by_protocol(lab):
-    """ICMP, UDP and IPv6 packets are captured, each with its own comment"""
+    """ICMP, UDP and IPv6 packets are captured, each with a comment that describes its verdict"""
     with Capture(lab, "--protocol", "icmp", "--action", "reply") as capture:
         for vip in (VIP4, VIP6):
             lab.client.run("ping", "-c", "3", "-i", "0.2", vip)
@@ -245,7 +245,7 @@ def whole_file(capture):
 
 @scenario(services=[web()])
 def one_capture_at_a_time(lab):
-    """A second capture is refused, with the user of the first capture; read access is not enough"""
+    """A second capture is refused, and the error names the user of the first; read access does not permit a capture"""
     with Capture(lab, "--service", "web") as capture:
         status, _, err = lab.weirctl("capture", "start", lab.dir + "/second", check=False)
         assert status == 1 and "user 0 is already capturing packets" in err, err

@@ -54,7 +54,7 @@ def expect(lab, service_name, *states):
     checked("rarely", 9005, check={"type": "tcp", "port": 8443, "interval_ms": 3000, "retry_interval_ms": 100,
                                    "rise": 1, "fall": 5})])
 def checks_of_every_type(lab):
-    """HTTPS, gRPC and agent-check find healthy backends, announced states, and stopped servers"""
+    """Checks by HTTPS, gRPC and agent-check detect healthy backends, announced states, and stopped servers"""
     folder = [start_servers(lab, number) for number in (1, 2)][0]
     lab.start()
     for name in ("tls", "rpc", "line", "beside"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Control or the dataplane is killed at any moment (S3, S4); the form of control's answers."""
+"""Control or the dataplane is killed at random moments (S3, S4); the format of control's replies."""
 import contextlib
 import os
 import random
@@ -89,7 +89,7 @@ def drain_after_both_restarted_waits_for_the_recount(lab):
 
 def breaks_at_restart(lab):
     """Returns (number of open flows, maximum number of flows that a restart breaks, number of these flows that
-    it breaks only if they began before the last change of backends or weights), and the text of weirctl."""
+    it breaks only if they began before the last change of backends or weights), and the output of weirctl."""
     number = lab.api("config.waiting")["restart"]
     return (number["open_flows"], number["breaks"], number["older"]), \
         lab.weirctl("config", "waiting")[1]
@@ -103,7 +103,7 @@ def answers(line):
 
 @scenario(services=[lines()])
 def connections_older_than_a_change_of_weights_count_as_broken(lab):
-    """A restart breaks no more connections than "config waiting" shows, after a change of weights"""
+    """After a change of weights, a restart breaks no more connections than "config waiting" shows"""
     with contextlib.ExitStack() as stack:
         def connect():
             return stack.enter_context(contextlib.closing(clients.Line(lab.client, VIP4)))
@@ -300,7 +300,8 @@ def concurrent_writers_lose_no_change(lab):
         thread.join()
     assert len(done) == WRITERS, done
     lab.wait_published()
-    # The other writers also change the backends of the first two writers
+    # Writers 0 and 1 are left out, because the other writers of the same service also change
+    # their backend, web-1.
     for writer in range(2, WRITERS):
         backend = lab.backend(f"web-{writer // 2 + 1}", ("web", "lines")[writer % 2])
         wanted = 100 * writer + WRITES

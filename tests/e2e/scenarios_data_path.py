@@ -107,8 +107,8 @@ def data_path_checks_find_lost_vips(lab):
     assert result.failed == 0 and "web-2" not in result.served, (result.errors, result.served)
     lab.program("agent-2", lab.namespaces["b2"], lab.binary("weir-agent"), "decap", "eth0")
     wait_for_states(lab, 2, **healthy)
-    # The kernel also lists the default route of the checks; it is not used as the host's default
-    # route.
+    # The kernel also lists the default route in the table of the data path checks. config init
+    # must not use this route to find the interface.
     lab.lb.ip("route", "del", "default")
     assert ",iface=lb" in lab.weirctl("config", "init", "-")[1]
 
@@ -116,7 +116,7 @@ def data_path_checks_find_lost_vips(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_without_a_result_change_nothing(lab):
-    """If a VIP is local, or the device was removed, data path checks change no state, and show the reason"""
+    """If a VIP is local, or the device of the checks was removed, the checks change no state, and show the reason"""
     start(lab, OPTION)
     lab.lb.ip("addr", "add", VIP4 + "/32", "dev", "lo")
     wait_for_no_result(lab, 1, f"{VIP4} is an address of this host")  # checks of the other VIP pass
@@ -145,7 +145,7 @@ def data_path_checks_continue_after_a_kill(lab):
     assert second.process.returncode == 1 and "already running" in second.output(), second.output()
     tables = sh("ip", "-n", lab.lb.name, "rule")
     assert "47771" not in tables, tables  # rules for this table would never be removed
-    # A restarted systemd-networkd removes rules with another protocol.
+    # When systemd-networkd restarts, it removes rules whose protocol is not "kernel".
     assert {rule["protocol"] for rule in rules(lab)} == {"kernel"}, rules(lab)
     for _ in range(2):
         lab.programs["control"].kill()
@@ -206,7 +206,7 @@ def data_path_checks_need_an_address_of_the_family(lab):
 @scenario(start=False, hosts=2, services=[
     service("web", 80, backends=OUTER6[:2], check={**TCP, "port": 80})])
 def data_path_checks_use_an_address_of_the_loopback_interface(lab):
-    """The only IPv4 address of the balancer is on lo, as on routers, and the VIP has an unreachable route"""
+    """Checks work if the balancer's only IPv4 address is on lo, as on routers, and the VIP has an unreachable route"""
     lab.lb.ip("addr", "del", "10.0.0.2/24", "dev", "lb0")
     lab.lb.ip("addr", "add", "10.0.0.2/32", "dev", "lo")
     lab.lb.ip("route", "add", "unreachable", "198.51.100.0/24")
@@ -239,7 +239,7 @@ def data_path_checks_pass_once_for_each_vip(lab):
     change_vip(lab, 1, "add", SIX_VIPS[4])
     wait_for_states(lab, 1, web="healthy")
     row = lab.api("health.show")[0]
-    assert row["fails"] <= 2 and row["passes"] <= len(SIX_VIPS) + 1, row  # perhaps one more result since then
+    assert row["fails"] <= 2 and row["passes"] <= len(SIX_VIPS) + 1, row  # one more check may have passed meanwhile
 
 
 def checksum(header):
@@ -249,7 +249,7 @@ def checksum(header):
 
 
 def forge_path_mtu(lab, backend, mtu):
-    """The client sends an ICMP error with this path MTU, about an echo reply: the kernel does not verify these."""
+    """The client sends an ICMP error with this path MTU. It quotes an echo reply, which the kernel does not verify."""
     quoted = struct.pack("!BBHHHBBH4s4sBBHI", 0x45, 0, 28, 1, 0x4000, 64, socket.IPPROTO_ICMP, 0,
                          socket.inet_aton("10.0.0.2"), socket.inet_aton(backend), 0, 0, 0xffff, 0)
     error = struct.pack("!BBHI", 3, 4, 0, mtu) + quoted
@@ -260,7 +260,7 @@ def forge_path_mtu(lab, backend, mtu):
 @scenario(start=False, hosts=1, services=[
     service("tls", 8443, backends={"web-1": 1}, vips=(VIP4,), check={"type": "https", "verify": False, **VIA})])
 def data_path_checks_ignore_a_forged_path_mtu(lab):
-    """An ICMP error from a client does not make the packets of TLS checks too long"""
+    """TLS checks still pass after a client has forged an ICMP error with a small path MTU"""
     start_servers(lab, 1)
     start(lab, OPTION)
     forge_path_mtu(lab, backend_address(1), 552)
@@ -275,7 +275,7 @@ def data_path_checks_ignore_a_forged_path_mtu(lab):
     service("lines", 7000, backends={"web-1": 1, "web-2": 1}, vips=(VIP4,),
             check={"type": "tcp", **VIA}, on_backend_down="reset")])
 def a_vip_that_checks_will_cover_is_warned_of(lab):
-    """config diff and reload warn of a new VIP; with the documented order, no connection to another VIP ends"""
+    """config diff and reload warn of a new VIP that checks will cover; if backends get the VIP first, connections to others continue"""
     start(lab, OPTION)
     held = [Line(lab.client, VIP4) for _ in range(10)]
     assert {line.backend for line in held} == {"web-1", "web-2"}, held
@@ -283,7 +283,7 @@ def a_vip_that_checks_will_cover_is_warned_of(lab):
                               vips=(VIP4, NEW_VIP), check={"type": "tcp", **VIA},
                               on_backend_down="reset")])
     warning = f"warning: services[0].binds: checks via the data path will cover {NEW_VIP}, too: a " \
-        "backend without this address fails for all VIPs of the service, and its flows are reset; " \
+        "backend without this address fails its checks for all VIPs of the service, and its flows are reset; " \
         "see weirctl doctor"
     assert warning in "".join(lab.weirctl("config", "diff")[1:]), lab.weirctl("config", "diff")
     for number in (1, 2):

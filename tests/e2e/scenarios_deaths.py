@@ -37,11 +37,14 @@ SERVICES = [service(name, port, backends={"web-1": 900, "web-2": 100}, vips=(VIP
                     health_check={"type": "agent", "rise": 1, "fall": 10})
             for name, port in PORTS.items()]
 
-# Seconds. close: from kill() until the last process of nginx closes its sockets (it needs a CPU
-# to exit); last: from that close to the last new flow that reaches the dead server; notice: from
-# that close until the agent's notice leaves the backend; after: from the notice to the last new
-# flow; flows: new flows after the notice; trip: from the notice until the probe that acknowledges
-# it reaches the backend; published: duration of the publication.
+# One killed server. All values are in seconds, except flows.
+# close: from kill() until the last process of nginx closes its sockets (it needs a CPU to exit)
+# last: from that close to the last new flow that reaches the dead server
+# notice: from that close until the agent sends its notice
+# after: from the notice to the last new flow that reaches the dead server
+# flows: number of new flows after the notice
+# trip: from the notice until the probe that acknowledges it reaches the backend
+# published: duration of the publication
 Death = namedtuple("Death", "close last notice after flows trip published")
 
 
@@ -63,7 +66,7 @@ def closed_at(packets, since):
 
 def judge(there, elsewhere, killed, published):
     """Returns a Death. Returns None if no new flows arrived, or if the agent or the balancer did not
-    answer. Then programs waited for a CPU, and the trial is invalid."""
+    answer: in these cases programs waited for a CPU, and the trial is invalid."""
     said, serial = first_notice(there, killed)
     closed = closed_at(there, killed)
     confirmed = said and acknowledged(there, serial)
@@ -118,7 +121,7 @@ class Nginx:
                  lambda: self.lab.backend("web-1")["in_selection"] == used, 15, 0.02)
 
     def start_agent_again(self):
-        """Replace the agent by a new one, which has not detected any deaths."""
+        """Replace the agent with a new process, which has not detected any deaths yet."""
         self.lab.programs[self.pond.agents.name(1)].kill()
         os.remove(os.path.join(self.pond.agents.run_dir(1), "word"))
         self.pond.agents.start(1)
@@ -130,8 +133,8 @@ class Nginx:
         self.deaths = 0
 
     def kill(self):
-        """Kill nginx and start it again. Returns a Death, or None if the trial is invalid, and
-        the time from the agent's notice that nginx is back to the first new flow."""
+        """Kill nginx and start it again. Returns a Death, or None if the trial is invalid. Also returns
+        the time from the agent's announcement that nginx is back to the first new flow."""
         lab = self.lab
         if self.deaths == FREE_DEATHS:
             self.start_agent_again()

@@ -99,7 +99,7 @@ def doctor_finds_problems_of_backends(lab):
     lab.programs["agent-1"].stop()
     row = find(lab, "backends", "web/web-1", "fault", "but not through the tunnel")
     assert row["cure"] == "ssh 10.0.0.11 systemctl enable --now weir-decap", row
-    # the unit in the printed command runs this program
+    # weir-decap.service, which the command starts, runs this program
     lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0")
     find(lab, "backends", "web/web-1", "ok")
 
@@ -147,7 +147,7 @@ def doctor_finds_problems_of_the_balancer(lab):
             ("port-mtu", "lb0", "fault", "ip", "link", "set", "lb0", "mtu", "1400"),
             ("redirects", "lb0", "notice", "sysctl", "-w", "net.ipv4.conf.lb0.accept_redirects=1"),
             ("interface", "lb0", "fault", "ip", "link", "set", "lb0", "down")):
-        if check == "rp-filter":  # without a route to the VIP through this interface
+        if check == "rp-filter":  # so that lb0 has no route to the VIP
             lb.ip("route", "add", "unreachable", VIP4)
         if level == "warning":
             lb.ip("route", "del", "unreachable", VIP4)
@@ -167,7 +167,7 @@ def doctor_finds_problems_of_the_balancer(lab):
 
 
 def configuration_is_readable_again(lab):
-    """Check that the cure gives weir-control's user access to a file and a directory of root, and that a reload then works."""
+    """Check that the printed command gives weir-control's user access to a file and a directory of root, and that a reload then works."""
     os.chmod(lab.config_path, 0o644)
     row = find(lab, "access", lab.config_path, "ok")
     assert row["found"] == "weir-control (user nobody) can read the file", row
@@ -370,8 +370,8 @@ PLACES = ("here", "elsewhere", "nowhere")
 
 
 def check_places(lab, other, places):
-    """Check that findings match the directory in which each daemon runs, and that the printed
-    commands use the other directory."""
+    """Check that findings match the place where each daemon runs: "here" (lab.run_dir), "elsewhere"
+    (`other`; the printed command must use this directory), or nowhere."""
     found, exit_status = weirctl_doctor(lab, "--config", lab.config_path)
     summary = lab.weirctl("status", check=False)[1]
     shown = lab.weirctl("service", "show", check=False)[2]

@@ -16,10 +16,10 @@ SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "1"))
 FLOWS = 100_000
 CHUNK = 1_000
 CONNECTIONS = 16  # connections of wrk
-# Room for all flows in addition to the quarter for half-open flows. If the table were full, idle
-# flows would be evicted.
+# Room for all FLOWS flows, in addition to the quarter of the table for half-open flows. If the table
+# were full, idle flows would be evicted.
 TABLE = {"flow_table": {"flows_per_worker": 150_000}}
-ROUND_ROBIN = {"name": "round-robin"}  # with round robin a lost flow gets another backend
+ROUND_ROBIN = {"name": "round-robin"}  # with round robin, a flow lost from the table gets another backend
 FORGED = ("syn", "ack", "rst", "fin", "data", "udp", "fragment", "icmp")
 
 

@@ -2,7 +2,7 @@
 """How soon a lame duck stops getting new flows, with weir-agent, weir-control and weir-dataplane.
 Times are from the kernel's timestamps of packets.
 
-WEIR_TRIALS sets how often each case is tried (default 5). Results are the median, the 99th percentile
+WEIR_TRIALS sets the number of trials for each case (default 5). Results are the median, the 99th percentile
 and the largest value, in milliseconds.
 """
 import contextlib
@@ -38,11 +38,13 @@ def of_two(name, **more):
 
 SERVICES = [of_two("unchecked"), of_two("checked", check={"type": "http", "path": "/healthz"})]
 
-# Seconds. last: from the moment when the agent's notice leaves the backend to the last new flow at
-# the backend; flows: the number of new flows in that time; trip: from the notice until the probe that
-# acknowledges it reaches the backend; control: the part of trip between receiving and sending at the
-# balancer's device; trips: from other probes to their answers, at the balancer; published: duration
-# of the publication of the announced state.
+# One announcement of a state. All values are in seconds, except flows.
+# last: from the moment when the agent sends its notice to the last new flow at the backend
+# flows: number of new flows in that time
+# trip: from the notice until the probe that acknowledges it reaches the backend
+# control: the part of trip between receiving and sending at the balancer's device
+# trips: round-trip times of other probes, measured at the balancer
+# published: duration of the publication of the announced state
 Trial = namedtuple("Trial", "last flows trip control trips published")
 
 
@@ -77,8 +79,8 @@ def arrivals(packets, port, since):
 
 def judge(there, elsewhere, here, port, published):
     """Returns a Trial, computed from the packets at the devices of the backend, the other backend
-    and the balancer. Returns None if no new flows arrived, or the balancer sent nothing until the
-    agent dropped it: then the lab waited for a CPU."""
+    and the balancer. Returns None if no new flows arrived, or if the balancer sent nothing until the
+    agent removed it: in both cases the lab waited for a CPU."""
     said, serial = find_word(there)
     arrived, _ = find_word(here)
     if not arrived or not acknowledged(there, serial):
@@ -199,7 +201,7 @@ def row(name, values):
 @scenario(services=SERVICES, config=QUICK, start=False, alone=True, seconds=180 + 20 * TRIALS,
           hosts=2)
 def lame_duck_reaches_new_flows_at_once(lab):
-    """New flows end within two round trips and a publication after weir-agent's notice"""
+    """New flows stop within two round trips and a publication after weir-agent announces lame-duck"""
     pond = Pond(lab, PORTS)
     for name in PORTS:
         for busy in (False, True):

@@ -82,7 +82,7 @@ def broken_packets_are_counted_drops(lab):
     cases = (("tcp_flags", syn("192.0.2.2", 4000, flags=3)),
              ("tcp_flags", syn("192.0.2.2", 4001, flags=0)))
     fragment = bytearray(syn("192.0.2.2", 4002, payload=b"x" * 64))
-    fragment[6:8] = struct.pack("!H", 100)  # makes it the last fragment of a packet, at byte 800
+    fragment[6:8] = struct.pack("!H", 100)  # makes this packet the last fragment of a datagram, at byte 800
     header_length = bytearray(syn("192.0.2.2", 4003))
     header_length[20 + 12] = 4 << 4
     cases += (("fragment_first_missing", bytes(fragment)), ("tcp_header_length", bytes(header_length)))

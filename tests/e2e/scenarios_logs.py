@@ -70,7 +70,7 @@ def a_lost_link_is_not_logged_for_each_of_many_backends(lab):
                 if re.search(state, line)]
 
     def counted(state):
-        """The number of backends in the lines that count changes."""
+        """Returns the total number of backends that the summary lines count."""
         return sum(int(n) for n in re.findall(rf"next hops of (\d+) more backends? {state}, the last web/web-\d+",
                                               lab.programs["control"].output()))
 

@@ -105,7 +105,7 @@ def check_durations(families):
 
 
 def check_starts(lab, families):
-    """Check that the start times are in this order, and that all are recent."""
+    """Check that dataplane, control and metrics started in this order, and within the last two minutes."""
     started = [value(families, f"weir_{name}_start_time_seconds")
                for name in ("dataplane", "control", "metrics")]
     assert started == sorted(started) and time.time() - 120 < started[0] < time.time(), started
@@ -129,7 +129,7 @@ def check_reloads(lab):
 
 
 def check_totals(lab, families):
-    """Check that values are equal if they are counted in several ways."""
+    """Check that totals are the sums of their parts, and that values counted in two places are equal."""
     for worker in (dict(key)["worker"] for key in families["weir_worker_up"]):
         reasons = [number for key, number in families["weir_worker_drops_total"].items()
                    if ("worker", worker) in key]
@@ -179,7 +179,7 @@ def metrics_agree_with_clients_and_servers(lab):
 
 @scenario(services=[web()])
 def metrics_omit_unavailable_values(lab):
-    """Without weir-dataplane, metrics have no counters; without weir-control, only its state; all return later"""
+    """Without weir-dataplane, metrics have no counters; without weir-control, only its state; a restart restores all"""
     lab.start_metrics()
     families = age_out(lab)
     assert value(families, "weir_worker_up", worker="0") == value(families, "weir_serving") == 1
@@ -213,7 +213,7 @@ def status_of(lab, *lines_, **more):
 
 
 def check_names(lab):
-    """Check that weir-metrics accepts no host name that a foreign site can resolve to this address."""
+    """Check that weir-metrics accepts no host name that a foreign site could make resolve to this address."""
     for host in ("127.0.0.1", "localhost:9479", "LOCALHOST", "[::1]:9479", "10.0.0.2:1",
                  "lb.example.net:9479", "LB.example.NET"):
         assert status_of(lab, host=host) == 200, host
@@ -275,7 +275,7 @@ def resident_bytes(lab):
 
 @scenario(services=[web()], seconds=300)
 def metrics_server_survives_hostile_clients(lab):
-    """Foreign host names, methods, bodies and invalid requests are refused; 200 silent clients are disconnected"""
+    """Invalid requests, foreign host names, wrong methods and bodies are refused; 200 silent clients are disconnected"""
     lab.start_metrics("--host", "lb.example.net")
     check_names(lab)
     check_paths(lab)
@@ -335,7 +335,7 @@ def status(lab, name):
 
 
 def cost(lab, *commands):
-    """Returns the CPU seconds of weir-control for one call of each command. Takes the minimum of
+    """Returns the CPU seconds that weir-control needs to run each command once. Takes the minimum of
     several rounds, because weir-control also does other work."""
     rounds = []
     with contextlib.closing(lab.api_connect()) as sock:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Path MTU messages and redirects (ICMP) of routers, and fragmented datagrams."""
+"""ICMP messages from routers (path MTU and redirects), and fragmented datagrams."""
 import contextlib
 import os
 import socket
@@ -181,9 +181,9 @@ def path_mtu_is_detected_in_a_flood_of_errors(lab):
 
 
 def send_redirect(lab, gateway):
-    """Send a forged ICMP redirect that names `gateway` as the way to b1. Its source is the router of
+    """Send a forged ICMP redirect that names `gateway` as the next hop to b1. Its source is the router of
     narrow_path()."""
-    from scapy.all import ICMP, IP, Ether  # takes half a second
+    from scapy.all import ICMP, IP, Ether  # this import takes half a second
     inner = IP(src="10.0.0.2", dst="10.0.0.11") / ICMP(type=8)
     packet = Ether(src=lab.mac(lab.net, "br0"), dst=lab.mac(lab.lb, "lb0")) / \
         IP(src="10.0.0.1", dst="10.0.0.2") / ICMP(type=5, code=1, gw=gateway) / inner
@@ -196,7 +196,7 @@ def send_redirect(lab, gateway):
 
 @scenario(start=False, services=[web(backends(4))], hosts=2)
 def redirects_are_followed_no_longer_than_by_the_kernel(lab):
-    """A forged redirect diverts a backend's packets only while the kernel uses the redirect, for some minutes"""
+    """Weir follows a forged redirect only as long as the kernel does (some minutes)"""
     narrow_path(lab, 1600)
     lab.lb.sysctl(net__ipv4__conf__all__accept_redirects=1)
     lab.start()
@@ -217,7 +217,7 @@ def redirects_are_followed_no_longer_than_by_the_kernel(lab):
 
 @scenario(start=False, services=[web(backends(4)), upload(backends(4)), echo(backends(4))], hosts=1)
 def narrow_tunnel_path_ipv4(lab):
-    """100 MB each way and datagrams of 64 KB through an IPv4 tunnel path of 1,400 bytes"""
+    """100 MB each way and datagrams of 64 KB pass an IPv4 tunnel path with an MTU of 1,400 bytes"""
     narrow_path(lab)
     lab.start()
     go_through(lab, 4)
@@ -225,7 +225,7 @@ def narrow_tunnel_path_ipv4(lab):
 
 @scenario(start=False, services=[web(backends(6)), upload(backends(6)), echo(backends(6))], hosts=1)
 def narrow_tunnel_path_ipv6(lab):
-    """100 MB each way and datagrams of 64 KB through an IPv6 tunnel path of 1,400 bytes"""
+    """100 MB each way and datagrams of 64 KB pass an IPv6 tunnel path with an MTU of 1,400 bytes"""
     narrow_path(lab)
     lab.start()
     go_through(lab, 6)
@@ -234,8 +234,8 @@ def narrow_tunnel_path_ipv6(lab):
 # --- IPv6 fragments that start with an extension header -------------------------------------
 
 def pieces_behind(header, payload, port):
-    """Returns the fragments of a datagram of the client whose fragmentable part starts with an
-    extension header. Each fragment fits the path MTU. The kernel cannot send such fragments,
+    """Returns the fragments of a datagram from the client. The fragmentable part of the datagram starts
+    with an extension header. Each fragment fits the path MTU. The kernel cannot send such fragments,
     because it puts these headers before the fragment header."""
     from scapy.all import IPv6, IPv6ExtHdrFragment, Raw, UDP, fragment6
     whole = (IPv6(src="2001:db8:c::2", dst=VIP6) / IPv6ExtHdrFragment(id=port) / header
@@ -248,7 +248,7 @@ def forwarded(lab):
 
 
 def answered(raw, receiver, header, size):
-    """Send a datagram in such fragments. Returns whether it is answered."""
+    """Send a datagram in the fragments of pieces_behind(). Returns whether the backend answers it."""
     payload = os.urandom(size)
     for piece in pieces_behind(header, payload, receiver.getsockname()[1]):
         raw.sendto(piece, (VIP6, 0, 0, 0))

@@ -76,7 +76,7 @@ def use_of_reports(lab):
 
 
 def serve(lab, count, opened):
-    """Open `count` connections. Returns the number at each backend."""
+    """Open `count` connections. Returns {backend: number of these connections}."""
     new = [clients.Line(lab.client, VIP4) for _ in range(count)]
     opened.extend(new)
     return collections.Counter(line.backend for line in new)

@@ -90,7 +90,7 @@ def check_widths(browser):
     browser.width(1400)
 
 
-# A script that returns the texts with a contrast below 4.5 to their background (WCAG 2). It first
+# A script that returns the texts whose contrast to the background is below 4.5 (WCAG 2). It first
 # applies opacity and the page's greyscale filter to text and background.
 DIM = """
 const parse = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -192,7 +192,7 @@ def is_stale(browser):
 
 @scenario(services=[web(), echo()], pair=True, seconds=400)
 def page_shows_events(lab):
-    """The page shows states, shares, flows, events and plots, in light and dark, and while control is down"""
+    """The page shows states, shares, flows, events and plots, in light and dark mode, and while control is down"""
     browser = open_page(lab)
     assert [row[0] for row in browser.rows("services")] == ["web", "echo"]
     check_names(browser, problem=False)
@@ -337,7 +337,7 @@ def plotted(lab):
 
 @scenario(services=[web()], pair=True, seconds=200)
 def page_keeps_its_plots_over_restarts(lab):
-    """Plots show earlier values at once, also after weir-metrics restarts; an invalid file does not prevent its start"""
+    """Plots show earlier values at once, also after weir-metrics restarts; it starts even if its history file is invalid"""
     folder = os.path.join(lab.dir, "state")
     os.mkdir(folder)
     os.chown(folder, pwd.getpwnam("daemon").pw_uid, -1)
@@ -389,7 +389,7 @@ LARGE = [{**web(), "name": f"large-{n}", "table_size": 1009,
 
 @scenario(services=[web()] + LARGE, start=False, alone=True, seconds=400)
 def page_shows_1000_backends(lab):
-    """The page shows 999 backends with a filter, and an update takes less than its period"""
+    """The page shows 999 backends with a filter, and an update takes less time than the interval between updates"""
     lab.start_backends()
     lab.start_dataplane()
     lab.start_control()

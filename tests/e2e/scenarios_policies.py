@@ -132,13 +132,13 @@ def inverse_to_cost(load, ms=None):
 
 
 def weight_over_cost(load):
-    """Check shares by weight and service time: a backend's turn ends when its flows' service times reach its weight in ms."""
+    """Check shares by weight and service time: a backend's turn ends when the sum of its flows' service times reaches its weight in ms."""
     near(load.served(), {name: math.ceil(WEIGHTS[name] / cost)
                          for name, cost in costs(load).items()}, 1.5)
 
 
 def as_weirctl_says(lab, load):
-    """Check that shares agree with the target shares in `weirctl service show`. Also check its achieved shares."""
+    """Check that shares agree with the target shares in `weirctl service show`. Also check the achieved shares that it prints."""
     near(load.served(), shares(lab, "effective_share_percent"), 1.7)
     achieved = shares(lab, "achieved_share_percent")
     assert 99 < sum(achieved.values()) < 101, achieved
@@ -151,7 +151,8 @@ def smaller_share_for_the_slow(load):
 
 
 PROMISES = {
-    # 225 of 900 flows each; 0.8 permits no error, because counts are integers
+    # 225 of 900 flows each; a tolerance of 0.8 allows no difference, because
+    # counts are integers
     "round-robin": lambda load: exact(load.served(), EQUAL, 0.8),
     "random": lambda load: by_chance(load.served(), EQUAL),
     "maglev": lambda load: by_chance(load.served(), WEIGHTS),
@@ -218,7 +219,7 @@ def round_robin_is_exact(lab):
 
 @scenario(workers={"cores": [0, 1, 1]}, services=[work(backends=WEIGHTS, **policy("round-robin"))])
 def round_robin_of_three_workers_is_exact(lab):
-    """With three workers behind the software distributor, round robin differs by at most one flow per worker"""
+    """With three workers behind the software distributor, round robin shares differ by at most one flow per worker"""
     equal_shares(lab, 3)
 
 
@@ -269,14 +270,15 @@ def least_loaded_avoids_a_stuck_server(lab):
     servers = Servers(lab, (20, 20, 20, 20))
     with Work(lab.client, CLIENTS) as load:
         load.wait_for_more(200)
-        # The server's answer is its number of accepted connections when it gets stuck.
+        # The server replies with the number of connections that it had accepted when it got stuck.
         before = servers.tell(SINKHOLE, "stuck")
         accepted = servers.accepted()
         accepted[SINKHOLE] = before
         load.wait_for_more(450)
         got = servers.accepted() - accepted
-        # Each waiting client has a flow at the stuck server. The server gets no more flows when
-        # it has as many flows as each other backend, which serves a third of the other clients.
+        # Each waiting client has a flow at the stuck server. Each of the other three backends serves
+        # a third of the other clients. When the stuck server has as many flows as each of these
+        # backends, it gets no more flows.
         assert got[SINKHOLE] <= CLIENTS / 3 + 1, got
         assert got[SINKHOLE] < 0.05 * sum(got.values()), got
         assert not load.errors(), load.errors()[:3]
@@ -294,7 +296,7 @@ def limited(when):
 
 @scenario(services=[lines(**policy("round-robin"), **limited("reject"))])
 def flow_control_rejects_and_recovers(lab):
-    """At a limit of two flows per backend, the ninth flow is rejected and counted, and served after a flow ends"""
+    """At a limit of two flows per backend, the ninth flow is rejected and counted; after a flow ends, a new flow is served"""
     opened = [clients.Line(lab.client, VIP4) for _ in range(8)]
     try:
         assert Counter(line.backend for line in opened) == {name: 2 for name in BACKENDS}
@@ -393,7 +395,8 @@ def s6_policy_changes_move_no_flow(lab):
                 for service_name in ("web", "lines"):
                     set_policy(lab, name, service_name)
                 check_flows()
-            # Reversed, so that round robin is last and the first policy is a change.
+            # The configuration file still has round robin. In reverse order, the first reload
+            # changes the policy, and the last reload sets round robin again.
             for name in reversed(PROMISES):
                 lab.write_config([web(**policy(name)), lines(**policy(name))])
                 _, out, _ = lab.weirctl("config", "reload")

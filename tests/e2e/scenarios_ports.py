@@ -82,7 +82,7 @@ def several_workers_by_distributor(lab):
 # These drivers support an MTU of at most 1500 bytes. A client's packets of full size do not fit
 # into the tunnel, so uploads begin with an ICMP error "too big".
 STATIC_MAC = "02:00:00:00:00:b0"
-# The kernel does not have these devices, so the path to the backends is configured.
+# The kernel does not have these devices, so the source addresses and the gateway are configured.
 STATIC = {"source_ipv4": "10.0.0.3", "source_ipv6": "2001:db8:a::3"}
 
 
@@ -229,7 +229,7 @@ def af_packet_port(lab):
 
 @scenario(start=False, services=[lines()])
 def pcap_port(lab):
-    """The port reads a capture file repeatedly, and writes all packets to another file, encapsulated"""
+    """The port reads a capture file repeatedly, and writes all encapsulated packets to another file"""
     from scapy.all import Ether, IP, TCP, rdpcap, wrpcap
     source, sink = (os.path.join(lab.dir, name) for name in ("in.pcap", "out.pcap"))
     wrpcap(source, [Ether(dst=STATIC_MAC, src="02:00:00:00:00:01") / IP(src="192.0.2.2", dst=VIP4)
@@ -259,7 +259,7 @@ def set_up_balancer_link(lab):
 
 @scenario()
 def interface_down_and_replaced(lab):
-    """A port's interface goes down, and is later replaced by another: both are logged; a restart repairs the port"""
+    """A port's interface goes down, and is later replaced: both events are logged; a restart repairs the port"""
     dataplane = lab.programs["dataplane"]
     lab.lb.ip("link", "set", "lb0", "down")
     wait_for("link down", lambda: "net_af_xdp0: link down" in dataplane.output())
@@ -291,7 +291,7 @@ def lowered_mtu_of_an_interface_is_reported(lab):
     """If another program lowers the MTU of lb0, longer packets are lost, and the log contains the reason"""
     def log():
         return lab.programs["dataplane"].output()
-    said = ("port wan: the MTU of interface lb0 was lowered to 1500, longer packets are lost; "
+    said = ("port wan: the MTU of interface lb0 was lowered to 1500: longer packets are lost; "
             "run \"ip link set lb0 mtu 1600\"")
     assert "the MTU of" not in log()
     lab.lb.ip("link", "set", "lb0", "mtu", 1500)

@@ -87,7 +87,7 @@ def new_flows_script_agrees_with_weirctl(lab):
 
 @scenario(services=[lines()])
 def drops_script_agrees_with_weirctl(lab):
-    """drops.bt counts drops by reason and client as weirctl does"""
+    """drops.bt counts as many drops of each reason as weirctl, and counts the drops of each client"""
     drops = lambda: {name: count for name, count in lab.api("stats.show")["drops"].items() if count}
     script = Script(lab, "drops")
     before = drops()

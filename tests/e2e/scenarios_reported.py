@@ -164,13 +164,13 @@ def by_measurement(lab, measurement, good):
 
 @scenario(start=False, pair=True, hosts=2, seconds=240)
 def by_execution_time_shares_depend_on_latency(lab):
-    """By execution time, a backend that computes and a backend that sleeps equally long get equal shares"""
+    """With shares by execution time, a backend that computes and a backend that sleeps equally long get equal shares"""
     by_measurement(lab, "execution", lambda w: close(w.ratio, w.latency_ms[1] / w.latency_ms[0]))
 
 
 @scenario(start=False, pair=True, hosts=2, seconds=240)
 def by_busy_time_shares_depend_on_cpu_time(lab):
-    """By busy time, shares are inversely proportional to the CPU time of a request"""
+    """With shares by busy time, shares are inversely proportional to the CPU time of a request"""
     by_measurement(lab, "busy", lambda w: close(w.ratio, w.cpu_ms[1] / w.cpu_ms[0]))
 
 
@@ -193,7 +193,7 @@ def rounded(weight):
 
 @scenario(start=False, pair=True, hosts=2)
 def automatic_weights_follow_the_cpu_quota(lab):
-    """Weight "auto" is CPUs x GCU x 30, as reported by agents; it is kept after agents stop and control restarts"""
+    """Weight "auto" is CPUs x speed (GCU) x 30, as agents report; it is kept after agents stop and control restarts"""
     lab.services = [work({name: "auto" for name in PAIR}, agent=AGENT,
                          policy={"name": "weighted-round-robin"})]
     with Pair(lab, (1.5, 0.5)) as pair:

@@ -73,7 +73,7 @@ def wrk(lab):
     returns (requests, errors)."""
     program = lab.program("wrk", lab.client, "wrk", "-t1", "-c8", "-d300s", "--timeout", "10s",
                           "-H", "Connection: close", f"http://{VIP4}/")
-    # wrk must have started before SIGINT: then it prints its results on SIGINT.
+    # wrk prints its results on SIGINT only if it has started before.
     wait_for("wrk to begin", lambda: sum(b["new_flows"] for b in lab.backends()) > 100, 10)
 
     def end():
@@ -170,7 +170,7 @@ NEW = {f"web-{number}" for number in range(5, 11)}
 
 @scenario(start=False, hosts=10, services=[web(backends(4), policy={"name": "least-loaded"})])
 def scale_out_to_servers_that_do_not_listen_yet(lab):
-    """If 6 backends are added to 4 before their servers listen, no request fails"""
+    """If 6 backends are added to the 4 existing backends before their servers listen, no request fails"""
     lab.start()
     for number in range(5, 11):
         lab.kill_backend(number)

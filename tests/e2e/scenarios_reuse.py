@@ -14,7 +14,7 @@ ROUND_ROBIN = {"name": "round-robin"}
 
 
 def kill(namespace, *which):
-    """Kill a connection in the kernel of one side, which then sends an RST."""
+    """Kill a connection in the kernel of one host. This kernel then sends an RST."""
     killed = namespace.run("ss", "--no-header", "--kill", "--tcp", "--numeric", *which)
     assert "ESTAB" in killed, (which, killed)
 
@@ -81,12 +81,12 @@ def check_all(lab):
 
 @scenario(services=[lines(policy=ROUND_ROBIN)])
 def reused_port_leaves_a_draining_backend(lab):
-    """A client reuses its port, or its SYN is forged, while its backend drains; AF_XDP"""
+    """A client reuses its port, or an attacker forges the client's SYN, while the backend drains; AF_XDP"""
     check_all(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[lines(policy=ROUND_ROBIN)])
 def reused_port_leaves_a_draining_backend_with_tap(lab):
-    """A client reuses its port, or its SYN is forged, while its backend drains; tap device"""
+    """A client reuses its port, or an attacker forges the client's SYN, while the backend drains; tap device"""
     start_with_tap(lab)
     check_all(lab)

@@ -20,7 +20,7 @@ from scenarios_buckets import (EVEN, FOUR, HOT, ROUND_ROBIN, TWO, UNCHANGED, all
 
 SERVICES = [web(policy=ROUND_ROBIN), lines(policy=ROUND_ROBIN)]
 WITHIN = 2.0  # seconds until the load is even
-WITHIN_SHARED = 60.0  # the same if workers share CPUs, because a worker that waits for a CPU counts as busy
+WITHIN_SHARED = 60.0  # longer if workers share CPUs, because a worker that waits for a CPU counts as busy
 TX_NS = 10_000  # time to send a packet, as if each packet needed a system call
 PER_SECOND = 10_000
 FEW = 50  # allowed number of other packets, for example of neighbour discovery
@@ -132,7 +132,7 @@ def spread(lab, hot, within):
     assert len({worker for worker, _ in where.values()}) == len(lab.workers["cores"]), where
     assert {flow: backend for flow, (_, backend) in where.items()} == flows, (where, flows)
     assert [total(lab, name) for name in UNCHANGED] == counts, "flows were lost"
-    # A worker that has all flows can be overloaded.
+    # Packets can be lost while one worker has all hot flows and is overloaded.
     check_faults(nic, nic["missed"] + sum(lost(lab).values()))
     print(f"packets of workers {before}, after {seconds:.1f} s {after}; "
           f"{total(lab, 'buckets_taken')} buckets moved, {nic['updates']} changes of the table, "
@@ -250,7 +250,7 @@ def rss_moves_lose_nothing_with_four_workers(lab):
 
 @scenario(start=False, workers=STEALING2, alone=True, services=SERVICES, seconds=300)
 def rss_moves_keep_order_between_queues(lab):
-    """While 1,000 buckets move and transmit queues pause in turn, no packet overtakes another"""
+    """While 1,000 buckets move and transmit queues pause in turn, no packets of a flow are reordered"""
     moves_under_load(lab, FEW_HOT, PAUSE_US)
 
 
@@ -280,7 +280,7 @@ def rss_table_that_is_refused(lab):
 
 @scenario(start=False, workers=STEALING2, services=SERVICES)
 def rss_table_that_cannot_be_set(lab):
-    """Without a configurable redirection table, flows stay with the queues; worker show displays the reason"""
+    """Without a configurable redirection table, flows stay on their queues; worker show displays the reason"""
     nic = RssNic(lab)
     nic["refuses"] = 1
     lab.start()

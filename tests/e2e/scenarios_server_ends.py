@@ -36,10 +36,10 @@ CHECK = {"type": "http", "path": "/healthz", "interval_ms": 1000, "timeout_ms": 
          "rise": 1, "fall": 3}
 QUICK = {"flow_table": {"flows_per_worker": 262144, "timeout_ms": {"syn_seen": 300}}}
 
-# connections: number of the clients' connections from the signal until nginx is used again;
-# refused: number of these connections that were refused. last: seconds from the signal to the
-# last new flow at nginx's host before a pause of PAUSED_S; None if there was no such pause,
-# because the backend was always used.
+# connections: number of the clients' connections from the signal until nginx is used again
+# refused: number of these connections that were refused
+# last: seconds from the signal to the last new flow at nginx's host before a pause of PAUSED_S;
+#   None if there was no such pause, because the backend was always used
 PAUSED_S = 0.1
 Trial = namedtuple("Trial", "connections refused last")
 

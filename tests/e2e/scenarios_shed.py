@@ -21,7 +21,7 @@ OLD, ALL = ({f"web-{number}": 100 for number in range(1, last + 1)} for last in 
 MEAN = CONNECTIONS // len(ALL)
 AGENT = {"interval_ms": 200, "inactive_interval_ms": 200, "timeout_ms": 200}
 HOOK = "cd {} && while read -r client port vip vip_port; do : > $client:$port; done"
-# A request on each connection, then a pause, in which connections are idle.
+# wrk sends its first request at once, and pauses before each later request: connections are idle then.
 PAUSES = """
 local first = true
 function delay()
@@ -112,7 +112,7 @@ def wrk(lab, path, pause_ms=0):
 
 
 def errors(text):
-    """Returns wrk's counts of failed connects, reads, writes, timeouts and other statuses."""
+    """Returns wrk's counts of connect, read, write and timeout errors, and of responses other than 2xx and 3xx."""
     found = [int(word) for line in text.splitlines() if "Socket errors" in line
              for word in line.replace(",", " ").split() if word.isdigit()]
     return (found or [0] * 4) + [int(line.split()[-1]) for line in text.splitlines()
@@ -135,7 +135,7 @@ def wait_ended(lab, name, timeout=60):
 
 @scenario(start=False, hosts=3)
 def shed_with_a_hook_fails_no_request(lab):
-    """If the servers of two of three backends shed connections by Connection: close, no request of wrk fails"""
+    """If the servers of two of three backends shed connections by "Connection: close", no request of wrk fails"""
     agents = start(lab, "--shed-hook", HOOK)
     with wrk(lab, "/shed") as end:
         scale_out(lab, agents)
@@ -256,7 +256,7 @@ class Reusing:
 
 @scenario(start=False, hosts=3)
 def shed_of_idle_connections_hardly_fails_a_request(lab):
-    """If clients use a connection again after about --idle, few requests get an RST"""
+    """If clients reuse connections after about the time that --idle sets, few requests get an RST"""
     agents = start(lab, "--shed-idle")
     with Reusing(lab, CONNECTIONS, (0.9, 1.3)) as clients:
         scale_out(lab, agents)
@@ -280,7 +280,7 @@ def refused(lab, name, *options):
 
 @scenario(start=False, hosts=3)
 def shed_without_consent_is_refused(lab):
-    """For each reason why a backend cannot be shed, there is a message, and no connection is closed"""
+    """For each reason why a backend cannot shed connections, there is a message, and no connection is closed"""
     agents = start(lab)
     with wrk(lab, "/") as end:
         assert "there is nothing to shed" in refused(lab, "web-1") + refused(lab, "web-2")

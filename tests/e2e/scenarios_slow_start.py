@@ -61,7 +61,7 @@ def healthy_since(lab):
 
 
 def check_ramp(load, since, name):
-    """Check that the share of each second, until one second after the ramp, is correct within 20 % and two flows."""
+    """Check that the share in each second until one second after the ramp is correct, within 20 % and two flows."""
     time.sleep(max(0, since + WINDOW_S + 1 - time.monotonic()))
     load.wait_until(since + WINDOW_S + 1)
     assert not load.errors(since), load.errors(since)[:3]
@@ -88,7 +88,7 @@ def slow_start_gives_a_growing_part_to_a_backend_that_a_reload_adds(lab):
 
 @scenario(services=[ramped(BACKENDS)], config=QUICK, pair=True, start=False)
 def slow_start_gives_a_growing_part_to_a_backend_that_returns(lab):
-    """A backend that recovers gets its share by the ramp, with policies by weight, load and service time"""
+    """The share of a backend that recovers follows the ramp, with policies by weight, by load and by service time"""
     servers = start(lab)
     with Steady(lab.client, PER_SECOND) as load:
         for name in ("weighted-round-robin", "least-loaded", "fair-share"):

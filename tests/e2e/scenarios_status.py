@@ -70,7 +70,7 @@ def status_as(lab, user, group):
 
 
 def check_users(lab, dataplane):
-    """Check that without weir-control, users other than root see less of the dataplane."""
+    """Check that without weir-control, users other than root get less information about the dataplane."""
     code, line = status_as(lab, "daemon", "nogroup")  # the group of the run directory
     assert code == 1 and "only root can check whether the workers" in line, (code, line)
     dataplane.signal(signal.SIGSTOP)
@@ -122,7 +122,7 @@ def status_shows_whether_to_send_traffic(lab):
         lab.start_nginx(number)
     expect(lab, 0, "OK")
 
-    lab.net.ip("link", "set", "lb0", "down")  # takes the carrier of the balancer's lb0 away
+    lab.net.ip("link", "set", "lb0", "down")  # removes the carrier of the balancer's lb0
     expect(lab, 2, "port wan has no link: interface lb0 is up without a carrier")
     found = weirctl_doctor(lab)[0]
     assert "has no carrier" in found["interface", "lb0"]["found"], found
@@ -187,7 +187,7 @@ def top_stays_during_outages(lab):
     top = Top(lab)
     top.wait("no drops since weir-dataplane started, ", without=grey)
     lab.programs["control"].kill()
-    top.wait("WARNING: weir-control is down since ")
+    top.wait("WARNING: weir-control has been down since ")
     top.wait("; weir-dataplane forwards with its last tables, without health checks; ")
     lab.start_control()
     lab.wait_ready()

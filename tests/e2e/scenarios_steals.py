@@ -22,8 +22,8 @@ from scenarios_agents import agents
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
 SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
 BACKLOG = 8  # backlog of web-1's listening socket; its server is stopped
-# Time for the first clients to connect. Control usually gets the report of a full queue later
-# than that.
+# Time for the first clients to connect. Control usually gets the report of a full queue after this
+# time.
 FIRST_SECONDS = 0.2
 # Backlog of the other backends' sockets. All connections that leave web-1 can arrive at the same
 # time.
@@ -213,7 +213,7 @@ def wait_for_report(lab):
 
 
 def release(lab, clients, seconds=20):
-    """Continue the server, and check that every waiting client gets its answer."""
+    """Resume the server, and check that every waiting client gets its answer."""
     lab.programs["ids-1"].signal(signal.SIGCONT)
     clients.run(seconds)
     wait_for("queues empty", lambda: not any(each["at_limit"] for each in lab.backends("ids")), 10)
@@ -223,9 +223,9 @@ def release(lab, clients, seconds=20):
 def connections_leave_a_stopped_server(lab):
     """Measures the time to connect with stealing off and on, if one accept queue is full and others are empty"""
     with serving(lab):
-        # The accept queue holds one connection more than the backlog. Some of the other
-        # connections are half-open, or established only on the client's side; the others wait as
-        # long as the server is stopped.
+        # The accept queue holds one connection more than the backlog. Some of the connections that
+        # do not fit are half-open, or established only on the client's side. The remaining clients
+        # cannot connect while the server is stopped.
         wait_for_report(lab)
         off = crowd(lab, 6)
         without = figures(off)
@@ -499,8 +499,10 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
         values = agent_of[1].agent.values
 
         def crowded(again_after):
-            """A server with a full queue, which it reports as empty after this time. Returns
-            whether control had that report in time."""
+            """Stop the server, and let its queue become full. Report the queue as empty after this
+            time, or at the first steal request, and then resume the server. Returns whether control
+            had this report in time, the number of steal requests before the report, and how long the
+            first client that did not fit in a queue had waited by then, in seconds."""
             values["accept_queue"] = 0
             wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
             liar.requests = 0

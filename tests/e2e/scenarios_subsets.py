@@ -33,7 +33,7 @@ def served(lab, count=120):
 
 @scenario(hosts=6, config=SECOND_OF_TWO, services=[web(SIX, subset=THREE)])
 def subset_replaces_a_member_and_keeps_flows(lab):
-    """Three of six backends are used; if one fails, another replaces it until it returns, and no download breaks"""
+    """Three of six backends are used; if one fails, another backend replaces it until it recovers; no download breaks"""
     before = members(lab)
     assert list(before.values()) == ["member"] * 3, before
     assert served(lab) == set(before)
@@ -80,7 +80,7 @@ def subset_replaces_a_member_and_keeps_flows(lab):
 
 @scenario(hosts=6, services=[lines(SIX)])
 def subset_changes_with_a_reload(lab):
-    """Reloads enable subsetting, change the instance's group and disable it again; connections stay"""
+    """Reloads enable subsetting, change the instance's group, and disable subsetting again; connections stay"""
     found = clients.line_per_backend(lab.client, VIP4, list(SIX))
 
     def reload(instance, **more):

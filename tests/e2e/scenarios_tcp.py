@@ -137,7 +137,7 @@ def agents_of_an_earlier_version_send_no_tcp_figures(lab):
             assert row["tcp"] == {"age_ms": None, "partial": None, "ipv4": None, "ipv6": None}, row
         out = lab.weirctl("backend", "show", "--tcp", "web-1")[1]
         assert out.splitlines()[1].split() == ["web", "web-1", *"--------"], out
-        # Authenticated datagrams with TCP statistics that have other errors change nothing.
+        # An authenticated datagram with TCP statistics changes nothing if its challenge is wrong.
         with served[2].lock:
             agent, balancer = served[2].agent, served[2].newest()
             agent.sock.sendto(agent.tcp_figures(balancer, challenge=secrets.token_bytes(16)),

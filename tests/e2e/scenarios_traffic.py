@@ -212,7 +212,7 @@ def idle_connection_survives(lab):
           config={"flow_table": {"flows_per_worker": 65536,
                                  "timeout_ms": {"closing": 1000, "established": 2000}}})
 def reset_ends_the_flow(lab):
-    """After a client's RST, the flow expires by its timeout and is counted as refused"""
+    """After a client's RST, the flow expires when its timeout has passed, and is counted as refused"""
     line = clients.Line(lab.client, VIP4)
     wait_for("the flow to be counted",
              lambda: sum(c["active_flows"] for c in lab.api("flow.count")) == 1)

@@ -25,8 +25,8 @@ SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
 # Counters of a worker's activities. Each must increase while strace is attached.
 COUNTED = ("forwarded", "replied", "dropped", "flow_hits", "flow_new", "flow_expired")
 
-# System calls with which the AF_XDP driver makes the kernel send or receive packets, with their
-# descriptor.
+# System calls with which the AF_XDP driver makes the kernel send or receive packets. The groups
+# match the descriptor.
 MOVES_PACKETS = re.compile(r"(?:recvfrom|sendto|sendmsg)\((\d+), |"
                            r"poll\(\[\{fd=(\d+), [^}]*\}\], 1, ")
 

@@ -126,7 +126,7 @@ class Work:
         wait_for(f"{count} more requests", lambda: len(self.samples) >= goal, timeout)
 
     def wait_until(self, moment, timeout=20):
-        """Wait until a request has finished that started at or after `moment`."""
+        """Wait until a request that started at or after `moment` has finished."""
         wait_for("requests to go on", lambda: self.samples and self.samples[-1].start >= moment,
                  moment - time.monotonic() + timeout)
 
@@ -151,7 +151,7 @@ class Work:
 
 
 class Steady(Work):
-    """Makes `per_second` requests per second, even if earlier requests are unfinished, if a client is free."""
+    """Makes `per_second` requests per second while a client is free, even if earlier requests are unfinished."""
 
     def __init__(self, namespace, per_second, clients=40, **more):
         super().__init__(namespace, clients, **more)

@@ -44,8 +44,8 @@ struct balancer {
 	uint64_t now_ns;
 };
 
-// Publishes nothing; the worker is offline. Flow timeouts in ms: 50 (half-open), 200 (young,
-// UDP), 100 (closing), 1000 (others).
+// Publishes no tables. The worker is offline afterwards. Flow timeouts in ms: 50 (half-open), 200
+// (young, UDP), 100 (closing), 1000 (others).
 void balancer_init(struct balancer *balancer);
 void balancer_fini(struct balancer *balancer);
 void balancer_publish(struct balancer *balancer, enum balancer_tables tables);

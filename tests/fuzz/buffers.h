@@ -8,7 +8,7 @@
 
 #include <rte_mbuf.h>
 
-// Starts DPDK without huge pages or devices, and creates a pool of this many buffers, each with
+// Starts DPDK with no huge pages and no devices. Creates a pool of `buffers` buffers, each with
 // `room` bytes for new packets (0: no packet can be created). Call once per process.
 void buffers_start(uint32_t buffers, uint16_t room);
 

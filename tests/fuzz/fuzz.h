@@ -30,7 +30,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t max_bytes) __attribu
 		} \
 	} while (0)
 
-// The part of the input that was not read yet. Reads beyond its end return 0.
+// The part of the input that has not been read yet. Reads beyond its end return 0.
 struct fuzz_input {
 	const uint8_t *data;
 	size_t bytes;

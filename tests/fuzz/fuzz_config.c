@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: arbitrary bytes as a configuration. An accepted configuration must fulfil the
-// guarantees of config.h; there must be a reason for a refusal. Parsing a text twice must give
-// equal configurations, also after weir_config_keep_running.
+// guarantees of config.h; a refusal must have a reason. Parsing a text twice must give equal
+// configurations, also after weir_config_keep_running.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -4,10 +4,10 @@
 // HTTP/2, and TLS up to the point at which a key is needed. The probe must call its callback
 // once, with a valid report.
 //
-// The first byte of an input: the type of the check in its low two bits (0, 3 = http, 1 = grpc, 2
-// = https), and flags for a load report and a text in the body in the next two bits. The second
-// byte: the number of parts into which the remaining bytes are split. The parts arrive one after
-// the other.
+// The first byte of an input describes the check. Bits 0 and 1: its type (0, 3 = http, 1 = grpc,
+// 2 = https). Bit 2: the check reads a load report. Bit 3: the check expects a text in the body.
+// The second byte is the number of parts into which the remaining bytes are split. The parts
+// arrive one after the other.
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,8 +7,8 @@
 //
 // Checked: the connection is closed after the client has sent everything, with or without an
 // answer (H1). If a document is served, the request was GET or HEAD with one permitted Host
-// header, and the answer has all headers that protect it from other sites (H3), and the length in
-// its Content-Length header.
+// header, the answer has all headers that protect it from other sites (H3), and its Content-Length
+// header is correct.
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>

@@ -6,13 +6,13 @@
 //
 //   0x00..0x7f  a burst of (low 3 bits) + 1 frames, received on port (bits 3 and 4) % 3
 //   0x80..0xbf  a backend or a selection changes, depending on the low 6 bits
-//   0xc0..0xdf  100 ms << (low 3 bits) pass
+//   0xc0..0xdf  the time advances by 100 ms << (low 3 bits)
 //   0xe0..0xff  a request: the next 38 bytes are addresses, ports, family, protocol
 //
-// A frame is a byte of flags (enum frame_flag), its length (2 bytes, little endian), its bytes.
+// A frame is a byte of flags (enum frame_flag), its length (2 bytes, little endian) and its bytes.
 //
-// Checked by the judge of tests/oracle: verdicts, all sent packets, and counters; both parsers
-// agree; no buffer is lost.
+// Checked: the judge of tests/oracle accepts the verdicts, all sent packets and the counters; both
+// parsers agree; no buffer is lost.
 #include "distribute.h"
 #include "flow_query.h"
 #include "fuzz.h"
@@ -47,7 +47,7 @@ struct world {
 
 // --- frames -----------------------------------------------------------------------------------
 
-// Returns the IP packet of a mutated frame, independent of its length fields, or NULL.
+// Returns the IP packet of a mutated frame, or NULL. Does not read the length fields of the packet.
 // *ret_bytes: bytes to the end of the frame.
 static uint8_t *find_ip(uint8_t *frame, uint32_t n, uint32_t *ret_bytes) {
 	uint32_t at = after_tags(frame, n, 2);

@@ -130,7 +130,7 @@ static void read_back(const char *output, const struct sent *sent, unsigned int 
 	weir_capture_close(reader);
 }
 
-// Processes all frames with a report, and reads the written capture again.
+// Processes all frames, writes a report about them, and reads the written capture again.
 static void run(struct weir_capture_reader *reader, const char *output, bool json) {
 	struct sent sent[FRAMES_MAX];
 	struct weir_pcap_report *report;

@@ -241,8 +241,8 @@ static void take_over(const struct balancer *balancer, uint8_t options) {
 	read_rings(attached);
 	write_some(attached);
 	if ((options & TABLES) == TABLES) {
-		// A worker that is online would have to report to the new process, but the worker
-		// runs in this thread.
+		// Take the worker offline. If it were online, the new process would wait for its
+		// quiescent states, but the worker runs in this thread.
 		weir_pipeline_offline(balancer->pipeline);
 		rule(attached);
 		weir_pipeline_online(balancer->pipeline);

@@ -108,7 +108,7 @@ static void save_edges(const char *folder) {
 		put8(&seed, n - 1);
 		for (unsigned int k = i; k < i + n; k++) {
 			edge_build(&edges[k], &frame);
-			if (frame.n > 400) { // only bytes at the start of a frame are unusual
+			if (frame.n > 400) { // only the start of a frame is unusual
 				frame.n = 400;
 			}
 			put_frame(&seed, &frame, 0);
@@ -141,8 +141,8 @@ static void save_lives(const char *folder) {
 	}
 }
 
-// Save frames that end inside their headers. Flags make the target correct lengths and checksums,
-// so that the frames are otherwise valid.
+// Saves frames that end inside their headers. The flags of the frames cause the target to correct
+// lengths and checksums, so that the frames are otherwise valid.
 static void save_cuts(const char *folder) {
 	static const struct frame_spec specs[] = {
 		{.family = 4, .protocol = 6, .tcp_flags = SYN},
@@ -202,7 +202,8 @@ static void save_handling(const char *folder) {
 	struct frame frame;
 
 	for (unsigned int f = 0; f < sizeof(flags); f++) {
-		unsigned int n = flags[f] == 0x08 ? 6 : 4; // large frames only once
+		// the two largest frames are in only one seed
+		unsigned int n = flags[f] == 0x08 ? 6 : 4;
 		char name[32];
 
 		seed.n = 0;
@@ -214,7 +215,7 @@ static void save_handling(const char *folder) {
 		snprintf(name, sizeof(name), "flags-%02x", flags[f]);
 		save(&seed, folder, "packets", name);
 	}
-	// In the reply, only bits of its checksum are set.
+	// The ICMP part of the reply is all zeroes, except for its checksum.
 	frame_build(&specs[0], &frame);
 	memset(frame.bytes + frame.l4, 0, frame.n - frame.l4);
 	frame.bytes[frame.l4] = 8;

@@ -7,8 +7,8 @@ A program is a list of threads, a thread a list of instructions without branches
   R(location, register, order)
   F(order)                      a fence
 
-Orders: rlx, acq, rel, acq_rel, sc; a store or load with sc is not needed here and refused. Every
-location is 0 at first.
+Orders: rlx, acq, rel, acq_rel, sc. Stores and loads with sc are refused, because they are not needed
+here. Every location is 0 at first.
 
 An execution is a choice of the write that each read reads from (rf) and of an order of the writes
 to each location (co). It is allowed if the rules of RC11 hold (Lahav et al., "Repairing Sequential

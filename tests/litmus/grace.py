@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The orders of loads, stores and fences that the segment relies on, under the C11 memory model.
 
-Each shape below is an outcome that grace.h, the rows or the update log exclude. Its memory orders
-are read from the sources. c11.py enumerates all executions, and none may have the bad outcome. If
-any one of the orders or fences that the shape lists is removed, some execution must have the bad
-outcome. Therefore this test fails if an order in the sources is too weak, and also if a shape
-proves nothing.
+Each shape below has an outcome that must be impossible in grace.h, in the rows or in the update log.
+Its memory orders are read from the sources. c11.py enumerates all executions, and none may have the
+bad outcome. If any one of the orders or fences that the shape lists is removed, some execution must
+have the bad outcome. Therefore this test fails if an order in the sources is too weak, and also if a
+shape proves nothing.
 
 usage: grace.py SOURCE_ROOT
 """

@@ -48,7 +48,7 @@ void judge_free(struct judge *judge) {
 }
 
 // Reads the flow key of an IP packet. n: bytes from its header to the end of the frame. Returns
-// false if it is not an unfragmented TCP or UDP packet without IP options.
+// true only for an IPv4 packet with TCP or UDP that is not a fragment and has no IP options.
 static bool read_key(const uint8_t *at, uint32_t n, struct key *ret) {
 	if (n < IPV4_BYTES + 8 || at[0] != 0x45 || (at[6] & 0x3f) != 0 || at[7] != 0 ||
 		(at[9] != IPPROTO_TCP && at[9] != IPPROTO_UDP)) {

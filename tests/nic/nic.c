@@ -12,8 +12,9 @@
 // Environment: WEIR_NIC_INTERFACE  the interface that frames are received from and sent to
 //              WEIR_NIC_STATE      a file that contains struct nic_state
 //
-// Threads: the main thread calls these functions while no worker runs, except the function that
-// changes the redirection table. Workers call the send functions.
+// Threads: the main thread calls these functions. It calls the function that changes the
+// redirection table while workers run, and the other functions only while no worker runs. Workers
+// call the send functions.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -143,7 +144,8 @@ EXPORTED int rte_eth_macaddr_get(uint16_t device, struct rte_ether_addr *ret) {
 			      : REAL(rte_eth_macaddr_get)(device, ret);
 }
 
-// Runs in the worker that sends the packets. Uses the CPU time of a driver (tx_ns for each packet).
+// Runs in the worker that sends the packets. Uses as much CPU time as a driver: tx_ns for each
+// packet.
 static uint16_t on_transmit(
 	uint16_t device, uint16_t queue, struct rte_mbuf **pkts, uint16_t n, void *context) {
 	uint64_t ns = __atomic_load_n(&nic.state->tx_ns, __ATOMIC_RELAXED);
@@ -264,7 +266,7 @@ EXPORTED int rte_eth_dev_rss_reta_update(
 	return __wrap_rte_eth_dev_rss_reta_update(device, table, entries);
 }
 
-// --- what the model calls -------------------------------------------------------------------
+// --- functions that the model calls ---------------------------------------------------------
 
 int __real_rte_eth_dev_info_get(uint16_t device, struct rte_eth_dev_info *ret) {
 	return REAL(rte_eth_dev_info_get)(device, ret);

@@ -217,7 +217,7 @@ static void send_frames(struct wire *wire, struct rte_mbuf **pkts, uint32_t n) {
 	rte_pktmbuf_free_bulk(pkts, n);
 }
 
-// Fills the empty batch of a queue. Returns true if there are new packets.
+// Fills the batch of a queue if it is empty. Returns true if there are new packets.
 static bool refill(struct wire *wire, uint16_t queue) {
 	struct outgoing *outgoing = &wire->outgoing[queue];
 
@@ -248,7 +248,7 @@ static uint64_t place_of(const struct wire *wire, const struct outgoing *outgoin
 		outgoing->packet[outgoing->first], wire->params.place_offset, uint64_t *);
 }
 
-// Takes the packet that was sent first, or returns NULL.
+// Takes the packet that was queued before all other waiting packets. Returns NULL if there is none.
 static struct rte_mbuf *take_first(struct wire *wire) {
 	struct outgoing *best = NULL;
 

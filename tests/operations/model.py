@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The reference model: the expected state after every operation, derived only from the documents.
 
-docs/guide/operations.md describes the effects on flows, docs/reference/configuration.md which
-backends get new flows (panic_threshold_percent), docs/reference/cli.md which run-time settings a
-reload keeps.
+docs/guide/operations.md describes the effects on flows. docs/reference/configuration.md describes
+which backends get new flows (panic_threshold_percent). docs/reference/cli.md describes which run-time
+settings a reload keeps.
 """
 import copy
 

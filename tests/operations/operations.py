@@ -174,10 +174,10 @@ class Operations:
         wanted = value is not None and value == "on"
         assert (answer["stealing"] == "on", answer["configured"]) == (wanted, False), answer
 
-    # --- changes of the file --------------------------------------------------------------
+    # --- changes to the configuration file --------------------------------------------------
 
     def change_file(self, gone):
-        """Make one change of the configuration file. gone: names that the same reload removes. The
+        """Make one change to the configuration file. gone: names that the same reload removes. The
         change must not add them again: the file would then be unchanged."""
         what = self.chance.choice(RELOADS)
         service = self.any_service()

@@ -4,14 +4,14 @@
 
 usage: run.py [--build DIR] [--seed N] [--operations N] [--seconds N]
 
-weir-dataplane with two workers and weir-control are real, in network namespaces; the seed
-determines the operations (operations.py), and model.py the expected state afterwards: backends,
-states, weights, which backends get new flows, and where every flow goes. Checked after each
+weir-dataplane with two workers and weir-control are real, in network namespaces. The seed
+determines the operations (operations.py). model.py determines the expected state afterwards:
+backends, states, weights, which backends get new flows, and where every flow goes. Checked after each
 operation:
 
   - weirctl's answers agree with the model
   - packets of existing flows are sent to their backend (S6), whatever was killed (S3)
-  - new flows go to backends that may get them
+  - new flows go to backends that the model allows
   - every packet was sent once; packets in = out + dropped for a named reason
 
 A failure prints the seed, the number of the operation and the last operations before it; all

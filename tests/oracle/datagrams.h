@@ -27,7 +27,7 @@ struct datagram {
 	uint32_t parts;
 	struct {
 		uint32_t from, to;
-	} part[DATAGRAM_PARTS]; // received ranges, sorted; adjacent ranges are merged
+	} part[DATAGRAM_PARTS]; // received ranges in ascending order; adjacent ranges are merged
 	bool used;
 };
 

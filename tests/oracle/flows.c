@@ -56,8 +56,8 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 	case FLOW_YOUNG:
 		key = WEIR_FLOW_YOUNG;
 		break;
-	// Such a flow has the timeout of a closing flow while the table is at least three
-	// quarters full
+	// A reset flow has the timeout of a closing flow while the table is at least three
+	// quarters full.
 	case FLOW_RESET:
 		key = plan->crowded && least ? WEIR_FLOW_CLOSING : WEIR_FLOW_ESTABLISHED;
 		break;
@@ -83,7 +83,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 
 #define SPARED (FLOW_ESTABLISHED | FLOW_CHALLENGED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)
 
-// Whether a newer flow can evict the flow after `idle_ns`.
+// Whether a newer flow can evict a flow that has been idle for `idle_ns`.
 static bool evictable(const struct plan *plan, uint32_t state, uint64_t idle_ns) {
 	return plan->crowded && ((state & SPARED) == 0 || idle_ns + TICK_NS > IN_USE_NS);
 }
@@ -137,8 +137,8 @@ static bool is_rechecked(const struct plan *plan, uint64_t now_ns) {
 	return plan->rebound_ns != 0 && now_ns - plan->rebound_ns <= RECHECK_NS;
 }
 
-// Whether one of the flow's possible backends (with `all`: whether all of them) can no longer have
-// the flow.
+// Whether one of the flow's possible backends can no longer have the flow. If `all` is true:
+// whether none of the possible backends can have it.
 static bool strays(const struct flow *flow, const struct plan *plan, bool all) {
 	uint64_t left = flow->backends;
 
@@ -164,8 +164,8 @@ void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns
 		}
 		flow_recheck(flow, plan, now_ns);
 		all = strays(flow, plan, true);
-		// Not set while a possible backend remains: it may be removed after the sweep has
-		// visited the flow.
+		// stray_ns is not set while a possible backend remains, because this backend may be
+		// removed after the sweep has visited the flow.
 		if (!all) {
 			flow->stray_ns = 0;
 		} else if (now_ns == plan->rebound_ns && flow->stray_ns == 0) {

@@ -28,8 +28,7 @@ enum flow_state { // one bit for each state
 	FLOW_ABORTED = 1u << 8, // RST of any other flow
 	FLOW_UDP_SEEN = 1u << 9,
 	FLOW_UDP = 1u << 10,
-	FLOW_CHALLENGED =
-		1u << 11, // an established or young flow whose client was challenged about a SYN
+	FLOW_CHALLENGED = 1u << 11, // an established or young flow whose client got a challenge ACK
 };
 #define FLOW_STATES 12
 // States that count towards the limit of half-open flows
@@ -42,7 +41,7 @@ struct flow {
 	uint64_t backends; // one bit for each possible backend
 	// Earliest and latest possible time of the last packet that refreshed the flow
 	uint64_t last_lo, last_hi;
-	// UDP flows: time of the change of services since which none of the possible backends can
+	// UDP flows: time of the change of services after which none of the possible backends can
 	// have the flow; 0 = there was no such change
 	uint64_t stray_ns;
 };

@@ -415,8 +415,8 @@ static void predict_evicted(
 			continue;
 		}
 		for (int id = 0; id < PLAN_BACKENDS; id++) {
-			// The service of a removed bind may be the service that had the address and
-			// port at that time.
+			// A removed backend can belong to another service: the service that
+			// had the address and port when the first fragment arrived.
 			if (id / PLAN_PER_SERVICE == service ||
 				!trial->plan->backends[id].present) {
 				predict_later(trial, id);

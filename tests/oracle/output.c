@@ -25,7 +25,7 @@ static uint32_t put_l2(uint8_t *to, const struct weir_backend_path *path) {
 	return at + 2;
 }
 
-// The outer IP header for `bytes` of payload.
+// Writes the outer IP header for a payload of `bytes` bytes.
 static void put_outer(uint8_t *to, const struct view *view, const struct output_path *output,
 	uint32_t bytes, uint32_t fragment, uint32_t id) {
 	const struct weir_backend_path *path = output->path;
@@ -224,7 +224,8 @@ static uint32_t put_reply_l2(
 	return at + view->l3 - 12;
 }
 
-// An IP header from the VIP to the sender, before its addresses and lengths are known.
+// Writes the IP header of a reply from the VIP to the sender, with `bytes` bytes of payload.
+// Returns the length of the header.
 static uint32_t put_reply_ip(
 	uint8_t *ip, const struct view *view, uint8_t tos, uint8_t protocol, uint32_t bytes) {
 	if (view->key.family == 4) {
@@ -250,7 +251,8 @@ static uint32_t put_reply_ip(
 	return 40;
 }
 
-// The request's IP header without options or extension headers, and the ICMP message.
+// Writes an echo reply: the request's IP header, with no options and no extension headers, and the
+// ICMP message.
 static uint32_t put_echo(uint8_t *ip, const struct view *view) {
 	bool v4 = view->key.family == 4;
 	uint32_t bytes = view->ip_bytes - view->l4;

@@ -191,7 +191,7 @@ void plan_rebind(struct plan *plan, struct random *random, uint64_t now_ns) {
 	case 0:
 		bind->service = (int)random_below(random, PLAN_SERVICES);
 		break;
-	case 1: // keep one bind for each VIP, so that it remains a VIP
+	case 1: // keep one bind for each VIP, so that the address remains a VIP
 		bind->service = bind->first == 80 || bind->first == 22 ? bind->service : -1;
 		break;
 	default:

@@ -18,8 +18,8 @@ struct next {
 static bool agrees(const struct trial *trial, const struct wanted *wanted) {
 	const struct weir_verdict *verdict = &trial->seen->verdict;
 	uint64_t reason = verdict->reason == WEIR_REASON_NONE ? 0 : 1ull << verdict->reason;
-	// If an earlier packet of the burst has moved the flow, the verdict may have the choice
-	// from before the move.
+	// An earlier packet of the burst may have moved the flow. The choice in the verdict can
+	// then differ from the expected choice.
 	bool moved = trial->relaxed && (trial->seen->view.kind == VIEW_ERROR ||
 					       (verdict->choice == WEIR_CHOICE_REPLACED &&
 						       wanted->choice == WEIR_CHOICE_FLOW));
@@ -126,8 +126,9 @@ static bool is_closed(const struct plan *plan, int backend) {
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) != 0;
 }
 
-// Returns the backend of the flow's slot. If it is closed, returns the backend of the next slot
-// that is not closed; if all backends are closed, the backend of the flow's slot.
+// Returns the backend of the flow's slot. If this backend is closed, returns the backend of the
+// next slot whose backend is not closed. If all backends are closed, returns the backend of the
+// flow's slot.
 static int fallback(const struct plan *plan, int service, uint64_t hash) {
 	const struct plan_service *s = &plan->services[service < 0 ? 0 : service];
 	uint32_t slot = (uint32_t)((hash >> 32) * s->slot_count >> 32);
@@ -466,8 +467,8 @@ static void closed_port(struct trial *trial, const struct next *former) {
 	}
 }
 
-// Insert the flow with this backend. If the table may be full, also allow that the flow is not
-// tracked.
+// Insert the flow with this backend. If the table may be full, a flow that is not tracked is also a
+// possible outcome.
 static void enter(struct trial *trial, int backend, uint32_t states, bool restart, int untracked) {
 	rewrite(trial, &(struct next){.states = states,
 			       .backend = backend,
@@ -542,7 +543,9 @@ void predict_flow(struct trial *trial, uint32_t state, int backend) {
 		begin(trial, &(struct next){.states = FLOW_ABSENT, .backend = NOBODY}, false);
 		if (trial->plan->backends[backend].present) {
 			return;
-		} // otherwise the flow moves, unless the balancer is still checking UDP flows
+		}
+		// The backend was removed. If the balancer no longer checks UDP flows, the flow
+		// moves.
 	}
 	next.states = flow_advance(state, view->event, &next.refresh);
 	if (next.states == FLOW_ABSENT) {

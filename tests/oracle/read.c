@@ -147,8 +147,8 @@ static bool is_extension(uint8_t next) {
 // --- fragments --------------------------------------------------------------------------------
 
 // Reads a fragment with `bytes` bytes of data at `offset` units of 8 bytes. IPv6: only the Next
-// Header of the fragment at offset 0 counts (RFC 8200, 4.5), and it is the first header of the
-// fragmentable part. The protocol of a later fragment is therefore not known.
+// Header field of the fragment at offset 0 counts (RFC 8200, 4.5). This field names the first
+// header of the fragmentable part. The protocol of a later fragment is therefore not known.
 static void view_fragment(struct view *view, uint32_t offset, uint32_t bytes) {
 	bool nameless = view->key.family == 6 && offset > 0;
 	bool flow = view->key.protocol == 6 || view->key.protocol == 17;

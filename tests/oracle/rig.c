@@ -188,8 +188,8 @@ void rig_wait(struct rig *rig, uint64_t ns) {
 
 // --- bursts -------------------------------------------------------------------------------------
 
-// Returns the number of contiguous bytes after the headers were made contiguous; the tailroom of
-// the first segment limits it.
+// Returns the number of contiguous bytes after the pipeline has made the headers contiguous. The
+// tailroom of the first segment limits this number.
 static uint32_t readable(uint32_t n, const struct reception *reception) {
 	uint32_t first = reception->first, together = first + reception->tailroom;
 

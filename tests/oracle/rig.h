@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rig: a segment with the tables of a plan, and one worker's pipeline on it. Each frame is in a
-// buffer of its exact size, with memory guarded by a sanitizer before and after it. Fragments come
-// from a pool. Every burst is also captured (captured.h).
+// heap buffer of exactly its size, between redzones of ASan. The pipeline allocates buffers for
+// fragments from a DPDK mempool. Every burst is also captured (captured.h).
 //
 // Threads: one.
 #pragma once
@@ -29,7 +29,7 @@ struct reception {
 	bool checked; // the NIC reports that the IPv4 checksum is correct
 };
 
-// Start DPDK without huge pages or devices. Call once per process.
+// Start DPDK with no huge pages and no devices. Call once per process.
 void rig_start(void);
 // Create the rig, and publish the plan. Also computes the Maglev slots of the plan's services.
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);

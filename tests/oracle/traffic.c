@@ -409,7 +409,7 @@ static uint8_t next_header(struct random *r, const struct sent_datagram *sent, u
 	return sent->chained > 0 ? sent->chain[0] : sent->tuple.protocol;
 }
 
-// Write the first bytes of data of a first fragment. Returns their number.
+// Write the start of the data of a first fragment. Returns the number of bytes.
 static uint32_t put_first_data(struct random *r, uint8_t *to, const struct sent_datagram *sent) {
 	uint32_t at = 0;
 

@@ -5,9 +5,9 @@
 usage: check.py newcomer|upgrade --base ROOT --folder FOLDER --packages FOLDER
            [--same FOLDER] [--other FOLDER]
 
-newcomer  the commands of README.md, on a minimal system, up to a working balancer upgrade   to a
-version with the same layout of the segment (--same), back, to a version with another layout
-          (--other), and back, while a client makes requests; removal
+newcomer  runs the commands of README.md on a minimal system, up to a working balancer
+upgrade   upgrades to a version with the same segment layout (--same) and back, and to a version with
+          another layout (--other) and back, while a client makes requests; removes the packages
 
 Each machine is a container in which systemd runs the unchanged units. The client and the servers
 are in separate namespaces. The last line is "<n> passed, <n> failed".
@@ -318,8 +318,8 @@ def checks_via_the_data_path_need_no_drop_in(lab):
 
 
 def agent_runs_in_its_sandbox(lab):
-    """The agent runs with the meter. A helper process loads the meter with bpf(), although the
-    system call filter is active."""
+    """The agent runs with its meter (meter.bpf.c). A helper process loads the meter with bpf(),
+    although the system call filter is active."""
     machine = lab.backends[0]
     machine.run("umask 027; weir-agent key generate > /etc/weir/agent.keys; "
                 "chgrp weir /etc/weir/agent.keys; echo OPTIONS=--port 80 > /etc/weir/agent.env; "
@@ -406,7 +406,7 @@ def install(lab, folder):
 
 
 def changes_version(lab, folder, text):
-    """If the layout is the same in both versions, control is restarted at once, and no request
+    """If both versions have the same segment layout, control is restarted at once, and no request
     fails."""
     said, restarted = install(lab, folder)
     if not restarted or "not restarted" in said:
@@ -416,8 +416,8 @@ def changes_version(lab, folder, text):
 
 
 def changes_layout(lab, folder, text):
-    """If the layout differs, the running control continues until the dataplane is restarted, and is
-    then replaced automatically."""
+    """If the segment layouts differ, the running control continues until the dataplane is restarted,
+    and is then replaced automatically."""
     said, restarted = install(lab, folder)
     if restarted or "does not serve the weir-dataplane that runs" not in said:
         raise AssertionError(f"weir-control was restarted: {said}")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An independent check of forwarded and replied packets, byte by byte.
+"""An independent check of forwarded packets and of replies, byte by byte.
 
-This file was written only from the RFCs, not from Weir's sources (791, 792, 2003, 2473, 4443, 6040,
-8200).
+This file was written only from RFCs 791, 792, 2003, 2473, 4443, 6040 and 8200, not from Weir's sources.
 """
 import ipaddress
 import struct
@@ -175,7 +174,7 @@ def check_too_big(verdict, mtu):
 
 
 def check_reset(verdict):
-    """Check that the client got an RST that its TCP accepts (RFC 9293, 3.10.7.1), sent back to the sender."""
+    """Check that the sender got an RST that its TCP accepts (RFC 9293, 3.10.7.1)."""
     expect_equal((verdict.action, verdict.why), ("replied", "reset"), f"{verdict}")
     expect_equal(verdict.reason, "backend_down", f"{verdict}")
     segment = bytes(Ether(verdict.received)["TCP"])
@@ -183,8 +182,8 @@ def check_reset(verdict):
 
 
 def check_challenge(verdict):
-    """Check that the client got a challenge ACK, which acknowledges the sequence number of its SYN
-    (RFC 5961, 4.2), sent back to the sender."""
+    """Check that the sender got a challenge ACK, which acknowledges the sequence number of its SYN
+    (RFC 5961, 4.2)."""
     expect_equal((verdict.action, verdict.why), ("replied", "challenge"), f"{verdict}")
     expect_equal(verdict.reason, None, f"{verdict}")
     segment = bytes(Ether(verdict.received)["TCP"])

@@ -78,7 +78,7 @@ def test_handshakes_without_data_end_after_seconds(lab):
     expect_equal([verdict.why for verdict in run], ["new"] + ["flow"] * 3, "why of a real one")
     run = lab.run(made, syn + ack + [(11 * SECOND, get[0])])
     expect_equal([verdict.why for verdict in run], ["new", "flow", "new"], "why without data")
-    # The client sends data, or a second ACK as for a server's greeting
+    # The client sends data, or a second ACK, as after the greeting of a server
     for second in (get, ack + ack):
         run = lab.run(made, syn + second + [(800 * SECOND, get[0])])
         expect_equal(run[len(run) - 1].why, "flow", "why of an idle connection")

@@ -249,8 +249,8 @@ def is_even(queues):
 
 def test_source_prefix_fills_a_backends_receive_queues(lab):
     """The Toeplitz hash is linear. With 16 addresses, the low bits of the hash have all 8 values
-    with three of four keys, and 4 or fewer values with other keys. Linux sets a random key on most
-    NICs."""
+    for three quarters of the keys, and 4 or fewer values for the other keys. Linux sets a random key
+    on most NICs."""
     flows = frames_from(tcp4(), [(CLIENT4, 1000 + i) for i in range(2000)])
     keys = [random.Random(seed).getrandbits(320) for seed in range(200)]
     even = {}

@@ -434,7 +434,7 @@ def test_long_fragments_are_fragmented_again_or_answered(lab):
 
 
 def outer_pieces(verdict):
-    """Yields (header of the outer packet without varying fields, data) of each fragment."""
+    """Yields (header of the outer packet without the fields that vary, data) of each fragment."""
     for data in (verdict.sent, *verdict.sent_fragments):
         _, _, _, kind, outer = strip_l2(data)
         if kind == 0x0800:
@@ -453,7 +453,7 @@ def outer_pieces(verdict):
 
 
 def test_ipv6_of_1280_bytes_passes_a_small_mtu(lab):
-    """The sender ignores "packet too big" below 1,280, so the outer packet is fragmented."""
+    """The sender ignores an MTU below 1,280 in "packet too big", so the outer packet is fragmented."""
     for backend, mtu in ((BACKEND6, 1280), (BACKEND6, 1319), (BACKEND4, 1280), (BACKEND4, 1299)):
         made = config(service(backends=[backend]), port={"mtu": mtu})
         outer = 40 if backend == BACKEND6 else 20

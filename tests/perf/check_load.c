@@ -47,7 +47,7 @@ struct load {
 	uint32_t backends, hanging, seconds, elapsed;
 	bool strict;
 	uint64_t begun[LATE_MOST + 1]; // number of checks by delay in ms
-	double cpu_at_first; // CPU time after the first seconds
+	double cpu_at_first; // CPU time of the process when the measurement begins, after 2 s
 };
 
 static uint32_t address_of(uint32_t backend) {

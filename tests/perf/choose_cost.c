@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Measures the cost of a new flow (choose + started + ended) for each policy and number of
-// candidates: without a limit of active flows, with a limit that no backend reaches, with a limit
-// that workers share (SHARING workers; further workers are idle), and with a limit that all
-// backends have reached (spill). Other flows are active between the start and the end of a flow, so
-// that the loads of the backends differ. Prints medians of many runs; the memory is in the cache
-// from previous runs.
+// candidates, in four cases: no limit of active flows; a limit that no backend reaches; a limit
+// that workers share (SHARING workers; further workers are idle); a limit that all backends have
+// reached (spill). Other flows are active between the start and the end of a flow, so that the
+// loads of the backends differ. Prints medians of many runs; the memory is in the cache from
+// previous runs.
 //
 // usage: choose_cost [--json | --once]
 // --once: a short run of all cases, to check that they work.
@@ -142,8 +142,8 @@ static void bench_fini(struct bench *bench) {
 	free(bench->backends);
 }
 
-// Weights are 100, 200, 300 in ascending blocks, as the rounds require; service times are 10 to 20
-// ms.
+// Weights are 100, 200 and 300, in ascending order, for which weir_interleaved_rounds is efficient.
+// Service times are 10 to 20 ms.
 static void fill_table(struct bench *bench, enum weir_policy policy, uint32_t n) {
 	uint8_t needs = weir_policy_needs(policy);
 	uint64_t seed = n;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Measures what stealing costs weir-control, except for the plans that steal_cost.c measures:
-// reading the counters of the workers' buckets, reading the half-open flows of a service's
-// backends, and planning a round between backends. Prints medians of CPU time. Counters are written
+// Measures the CPU time of three parts of stealing in weir-control: reading the counters of the
+// workers' buckets, reading the half-open flows of a service's backends, and planning a round
+// between backends. (steal_cost.c measures other plans.) Prints medians. Counters are written
 // before each reading, spread over the memory, so that no counter is in the cache.
 //
 // usage: flow_steal_cost [--once]

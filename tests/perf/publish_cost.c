@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Measures the cost of publications (one row and 10,000 rows; a selection with 65,537 slots for
-// 100 and 10,000 backends, with equal and with different weights; a service table of 4,000
-// binds), and the grace period with busy workers. Prints minimum, median and 90th percentile of
-// many iterations. Other load on the host affects the median and the 90th percentile.
+// Measures the cost of publications, and the grace period with busy workers. The publications
+// are: one row and 10,000 rows; a selection with 65,537 slots for 100 and 10,000 backends, with
+// equal and with different weights; a service table of 4,000 binds. Prints minimum, median and
+// 90th percentile of many iterations. Other load on the host affects the median and the 90th
+// percentile.
 //
 // usage: publish_cost [TURNS [WORKERS]]
 #include <netinet/in.h>
@@ -117,7 +118,8 @@ static void publish_row(struct weir_writer *writer, uint32_t i, uint64_t turn) {
 	weir_writer_publish_row(writer, (uint16_t)i, &row);
 }
 
-// Different weights: 500 to 10,499, all different, and changed in each iteration.
+// If the weights are not equal, they are different numbers from 500 to 10,499, and change in each
+// iteration.
 static struct weir_selection *build_selection(
 	struct weir_writer *writer, uint32_t backends, bool equal, uint64_t turn) {
 	static struct weir_selection_member members[BACKENDS];
@@ -212,7 +214,7 @@ static bool measure(struct weir_writer *writer, unsigned int turns) {
 	return ok;
 }
 
-// Publications of only a selection: weights are changed, everything else is unchanged.
+// Measures publications of only a selection: its weights change, and everything else is unchanged.
 static bool measure_selection(
 	struct weir_writer *writer, const struct selection_case *c, unsigned int turns) {
 	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Measures the cost of a tick of work stealing in weir-control. For requests at backends, only the
-// planner is measured (policy/steal_plan.h); for the buckets of workers, all code of
-// control/daemon/load. Prints medians of many ticks. In cases with even load, no task moves. In
-// cases with uneven load, the first worker gets its tasks (or their load) back before every tick.
+// planner is measured (policy/steal_plan.h). For the buckets of workers, all code of
+// control/daemon/load is measured. Prints medians of many ticks. In cases with even load, no task
+// moves. In cases with uneven load, the first worker gets its tasks (or their load) back before
+// every tick.
 //
 // usage: steal_cost [--once | CASE TICKS]
 //

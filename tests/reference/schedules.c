@@ -15,7 +15,7 @@ struct entry {
 struct weir_schedule {
 	enum weir_schedule_kind kind;
 	uint32_t n;
-	uint32_t at; // position at which the scan continues
+	uint32_t at; // index of the entry at which the scan continues
 	// classic: turns of the current backend so far; interleaved: current round; edf: number of
 	// choices
 	uint64_t step;

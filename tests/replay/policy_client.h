@@ -26,7 +26,7 @@ void policy_client_clear(struct policy_client *with); // remove all candidates
 // Compute strides and rounds, publish the candidates and load them.
 void policy_client_adopt(struct policy_client *with, bool reported, uint64_t now_ns);
 
-// Publish the candidates, load them, and reset the client's position.
+// Reset the state of the client, publish the candidates and load them.
 void policy_client_restart(struct policy_client *with, uint64_t now_ns);
 
 // Returns the id of the chosen backend, or REPLAY_NONE.

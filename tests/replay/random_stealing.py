@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares work-stealing plans for random cases, without recorded traces: random_stealing.py
-REPLAY_VECTORS DASK_STEALING_JSON
+"""Compares work-stealing plans for random cases, without recorded traces.
+
+usage: random_stealing.py REPLAY_VECTORS DASK_STEALING_JSON
 
 A simple planner, written from the rules of dask.distributed, makes plans for random workers and
 tasks. replay-vectors must report that the planner of policy/ makes the same requests, in the same

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capability from load reports: the formula of gRPC, and the states of a backend over time. Unlike
-// gRPC, Weir adds the penalty before it refuses a report without utilization, and smooths the
-// result. If a report has utilization and no smoothing applies, the formula and Weir agree, and
-// both are checked.
+// Capability from load reports: the formula of gRPC, and the states of a backend over time. Weir
+// differs from gRPC in two points: it adds the penalty before it refuses a report without
+// utilization, and it smooths the result. If a report has utilization and no smoothing applies,
+// both the formula and Weir must give the recorded result.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -167,7 +167,7 @@ static uint32_t end_flows(
 // How errors of the bad backend are counted.
 enum lingering {
 	LINGER_EXACTLY, // the error counts as an active flow that ends when the error expires
-	LINGER_IN_SLOTS, // the error expires up to an eighth early, as in Weir
+	LINGER_IN_SLOTS, // the error expires up to an eighth of the window early, as in Weir
 };
 
 static void answer(struct policy_client *with, struct flow *flows, uint32_t *n, uint16_t id,

@@ -94,7 +94,7 @@ static void begin_at(struct policy_client *with, const json_t *list) {
 	}
 }
 
-// Keys above the removed key are decremented.
+// poolifier decrements the keys above a removed key. removed: this key; negative = none.
 static void check_choices(struct replay *replay, struct policy_client *with, const json_t *vector,
 	const char *what, long removed) {
 	const json_t *value;

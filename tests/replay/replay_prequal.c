@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prequal: the hot-cold rule, and how often the result of a probe may be used.
+// Prequal: the hot-cold rule, and the maximum number of uses of a probe's result.
 #include <math.h>
 
 #include "prequal.h"

@@ -72,8 +72,8 @@ static void check_haproxy(struct replay *replay, const json_t *vector, const str
 
 // --- agent check: the contents of the line ---
 
-// Checks the last word of each class. The reason of the report contains the word, unless another
-// word determined the result.
+// Checks the last health word and the last administrative word of the line. The reason of the
+// report begins with the health word, unless the administrative word determined the result.
 static void check_words(struct replay *replay, const json_t *parsed, const struct said *said) {
 	const char *health = replay_text(replay, parsed, "health", "");
 	const char *word = replay_text(replay, parsed, "health_word", "");
@@ -104,8 +104,8 @@ static void check_values(struct replay *replay, const json_t *parsed, const stru
 	}
 }
 
-// Checks that the text `got` ends with the expected text. In `got`, the word to which the text
-// refers comes first.
+// Checks that the text `got` ends with the expected text. `got` begins with the word to which the
+// expected text refers.
 static void check_end(
 	struct replay *replay, const char *what, const char *expected, const char *got) {
 	size_t all = strlen(got), end = strlen(expected);

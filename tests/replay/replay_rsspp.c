@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS++: buckets of packets are moved between cores. Weir's plan of steals has the same threshold,
-// but a different algorithm. The plan must make the loads of the cores as even as RSS++ does, with
-// a tolerance of one moved bucket. It must move nothing if RSS++ moves nothing.
+// RSS++: buckets of packets are moved between cores. Weir's steal planner has the same
+// threshold, but a different algorithm. Its plan must make the loads of the cores as even as
+// RSS++ does, with a tolerance of one moved bucket. It must move nothing if RSS++ moves nothing.
 #include <math.h>
 
 #include "replay.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Compares moving statistics, computed in whole nanoseconds, with those of poolifier, computed in
-// float32, after each sample.
+// Compares Weir's moving statistics, which are computed in whole nanoseconds, with the statistics
+// of poolifier, which are computed in float32. Compares them after each sample.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

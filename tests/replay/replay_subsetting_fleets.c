@@ -100,7 +100,8 @@ static double churn(
 	struct subsetter *before =
 		subsetter_create(&algorithm->params, algorithm->rendezvous, from);
 	struct subsetter *after = subsetter_create(&algorithm->params, algorithm->rendezvous, to);
-	uint32_t *holder = replay_alloc((from + to) * sizeof(holder[0])); // last client + 1
+	// by backend: its last client + 1
+	uint32_t *holder = replay_alloc((from + to) * sizeof(holder[0]));
 	uint64_t members = 0;
 	uint64_t left = 0;
 

@@ -18,7 +18,7 @@ struct subsetter {
 	struct weir_subset_params params;
 	bool rendezvous; // rendezvous subsetting instead of params.algorithm
 	uint32_t n;
-	uint32_t *subset; // [n], the subset of the last client
+	uint32_t *subset; // [n], the subset that was computed last
 	uint32_t *counts; // [n]
 	uint32_t *scratch;
 	struct weir_rendezvous_score *scores;

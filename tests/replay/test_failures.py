@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check that replay-vectors can fail: test_failures.py REPLAY_VECTORS VECTORS_DIR
+"""Check that replay-vectors can fail.
+
+usage: test_failures.py REPLAY_VECTORS VECTORS_DIR
 
 Changes recorded values one at a time; replay-vectors must then report that the file failed.
 Unreadable or unknown data must be a failure with a reason, and must not be silently skipped.

@@ -211,8 +211,9 @@ static bool publish_on(struct weir_writer *writer, struct weir_segment *segment)
 	return ok;
 }
 
-// Open the segment as a new control process does, and check that all tables are complete and no
-// memory is dropped or lost. segment: the dataplane's mapping. busy: worker 0 is using the segment.
+// Open the segment as a new control process does. Check that all tables are complete, no root was
+// dropped, and no memory is lost. segment: the dataplane's mapping. busy: worker 0 is using the
+// segment.
 static bool check_open(struct weir_segment *segment, struct weir_segment *control, bool busy) {
 	struct weir_writer *writer = NULL;
 	struct checked checked = {.torn = false};
@@ -310,8 +311,8 @@ static bool kill_at_random_moments(uint64_t kills) {
 	}
 	for (uint64_t i = 0; ok && i < kills; i++) {
 		// After every second kill, the next control process opens the memory as the killed
-		// process left it. After the other kills check_open opens it first, and waits for a
-		// grace period.
+		// process left it. After the other kills, check_open opens the memory before the
+		// next control process, and waits for a grace period.
 		ok = kill_once(segment, &seed, &publications) &&
 		     (i % 2 == 0 || check_open(segment, control_side, true));
 		for (uint32_t w = 0; w < READERS; w++) {
@@ -386,7 +387,8 @@ static bool publish_each_kind(struct weir_writer *writer, uint16_t turn) {
 	return r == 0;
 }
 
-// Stop, publish tables of every kind, and stop again. The parent steps through the publications.
+// Stop this process, publish tables of every kind, and stop again. The parent single-steps the
+// publications.
 static void stepped_control(const struct weir_segment *own) {
 	struct weir_segment *segment = NULL;
 	struct weir_writer *writer = NULL;
@@ -404,8 +406,8 @@ static void stepped_control(const struct weir_segment *own) {
 	_exit(0);
 }
 
-// Returns whether any memory outside the heap and the identities has changed. Changes of the heap
-// and the identities are not counted: they are written before they are referenced.
+// Returns whether any memory outside the heap and the identities has changed. Changes of these
+// two are not counted, because their contents are written before they are referenced.
 static bool tables_changed(const struct weir_segment *segment, uint8_t *before) {
 	const struct {
 		const void *start;

@@ -2,10 +2,12 @@
 //
 // Moves: three workers with real rings, distributors and flow tables. Two ports receive packets of
 // many flows; each port has a different worker. Moves of buckets are requested as fast as the
-// workers can move them. Every packet must be processed, in the order of its flow, by a worker
-// whose table has the flow with its first backend. At the end, the counts of each table must match
-// its flows. Some iterations of the workers (victim, thief or distributor), chosen at random, take
-// long. The guarantees M1 to M3 of moves.h are checked for every packet, and M4 at the end.
+// workers can move them. Some iterations of the workers (victim, thief or distributor), chosen at
+// random, take long. Checks:
+//   - The guarantees of moves.h: M1 to M3 for every packet, M4 at the end.
+//   - Every packet is processed, in the order of its flow. The worker that processes the packet has
+//     the flow in its table, with the flow's first backend.
+//   - At the end, the counts of each table match its flows.
 //
 // With "rss", each port has a queue for each worker (moves_ports.h), and the main thread of the
 // dataplane adapts the redirection tables of the devices to the buckets (queue_tables.h).
@@ -275,8 +277,8 @@ static uint32_t owner_of(uint32_t bucket) {
 	return __atomic_load_n(&test.moves->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// Request a bucket from worker v. Usually it is a bucket of worker v with many packets; sometimes
-// its number is random.
+// Request a bucket from worker v. Usually it is a bucket of worker v with many packets. Sometimes
+// its number is random, and there may be no bucket with this number.
 static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	struct worker *victim = &test.worker[v];
 	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL, .sequence = sequence};

@@ -310,7 +310,8 @@ void ports_free(struct ports *ports) {
 
 // --- results --------------------------------------------------------------------------------
 
-// Used instead of rte_ring_empty, which reads memory that a worker writes, without synchronization.
+// Used in place of rte_ring_empty, which would read memory without synchronization while a worker
+// writes it.
 static bool is_empty(const struct rte_ring *ring) {
 	return __atomic_load_n(&ring->prod.tail, __ATOMIC_ACQUIRE) ==
 	       __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);

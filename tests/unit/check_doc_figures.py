@@ -57,7 +57,7 @@ FIGURES = (
     # weirctl
     ("docs/reference/cli.md", "with time and cause: the last {} changes", "control/daemon/backends/states.h",
      "WEIR_STATES_HISTORY", 1),
-    ("control/cli/commands.c", "Shows up to {} changes, the last ones of all backends", "control/daemon/backends/states.h",
+    ("control/cli/commands.c", "has the last {} changes of all backends", "control/daemon/backends/states.h",
      "WEIR_STATES_HISTORY", 1),
     ("docs/reference/cli.md", "who was refused: the last {} changes", "control/daemon/process/audit.h",
      "WEIR_AUDIT_CHANGES", 1),

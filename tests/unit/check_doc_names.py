@@ -5,16 +5,15 @@ scenarios, messages.
 
 usage: check_doc_names.py SOURCE_ROOT BUILD_ROOT
 
-Checks every *.md of the tree: targets and anchors of links, code spans that are a path from the
-root or the name of a source file, tests behind "meson test -C build", scenarios behind
-"scripts/test e2e" or "tests/e2e/run.py", the tests that a table names for a guarantee (S1, M1, ...)
-and that a table lists all guarantees of a header (M1 to M4). Also the log messages that
-docs/guide/troubleshooting.md quotes, the details of checks without a result, and the tests of every complaint
-answered in docs/guide/complaints.md. A link whose text is the name of a document must lead to this
-document. No two headings of a document may have the same anchor. In headers and systemd units,
-checks paths from the root, headings of documents, and that guarantees are numbered without gaps.
-Lists of all policies must contain every policy, and docs/design/testing.md every file of recorded
-traces.
+Checks every *.md of the tree: targets and anchors of links; code spans that are a path from the root
+or the name of a source file; tests after "meson test -C build"; scenarios after "scripts/test e2e" or
+"tests/e2e/run.py"; the tests that a table names for a guarantee (S1, M1, ...). Such a table must list
+all guarantees of a header (M1 to M4). Also checks the log messages that docs/guide/troubleshooting.md
+quotes, the details of checks without a result, and the tests of every complaint answered in
+docs/guide/complaints.md. A link whose text is the name of a document must lead to this document. No
+two headings of a document may have the same anchor. In headers and systemd units, checks paths from
+the root, headings of documents, and that guarantees are numbered without gaps. Lists of all policies
+must contain every policy, and docs/design/testing.md must list every file of recorded traces.
 """
 import collections
 import fnmatch
@@ -157,8 +156,8 @@ def check_tests(tree, path):
 
 
 def check_guarantees(tree, path):
-    """Check that the tests exist that are named in rows of guarantees. These rows begin with a
-    guarantee like S1, or with "M1 to M4 of `header`"."""
+    """Check that the tests named in rows of guarantees exist. These rows begin with a guarantee like
+    S1, or with "M1 to M4 of `header`"."""
     for row in re.findall(r"^\| [A-Z]\d .*$", tree.text[path], re.M):
         for name in re.findall(r"`([a-z0-9_]{8,})`", row):
             if name not in tree.tests | tree.cases and not is_scenario(tree, name):
@@ -177,7 +176,7 @@ def check_complaints(tree):
     answered = tree.text[tree.root + "/docs/guide/complaints.md"].partition("\n## Handled\n")[2]
     rows = re.findall(r"^\| (.*) \|$", answered.partition("\n## ")[0], re.M)[2:]
     if len(rows) < 25:
-        yield f"docs/guide/complaints.md: {len(rows)} complaints: mend this check"
+        yield f"docs/guide/complaints.md: only {len(rows)} complaints found: fix this check"
     for row in rows:
         complaint, _, answer, tests = (cell.strip() for cell in row.split("|"))
         names = re.findall(r"`(\w+)`", tests)

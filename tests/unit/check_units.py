@@ -10,9 +10,9 @@ less than a second, and the unit stays failed until an operator starts it.
 At shutdown the agent drains its backend: the decapsulator must run until the drain has ended, so it
 starts before the agent.
 
-weir-control may be restarted at any time, also by an upgrade: this must not start a dataplane that an
-operator has stopped. The unit of the dataplane has Wants=weir-control, without which it has no
-tables.
+weir-control can be restarted at any time, also by an upgrade: this must not start a dataplane that an
+operator has stopped. The unit of the dataplane has Wants=weir-control, because the dataplane gets its
+tables from weir-control.
 
 Sending a signal to a process that has changed its user requires CAP_KILL, which no unit has.
 Therefore the reload command must run outside of the sandbox (+).

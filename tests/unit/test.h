@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests that register themselves, run by cmocka. A file of tests has
+// Unit tests that register themselves and are run by cmocka. A file of tests contains
 //
 // 	TEST(name) { ... }
 // 	TEST(name, setup, teardown) { ... }	with a separate setup and teardown
@@ -8,7 +8,7 @@
 // 	TEST_GROUP(setup, teardown);		once for the file; several groups are nested
 // 	TEST_ARGUMENT(name);			a command-line argument, static const char *name
 //
-// A teardown may be omitted. In a test, state is the *state of its setup.
+// A teardown may be omitted. A test gets the same `state` as its setup.
 //
 // A program may consist of many files. It runs the tests of one file, in the order of their lines:
 //
@@ -40,7 +40,7 @@ struct test {
 	struct test *next;
 };
 
-// JSON({"name": "%s"}) gives its argument as a string. White space between tokens becomes one
+// JSON({"name": "%s"}) turns its argument into a string. White space between tokens becomes one
 // space.
 #define JSON(...) #__VA_ARGS__
 

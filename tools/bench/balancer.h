@@ -38,7 +38,7 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
 
-// Replace the pipeline by a new pipeline, with counters at 0. Returns 0 or negative errno.
+// Replace the pipeline with a new pipeline, whose counters are 0. Returns 0 or negative errno.
 int weir_bench_balancer_start(
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
 
@@ -82,8 +82,8 @@ void weir_bench_way(
 void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
 	struct weir_backend_row *ret);
 
-// Returns the backend of a flow in the published Maglev table, or WEIR_BACKEND_NONE with another
-// policy.
+// Returns the backend of a flow in the published Maglev table, or WEIR_BACKEND_NONE if the policy
+// is not Maglev.
 uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
 	const struct weir_bench_tuple *tuple, uint8_t protocol);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-bench: measures the cost of a packet.
+// weir-bench: measures the CPU cycles that a worker's packet pipeline takes for a packet.
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -132,7 +132,8 @@ static int run(struct bench *bench, char *why, size_t why_bytes) {
 		r = weir_bench_publisher_start(
 			&bench->publisher, &bench->options, bench->balancer.segment, bench->core);
 		if (r < 0) {
-			snprintf(why, why_bytes, "cannot start a second process: %s", strerror(-r));
+			snprintf(why, why_bytes, "cannot start the process of --publications: %s",
+				strerror(-r));
 			return r;
 		}
 	}

@@ -504,7 +504,7 @@ static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, 
 		if (tries == TRIES) {
 			snprintf(why, why_bytes,
 				"the flow table has no room for flow %u of %u, although it should "
-				"hold %u",
+				"hold %u flows",
 				steady + 1, engine->traffic.steady, engine->options->table_flows);
 			return -ENOSPC;
 		}
@@ -571,7 +571,8 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 		r = check_counters(engine, why, why_bytes);
 	}
 	if (r == 0 && counters->flows != flows) {
-		snprintf(why, why_bytes, "%u flows were created, but the flow table has %" PRIu64,
+		snprintf(why, why_bytes,
+			"%u flows were created, but the number of flows in the table is %" PRIu64,
 			flows, counters->flows);
 		return -EBADMSG;
 	}

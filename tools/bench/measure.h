@@ -4,10 +4,10 @@
 // Called by main.c.
 //
 // One iteration of a worker is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
-// the quiescent report. Two steps are not timed: the generation of `buffers` packets at a time, and
-// the writing of the mbuf fields that a driver sets, just before each burst.
+// the quiescent report. Two steps are not timed. Packets are generated in advance, `buffers`
+// packets at a time. Just before each burst, the mbuf fields that a driver would set are written.
 //
-// The pipeline's clock advances only by the time that the timed parts take, as in a worker that is
+// The pipeline's clock advances only by the time that the timed steps take, as in a worker that is
 // never idle. If `pace` is set, the clock advances by a fixed time for each packet instead, so that
 // all repetitions do exactly the same work.
 //

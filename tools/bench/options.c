@@ -118,18 +118,18 @@ static const struct weir_option rows[] = {
 		FIELD(new_percent), .fallback = "established 0, syn-flood 50, mixed 5", .least = 0,
 		.most = 100),
 	WEIR_OPTION_ROW(SCALED, "packets-per-flow", "N",
-		"case mixed: packets of each new flow; other cases: set --packets to N packets "
-		"per flow on average",
+		"case mixed: packets of each new flow; other cases: set --packets to N times "
+		"--flows",
 		FIELD(packets_per_flow), .fallback = "mixed 10", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(SCALED, "publications", "N",
 		"in every other run, another process performs the action of --publish N times per "
 		"second; the report compares the runs with and without it",
 		FIELD(publications), .fallback = "none", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(WORD, "publish", "WHAT",
-		"what the process of --publications does: publish the selection of a service, the "
-		"headers of a backend, or both; or, instead of publishing, read all counters as "
-		"for metrics, list the flow table in parts, capture and read all packets, or run a "
-		"capture with a filter that matches no packet",
+		"action of the process of --publications: publish the selection of a service, the "
+		"headers of a backend, or both; read all counters, as for metrics; list the flow "
+		"table in parts; capture and read all packets; run a capture with a filter that "
+		"matches no packet",
 		FIELD(publish), .fallback = "selections", .words = publish_words),
 	WEIR_OPTION_ROW(WORD, "family", "FAMILY", "IP version", FIELD(family), .fallback = "4",
 		.words = families),
@@ -295,8 +295,8 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 			options->new_percent, options->packets_per_flow);
 	} else if (options->repeats > 0 && options->publications > 0) {
 		snprintf(why, why_bytes,
-			"--repeats cannot be combined with --publications, which delay different "
-			"bursts in each repetition");
+			"--repeats cannot be combined with --publications, because publications "
+			"delay different bursts in each repetition; omit one of the two");
 	} else if (options->buffers < options->burst || options->packets < options->burst) {
 		snprintf(why, why_bytes,
 			"--packets and --buffers: use at least the value of --burst");

@@ -158,7 +158,7 @@ static void put_udp(
 	put16(l4 + 4, bytes);
 	put16(l4 + 6, 0);
 	checksum = (uint16_t)~weir_bench_sum(l4, UDP_BYTES, sum);
-	put16(l4 + 6, checksum != 0 ? checksum : 0xffff); // 0 would mean "none"
+	put16(l4 + 6, checksum != 0 ? checksum : 0xffff); // 0 would mean "no checksum"
 }
 
 static uint32_t put_headers(const struct weir_bench_packets *packets,

@@ -14,7 +14,7 @@
 
 #define WEIR_BENCH_FRAME_MAX 1518
 #define WEIR_BENCH_VLAN 42
-#define WEIR_BENCH_TOS 0x28 // AF11; not 0, so that checks detect that it was not copied
+#define WEIR_BENCH_TOS 0x28 // AF11; not 0, so that checks detect a TOS that is not copied
 
 #define WEIR_BENCH_FIN 0x01
 #define WEIR_BENCH_SYN 0x02
@@ -31,7 +31,7 @@ struct weir_bench_packets {
 
 extern const uint8_t weir_bench_client_mac[6], weir_bench_our_mac[6];
 
-// The shortest frame with these headers.
+// Returns the length of the shortest frame with these headers.
 uint32_t weir_bench_frame_min(uint8_t family, uint8_t protocol, bool vlan);
 
 // frame_bytes: at least weir_bench_frame_min of both protocols used, at most WEIR_BENCH_FRAME_MAX.
@@ -45,8 +45,8 @@ void weir_bench_packet_write(const struct weir_bench_packets *packets,
 	uint8_t *to);
 
 // Like weir_bench_packet_write, but writes only the first WEIR_BENCH_HEADERS_BYTES bytes of `to`.
-// An earlier call must have written the rest of the frame, which is payload and equal in all
-// frames.
+// An earlier call must have written the other bytes of the frame. They are payload, which is equal
+// in all frames.
 #define WEIR_BENCH_HEADERS_BYTES 78 // Ethernet, VLAN, IPv6 and TCP headers
 void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,

@@ -111,7 +111,7 @@ static void list(struct child *child) {
 
 	if (child->pending) {
 		if (!weir_mailbox_receive(&theirs->response, &ours->response, &message)) {
-			return; // the worker pauses
+			return; // no response yet, because the worker pauses
 		}
 		add_words(child, child->segment->flow_pages[WEIR_BENCH_WORKER].flow[0],
 			message.list.count * sizeof(struct weir_listed_flow));

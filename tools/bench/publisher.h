@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Publisher: a second process that does work of weir-control several times a second. It builds and
-// publishes a selection, as after a change of weights, or it reads all counters, lists flows, or
-// captures packets. Called by main.c.
+// Publisher: a second process that does work of weir-control several times a second. --publish
+// selects the work: building and publishing a selection, as after a change of weights; publishing
+// the headers of a backend; reading all counters; listing flows; or capturing packets. Called by
+// main.c.
 //
 // Threads: forked before EAL is started and before any thread exists. The second process maps the
 // segment separately through the file descriptor, and writes to it only on request.
@@ -27,8 +28,8 @@ struct weir_bench_publisher {
 // options is borrowed. Returns 0 or negative errno.
 int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	const struct weir_bench_options *options, const struct weir_segment *segment, int core);
-// Start or stop publishing, and wait until the publisher has done so. Returns 0, or -EIO (the
-// publisher has exited).
+// Start or stop publishing, and wait until the publisher has started or stopped. Returns 0, or -EIO
+// (the publisher has exited).
 int weir_bench_publisher_go(struct weir_bench_publisher *publisher);
 int weir_bench_publisher_pause(struct weir_bench_publisher *publisher);
 // Number of publications or readings so far.

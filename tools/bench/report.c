@@ -341,7 +341,7 @@ static void print_flood(FILE *out, const char *what, const struct weir_bench_spl
 	const struct weir_bench_split *flooded) {
 	fprintf(out,
 		"%s: %.1f cycles without flood, %.1f with flood, ratio %.3f; SYN of the flood: "
-		"%.1f\n",
+		"%.1f cycles\n",
 		what, base->steady, flooded->steady, flooded->steady / base->steady,
 		flooded->other);
 }
@@ -375,8 +375,8 @@ static void print_base(FILE *out, const struct weir_bench_report *report) {
 	}
 	fprintf(out,
 		"%s: %.0f per second (%u requested), ratio of medians %.3f\n"
-		"bursts above 50 us: %" PRIu64 " of %zu, slowest %.1f us; without %s %" PRIu64
-		" of %zu, %.1f us\n",
+		"bursts above 50 us: %" PRIu64 " of %zu, slowest %.1f us; without %s: %" PRIu64
+		" of %zu, slowest %.1f us\n",
 		events_name(report), result->publications, report->options->publications,
 		ratio(report), above_50_us(report, &result->main), result->main.samples.count,
 		ns_of(report, result->main.slowest_cycles) / 1e3, events_name(report),

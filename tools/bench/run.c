@@ -57,7 +57,7 @@ static int start(struct session *session) {
 	return weir_bench_fill(session->engine, session->why, session->why_bytes);
 }
 
-// --- timed --------------------------------------------------------------------------------
+// --- pass: timed --------------------------------------------------------------------------
 
 static struct weir_bench_tally tally_now(const struct session *session) {
 	const struct weir_worker_counters *counters =
@@ -201,7 +201,7 @@ static int timed(struct session *session) {
 	return r;
 }
 
-// --- counted, traced, checked -------------------------------------------------------------
+// --- passes: counted, traced, checked -----------------------------------------------------
 
 static int counted(struct session *session) {
 	struct weir_bench_result *result = session->result;
@@ -260,7 +260,7 @@ static int checked(struct session *session) {
 	return r;
 }
 
-// --- repeated -----------------------------------------------------------------------------
+// --- pass: repeated -----------------------------------------------------------------------
 
 // Repeats all passes of the timed runs with a new table. Discards the samples of the warm-up.
 static int repeat(struct session *session, struct weir_bench_samples *samples,
@@ -298,8 +298,8 @@ static int check_repeat(const struct session *session, const struct weir_bench_t
 		"a repeat differs from the first run: of %" PRIu64 " packets %" PRIu64
 		" matched a flow, %" PRIu64 " started a flow, %" PRIu64
 		" found the table full, %" PRIu64 " flows evicted, %" PRIu64
-		" expired; the first run had %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64
-		", %" PRIu64 ", %" PRIu64,
+		" expired; numbers of the first run: %" PRIu64 ", %" PRIu64 ", %" PRIu64
+		", %" PRIu64 ", %" PRIu64 ", %" PRIu64,
 		tally.packets, tally.hits, tally.started, tally.untracked, tally.evicted,
 		tally.expired, first->packets, first->hits, first->started, first->untracked,
 		first->evicted, first->expired);
@@ -384,10 +384,11 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 	return r;
 }
 
-// Computes the share of slow bursts, which take more than 10 times the median of a burst, and
-// estimates how many of them were slow because of the machine. The estimate is computed from the
-// idle loop after each burst. It is the number of interruptions that lasted at least 9 times the
-// median of a burst, scaled to the duration of a burst.
+// A burst is slow if it takes more than 10 times the median of all bursts. Sets slow_share to the
+// share of slow bursts. Sets slow_machine_share to the estimated share of bursts that were slow
+// only because the machine interrupted them. The estimate comes from the idle loop after each
+// burst: the share of loops that took longer than usual by more than 9 times the median of a burst,
+// scaled from the duration of a loop to the duration of a burst.
 static void count_slow(struct weir_bench_result *result) {
 	const double median = result->main.summary.median;
 	const double idle = result->machine_summary.median;

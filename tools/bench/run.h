@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Run: the passes of a measurement, in their order. Called by main.c.
+// Run: the passes of a measurement, in this order. Called by main.c.
 //
-//   timed    Fills a new table, warms up, then does `runs` runs. Some measurements also do as many
-//            base runs, for comparison: in case syn-flood with the steady flows only; with
-//            --publications, without publications.
-//   counted  One more run, in which the CPU counts events, if this is available.
+//   timed    Fills a new table, warms up, then does `runs` runs. Two kinds of measurements also do
+//            `runs` base runs for comparison: in case syn-flood, base runs have only the steady
+//            flows; with --publications, base runs have no publications.
+//   counted  One more run, in which the CPU counts events, if it has counters for them.
 //   traced   One more run, in which each stage of the pipeline is timed by itself.
 //   checked  Sends the packets of all timed runs through a new table again, and checks each packet.
 //   repeated With --repeats: repeats the timed runs this many times. For each packet, the
@@ -23,7 +23,7 @@ struct weir_bench_series { // runs of one kind
 	struct weir_bench_samples samples; // samples of all runs
 	struct weir_bench_summary summary; // cycles per packet
 	struct weir_bench_split split;
-	double *medians; // [runs] cycles per packet, in order
+	double *medians; // [runs] median of each run, in cycles per packet
 	double median_min, median_max;
 	uint64_t packets;
 	uint32_t slowest_cycles; // cycles of the slowest burst

@@ -56,10 +56,10 @@ int weir_bench_summarize_bursts(
 // Returns the share of n >= 1 bursts that took more than `limit` cycles per packet.
 double weir_bench_share_above(const struct weir_bench_sample *sample, size_t n, double limit);
 
-// The cost of a steady packet (a) and of another packet (b) in cycles, if bursts contain both
-// kinds. It is the least-squares fit of cycles = a * steady + b * others. The slowest 1 % of the
-// bursts is left out, because of interrupts. If all bursts have only one kind of packets, or all
-// have the same proportion, b is 0 and a is the mean.
+// The cost in cycles of a steady packet (a) and of any other packet (b): the least-squares fit of
+// cycles = a * steady + b * others over all bursts. The slowest 1 % of the bursts is left out,
+// because of interrupts. If all bursts have only one kind of packets, or all have the same
+// proportion, b is 0 and a is the mean cost of a packet.
 struct weir_bench_split {
 	double steady, other;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Timer: measures a piece of code in ticks of the TSC. The first reading waits for all earlier
-// instructions. The second reading waits for the measured instructions, but not until their stores
-// have reached the cache.
+// Timer: measures the duration of a piece of code, in ticks of the TSC. The first reading waits for
+// all earlier instructions. The second reading waits for the measured instructions, but not until
+// their stores have reached the cache.
 #pragma once
 
 #include <stdint.h>

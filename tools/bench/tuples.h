@@ -4,9 +4,9 @@
 // reading them from memory would evict the measured data from the caches. Called by balancer.c,
 // measure.c and packets.c.
 //
-// The source address and port are a keyed permutation of n. So they look random, and no two flows
-// have the same source address and port. Clients have unicast addresses and ports from 1024. A hash
-// of n selects the service of the flow.
+// The source address and port are a keyed permutation of n. Therefore they look random, and no two
+// flows have the same source address and port. Clients have unicast addresses and ports from 1024.
+// A hash of n selects the service of the flow.
 //
 // Threads: pure functions.
 #pragma once

@@ -13,7 +13,7 @@
 
 struct weir_capture_reader {
 	pcap_t *pcap;
-	dev_t device; // with inode: detects that the output would overwrite the input file
+	dev_t device; // device and inode of the input file; the output must be another file
 	ino_t inode;
 };
 
@@ -136,7 +136,8 @@ static int check_output(
 
 	if (stat(file, &status) == 0 && S_ISREG(status.st_mode) &&
 		status.st_dev == reader->device && status.st_ino == reader->inode) {
-		snprintf(why, why_bytes, "%s: input and output are the same file", file);
+		snprintf(why, why_bytes,
+			"%s: input and output are the same file; use another output file", file);
 		return -EINVAL;
 	}
 	return 0;

@@ -28,7 +28,7 @@ void weir_capture_close(struct weir_capture_reader *reader); // NULL is allowed
 int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_frame *ret, char *why,
 	size_t why_bytes);
 
-// Create a pcap file with nanosecond timestamps. It must differ from the input file.
+// Create a pcap file with nanosecond timestamps. It must not be the input file.
 int weir_capture_create(const char *file, const struct weir_capture_reader *reader,
 	struct weir_capture_writer **ret, char *why, size_t why_bytes);
 void weir_capture_write(struct weir_capture_writer *writer, const struct weir_capture_frame *frame);

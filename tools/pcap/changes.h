@@ -9,10 +9,11 @@
 #include "config.h"
 #include "options.h"
 
-// Reads the configuration of each --reload into ret, at the index of its change. Does not change
-// other elements of ret. Checks that a reload can change `running` to each configuration. Checks
-// that each backend of the other changes is in `running` or in one of the configurations. why gets
-// one line. Returns 0, or a negative errno; the caller frees the elements of ret in both cases.
+// Checks all changes of the command line. Reads the configuration of each --reload into ret, at the
+// index of its change; does not change other elements of ret. A reload must be able to change
+// `running` to each of these configurations. The backend of each other change must be in `running`
+// or in one of these configurations. Returns 0, or a negative errno with one line in why. The
+// caller frees the elements of ret in both cases.
 int weir_pcap_changes_read(const struct weir_config *running,
 	const struct weir_pcap_options *options, struct weir_config *ret[WEIR_PCAP_CHANGES_MAX],
 	char *why, size_t why_bytes);

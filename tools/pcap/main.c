@@ -17,7 +17,7 @@
 
 enum exit_code { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
-#define LINE_BYTES 5120 // a path of the file system and an error message
+#define LINE_BYTES 5120 // enough for a path and an error message
 
 struct run {
 	struct weir_config *config;

@@ -400,10 +400,10 @@ struct cut {
 	uint16_t echo_checksum; // checksum as captured
 };
 
-// Replaces the checksum of an echo request whose data is truncated. The missing data is replaced by
-// zeros, so the captured checksum would not match, and the pipeline would drop the packet. The
-// captured checksum is assumed to be correct, like all checksums over missing payload. It is
-// replaced by the checksum of the packet with zeros.
+// Replaces the checksum of an echo request whose data is truncated. Zeros replace the missing data,
+// so the captured checksum does not match, and the pipeline would drop the packet. The new checksum
+// is that of the packet with zeros. The captured checksum is assumed to be correct, like all
+// checksums over missing payload.
 static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	uint8_t *ip = frame + cut->d.l3_offset, *icmp = ip + cut->d.l4_offset;
 	uint32_t bytes = cut->d.ip_bytes - cut->d.l4_offset;

@@ -63,7 +63,7 @@ static int read_weight(const char *equals, const char *end, uint32_t *ret) {
 	return read_number(text, WEIGHT_MAX, ret);
 }
 
-// Begin a change: set the fields of all kinds of changes.
+// Begin a change: set the fields that all kinds of changes have.
 static int begin_change(const struct weir_option *option, const char *value,
 	const struct weir_pcap_options *options, struct weir_pcap_change *change, const char **end,
 	char *why, size_t why_bytes) {

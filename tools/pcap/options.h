@@ -13,11 +13,11 @@
 #define WEIR_PCAP_NAME_BYTES 64
 
 enum weir_pcap_change_kind {
-	WEIR_PCAP_DRAIN, // administrative state drain
-	WEIR_PCAP_MAINTENANCE, // administrative state maintenance
-	WEIR_PCAP_DOWN, // health state refusing
-	WEIR_PCAP_WEIGHT, // run-time weight
-	WEIR_PCAP_RELOAD, // another configuration
+	WEIR_PCAP_DRAIN, // set the administrative state to drain
+	WEIR_PCAP_MAINTENANCE, // set the administrative state to maintenance
+	WEIR_PCAP_DOWN, // set the health state to refusing
+	WEIR_PCAP_WEIGHT, // override the weight
+	WEIR_PCAP_RELOAD, // switch to another configuration
 };
 
 struct weir_pcap_change { // change of one backend, or of the configuration

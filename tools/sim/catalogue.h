@@ -17,6 +17,6 @@ const char *weir_sim_catalogue_directory(const char *wanted, const char *install
 void weir_sim_catalogue_path(
 	const char *directory, const char *operand, char *ret_path, size_t bytes);
 
-// Print name and title of each scenario, by name; errors go to `errors`.
+// Print name and title of each scenario, sorted by name; errors go to `errors`.
 // Returns 0, -EINVAL (a file has errors; the other files are printed), or negative errno.
 int weir_sim_catalogue_print(const char *directory, FILE *stream, FILE *errors);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients: each client acts as one worker with its own service. A client has numbered slots for the
-// backends that it uses, so a client that uses 20 of 10,000 backends needs memory for only 20
-// slots. A slot is reused for another backend when no request refers to it any more.
+// Clients: each client acts as one worker with its own service. A client has a numbered slot for
+// each backend that it uses. Therefore a client that uses 20 of 10,000 backends needs memory for
+// only 20 slots. A slot is reused for another backend when no request refers to the slot any more.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

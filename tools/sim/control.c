@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The control process: maintains the list of backends and the set of usable backends. When the list
-// or the set changes, some clients get other subsets. For comparison, this file also counts the
-// minimum number of members that evenly distributed subsets would have to replace.
+// or the set changes, some clients get other subsets. For comparison, this file also computes the
+// minimum number of subset members that must be replaced to keep subsets evenly distributed.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -41,8 +41,8 @@ static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t bac
 	return listed;
 }
 
-// Builds the list of backends. The list is sorted by the number of the backend, not by the time
-// when the backend was added.
+// Builds the list of backends. The list is sorted by the index of the backend, not by the time when
+// the backend was added.
 static void make_list(struct weir_sim *sim) {
 	sim->listed_count = 0;
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {

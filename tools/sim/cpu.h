@@ -5,10 +5,11 @@
 // steps.
 // Called by the simulation only.
 //
-// Both modes use one clock, `done`: the work that would have been done for a job that had run from
-// the start. All running jobs progress at the same rate: the speed of a core, or a lower rate if
-// there are more jobs than cores. Therefore a job ends when the clock has advanced by the work of
-// the job. If the rate changes, only the speed of the clock changes.
+// Both modes use one clock, `done`. Its value is the work that would have been done for a job that
+// had run since the clock was 0. All running jobs progress at the same rate: the speed of a core,
+// or a lower rate if there are more jobs than cores. A job that starts when the clock is c, and
+// needs the work w, ends when the clock is c + w. If the rate changes, only the speed of the clock
+// changes.
 //
 // Threads: one processor belongs to one thread. now_ns must not decrease from call to call.
 #pragma once

@@ -4,7 +4,7 @@
 // gives the same numbers with every compiler.
 // Called by the simulation; scenario.c fills in distributions.
 //
-// Threads: pure; a stream belongs to one thread.
+// Threads: a stream belongs to one thread.
 #pragma once
 
 #include <stdint.h>

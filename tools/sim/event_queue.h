@@ -27,7 +27,7 @@ struct weir_sim_event {
 };
 _Static_assert(sizeof(struct weir_sim_event) == 16, "four events fill a cache line");
 
-struct weir_sim_queue { // zeroed at first
+struct weir_sim_queue { // must be zeroed before use
 	struct weir_sim_event *event; // the heap, within the allocated memory
 	struct weir_sim_event *allocated;
 	size_t count, room;

@@ -5,8 +5,8 @@
 
 #define STEPS (1u << WEIR_SIM_HISTOGRAM_BITS)
 
-// Returns the slot of a value. Each value below STEPS has its own slot. For larger values, each
-// power of two is divided into STEPS slots.
+// Returns the slot (histogram bucket) of a value. Each value below STEPS has its own slot. For
+// larger values, each power of two is divided into STEPS slots.
 static uint32_t slot_of(uint64_t value) {
 	uint32_t octave;
 
@@ -17,7 +17,7 @@ static uint32_t slot_of(uint64_t value) {
 	return (octave << WEIR_SIM_HISTOGRAM_BITS) + (uint32_t)(value >> octave);
 }
 
-// The middle of a slot.
+// Returns the value in the middle of a slot.
 static double value_of(uint32_t slot) {
 	uint32_t octave = slot / STEPS;
 

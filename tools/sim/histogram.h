@@ -7,10 +7,10 @@
 
 #include <stdint.h>
 
-#define WEIR_SIM_HISTOGRAM_BITS 6u // 2^6 steps for each power of two
+#define WEIR_SIM_HISTOGRAM_BITS 6u // 2^6 slots for each power of two
 #define WEIR_SIM_HISTOGRAM_SLOTS ((64u - WEIR_SIM_HISTOGRAM_BITS + 1u) << WEIR_SIM_HISTOGRAM_BITS)
 
-struct weir_sim_histogram { // zeroed at first
+struct weir_sim_histogram { // must be zeroed before use
 	uint64_t count;
 	double sum_ns;
 	uint32_t slot[WEIR_SIM_HISTOGRAM_SLOTS];

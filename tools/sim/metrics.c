@@ -143,7 +143,7 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Returns a quantile of n sorted values, or 0 if n is 0, because no backend was measured.
+// Returns a quantile of n sorted values, or 0 if n is 0 (no backend was measured).
 static double quantile(const double *sorted, uint32_t n, double fraction) {
 	return n > 0 ? sorted[(uint32_t)(fraction * (n - 1) + 0.5)] : 0;
 }

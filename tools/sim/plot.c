@@ -84,8 +84,8 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Writes the sorted values of the backends to values. Returns their number; backends that did not
-// exist have no value.
+// Writes the sorted values of the backends to values. Returns the number of values; backends that
+// did not exist have no value.
 static uint32_t sorted_values(
 	const struct drawing *d, const struct weir_sim_measure *m, uint32_t n, double *values) {
 	bool clients = d->kind == WEIR_SIM_PLOT_CONNECTIONS;
@@ -144,7 +144,7 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 
 // Draws one diagram per variant, side by side. Each backend has a bar, and bars are sorted by load.
 // The lower part of a bar is the CPU that the backend uses. The upper part is the CPU that would
-// still be unused if the load grew until the most loaded backend is full.
+// still be unused if the load grew until the most loaded backend was saturated.
 static int draw_used(const struct drawing *d) {
 	uint32_t most = 0;
 

@@ -137,7 +137,7 @@ static void end(
 		outcome_of(ending, established), sim->now_ns);
 }
 
-// Schedules an error response. It ends the backend's side of the request.
+// Schedules an error response. The response ends the backend's side of the request.
 static void fail_later(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, uint64_t latency_ns) {
 	struct weir_sim_request *request = &sim->request[index];

@@ -62,7 +62,7 @@ struct weir_sim_measure {
 	uint64_t from_ns, to_ns;
 	struct weir_sim_totals totals;
 	double cpu_mean, cpu_min, cpu_max;
-	double spread; // cpu_max / cpu_min; infinite when a backend did nothing
+	double spread; // cpu_max / cpu_min; infinite if a backend used no CPU
 	double tail_spread; // 95th percentile of CPU, divided by the 5th percentile
 	double wasted; // sum(cpu_max - cpu) / (backends * cpu_max)
 	double wasted_cores; // sum(cpu_max - cpu) * cores

@@ -13,7 +13,7 @@
 #define KEYS_HELP "weir-sim keys lists the keys of"
 #define FILE_BYTES_MAX (16u << 20)
 #define CAPACITY_NS 1e9 // CPU time of a core of speed 1 in a second
-#define OVERLAY_BYTES 32 // "variants[31]"
+#define OVERLAY_BYTES 32 // enough for "variants[31]"
 
 double weir_sim_request_rate(const struct weir_sim_scenario *scenario) {
 	double capacity = CAPACITY_NS * scenario->backends.count * scenario->backends.cores;

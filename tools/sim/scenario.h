@@ -41,7 +41,7 @@
 // X(NAME, "name", "what the plot shows")
 #define WEIR_SIM_PLOTS(X) \
 	X(SPREAD, "spread", \
-		"CPU of the most loaded backend divided by that of the least loaded, for each " \
+		"CPU of the most loaded backend divided by the CPU of the least loaded, for each " \
 		"variant") \
 	X(WASTED, "wasted", "wasted capacity of each variant, in percent") \
 	X(BACKENDS, "backends", "CPU of every backend, sorted") \
@@ -167,7 +167,8 @@ struct weir_sim_scenario {
 		uint32_t arrivals; // enum weir_sim_arrivals
 		uint64_t on_ns, off_ns;
 		double rate_sigma;
-		uint64_t from_ns, until_ns; // clients send in this time; until_ns 0 = to the end
+		// Clients send from from_ns to until_ns; until_ns 0 = until the end of the run.
+		uint64_t from_ns, until_ns;
 		uint64_t timeout_ns, connect_timeout_ns; // 0 = never
 	} clients;
 	struct {
@@ -243,8 +244,8 @@ struct weir_sim_file {
 };
 
 // Read a file, or text in memory (NUL-terminated).
-// Returns 0, or negative errno with at least one error (-ENOMEM: maybe none). Release errors with
-// weir_config_errors_fini in any case.
+// Returns 0, or negative errno with at least one error in `errors` (with -ENOMEM, there may be
+// none). Release `errors` with weir_config_errors_fini in any case.
 int weir_sim_file_read(
 	const char *path, struct weir_sim_file **ret, struct weir_config_errors *errors);
 int weir_sim_file_parse(

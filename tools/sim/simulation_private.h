@@ -35,7 +35,7 @@
 
 enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_ARRIVAL, // index: client
-	WEIR_SIM_EVENT_REQUEST, // index: request; its wait has ended or its error has arrived
+	WEIR_SIM_EVENT_REQUEST, // index: request whose wait has ended or whose error has arrived
 	WEIR_SIM_EVENT_CPU, // index: backend; one of its jobs may have ended
 	WEIR_SIM_EVENT_TIMEOUT, // no index
 	WEIR_SIM_EVENT_REPORT, // index: backend
@@ -58,7 +58,8 @@ enum weir_sim_place {
 	WEIR_SIM_ERROR_COMING, // an event for the error is scheduled
 	WEIR_SIM_WORKING, // on the processor or in its queue
 	WEIR_SIM_DEAD, // the backend died; an event is still scheduled
-	// Released by the backend, so that it can move; an event is scheduled.
+	// The backend has released the request, so that the request can move; an event is
+	// scheduled.
 	WEIR_SIM_GIVEN_UP,
 	// On the way to a backend after its release; an event is scheduled.
 	WEIR_SIM_COMING,
@@ -88,7 +89,8 @@ struct weir_sim_slot {
 	bool was_member; // member before the current change
 	bool lost; // the backend was a member until it became unusable
 	struct weir_moving *moving; // service times; NULL until needed
-	double correction; // balanced weights: logarithm of the factor of the configured weight
+	// Balanced weights: logarithm of the factor by which the configured weight is multiplied.
+	double correction;
 	struct weir_reported_count count; // last report of requests in progress
 	uint64_t begun; // number of requests that the client has started
 };
@@ -152,7 +154,7 @@ struct weir_sim_backend {
 struct weir_sim_delivery { // a report in flight
 	struct weir_capability_report report;
 	uint64_t sent_ns, active;
-	double latency_ns; // mean; 0 = no request has ended
+	double latency_ns; // mean latency; 0 = no request has ended
 	uint32_t backend, lives;
 	uint32_t next_free;
 };
@@ -199,7 +201,7 @@ struct weir_sim {
 	struct weir_sim_client *client;
 	struct weir_sim_backend *backend;
 	uint8_t *usable; // [backends], whether control treats each backend as usable
-	uint32_t *listed; // [listed_count], the numbers of the backends on the list, in order
+	uint32_t *listed; // [listed_count], indexes of the listed backends, in ascending order
 	uint8_t *usable_listed; // [listed_count]
 	uint32_t listed_count;
 	bool list_changed; // the list has changed since the start of the run

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TASKS 65536u // maximum tasks in the plan; further requests do not move
+#define TASKS 65536u // maximum number of tasks in the plan; further requests do not move
 #define WORD 64u
 
 static struct weir_steal_params params_of(const struct weir_sim_steal_settings *settings) {

@@ -4,11 +4,12 @@
 // backend. The planner is in policy/steal_plan.h; this file simulates the messages between control
 // and the backends' agents.
 //
-// A client's request moves in three steps. The planner selects the request, and control sends a
-// steal request to the victim's agent. If the client's request still waits, the agent releases the
-// request and confirms. Then the thief gets the request. A missing answer counts as a refusal. If
-// the agent has released a request, but its answer was lost, the request returns to the victim with
-// the client's next packet.
+// A client's request moves in three steps:
+//   1. The planner selects the request, and control sends a steal request to the victim's agent.
+//   2. If the client's request still waits, the agent releases the client's request and confirms.
+//   3. The thief gets the client's request.
+// A missing answer counts as a refusal. If the agent has released a client's request, but the
+// answer was lost, the request returns to the victim with the client's next packet.
 #include <errno.h>
 #include <stdlib.h>
 

@@ -148,7 +148,7 @@ static void print_head(FILE *stream, const struct columns *columns) {
 	fputc('\n', stream);
 }
 
-// Prints "mean (least-most)", or "-" if the mean is infinite, because a backend did no work.
+// Prints "mean (least-most)", or "-" if the mean is infinite (a backend used no CPU).
 static void print_range(FILE *stream, int width, const struct weir_sim_range *range) {
 	char mean[32] = "-", bounds[32] = "";
 
@@ -274,7 +274,8 @@ static json_t *windows_json(const struct weir_sim_scenario *scenario,
 	return windows;
 }
 
-// Returns the totals of each complete run: the requests that arrived, and their outcomes.
+// Returns the totals of each run, over its whole duration: the requests that arrived, and their
+// outcomes.
 static json_t *totals_json(const struct weir_sim_results *results, uint32_t variant) {
 	static const char *const endings[] = {
 #define X(name, key) key,

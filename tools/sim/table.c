@@ -51,8 +51,8 @@ static int compare_numbers(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Lists the members of a client, in the order of their backends. For
-// interleaved-weighted-round-robin, sorts them by weight first.
+// Lists the members of a client, sorted by backend. For interleaved-weighted-round-robin, the
+// members are sorted by configured weight, and members with the same weight by backend.
 static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client *client) {
 	bool by_weight = sim->policy->name == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
 	uint32_t count = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Time advances in steps of a millisecond. In each step every bucket gets its packets, every worker
-// processes the packets in its ring, and moving buckets reach their next stage:
+// processes the packets in its ring, and each move of a bucket may reach its next stage:
 //
 //   confirmed   the distributor sends the bucket's packets to the thief, which holds them
 //   emptying    the victim processes the packets that are still in its ring
@@ -50,7 +50,7 @@ struct worker {
 	uint32_t thief; // the worker that gets `bucket`
 	enum phase phase;
 	bool adopts; // the worker is getting a bucket from another worker
-	double given, served; // totals of packets
+	double given, served; // total numbers of packets received and processed
 };
 
 struct balancer {
@@ -61,13 +61,13 @@ struct balancer {
 	struct worker *worker;
 	struct weir_steal_plan *plan;
 	struct weir_steal_request *requests; // requests of the last plan
-	uint32_t request_count, request_next; // the next bucket to be requested from a worker
+	uint32_t request_count, request_next; // number of requests; index of the next request
 	struct weir_bucket_moves *moves; // for WEIR_SIM_PLANNER_CONTROL, otherwise NULL
 	struct weir_bucket_look *look; // last input of moves
 	struct weir_prng steal, hot;
 	struct weir_sim_totals totals, sampled, *begun; // begun: at the beginning of each window
 	double *busy_begun; // [windows][workers]
-	double arrived, served, dropped; // numbers of packets
+	double arrived, served, dropped; // total numbers of packets
 	double *sorted; // scratch
 	struct weir_sim_result *result;
 };

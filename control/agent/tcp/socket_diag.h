@@ -12,9 +12,9 @@
 int weir_socket_diag_open(void);
 
 // List the sockets of both families; query.family is ignored. sequence: the two dumps get this
-// number and the next; both must differ from the number of the previous request of this netlink
-// socket. Needs no privilege. Returns 0 or negative errno (-ENOENT: the kernel lacks the protocol's
-// module).
+// sequence number and the next one. Both must differ from the sequence number of the previous
+// request on this netlink socket. Needs no privilege. Returns 0 or negative errno (-ENOENT: the
+// kernel lacks the protocol's module).
 int weir_socket_diag_list(int fd, struct weir_socket_query query, uint32_t sequence,
 	weir_socket_take take, void *context);
 
@@ -23,8 +23,8 @@ int weir_socket_diag_list(int fd, struct weir_socket_query query, uint32_t seque
 typedef void (*weir_socket_found)(void *context, const struct inet_diag_msg *message, size_t bytes);
 
 // Send a request about one socket, and read the response up to its acknowledgement. type:
-// SOCK_DIAG_BY_FAMILY (look up) or SOCK_DESTROY, which needs CAP_NET_ADMIN. Returns 0, or the
-// negative errno of the acknowledgement or of sending or reading: -ENOENT (no such socket),
-// -ESTALE (another cookie), -EPERM, -EOPNOTSUPP (not supported by the kernel), -ETIMEDOUT.
+// SOCK_DIAG_BY_FAMILY (look up) or SOCK_DESTROY, which needs CAP_NET_ADMIN. Returns 0 or negative
+// errno: -ENOENT (no such socket), -ESTALE (the socket has another cookie), -EPERM, -EOPNOTSUPP
+// (not supported by the kernel), -ETIMEDOUT (no acknowledgement), ...
 int weir_socket_diag_request(int fd, uint16_t type, const struct inet_diag_req_v2 *request,
 	uint32_t sequence, weir_socket_found found, void *context);

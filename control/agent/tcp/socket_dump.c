@@ -10,9 +10,9 @@
 
 #define FILTER_PORTS_MAX 64
 
-// A block of the kernel's filter for one port. A block accepts a socket by a jump to the end of the
-// filter; the last block rejects other sockets by a jump beyond the end. Ports are compared with >=
-// and <=, which all kernels support.
+// A block of the kernel's filter for one port. A block accepts a socket by jumping to the end of
+// the filter. The last block rejects other sockets by jumping beyond the end. Ports are compared
+// with >= and <=, which all kernels support.
 struct filter_port {
 	struct inet_diag_bc_op least, least_port, most, most_port, accept;
 };

@@ -2,8 +2,8 @@
 //
 // Socket dumps: requests a list of the sockets on some ports from the kernel (inet_diag over
 // netlink, sock_diag(7)) and reads the list. The kernel writes one part of the list for each read.
-// The reader can wait for any time between two reads. Sockets that open or close during this time
-// may be missing or appear twice.
+// The reader can wait for any length of time between two reads. Sockets that open or close during
+// this time may be missing or appear twice.
 //
 // Threads: any; no state. No logging.
 #pragma once
@@ -26,7 +26,7 @@ struct weir_socket_query {
 	uint32_t port_count;
 };
 
-struct weir_socket { // valid during the call
+struct weir_socket { // valid only during the call of weir_socket_take
 	const struct inet_diag_msg *message;
 	uint32_t port; // index of its port in the query
 	const void *attribute; // attribute that the query requested; NULL = none

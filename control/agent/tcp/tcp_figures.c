@@ -137,8 +137,8 @@ static bool is_ipv6(const struct inet_diag_msg *socket) {
 	return socket->idiag_family == AF_INET6 && !is_mapped(socket->id.idiag_dst);
 }
 
-// Whether the client is on this host (loopback, or an address of this host), so that the connection
-// does not come from a balancer.
+// Whether the client is on this host (loopback, or an address of this host). Such a connection does
+// not come from a balancer.
 static bool is_local(const struct inet_diag_msg *socket) {
 	static const uint32_t loopback[4] = {[3] = __builtin_bswap32(1)};
 	const struct inet_diag_sockid *id = &socket->id;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Named services: groups of ports of this host, `web=80,443,53/udp`, and the user whose processes
-// may announce a word for a service. A port is in one service at most, so that no user can announce
-// a word for a port of another user. All ports together fit into an answer.
+// may announce the state of a service. A port is in one service at most, so that no user can
+// announce the state of another user's port. The states of all ports fit into one answer to a
+// probe.
 //
 // Threads: any. Pure.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Word client: announces a word through the socket of a service (words.h).
+// Word client: announces a state through the socket of a service (words.h).
 //
 // Threads: any; waits for at most the given time.
 #pragma once
@@ -17,7 +17,7 @@
 int weir_word_path(const char *run_dir, const char *service, char ret[static WEIR_WORD_PATH_BYTES]);
 
 // Send a request, and wait for the reply until timeout_ms have passed. ret: a line with its line
-// feed. Returns 0 or negative errno; with -ETIMEDOUT the request was delivered.
+// feed. Returns 0 or negative errno. -ETIMEDOUT: the request was delivered, but no reply arrived.
 int weir_word_exchange(const char *path, const char *request, int timeout_ms,
 	char ret[static WEIR_WORD_REPLY_BYTES]);
 

@@ -30,9 +30,9 @@
 int weir_word_lines_read(const char *text, size_t bytes, enum weir_health_word *ret_word);
 
 struct weir_word_reply {
-	enum weir_health_word word; // READY also for a service without a word
-	uint32_t balancers; // number of known balancers
-	uint32_t pending; // number of known balancers that have not acknowledged the word
+	enum weir_health_word word; // READY also for a service that has announced no state
+	uint32_t balancers; // number of balancers that probe the agent
+	uint32_t pending; // number of these balancers that have not acknowledged the state
 	struct weir_service_port port[WEIR_PORT_WORDS_MOST];
 	uint32_t port_count;
 };

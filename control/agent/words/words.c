@@ -105,7 +105,7 @@ static bool is_allowed(const struct weir_word_service *service, uid_t uid) {
 	return uid == 0 || uid == service->words->params.listeners->uid[index_of(service)];
 }
 
-// Execute the request, and reply. The word is announced even if the client does not wait for the
+// Execute the request, and reply. The state is announced even if the client does not wait for the
 // reply.
 static void reply_to(struct weir_word_client *client) {
 	struct weir_word_service *service = client->service;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Words: the sockets through which an application announces the state of its service (a word),
-// without root privileges. Each service has a stream socket, RUN_DIR/words/NAME.sock, which belongs
-// to the service's user and has mode 0600. Therefore the kernel permits only connections from this
-// user and from root. The user of each client is checked again. Each connection has one request
-// (word_line.h), which is answered with one line.
+// Words: the sockets through which an application announces the state of its service (in names: a
+// word), without root privileges. Each service has a stream socket, RUN_DIR/words/NAME.sock, which
+// belongs to the service's user and has mode 0600. Therefore the kernel permits only connections
+// from this user and from root. The user of each client is checked again. Each connection has one
+// request (word_line.h), which is answered with one line.
 //
-// A user cannot delay the words of other users, or keep the agent busy: each service has a separate
-// queue of connections. At most WEIR_WORDS_ACCEPTED connections of a queue are handled per
-// WEIR_WORDS_TURN_MS; further clients wait in the queue, or are refused by the kernel. A word that
-// changes too often is applied later: after WEIR_WORDS_CHANGES changes in close succession, one
-// change is applied per WEIR_WORDS_CHANGE_MS: the word that was announced last.
+// A user cannot delay the announcements of other users, or keep the agent busy: each service has a
+// separate queue of connections. At most WEIR_WORDS_ACCEPTED connections of a queue are handled per
+// WEIR_WORDS_TURN_MS; further clients wait in the queue, or are refused by the kernel. If a state
+// changes too often, changes are delayed: after WEIR_WORDS_CHANGES changes in close succession,
+// only one change is applied per WEIR_WORDS_CHANGE_MS, to the state that was announced last.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -38,17 +38,18 @@ struct weir_word_listeners { // elements are in the order of the services
 	uint32_t count;
 };
 
-// Functions of the caller, which applies the words to ports. index: index of the service.
-struct weir_words_params { // the pointers must stay valid as long as the words
+// The function pointers are functions of the caller, which applies announced states to ports.
+// index: index of a service.
+struct weir_words_params { // the pointers must outlive struct weir_words
 	struct weir_log *log;
 	const struct weir_named_services *services;
 	const struct weir_word_listeners *listeners;
-	// Returns the least severe word of the service's ports.
+	// Returns the least severe state that is announced for the service's ports.
 	enum weir_health_word (*word)(void *context, uint32_t index);
-	// Whether all ports of the service have this word.
+	// Whether this state is announced for all ports of the service.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
-	// Returns a counter of the times at which such a word would have been dropped, because the
-	// process that announced it had exited.
+	// Returns a counter. It increases whenever a port of the service would drop an announcement
+	// of this state, because the process that announced it has exited (watched_ports.h).
 	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set balancers and pending of the reply.
@@ -67,12 +68,12 @@ struct weir_word_service {
 	bool paused; // no connections are accepted until the next period
 	uint32_t accepted; // connections accepted in this period of WEIR_WORDS_TURN_MS
 	uint64_t turn_ms; // start of this period
-	uint32_t changes; // number of recent changes of the word; decreases over time
+	uint32_t changes; // number of recent changes of the state; decreases over time
 	uint64_t changes_ms; // time when changes was last reduced
 	bool is_waiting;
-	enum weir_health_word waiting; // word to apply later, when `changes` is low enough
-	// Value of `ended` when the waiting word arrived. If `ended` has increased, the waiting
-	// word is dropped, unless it is READY.
+	enum weir_health_word waiting; // state to apply later, when `changes` is low enough
+	// Value of `ended` when the waiting state arrived. If `ended` has increased, the waiting
+	// state is dropped, unless it is READY.
 	uint32_t waiting_ended;
 	uint64_t requests, refused, postponed;
 };
@@ -80,7 +81,7 @@ struct weir_word_service {
 struct weir_words {
 	struct weir_words_params params;
 	struct weir_word_service service[WEIR_NAMED_SERVICES_MAX];
-	uv_timer_t turn; // runs while a service is paused or has a waiting word
+	uv_timer_t turn; // runs while a service is paused or has a waiting state
 };
 
 // Create the sockets, and remove the sockets of earlier services; call this function before the

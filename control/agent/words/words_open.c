@@ -114,7 +114,7 @@ static int open_service(const char *run_dir, const struct weir_named_service *se
 			"with CAP_CHOWN, or as that user",
 			service->user, service->name);
 	} else if (r < 0) {
-		snprintf(why, why_bytes, "cannot listen at %s: %s", address.sun_path, strerror(-r));
+		snprintf(why, why_bytes, "cannot listen on %s: %s", address.sun_path, strerror(-r));
 	}
 	if (r < 0) {
 		return r;

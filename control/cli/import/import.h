@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Import: the result of reading the configuration of another load balancer (ipvs.h, keepalived.h).
-// The result is a configuration of Weir, notes about settings without an exact counterpart, and
-// errors in the source. Only an error prevents the output of a configuration. Settings that Weir
-// does not support, and settings that the other load balancer ignores, are left out with a note.
+// The result has three parts: a configuration of Weir, notes, and errors in the source. A note
+// names a setting that has no exact counterpart, or that is left out because Weir does not support
+// it or because the other load balancer ignores it. Only errors prevent the output of a
+// configuration.
 //
 // Threads: any. Pure: no files, no output. After a failed allocation, `failed` is set.
 #pragma once
@@ -54,7 +55,7 @@ struct weir_import { // zeroed by weir_import_init
 	bool failed; // out of memory
 };
 
-// 0 or -ENOMEM; call weir_import_fini in both cases
+// Returns 0 or -ENOMEM. Call weir_import_fini in both cases.
 int weir_import_init(struct weir_import *import);
 void weir_import_fini(struct weir_import *import);
 
@@ -88,7 +89,7 @@ struct weir_import_service {
 	// The weights of the backends differ. Weight 0 is ignored, because a server with weight 0
 	// gets no connections.
 	bool weights_differ;
-	json_int_t weight; // first weight above 0 of a backend; 0 = none
+	json_int_t weight; // weight of the first backend whose weight is not 0; 0 = none
 	uint32_t upper, uppers; // highest connection limit; number of backends that have a limit
 	bool uppers_differ;
 	json_t *health_check; // NULL = none
@@ -111,18 +112,18 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 	const struct weir_import_place *place, const struct weir_address *address,
 	uint16_t port_first, uint16_t port_last);
 
-// Returns the policy that is most similar to an IPVS scheduler. name: of the scheduler, such as
-// "wrr". Returns NULL if IPVS has no such scheduler.
+// Returns the policy that is most similar to an IPVS scheduler. name: name of the scheduler, such
+// as "wrr". Returns NULL if IPVS has no such scheduler.
 const char *weir_import_scheduler_policy(const char *name);
 
 struct weir_import_backend {
 	struct weir_address address;
 	uint16_t port; // 0 = the port of the service
-	// NAT translates to this port. Without NAT, packets arrive at the port of the VIP,
-	// regardless of this port.
+	// Whether NAT translates the destination port to `port`. Without NAT, packets arrive at the
+	// port of the VIP.
 	bool translated;
 	json_int_t weight;
-	uint32_t upper; // limit of connections; 0 = none
+	uint32_t upper; // connection limit; 0 = none
 };
 void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_import_backend *backend);
@@ -131,12 +132,12 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 // is added per service and method.
 void weir_import_forwarding(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, char method);
-// Add a note about persistence, which keeps a client on a server for some seconds. what: the
-// setting.
+// Add a note about persistence, which keeps a client on one server for some seconds. what: text of
+// the setting, for the note.
 void weir_import_persistence(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
-// Add a note about one-packet scheduling, which schedules each UDP datagram separately. what: the
-// setting.
+// Add a note about one-packet scheduling, which schedules each UDP datagram separately. what: text
+// of the setting, for the note.
 void weir_import_one_packet(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
 // Add a note that the service has no health check: Weir supports none of the checks in the source.
@@ -155,9 +156,9 @@ bool weir_import_timeout(struct weir_import *import, const struct weir_import_pl
 
 // --- the result ---
 
-// Validate the result with the rules of the configuration. Parts that are not valid are left out,
-// with a note for their line of the source. Returns the text of the configuration, which the caller
-// frees, or NULL on errors or if out of memory.
+// Validate the result with the rules of the configuration. Leaves out each invalid part, and adds a
+// note with its line in the source. Returns the text of the configuration, which the caller frees.
+// Returns NULL if there are errors, or if out of memory.
 char *weir_import_finish(struct weir_import *import, const struct weir_import_place *source);
 
 // --- text ---

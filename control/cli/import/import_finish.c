@@ -94,9 +94,9 @@ static json_t *whole(struct weir_import *import) {
 	return config;
 }
 
-// Parse the text like weir-control. Returns true if the text is valid. If it has invalid parts that
-// cannot be left out, adds errors and also returns true. Otherwise leaves out the invalid parts and
-// returns false.
+// Validate the text like weir-control. Returns true if the text is valid. If parts are invalid,
+// leaves them out and returns false: the caller then prints and validates again. If no invalid part
+// can be left out, adds errors and returns true. If out of memory, sets `failed`.
 static bool is_final(
 	struct weir_import *import, const struct weir_import_place *source, const char *text) {
 	struct weir_config_errors errors;

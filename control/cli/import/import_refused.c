@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// A part that is left out becomes null at first, because errors name parts by index, and removing a
-// part would change the indexes of the parts after it.
+// A part that is left out is first replaced by null, and removed only after the last error. Errors
+// name parts by index, and removing a part would change the indexes after it.
 
 static struct weir_import_place place_of(const json_t *json) {
 	const char *file = json_string_value(json_object_get(json, "file"));

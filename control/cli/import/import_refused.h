@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Leaves out parts of an import that are not valid in a configuration of Weir, such as a server
-// with a loopback address, or a header that is too long.
+// Leaves out the parts of an import that are invalid in a configuration of Weir, such as a server
+// with a loopback address, or an overlong header.
 //
 // Threads: any. Pure.
 #pragma once
 
 #include "import.h"
 
-// Leave out the parts of import->services that the errors name, each with a note. errors: from
-// parsing the printed configuration. Leaves out the smallest possible part: a key of a health
-// check, the check, an address, a server, or the service. Returns whether any part was left out.
+// Leave out the parts of import->services that the errors name, and add a note for each. errors:
+// from weir_config_parse, for the printed configuration. Leaves out the smallest possible part: a
+// key of a health check, the check, an address, a server, or the service. Returns whether any part
+// was left out.
 bool weir_import_leave_out_refused(
 	struct weir_import *import, const struct weir_config_errors *errors);

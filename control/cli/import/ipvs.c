@@ -11,7 +11,8 @@
 #define WORDS_MAX 64
 #define KEY_BYTES 128 // "t[2001:db8::1]:80"
 
-// Letters of options; an option without a letter in ipvsadm gets an unused character.
+// Characters that identify options. An option without a short form in ipvsadm gets an unused
+// character.
 enum letter {
 	SCTP = 1,
 	PERSISTENCE_ENGINE,

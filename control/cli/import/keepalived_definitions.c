@@ -23,7 +23,7 @@ static bool is_name(const char *own, const char *name, size_t bytes) {
 // --- values -------------------------------------------------------------------------------
 
 // Returns the value of a built-in definition of keepalived, or NULL. path: buffer for a value that
-// is a path.
+// is a path or a number.
 static const char *built_in(const char *file, const char *name, size_t bytes, char *path) {
 	static const char *const names[][2] = {{"_INSTANCE", ""}, {"_HASH", "#"}, {"_BANG", "!"}};
 	const char *slash = strrchr(file, '/');
@@ -34,7 +34,7 @@ static const char *built_in(const char *file, const char *name, size_t bytes, ch
 		}
 	}
 	if (is_name("_RANDOM", name,
-		    bytes)) { // the value of "${_RANDOM 1 9}" is the smallest number
+		    bytes)) { // "${_RANDOM 1 9}" is replaced with its smallest value, 1
 		snprintf(path, WEIR_KEEPALIVED_LINE_BYTES, "%ld", strtol(name + bytes, NULL, 10));
 		return path;
 	}
@@ -82,7 +82,7 @@ static size_t replace(const struct weir_keepalived_definitions *definitions, con
 		length = (size_t)(end - text) + 1;
 	}
 	value = defined(definitions, file, name, bytes, expansion->path);
-	if (value == NULL) { // a variable of a script, or a name in a comment
+	if (value == NULL) { // unknown name, such as a variable of a script: kept
 		append(expansion, "$", 1);
 		append(expansion, name, bytes);
 		return length;
@@ -117,8 +117,7 @@ bool weir_keepalived_expand(const struct weir_keepalived_definitions *definition
 
 // --- definitions --------------------------------------------------------------------------
 
-// Returns the position at which the comment of a line begins, or the end of the line if there is no
-// comment.
+// Returns the position of the comment in a line, or the length of the line if it has no comment.
 static size_t comment_at(const char *line, size_t bytes) {
 	bool quoted = false;
 	size_t at = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Definitions of a keepalived.conf: "$NAME=value", possibly of several lines, and their use as
-// "$NAME" or "${NAME}". keepalived also has built-in definitions, such as ${_PWD}.
+// Definitions of a keepalived.conf. A line "$NAME=value" defines a name. If the line ends with "\",
+// the next line is the next line of the value. "$NAME" or "${NAME}" is replaced with the value.
+// keepalived also has built-in definitions, such as ${_PWD}.
 //
 // Threads: any. Pure.
 #pragma once
@@ -45,7 +46,8 @@ int weir_keepalived_define(struct weir_keepalived_definitions *definitions, cons
 // Read the next line of an unfinished definition. Returns 0, -E2BIG or -ENOMEM.
 int weir_keepalived_define_more(struct weir_keepalived_definitions *definitions, const char *line);
 
-// Replace the names in a line with their values. Names inside the values are not replaced, and
-// unknown names stay. file: the file of the line. Returns false if the line was truncated.
+// Replace the names in a line with their values. Does not replace names inside the values, or
+// unknown names. file: name of the file that contains the line, for ${_PWD}. Returns false if the
+// line was truncated.
 bool weir_keepalived_expand(const struct weir_keepalived_definitions *definitions, const char *file,
 	const char *text, struct weir_keepalived_expansion *ret);

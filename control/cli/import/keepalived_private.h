@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Declarations for the readers of keepalived's statements. keepalived.c reads everything except
-// virtual servers, keepalived_servers.c virtual and real servers, and keepalived_checks.c the
-// checkers. All of them use keepalived_words.c and keepalived_range.c.
+// Declarations for the readers of keepalived's statements. keepalived_servers.c reads virtual and
+// real servers, keepalived_checks.c reads checkers, and keepalived.c reads everything else. All of
+// them use keepalived_words.c and keepalived_range.c.
 //
-// keepalived continues after most mistakes in its file: it logs the mistake, and uses a default, or
-// skips the server. The readers also use the default or skip the server, and add a note.
+// If a statement is invalid, keepalived usually logs an error and continues: it uses a default, or
+// skips the server. The readers do as keepalived does, and add a note.
 #pragma once
 
 #include "keepalived_tree.h"
@@ -16,8 +16,8 @@ struct weir_keepalived_rest {
 	const char *why; // text of the note; NULL = no note, because nothing is lost
 };
 
-// Add a note about a statement that no reader handles. rest: the keywords that no reader handles in
-// the block of the statement.
+// Add a note about a statement that no reader handles. rest: list of such keywords for the block
+// that contains the statement.
 void weir_keepalived_note(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const struct weir_keepalived_rest *rest);
 
@@ -32,8 +32,8 @@ const char *weir_keepalived_word(const struct weir_keepalived_statement *stateme
 // Write the statement as one line, for notes. A truncated line ends in "...". Returns buffer.
 const char *weir_keepalived_text(
 	const struct weir_keepalived_statement *statement, char *buffer, size_t bytes);
-// Parse seconds with a fraction into milliseconds, at most an hour, the limit of Weir. Returns
-// false if keepalived ignores the value.
+// Parse seconds with a fraction into milliseconds. Reduces a value above one hour, the maximum of
+// Weir, to one hour, and adds a note. Returns false if keepalived ignores the value.
 bool weir_keepalived_seconds(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, uint32_t least_ms, uint32_t *ret_ms);
 // Parse a whole number. Returns false if keepalived ignores the value.
@@ -48,16 +48,16 @@ int weir_keepalived_address(struct weir_import *import,
 // Parse a port; "" and 0 mean every port. Returns false if the text is not a port.
 bool weir_keepalived_port(const char *text, uint16_t *ret);
 
-// The addresses of a virtual_server_group.
+// A range of addresses in a virtual_server_group.
 struct weir_keepalived_range {
 	struct weir_address first, last;
 };
-// An entry of a group: "192.0.2.1", "192.0.2.1-10", "192.0.2.1-192.0.2.10", "192.0.2.0/28". Returns
-// 0, or -EINVAL and why keepalived skips it.
+// Parse an entry of a group: "192.0.2.1", "192.0.2.1-10", "192.0.2.1-192.0.2.10", "192.0.2.0/28".
+// Returns 0 or -EINVAL. With -EINVAL, *ret_why is the reason why keepalived skips the entry.
 int weir_keepalived_range_read(
 	const char *text, struct weir_keepalived_range *ret, const char **ret_why);
 
-// Settings of a virtual or real server for its checkers.
+// Defaults for the checkers of a virtual or real server.
 struct weir_keepalived_defaults {
 	uint32_t delay_ms, timeout_ms;
 	uint32_t retries, retry_delay_ms;
@@ -75,16 +75,17 @@ struct weir_keepalived_target { // target of a check
 	uint16_t service_port; // port of the VIP; 0 = every port
 	uint16_t port; // port of the server; 0 = the port of the VIP
 };
-// Returns the health check for the checkers of a real server, as a new reference. Returns NULL if
-// Weir supports none of the checkers. *ret_any: whether the server has checkers.
+// Choose one of the checkers of a real server, and convert it into a health check. Returns a new
+// reference, or NULL if Weir supports none of the checkers. *ret_any: whether the server has
+// checkers.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
 	const struct weir_keepalived_defaults *defaults,
 	const struct weir_keepalived_target *target, bool *ret_any);
 bool weir_keepalived_is_checker(const char *keyword);
 
-// Read a virtual_server block. groups: the first statement of the file; virtual_server_group blocks
-// are searched from there on.
+// Read a virtual_server block. groups: the first statement of the file, where the search for
+// virtual_server_group blocks begins.
 void weir_keepalived_server(struct weir_import *import,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_statement *groups);

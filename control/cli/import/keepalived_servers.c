@@ -127,7 +127,7 @@ static void read_entry(struct weir_import *import, struct virtual *virtual,
 		return;
 	}
 	virtual->any_port |= port == 0;
-	// The limit on n also counts addresses that are skipped because another service has them.
+	// n also counts addresses that another service already has, and that are therefore skipped.
 	// Otherwise a wide range could add a note for each of its addresses.
 	for (unsigned int n = 0; n < WEIR_IMPORT_BINDS_MAX &&
 				 json_array_size(virtual->service.binds) < WEIR_IMPORT_BINDS_MAX;

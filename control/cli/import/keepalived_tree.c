@@ -411,7 +411,7 @@ static void read_definitions(struct reader *reader, const char *line, unsigned i
 		return;
 	}
 	expand(reader, line, expansion);
-	if (expansion->rest != NULL) { // copy: these lines may redefine the definition
+	if (expansion->rest != NULL) { // copied, because a line may redefine the definition
 		rest = strdup(expansion->rest);
 		reader->import->failed |= rest == NULL;
 	}

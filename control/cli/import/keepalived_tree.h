@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parses the text of a keepalived.conf into a tree of statements: handles includes, conditions
-// (@id), definitions ($NAME, possibly of several lines), comments and quotes. The meaning of
-// statements is not interpreted, with one exception: a virtual_server inside another block means
-// that the "}" of that block is missing.
+// Parses the text of a keepalived.conf into a tree of statements. Handles includes, conditions
+// (@id), definitions ($NAME, also on several lines), comments and quotes. Does not interpret
+// statements, with one exception: if a virtual_server begins inside another block, the "}" of that
+// block is missing.
 //
 // Threads: any. Pure: the caller reads the files.
 #pragma once
@@ -16,10 +16,10 @@
 #define WEIR_KEEPALIVED_WORDS_MAX 256 // words of a statement; further words are left out
 
 struct weir_keepalived_files {
-	// Read the n-th file of an include, resolved as in keepalived: relative to the including
-	// file, with wildcards. The caller frees *ret_name and *ret_text. Returns 0, -ENOENT (there
-	// is no n-th file), or another negative errno. The error applies to the n-th file if
-	// *ret_name is set, otherwise to the whole include.
+	// Read the n-th file of an include. As in keepalived, the pattern may have wildcards, and
+	// is relative to the directory of the including file. The caller frees *ret_name and
+	// *ret_text. Returns 0, -ENOENT (there is no n-th file), or another negative errno. An
+	// error applies to the n-th file if *ret_name is set, otherwise to the whole include.
 	int (*open)(void *context, const char *from, const char *pattern, unsigned int n,
 		char **ret_name, char **ret_text, size_t *ret_bytes);
 	void *context;

@@ -112,8 +112,9 @@ static void schedule(struct agent *agent) {
 		&agent->agents->wheel, &agent->entry, weir_agents_prober_due_ms(agent->prober));
 }
 
-// Applying a configuration keeps the loop busy for some time. Delays the first probes of new agents
-// by this time: otherwise many probes that should be spread would be due at once.
+// Delays the first probes of new agents by the time that applying the configuration took. The loop
+// was busy during this time. Without the delay, many probes that should be spread would be due at
+// once.
 static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
 	uint64_t busy_ms = now_ms - agents->fresh_ms;
 
@@ -139,9 +140,9 @@ static void on_timer(uv_timer_t *timer) {
 	if (agents->fresh_ms != 0) {
 		delay_fresh(agents, now_ms);
 	}
-	// Read the sockets first: answers that arrived in time while the loop was busy may still be
-	// unread. After a long busy time thousands of agents are probed below, and the receive
-	// buffer has no room for all their answers.
+	// Read the sockets before probing. Answers that arrived in time while the loop was busy may
+	// still be unread. After a long busy time, thousands of agents are probed below, and the
+	// receive buffer has no room for all their answers.
 	unread = weir_agents_sockets_read(agents->sockets);
 	while ((entry = weir_wheel_take(&agents->wheel, now_ms)) != NULL) {
 		struct agent *agent = (struct agent *)(void *)entry;
@@ -169,9 +170,9 @@ static void arm(struct weir_agents *agents) {
 		return;
 	}
 	uv_update_time(agents->loop);
-	// Do not postpone a timer that is due. In a flood of datagrams this function runs in every
-	// iteration of the loop, and since libuv 1.45 timers run after the sockets, so the timer
-	// would never expire.
+	// Do not postpone a timer that is due. In a flood of datagrams, this function runs in every
+	// iteration of the loop. Since libuv 1.45, timers run after the sockets. So a timer that is
+	// postponed in each iteration would never expire.
 	if (!uv_is_active((uv_handle_t *)&agents->timer) ||
 		uv_timer_get_due_in(&agents->timer) > wait_ms) {
 		uv_timer_start(&agents->timer, on_timer, wait_ms, 0);
@@ -205,8 +206,8 @@ static void plan_fini(struct plan *plan) {
 	free(plan->members);
 }
 
-// Returns the agent of a target. If neither the present configuration nor this plan has the agent,
-// it is created as part of the plan. Returns NULL if out of memory.
+// Returns the agent of a target. Creates the agent, as part of the plan, if neither the present
+// configuration nor the plan has it. Returns NULL if out of memory.
 static struct agent *agent_of(
 	struct weir_agents *agents, struct plan *plan, const struct weir_agents_target *target) {
 	struct weir_agents planned = {.buckets = plan->buckets, .bucket_mask = plan->mask};
@@ -446,8 +447,8 @@ void weir_agents_hasten(struct weir_agents *agents, uint16_t backend) {
 
 // --- steals and sheds ---------------------------------------------------------------------
 
-// Get the process and the clock of a backend's agent, for a request. Returns 0, -ENOENT, -ENOKEY or
-// -EAGAIN.
+// Get the random ID of the process of a backend's agent, and its clock (weir_agents_prober_clock),
+// for a request. Returns 0, -ENOENT, -ENOKEY or -EAGAIN.
 static int find_process(const struct weir_agents *agents, uint16_t backend, struct agent **ret,
 	uint64_t *process, uint64_t *clock_ms) {
 	const struct member *member = find_member(agents, backend);

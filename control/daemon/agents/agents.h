@@ -2,23 +2,27 @@
 //
 // Agents: probes the weir-agents of backends with datagrams (agent_message.h), and receives their
 // answers, solicited or not. There is one UDP socket for each address family, regardless of the
-// number of agents. Probes of an agent are spread over its interval; each probe is sent slightly
-// before the interval ends. An agent without active backends is probed at the inactive interval
-// after a few consecutive probes had equal outcomes.
+// number of agents.
+//
+// Probes of an agent are spread over its interval; each probe is sent slightly before the interval
+// ends. An agent without active backends is probed at the inactive interval after a few consecutive
+// probes had equal outcomes. Backends with equal addresses and ports share one agent, which is
+// probed once for all of them. A server with several addresses is probed at each address, because
+// each address is a path that can fail. Each address has its own balancer ID.
+//
 // An answer is accepted only if all of this is true: it is authentic; it comes from the address
-// that was probed; it contains the balancer number of the prober; it has the challenge of one of
-// the last two probes to the agent, and no answer with that challenge was accepted before. An
-// unsolicited answer is accepted only if its announced state is newer than the last. All other
-// datagrams are counted by reason, and change nothing.
-// Backends with equal addresses and ports share one agent, which is probed once for all of them. A
-// server with several addresses is probed at each address, with one balancer number per address,
-// because each address is a path that may fail.
-// A steal request requests permission from an agent to move a TCP flow that the backend may not
-// have accepted yet. Each request has an id and is sent once. The first authentic answer in time is
-// accepted if it has the request's id and flow and comes from the agent process that the request
-// names. Without such an answer the flow is not moved.
+// that was probed; it contains the balancer ID of the prober; it has the challenge of one of the
+// last two probes to the agent; no answer with that challenge was accepted before. An unsolicited
+// answer is accepted only if its announced state is newer than the last announced state. All other
+// datagrams are refused: they are counted by reason, and change nothing.
+//
+// A steal request requests permission from an agent to move a TCP flow that the backend has
+// possibly not accepted yet. Each request has an id and is sent once. The first answer in time is
+// accepted if it is authentic, has the id and the flow of the request, and comes from the agent
+// process that the request names. Without such an answer the flow is not moved.
+//
 // A shed order makes an agent end connections. The order is sent again until an answer says that
-// the order is over. The agent only repeats its answer to a repeated order.
+// the order is over. If an order arrives again, the agent only repeats its answer.
 //
 // Threads: only the event loop's thread. No globals, no logging: events are reported through
 // callbacks. Callbacks are called from the loop, never within a function of this module.
@@ -63,7 +67,7 @@ typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_
 
 #define WEIR_AGENTS_SHEDS_MAX 64u // limit of shed orders in flight, to all agents together
 #define WEIR_AGENTS_SHED_AGAIN_MS 250u // an order is sent again after this time
-// An answer may arrive for this time after the deadline of its order.
+// An answer is accepted until this time after the deadline of its order.
 #define WEIR_AGENTS_SHED_LATE_MS 500u
 
 struct weir_agents_shed { // order: end some connections of this backend
@@ -82,16 +86,16 @@ struct weir_agents_shed_result {
 	bool over; // the last answer says that the order is over
 	enum weir_agent_shed_result result;
 	enum weir_agent_shed_method method;
-	// As in struct weir_agent_shed_answer; 0 with a result of an agent that has not counted.
+	// As in struct weir_agent_shed_answer. 0 if the agent has not counted its connections.
 	uint32_t connections, candidates, leaving;
-	// Connections that were ended, or passed to the hook. If no answer has said that the order
-	// is over, this is the `count` of the order, because the agent may have ended that many
-	// connections.
+	// Connections that were ended, or passed to the hook. If no answer said that the order is
+	// over, or if the last answer was LATE: the `count` of the order, because the agent may
+	// have ended that many connections.
 	uint32_t ended;
 };
 
-// Called once at the end of each order, with the order and its result. The callback may make
-// another order.
+// Called once at the end of each order, with the order and its result. The callback may call
+// weir_agents_order_shed.
 typedef void (*weir_agents_shed_ended)(void *context, const struct weir_agents_shed *order,
 	const struct weir_agents_shed_result *result);
 
@@ -105,8 +109,9 @@ struct weir_agents_events {
 	// Called when a probe has ended. detail: one line.
 	void (*probed)(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 		const char *detail, uint32_t duration_ms);
-	// Called when a probe was not answered. Returns true if this host had no link to the agent;
-	// the probe then ends as UNKNOWN, with `why` as its detail. NULL = no failure is excused.
+	// Called when a probe was not answered. Returns true if this host had no link to the agent:
+	// the probe then ends as UNKNOWN, with `why` as its detail. NULL = every unanswered probe
+	// ends as SILENT.
 	bool (*excuse)(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 		char *why, size_t bytes);
 	// Called when an agent that answered before has not answered WEIR_AGENT_SILENT_PROBES
@@ -161,8 +166,8 @@ int weir_agents_create(
 void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_keys *keys);
 
 // Probe the agents of these backends and no others. Agents that were already configured keep their
-// state. All or nothing. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...), -ENOMEM, or
-// the negative errno of opening a socket.
+// state. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...), -ENOMEM, or the negative
+// errno of opening a socket. After an error, nothing has changed.
 int weir_agents_configure(
 	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n);
 
@@ -181,11 +186,12 @@ void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_
 void weir_agents_hasten(struct weir_agents *agents, uint16_t backend);
 
 // Requests permission from the agent of a backend to move a flow. steal: copied. The request is
-// sent in the next iteration of the loop, and weir_agents_steal_ended is called once, after
-// timeout_ms at the latest (later if the loop is busy). Returns 0, -EINVAL (families, ports,
-// timeout_ms), -ENOENT (no agent), -ENOKEY (no keys), -EAGAIN (the agent did not answer the last
-// probe, or sent no answer for WEIR_AGENTS_STEAL_ANSWER_MS), -EALREADY (a request for this flow is
-// in flight), -EBUSY (WEIR_AGENTS_STEALS_MAX requests are in flight).
+// sent in the next iteration of the loop. weir_agents_steal_ended is called once, after timeout_ms
+// at the latest (later if the loop is busy). Returns 0, -EINVAL (families, ports or timeout_ms),
+// -ENOENT (no agent), -ENOKEY (no keys), or
+//  -EAGAIN    the last probe was not answered, or no answer came for WEIR_AGENTS_STEAL_ANSWER_MS
+//  -EALREADY  a request for this flow is in flight
+//  -EBUSY     WEIR_AGENTS_STEALS_MAX requests are in flight
 int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *steal);
 // Set the callback for the end of each steal request. The callback may make further requests. Call
 // before the first request.
@@ -193,8 +199,9 @@ void weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended ended, void *context);
 
 // Orders the agent of a backend to end connections. order: copied. The order is sent in the next
-// iteration of the loop. Returns 0, or the errors of weir_agents_request_steal: -EALREADY (an order
-// for this backend is in flight), -EBUSY (WEIR_AGENTS_SHEDS_MAX orders are in flight).
+// iteration of the loop. Returns 0, or the errors of weir_agents_request_steal. For orders,
+// -EALREADY means that an order for this backend is in flight; -EBUSY, that WEIR_AGENTS_SHEDS_MAX
+// orders are in flight.
 int weir_agents_order_shed(struct weir_agents *agents, const struct weir_agents_shed *order);
 // Set the callback for the end of each order. Call before the first order.
 void weir_agents_on_shed_ended(

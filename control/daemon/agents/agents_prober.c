@@ -11,9 +11,9 @@
 #define WAIT_MORE_MS 4u // time added to the deadline while an answer may be among unread datagrams
 #define MEASURE_MS 1000 // maximum time that an agent takes to measure a new field
 #define CONFIRM_MS 50 // minimum time between confirmations of a state that the agent repeats
-// Rate limit of new announced states, each of which costs an extra probe, a log line and a
-// publication: a burst of WORDS_AT_ONCE, then one per WORD_MS. An agent repeats a refused state
-// until the state is accepted.
+// Rate limit of new announced states: a burst of WORDS_AT_ONCE, then one per WORD_MS. Each new
+// state costs an extra probe, a log line and a publication. An agent repeats a refused state until
+// the state is accepted.
 #define WORDS_AT_ONCE 20u
 #define WORD_MS 100u
 
@@ -38,7 +38,7 @@ struct weir_agents_prober {
 	bool answers; // the last probe was answered
 	bool has_last;
 	bool lost; // the loss was reported, or no answer was received so far
-	uint64_t soon_ms; // until this time the agent is probed at the interval of active agents
+	uint64_t soon_ms; // until this time the agent is probed like an agent with active backends
 	uint64_t next_ms; // time of the next probe
 	uint64_t deadline_ms;
 	uint64_t sequence; // sequence number of the last probe
@@ -78,9 +78,8 @@ static uint64_t interval_of(const struct weir_agents_prober *prober) {
 
 // Schedules the next probe one interval after the time at which this probe was due, not after the
 // present time. So the probes of all agents stay spread, even if this process paused and all probes
-// are due at once. The next probe ends the wait for an answer to this one. If this probe is late,
-// one interval is therefore skipped if the agent would otherwise have less than its timeout to
-// answer.
+// are due at once. The wait for an answer ends when the next probe is sent. If this probe is so
+// late that the agent would have less than its timeout to answer, one interval is skipped.
 static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	uint64_t interval = interval_of(prober), most_early = interval / JITTER_SHARE;
 	uint64_t early = next_random(prober->probing) % (most_early + 1);
@@ -286,9 +285,9 @@ static bool is_same_process(
 	return prober->has_last && prober->last.agent == answer->agent;
 }
 
-// Returns whether the answer was sent before the last accepted answer. This is possible only if the
-// newest probe was answered already. An answer is then older if it answers the previous probe, or
-// if it comes from another process.
+// Returns whether the answer was sent before the last accepted answer. This is the case if the
+// newest probe was answered already, and this answer has the challenge of the previous probe or
+// comes from another process.
 static bool is_outdated(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	return prober->probe[0].state == PROBE_ANSWERED &&
@@ -346,8 +345,8 @@ static void report(struct weir_agents_prober *prober, const struct weir_agent_an
 	probing->report(prober->owner, &report);
 }
 
-// Sends an extra probe that confirms an announced state: the agent repeats the state until it is
-// confirmed.
+// Sends an extra probe that confirms an announced state, because the agent repeats the state until
+// it is confirmed.
 static void confirm(struct weir_agents_prober *prober) {
 	uint64_t now_ms = read_now_ms();
 

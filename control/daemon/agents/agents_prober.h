@@ -40,9 +40,9 @@ struct weir_agents_probing {
 struct weir_agents_peer { // a weir-agent at one of its addresses
 	struct weir_address address;
 	uint16_t port;
-	// ID of this process at the agent, chosen at random for each address. An agent counts the
-	// probes with each ID separately. So probes to two addresses of one agent do not interfere,
-	// nor do the probes of an earlier process.
+	// ID of this process at the agent. It is random, and different for each address of an
+	// agent. An agent counts the probes with each ID separately. So probes to two addresses of
+	// one agent do not interfere, nor do the probes of an earlier process.
 	uint64_t balancer;
 };
 
@@ -63,13 +63,13 @@ void weir_agents_prober_start(struct weir_agents_prober *prober,
 // Postpone the first probe. Does nothing if the first probe was already sent.
 void weir_agents_prober_delay(struct weir_agents_prober *prober, uint64_t delay_ms);
 // Changes the settings. A shorter interval applies at once. If fields are added, a probe requests
-// them soon, and a second probe requests them again after the time that an agent needs to measure a
+// them soon. A second probe requests them again after the time that an agent needs to measure a
 // field.
 void weir_agents_prober_set(
 	struct weir_agents_prober *prober, const struct weir_agents_probe_settings *settings);
-// Call when the agent has a new backend, which has no report yet. The next weir_agents_prober_set
-// then schedules a probe soon. moved: the backend had another agent before, and the reports of that
-// agent are still in use. In this case, the new agent can count as lost before its first answer.
+// Call when the agent gets a new backend, which has no report yet. The next weir_agents_prober_set
+// then schedules a probe soon. moved: the backend had another agent before, whose reports are still
+// in use. In this case, the new agent can count as lost before its first answer.
 void weir_agents_prober_restart(struct weir_agents_prober *prober, bool moved);
 
 // Returns the time at which weir_agents_prober_run must be called.
@@ -80,9 +80,9 @@ uint64_t weir_agents_prober_due_ms(const struct weir_agents_prober *prober);
 void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, bool unread);
 // Process a datagram from the agent's address. May add a probe to the batch.
 void weir_agents_prober_take(struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
-// Processes TCP statistics from the agent's address. They are accepted if they come from the
-// process that sent the last accepted answer, if they contain the challenge of one of the last two
-// probes, and if they are not older than the previous statistics.
+// Processes TCP statistics from the agent's address. Accepts the statistics only if they come from
+// the process that sent the last accepted answer. They must also contain the challenge of one of
+// the last two probes, and must not be older than the previous statistics.
 void weir_agents_prober_take_tcp(
 	struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
 // Call when the newest probe could not be sent. error: negative errno.

@@ -6,11 +6,11 @@
 
 struct slot {
 	bool used;
-	bool sent; // at least once, or sending has failed
+	bool sent; // the request was sent at least once, or sending has failed
 	struct weir_agents_peer peer;
 	struct weir_agents_request request;
 	uint64_t since_ms;
-	uint64_t send_ms; // time of the next sending; UINT64_MAX = not again
+	uint64_t send_ms; // time to send the request next; UINT64_MAX = it is not sent again
 	uint64_t until_ms; // deadline; 0 = the request has ended
 };
 
@@ -51,7 +51,7 @@ static void arm(struct weir_agents_requests *requests) {
 	uv_timer_start(&requests->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
 
-// A request that was not sent is over, unless it is sent again.
+// A request that could not be sent ends, unless this kind of request is sent again.
 static void take_unsent(const struct weir_agents_requests *requests, struct slot *slot) {
 	if (requests->of.again_ms == 0) {
 		slot->until_ms = 0;

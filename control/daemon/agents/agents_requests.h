@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents' requests: requests in flight to agents, of one kind, in a table of fixed size. A timer
-// sends the requests, so that no callback is called within weir_agents_requests_add, and ends a
-// request without an answer at its deadline.
+// Agents' requests: the requests of one kind that are in flight to agents, in a table of fixed
+// size. A timer sends the requests, so that weir_agents_requests_add does not call any callback.
+// The timer also ends a request at its deadline, if no answer has ended the request before.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -22,14 +22,15 @@ struct weir_agents_requests_of { // pointers are borrowed
 	// Writes the datagram of the request in a slot.
 	void (*encode)(void *context, uint32_t slot, const struct weir_agent_key *key,
 		uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
-	// Called at the deadline of a request, when it cannot be sent, or when it is cancelled.
-	// Must call weir_agents_requests_remove.
+	// Called when a request has ended, but not because of an answer: at its deadline, because
+	// it could not be sent (only if again_ms is 0), or because it was cancelled. Must call
+	// weir_agents_requests_remove.
 	void (*over)(void *context, uint32_t slot);
 	void *context;
 };
 
-struct weir_agents_request { // identifies a request; an answer has the same
-	uint64_t balancer, agent; // numbers of the sending and of the receiving process
+struct weir_agents_request { // identifies a request; its answer has the same values
+	uint64_t balancer, agent; // random IDs of the sending and of the receiving process
 	uint64_t id; // set by weir_agents_requests_add
 };
 
@@ -45,15 +46,15 @@ void weir_agents_requests_free(struct weir_agents_requests *requests);
 int weir_agents_requests_add(struct weir_agents_requests *requests,
 	const struct weir_agents_peer *peer, struct weir_agents_request *request,
 	uint32_t duration_ms);
-// Returns the slot of a request that was sent, or -ENOENT. After its deadline, a request has a slot
-// until the next iteration of the loop.
+// Returns the slot of a request that was sent, or -ENOENT. After its deadline, a request keeps its
+// slot until the next iteration of the loop.
 int weir_agents_requests_find(
 	const struct weir_agents_requests *requests, const struct weir_agents_request *request);
 bool weir_agents_requests_is_used(const struct weir_agents_requests *requests, uint32_t slot);
 // Returns whether the deadline of a request has passed, or the request was cancelled.
 bool weir_agents_requests_is_late(const struct weir_agents_requests *requests, uint32_t slot);
 // Frees the slot of a request. Returns the time in ms since the request was added. Call this before
-// the caller of the request is called back, because that may add another request.
+// the callback that reports the result, because that callback may add another request.
 uint32_t weir_agents_requests_remove(struct weir_agents_requests *requests, uint32_t slot);
 
 // Call when a datagram with this owner could not be sent. Returns false if the datagram is not one

@@ -23,7 +23,7 @@ struct weir_agents_sheds {
 // --- the end of an order ------------------------------------------------------------------
 
 // Returns whether the last answer has the final number of ended connections. An agent that no
-// longer has the order in its table answers LATE.
+// longer has the order in its table answers LATE, which is not final.
 static bool is_final(const struct weir_agents_shed_result *result) {
 	return result->over && result->result != WEIR_AGENT_SHED_LATE;
 }
@@ -49,7 +49,7 @@ static enum weir_agent_refusal check(const struct weir_agents_sheds *sheds, int 
 	const struct weir_agent_shed_answer *answer) {
 	const struct order *order = slot < 0 ? NULL : &sheds->order[slot];
 
-	// An answer with fewer ends than the last one was sent before that.
+	// An answer that counts fewer ended connections than the last answer is an older answer.
 	return order == NULL || answer->ended < order->result.ended ? WEIR_AGENT_REFUSAL_SHED
 	       : answer->ended > order->order.count                 ? WEIR_AGENT_REFUSAL_VALUE
 								    : WEIR_AGENT_REFUSAL_NONE;

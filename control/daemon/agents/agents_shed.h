@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents' sheds: the orders to agents to end connections. Each one is sent again until its answer
-// says that it is over.
+// Agents' sheds: the orders to agents to end connections. An order is sent again until an answer
+// says that the order is over.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -25,7 +25,7 @@ int weir_agents_sheds_order(struct weir_agents_sheds *sheds, const struct weir_a
 // weir_agents_shed_ended.
 void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
-// Returns the orders in flight, to cancel them, and for datagrams that could not be sent.
+// Returns the orders in flight, for weir_agents_requests_cancel and weir_agents_requests_unsent.
 struct weir_agents_requests *weir_agents_sheds_requests(struct weir_agents_sheds *sheds);
 
 // The libuv handles are closed in the next iterations of the loop. NULL is allowed.

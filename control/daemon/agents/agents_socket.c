@@ -146,7 +146,8 @@ static int open_socket(uint8_t family) {
 	if (fd < 0) {
 		return -errno;
 	}
-	// Make the receive buffer as large as permitted: it holds answers while the loop is busy.
+	// Make the receive buffer as large as permitted, because it must hold the answers that
+	// arrive while the loop is busy.
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0) {
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	}

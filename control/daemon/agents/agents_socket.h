@@ -19,8 +19,7 @@ struct weir_agents_sockets;
 
 struct weir_agents_socket_events {
 	// Called for each received datagram. bytes: valid during the call. count: length of the
-	// whole datagram. If it is above WEIR_AGENT_MESSAGE_BYTES, `bytes` does not have the end of
-	// the datagram.
+	// whole datagram. If count is above WEIR_AGENT_MESSAGE_BYTES, `bytes` can be truncated.
 	void (*received)(void *context, const struct weir_address *address, uint16_t port,
 		const uint8_t *bytes, size_t count);
 	// Called after the last datagram of this iteration of the loop.

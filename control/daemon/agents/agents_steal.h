@@ -26,7 +26,7 @@ int weir_agents_steals_request(struct weir_agents_steals *steals,
 // weir_agents_steal_ended.
 void weir_agents_steals_take(struct weir_agents_steals *steals, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
-// Returns the requests in flight, to cancel them, and for datagrams that could not be sent.
+// Returns the requests in flight, for weir_agents_requests_cancel and weir_agents_requests_unsent.
 struct weir_agents_requests *weir_agents_steals_requests(struct weir_agents_steals *steals);
 
 // The libuv handles are closed in the next iterations of the loop. NULL is allowed.

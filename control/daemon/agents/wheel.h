@@ -10,7 +10,7 @@
 #include <sys/queue.h>
 
 #define WEIR_WHEEL_TICK_MS 4u
-// 16 s in all; an entry that is due later stays in its slot for further revolutions
+// The wheel covers 16 s. An entry that is due later stays in its slot for further revolutions.
 #define WEIR_WHEEL_SLOTS 4096u
 
 struct weir_wheel_entry { // zeroed = not in a wheel

@@ -265,8 +265,8 @@ static void fail_list(struct weir_api_call *call, int r) {
 			"weir-dataplane started or stopped during the reply: try again");
 	} else if (r == -ENOBUFS) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"list replies that this user's clients have not read use too much memory: "
-			"read them, or request fewer lists at a time");
+			"replies with lists that this user's clients have not read yet use too "
+			"much memory: read these replies, or request fewer lists at a time");
 	} else {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 	}
@@ -406,8 +406,8 @@ void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *
 
 // --- requests -----------------------------------------------------------------------------
 
-// Returns whether the line has more values outside of strings than any valid request. Counting the
-// values is fast; parsing too many values would take long.
+// Returns whether the line has more JSON values than any valid request. Counts the commas and
+// opening brackets outside strings, which is much faster than parsing the values.
 static bool has_too_many_values(const char *line, size_t bytes) {
 	bool quoted = false;
 	unsigned int values = 0;

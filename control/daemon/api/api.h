@@ -6,19 +6,19 @@
 //
 // Threads: the thread of the event loop. Never blocks the loop.
 // Guarantees:
-//   A1 one reply per request line, in order, whatever bytes a client sends.
-//   A2 memory per client is bounded: one request line and one reply. The memory of all long replies
-//      to one user, including unread replies, is bounded as well.
+//   A1 each request line gets one reply, in order, whatever bytes a client sends.
+//   A2 memory per client is limited to one request line and one reply. The long replies to one
+//      user, including unread replies, have a common limit.
 //   A3 a client that does not read its reply within WEIR_API_ANSWER_MS is disconnected. If there
 //      are too many clients, the client that has been idle the longest is disconnected.
 //   A4 a call stays valid until it is answered, even if its client has disconnected.
-//   A5 a long list is answered in slices: between two slices the loop does its other work, and
+//   A5 a long list is answered in slices. Between two slices, the loop does its other work, and
 //      serves other clients.
-//   A6 read-only clients can neither keep the loop busy by connecting, nor exclude clients that may
-//      make changes: an iteration of the loop accepts a few connections, and a client that may make
-//      changes replaces another client if all connections are in use.
-//   A7 requests do not block the loop's other work: each is short, a line that cannot be a request
-//      is not parsed, and after WEIR_API_TURN_NS further requests wait for the next
+//   A6 read-only clients cannot keep the loop busy by connecting: an iteration of the loop accepts
+//      only a few connections. Read-only clients cannot exclude clients that may make changes: if
+//      all connections are in use, a client that may make changes replaces another client.
+//   A7 requests do not block the loop's other work. Each request is short, and a line that cannot
+//      be a request is not parsed. After WEIR_API_TURN_NS, further requests wait for the next
 //      iteration.
 #pragma once
 
@@ -35,7 +35,7 @@
 #define WEIR_API_LINE_BYTES (32u << 10)
 // A line with more commas and opening brackets than this is no valid request.
 #define WEIR_API_VALUES_MAX 64
-#define WEIR_API_USER_BYTES (256u << 20) // limit of the pending lists of all clients of a user
+#define WEIR_API_USER_BYTES (256u << 20) // maximum bytes of pending lists, per user
 #define WEIR_API_TURN_NS 2000000
 #define WEIR_API_CLIENTS 64
 #define WEIR_API_ANSWER_MS 10000
@@ -98,8 +98,9 @@ bool weir_api_is_connected(const struct weir_api_call *call);
 // successful answer contains the reason. change: true if the change of this call is not published
 // either.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
-// Sets a function that is called once, when the call is answered, before its memory is released.
-// code: NULL = success. text: the error, or why the change is not published yet, or NULL.
+// Sets a function that is called once, when the call is answered, before the memory of the call is
+// released. code: NULL = success. text: the error; the reason why the change is not published yet;
+// or NULL.
 typedef void (*weir_api_ended)(
 	void *context, const struct weir_api_call *call, const char *code, const char *text);
 void weir_api_when_ended(struct weir_api_call *call, weir_api_ended ended, void *context);
@@ -108,10 +109,10 @@ void *weir_api_ended_context(const struct weir_api_call *call); // NULL = no fun
 // Answers and ends the call. Takes ownership of the reference to `result`. If result is NULL, which
 // means out of memory, the answer is the error `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
-// Produces the rows of a long list one by one. `next` is called in later iterations of the loop. It
-// returns 1 and a row (*ret is NULL if out of memory); 0 after the last row; or -ECANCELED if the
-// list cannot be completed. It returns 2 and a string if another list follows: the string is the
-// name of the member for that list.
+// Produces the rows of a long list one by one. `next` is called in later iterations of the loop.
+// Results of `next`: 1 and a row in *ret (NULL = out of memory); 0 after the last row; -ECANCELED
+// if the list cannot be completed; 2 and a string in *ret if another list follows. The string is
+// the name of the member for that list.
 struct weir_api_rows {
 	int (*next)(void *context, json_t **ret);
 	void (*free)(void *context);

@@ -20,9 +20,9 @@ static bool is_evictable(const struct weir_api_client *client, bool may_change) 
 	       uv_now(client->api->loop) - client->request_ms >= WEIR_API_IDLE_MS;
 }
 
-// Makes room for a new client: closes the connection that has been idle the longest (A3). A
-// connection with a pending request is closed only if the new client may make changes, and the
-// client of the connection may not (A6).
+// Makes room for a new client: closes the connection that has been idle the longest (A3). Closes a
+// connection with a pending request only if its client may not make changes and the new client may
+// (A6).
 static bool evict(struct weir_api *api, bool may_change) {
 	struct weir_api_client *oldest = NULL;
 
@@ -131,8 +131,8 @@ int weir_api_create(
 	api->fd = fd;
 	api->admin_group = (gid_t)-1;
 	api->user_bytes = WEIR_API_USER_BYTES;
-	// Listen before a libuv handle exists: if listening fails, there is no handle to close.
-	// Only the running loop could release a handle.
+	// Listen before a libuv handle exists, so that there is no handle to close if listening
+	// fails. Only the running loop could release a handle.
 	if (listen(fd, WEIR_API_CLIENTS) < 0) {
 		r = -errno;
 		close(fd);

@@ -17,7 +17,7 @@
 #include "daemon.h"
 #include "plural.h"
 
-struct pending { // a request for a change that has not been answered yet
+struct pending { // an unanswered request for a change
 	struct weir_daemon *daemon;
 	const char *command;
 	enum weir_api_audit kind;

@@ -42,8 +42,8 @@ void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call
 	const char *command, enum weir_api_audit kind);
 // Record the changes of a reload. Call it before the reload is answered.
 void weir_api_audit_reload(struct weir_api_call *call, const struct weir_difference *difference);
-// Record the limits of a capture; the object of the entry is its filter. Call it before
-// capture.start is answered.
+// Record the limits of a capture; the object of the audit entry is the filter of the capture. Call
+// it before capture.start is answered.
 void weir_api_audit_capture(
 	struct weir_api_call *call, const struct weir_capture_request *request, uint32_t rate);
 // Record the number of deleted flows. Call it before the deletion is answered.

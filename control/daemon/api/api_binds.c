@@ -42,7 +42,7 @@ struct summary {
 	uint64_t until_ns; // the latest deadline of these drains, even if it has passed
 	bool endless; // at least one of these drains has no deadline
 	uint64_t active_flows, open_flows; // 0 if no dataplane is attached
-	uint32_t removed; // services with open flows that a reload removed from the VIP
+	uint32_t removed; // services that a reload removed from the VIP and that have open flows
 	json_t *names; // names of the first of these services, or NULL
 };
 
@@ -183,8 +183,8 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 }
 
 // Adds the flows of a service that a reload removed from the VIP. Until the deadline of the VIP's
-// drain, they count as draining flows of the VIP, even if the removal has another deadline. After
-// the deadline they count as kept.
+// drain, these flows count as draining, even if the removal has another deadline. After the
+// deadline of the VIP's drain, these flows count as kept.
 static void add_removed(const struct weir_daemon *daemon, const struct weir_service_state *state,
 	struct summary *sum) {
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
@@ -213,8 +213,9 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 		daemon->segment != NULL ? counters.open_flows : WEIR_FLOWS_UNKNOWN);
 }
 
-// Adds the services that a reload removed from the VIP. Leaves out services that still have a bind
-// of the VIP, because their flows are counted already, and services whose clients already get RSTs.
+// Adds the services that a reload removed from the VIP. Leaves out two kinds of services: those
+// that still have a bind of the VIP, because their flows are counted already; and those whose
+// clients already get RSTs.
 static void add_all_removed(
 	const struct weir_daemon *daemon, const struct selected *selected, struct summary *sum) {
 	const uint32_t ids = weir_tables_service_ids(daemon->tables);

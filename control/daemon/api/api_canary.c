@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. For each step,
-// canary.plan replays flows with random hashes and the weights of the step. It uses the number of
-// flows that began in the last minute.
+// canary.plan replays flows with random hashes and the weights of the step. It replays as many
+// flows as began in the last minute, at most FLOWS_MOST.
 #include "api_canary.h"
 
 #include <errno.h>
@@ -105,7 +105,7 @@ static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows)
 		.flow_count = planned->flow_count,
 		.backends = planned->backends,
 		.backend_count = planned->backend_count,
-		// one worker suffices: all workers have the same shares
+		// one worker suffices, because the shares are the same at all workers
 		.workers = 1,
 		.subsets = 1,
 		.slots = planned->slots,
@@ -173,7 +173,8 @@ static int list_backends(const struct weir_daemon *daemon, uint16_t service, uin
 	return 0;
 }
 
-// Creates as many flows as the service had in the last minute, with evenly distributed starts.
+// Creates as many flows as began at the service in the last minute, at most FLOWS_MOST. The times
+// between their starts are equal.
 static int list_flows(const struct weir_daemon *daemon, uint16_t service, struct planned *planned) {
 	uint64_t recent = 0;
 

@@ -183,7 +183,7 @@ static void on_read(void *context, int error, struct weir_capture_reading *readi
 		"packets", &list);
 }
 
-// Returns whether the argument `capture` is the ID of the last capture, and whether this connection
+// Checks that the argument `capture` is the ID of the last capture, and that this connection
 // started that capture. If not, fails the call and returns false.
 static bool find_capture(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_capture_status status = weir_captures_status(daemon->captures);

@@ -2,7 +2,7 @@
 //
 // API handlers that change the state: backend.drain, backend.ready, backend.maintenance,
 // weight.set. A change is published before the reply is sent, so that it applies to the next
-// packet. If that fails, the reply reports that the change is not published yet.
+// packet. If publishing fails, the reply reports that the change is not published yet.
 #include "api_change.h"
 
 #include <errno.h>

@@ -101,7 +101,7 @@ static const struct command commands[] = {
 	{"weight.set", CHANGE, WEIR_API_AUDIT_WEIGHT, weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
-	// This command requires CHANGE, because replaying flows uses much CPU time of the loop.
+	// This command requires CHANGE, because replaying flows keeps the loop busy.
 	{"canary.plan", CHANGE, WEIR_API_AUDIT_BACKEND, weir_api_canary_plan, {CANARY_ARGUMENTS}},
 	{"canary.start", CHANGE, WEIR_API_AUDIT_CANARY, weir_api_canary_start, {CANARY_ARGUMENTS}},
 	{"canary.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_canary_show,
@@ -142,8 +142,8 @@ static const struct command commands[] = {
 	{"worker.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_worker_show, {{0}}},
 	{"worker.steal", CHANGE, WEIR_API_AUDIT_STEALING, weir_api_worker_steal,
 		{REQUIRED("stealing", ARGUMENT_NAME)}},
-	// This command requires CHANGE, because it enables measurements, and uses CPU time of the
-	// loop.
+	// This command requires CHANGE, because it enables measurements in the workers, and keeps
+	// the loop busy.
 	{"policy.compare", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_policy_compare,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("for_ms", ARGUMENT_NUMBER),
 			OPTIONAL("durations", ARGUMENT_TEXT)}},
@@ -155,8 +155,8 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"health.history", LOOK, WEIR_API_AUDIT_NONE, weir_api_health_history,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
-	// These commands read a file with weir-control's permissions, quote its errors, and block
-	// the loop while reading. Therefore they require CHANGE.
+	// These commands require CHANGE: they read a file with weir-control's permissions, quote
+	// the errors of the file, and block the loop while reading.
 	{"config.diff", CHANGE, WEIR_API_AUDIT_FILE, weir_api_config_diff,
 		{OPTIONAL("path", ARGUMENT_TEXT)}},
 	{"config.reload", CHANGE, WEIR_API_AUDIT_RELOAD, weir_api_config_reload,

@@ -17,7 +17,7 @@ static void fail_plan(
 		"%s", why);
 }
 
-// The working directory of weir-control differs from that of the client, so paths must be absolute.
+// Paths must be absolute, because weir-control and the client have different working directories.
 // On an error, fails the call and returns false.
 static bool check_path(struct weir_api_call *call) {
 	const char *path = weir_api_text(call, "path");

@@ -9,8 +9,8 @@
 
 struct weir_daemon;
 
-// Returns a count of flows, packets or bytes from counters of the dataplane as JSON; null if no
-// dataplane is attached.
+// Returns a count of the dataplane (of flows, packets or bytes) as JSON; null if no dataplane is
+// attached.
 json_t *weir_json_count(const struct weir_daemon *daemon, uint64_t count);
 // Adds every counter and gauge to an object, under its name. If counters is NULL, the counts are
 // unknown, and every value is null.

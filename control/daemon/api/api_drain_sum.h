@@ -15,19 +15,20 @@
 struct weir_tables;
 
 struct weir_drain_sum { // zeroed: no drain
-	uint32_t phases[WEIR_DRAIN_DROPPED + 1]; // number of drains in each enum weir_drain_phase
+	uint32_t phases[WEIR_DRAIN_DROPPED + 1]; // number of drains, by enum weir_drain_phase
 	uint64_t until_ns; // the latest of the deadlines
 	bool endless; // at least one drain has no deadline
 	// Sum of the open flows that were left at the end of drains, by phase (only KEPT and
 	// DROPPED). WEIR_FLOWS_UNKNOWN = unknown.
 	uint64_t left[WEIR_DRAIN_DROPPED + 1];
-	// What happens to the flows of the drains in progress at their deadlines, enum
-	// weir_config_at_deadline. -1 = not the same for all drains.
+	// What happens at the deadline to the flows of a drain in progress, enum
+	// weir_config_at_deadline. -1 = it is not the same for all drains.
 	int at_deadline;
 };
 
 // Adds the drain of a backend or of a service to the sum. then: enum weir_config_at_deadline.
-// until_ns: deadline, 0 = none. left: the value passed to weir_tables_end_drain.
+// until_ns: deadline, 0 = none. left: number of open flows at the end of the drain, as in
+// weir_tables_end_drain.
 void weir_drain_sum_add(
 	struct weir_drain_sum *sum, int then, uint8_t phase, uint64_t until_ns, uint64_t left);
 // Returns the latest deadline of the drains in progress; 0 = no deadline.

@@ -29,7 +29,8 @@ struct lookup { // a request in progress
 struct verdict { // the combined answers of the workers
 	bool has_backend, has_chosen;
 	struct weir_backend_state backend; // backend of the flow
-	struct weir_backend_state chosen; // backend for a new flow, from the best answer
+	// backend that a new flow would get, as in `response` of struct weir_lookup_result
+	struct weir_backend_state chosen;
 	bool subsets; // the flow is unknown, and each worker has its own subset
 	bool by_worker; // the chosen backend depends on the worker (only with subsets)
 	uint16_t service; // the service that owns the destination, or WEIR_SERVICE_NONE
@@ -231,7 +232,7 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
-// Explains that a new flow can get a backend other than the backend of its slot, because backends
+// Explains that the backend of a new flow can differ from the backend of its slot, because backends
 // are at their limits.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
@@ -292,8 +293,8 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 	ret->by_worker = ret->subsets && !workers_agree(result);
 }
 
-// Returns the name of the service of the destination. If no service has the destination, returns
-// the service of the flow that was found, or NULL if no flow was found.
+// Returns the name of the service that has the destination. If there is none: the service of the
+// flow that was found, or NULL if no flow was found.
 static const char *service_name(const struct weir_tables *tables,
 	const struct weir_lookup_result *result, const struct verdict *verdict) {
 	const char *name = weir_tables_service_name(tables, verdict->service);

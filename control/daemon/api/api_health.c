@@ -25,8 +25,8 @@ static bool is_wanted(const char *wanted, const char *name) {
 }
 
 // Fail the call if there is no such service or backend. Call only if the name has no history:
-// removed services and backends have a history, so such a name is valid even if it is not
-// configured. Returns whether the call has failed.
+// a name with a history is valid even if the service or backend is no longer configured. Returns
+// whether the call has failed.
 static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of hosts: host.show, host.drain, host.ready. A host is the set of all backends with
-// the same address, in all services. Backends that a reload removed belong to the host as long as
-// they have flows, so that a host is not drained before these flows have ended.
+// the same address, in all services. A backend that a reload removed belongs to the host as long as
+// it has flows. So the drain of a host does not end before these flows have ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -35,8 +35,8 @@ struct summary {
 	uint32_t removed; // removed backends with open flows
 	struct weir_drain_sum drains;
 	uint64_t active_flows, open_flows; // 0 if no dataplane is attached
-	// Names of the backends that have open flows, that have dropped flows, and that get new
-	// flows.
+	// Names of backends. open: backends with open flows; dropped: backends with dropped flows;
+	// in_use: backends that get new flows.
 	json_t *open, *dropped, *in_use;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handler metrics.show, for weir-metrics: returns the data of the other commands in one reply.
-// Services and backends are rows of plain values, because this takes only about a third of the CPU
-// time of backend.show and health.show.
+// Each service and each backend is a row of values without keys. This takes only about a third of
+// the CPU time of backend.show and health.show.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ struct figures {
 	const struct weir_segment *segment; // segment at the start of the list, NULL = none
 	uint64_t epoch;
 	struct weir_shares *shares; // NULL if there are no tables
-	// at the start of the list; NULL if there are no tables
+	// orders of services and backends at the start of the list; NULL if there are no tables
 	struct weir_api_order *services, *backends;
 	uint32_t service, backend; // next indexes in these orders
 	uint32_t tcp; // next row of TCP statistics: 2 * index of the backend, + 1 for IPv6

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The order of services and backends in lists is the order of the configuration file, so that a
-// reload moves a row only if the file moves the service or backend. The ids have another order,
+// The order of services and backends in lists. It is the order of the configuration file, so that a
+// reload moves a row only if the file moves the service or backend. The order of ids is different,
 // because a new backend gets any free id.
 //
 // Threads: the thread of the loop.
@@ -16,8 +16,8 @@ struct weir_api_order {
 	uint16_t ids[];
 };
 
-// Returns the ids of all backends of the tables, in order; the tables must exist. The services have
-// the order of the file, and so have the backends of each service. Removed backends follow the
+// Returns the ids of all backends of the tables, in order; the tables must exist. The services, and
+// the backends of each service, are in the order of the file. Removed backends follow the
 // other backends of their service, and removed services come last. The caller frees the result.
 // NULL = out of memory.
 struct weir_api_order *weir_api_order(const struct weir_daemon *daemon);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Declarations that the files of the control socket share: api_accept.c (accepting and evicting
-// clients, create and close) and api.c (reading requests, writing answers and lists, disconnecting
-// clients).
+// Declarations that the files of the control socket share: api_accept.c (creates and closes the
+// socket, accepts and evicts clients) and api.c (reads requests, writes answers and lists,
+// disconnects clients).
 //
 // Threads: one.
 #pragma once
@@ -28,7 +28,7 @@ struct weir_api_client {
 	size_t in_room;
 	size_t taken; // number of bytes at the start of `in` that were already handled
 	size_t in_bytes; // number of bytes after `taken` that were not handled yet
-	size_t searched; // number of the in_bytes that were searched and contain no newline
+	size_t searched; // number of bytes after `taken` that were searched and have no newline
 	// The rest of an overlong line is being discarded; the error reply was sent.
 	bool discarding;
 	bool ended; // the client sends nothing more
@@ -85,8 +85,8 @@ struct weir_api_call {
 // when libuv has closed the handles.
 void weir_api_cut_off(struct weir_api_client *client);
 // Handles the buffered lines of a client until a reply is pending, then waits until the client has
-// read the reply (A2). Each further line waits for the next iteration of the loop. So a client
-// delays other clients by at most one request, and all clients together delay the loop by at most
+// read the reply (A2). Each further line waits for the next iteration of the loop. So one client
+// delays other clients by at most one request. All clients together delay the loop by at most
 // WEIR_API_TURN_NS and one request (A7).
 void weir_api_next_request(struct weir_api_client *client);
 // Write one reply. Takes ownership of the reference to answer. NULL (out of memory) closes the

@@ -52,8 +52,8 @@ bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call
 	return true;
 }
 
-// Describes what is left of a service that a reload removed, and names the commands that show it.
-// "" if nothing is left.
+// Describes the flows and backends that are left of a service that a reload removed, and names the
+// commands that show them. "" if nothing is left.
 static const char *removed_text(
 	const struct weir_daemon *daemon, const char *service, char text[REMOVED_BYTES]) {
 	int id = weir_tables_service_find_removed(daemon->tables, service);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions for the handlers of API requests: read arguments (which were checked against the table
-// of commands), find the services and backends that arguments name, and check preconditions.
+// Functions for the handlers of API requests. They read arguments, find the services and backends
+// that arguments name, and check preconditions. The types of arguments were checked before, against
+// the table of commands.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -27,7 +28,7 @@ int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call
 void weir_api_no_backend(
 	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name);
 // Finds a backend like weir_api_find_backend, but does not fail the call. Returns the id, or a
-// negative number if there is no such backend or several.
+// negative number if there is no such backend, or if there are several.
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
 // Returns whether there are tables. If not, fails the call and returns false. There are tables once
 // a dataplane has been attached.

@@ -124,8 +124,8 @@ struct service_list { // the rows of a reply
 	uint32_t next; // next index in the order
 };
 
-// Finds the configuration of a service by name. Tries `place` first, the position of the service
-// when the list began; a reload can have changed the position since then.
+// Finds the configuration of a service by name. Tries the index `place` first, which the service
+// had when the list began. A reload can have changed the index since then.
 static const struct weir_config_service *config_of(
 	const struct service_list *list, uint32_t place, const char *name) {
 	const struct weir_config *config = weir_reload_config(list->daemon->reload);

@@ -89,8 +89,8 @@ struct backend_list {
 	uint32_t next; // index in the order
 };
 
-// Returns whether the list contains a backend. Copies the state of the backend only if the list
-// contains it, because even the list of one service iterates over the backends of all services.
+// Returns whether the list contains a backend. Copies the state of the backend only in this case,
+// because even a list for one service iterates over the backends of all services.
 static bool is_in(
 	const struct backend_list *list, uint16_t id, struct weir_backend_state *ret_state) {
 	const struct weir_tables *tables = list->daemon->tables;
@@ -282,8 +282,8 @@ int weir_api_backend_rows(
 	return 0;
 }
 
-// Lists the backends with this name. Several services can have a backend with this name, and there
-// can be removed backends with this name.
+// Lists the backends with this name: several services can have such a backend, and there can be
+// removed backends with this name.
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The results of service.show, backend.show and port.show, also used by stats.show. Arguments that
-// are names select objects; NULL selects all objects.
+// The results of service.show, backend.show and port.show, also used by stats.show. A name as an
+// argument limits the result to the objects of this name; NULL = no limit.
 #pragma once
 
 #include <jansson.h>

@@ -32,8 +32,8 @@ static pid_t read_pid(int fd) {
 	return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-// Locks the pid file. A previous owner can remove the file after it was opened here and before it
-// is locked. So the lock is valid only if the path still names the locked file.
+// Locks the pid file. Its previous owner can remove the file between open() and flock(). So the
+// lock is valid only if the path still names the locked file.
 static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	for (;;) {
 		struct stat mine, named;

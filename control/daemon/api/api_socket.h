@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Control socket: listens on RUN_DIR/control/control.sock. Clients that connect before the loop
-// runs wait until it serves them. Only one weir-control runs per run directory: it holds a lock on
-// RUN_DIR/control/control.pid, which the kernel releases when the process ends. The lock
-// distinguishes a stale socket file from a socket in use. Both files are created by the user of
-// weir-control, in a directory that only this user can write.
+// Control socket: listens on RUN_DIR/control/control.sock. A client that connects before the loop
+// runs is served when the loop runs. Only one weir-control runs per run directory: it locks
+// RUN_DIR/control/control.pid. The kernel releases the lock when the process ends. So the lock
+// shows whether an existing socket file is stale or in use. The user of weir-control creates both
+// files, in a directory that only this user can write.
 #pragma once
 
 #include <stddef.h>
@@ -26,9 +26,10 @@ struct weir_api_socket {
 // change that remains after an exit. Returns 0, or -EADDRINUSE with one line in why.
 int weir_api_socket_check(const char *run_dir, char *why, size_t why_bytes);
 
-// Create the control socket. The group can connect to the socket (mode 0660), but cannot open the
-// pid file (mode 0600): a process that can open the pid file can lock it. Returns 0, -EADDRINUSE
-// (another weir-control is running; why contains its pid), or negative errno; why gets one line.
+// Create the control socket. The group of the socket can connect to it (mode 0660). The group
+// cannot open the pid file (mode 0600), because a process that can open the pid file can lock it.
+// Returns 0, -EADDRINUSE (another weir-control is running; why contains its pid), or negative
+// errno. On an error, why gets one line.
 int weir_api_socket_open(
 	const char *run_dir, struct weir_api_socket *ret, char *why, size_t why_bytes);
 

@@ -32,8 +32,8 @@ struct verdict {
 
 struct services {
 	// Numbers of services. count: all services. The other numbers leave out drained services.
-	// none: no backend is eligible. unreachable: backends are eligible, but none of them has a
-	// next hop. panic: the service is in panic mode.
+	// none: services without an eligible backend. unreachable: services with eligible
+	// backends, none of which has a next hop. panic: services in panic mode.
 	uint32_t count, none, unreachable, panic;
 	uint32_t drained; // services whose binds are all drained, whatever the state of their
 			  // backends
@@ -198,8 +198,8 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 }
 
 // Reports n services that cannot serve flows. what: the reason, for example "no eligible backend".
-// The loss of some services is not critical, because this instance should get traffic as long as
-// one service works. The loss of all services is critical.
+// This instance should get traffic as long as one service works. So only the loss of all services
+// is critical.
 static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
 	const char *what, struct verdict *verdict) {
 	enum weir_status_level level =
@@ -340,9 +340,9 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		services.rejecting_names);
 }
 
-// Returns the id of the service that the call names. WEIR_SERVICE_NONE: the service has no id yet,
-// because it waits for a free id, or because no dataplane was attached. Negative: the service is
-// not configured, and the call has failed.
+// Returns the id of the service that the call names. Returns WEIR_SERVICE_NONE if the service has
+// no id yet: it waits for a free id, or no dataplane was attached. If the service is not
+// configured, fails the call and returns a negative number.
 static int find_service(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
 	int id = daemon->tables != NULL ? weir_tables_service_find(daemon->tables, name) : -ENOENT;
 

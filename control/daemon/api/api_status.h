@@ -19,7 +19,7 @@ enum weir_status_level {
 #undef X
 };
 
-// Returns whether this instance should get traffic: {level, reasons, ...}. only: id of the only
-// service to consider; WEIR_SERVICE_NONE = a service without an id; negative = all services. The
-// caller owns the result; NULL = out of memory.
+// Returns an object {level, reasons, ...}: whether this instance should get traffic. only: id of
+// the only service to consider; WEIR_SERVICE_NONE = a service without an id; negative = all
+// services. The caller owns the result; NULL = out of memory.
 json_t *weir_json_status(struct weir_daemon *daemon, int only);

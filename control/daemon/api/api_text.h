@@ -31,8 +31,8 @@ struct weir_api_list {
 // its reference to head. Returns 0 or -ENOMEM; call weir_api_list_release in both cases.
 int weir_api_list_begin(struct weir_api_list *list, char *not_published, const json_t *head,
 	const char *member, const struct weir_api_rows *rows);
-// Writes the next row, or, after the last row, the end. Returns 1 after a row, 0 after the end, or
-// negative errno.
+// Writes the next row, or the end of the list after the last row. Returns 1 after a row, 0 after
+// the end, or negative errno.
 int weir_api_list_next(struct weir_api_list *list);
 // Release the list. Returns its text, owned by the caller, or NULL.
 char *weir_api_list_release(struct weir_api_list *list);

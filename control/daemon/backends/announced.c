@@ -14,9 +14,9 @@ static const struct weir_port_word *worst_port(const struct weir_announced *anno
 		announced->bind_count, announced->word);
 }
 
-// Returns the source of the state in effect. If the state is that of a port (port is not NULL),
-// returns the source of the port states, otherwise the source of the host state. If there is no
-// host state, returns the source of the port states that were withdrawn.
+// Returns the source of the state in effect. port: the port whose state is in effect; NULL = the
+// host state is in effect. If there is no host state either, returns the source of the port states
+// that were withdrawn.
 static const char *source_of(
 	const struct weir_announced *announced, const struct weir_port_word *port) {
 	bool by_host = port == NULL && announced->word_by[0] != '\0';
@@ -82,7 +82,7 @@ void weir_announced_withdraw(struct weir_announced *announced, struct weir_state
 
 	if (ports) {
 		announced->port_count = 0;
-		// the host state is in effect again: lame duck does not expire
+		// The host state lame duck does not expire, so it takes effect again.
 		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) {
 			pass_on_word(announced, states, id, NULL);
 		}

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capacity of a backend, in GCU (docs/reference/agent.md): the number of CPUs that the backend
-// reports, multiplied by their speed. The speed is taken from the configuration's table if the
-// table has the CPU model. Otherwise it is the measured speed or, if there is none, computed from
-// the frequency (3 GHz are 1 GCU).
+// reports, multiplied by the speed of a CPU. The speed is taken from the table in the
+// configuration, if the table has the CPU model. Otherwise the speed that the host has measured is
+// used. If the host has not measured it, the speed is computed from the frequency (3 GHz are 1
+// GCU).
 //
 // Threads: any; a table is immutable.
 #pragma once

@@ -38,8 +38,9 @@ static void add_agent_check(const struct weir_config_service *service,
 	}
 }
 
-// Returns the announced state that a response without X-Weir-State withdraws. NONE if agents report
-// the state, because then responses do not contain it.
+// Returns the state that the backend has announced. A response without X-Weir-State withdraws this
+// state. Returns NONE if agents report the state, because then responses do not contain the state,
+// and must not withdraw it.
 static enum weir_health_word word_in_answers(
 	const struct weir_config_service *service, struct weir_health_facts facts) {
 	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE

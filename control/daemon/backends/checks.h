@@ -22,8 +22,8 @@ int weir_checks_configure(struct weir_health *health, const struct weir_states *
 // second, because weir_tables_tick publishes as well.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
-// Returns how long the checks of a backend have had no result, and in ret_why the reason. Returns 0
-// if the checks have results; ret_why is unchanged then.
+// Returns how long the checks of a backend have had no result. ret_why gets the reason. If the
+// checks have results, returns 0, and does not change ret_why.
 uint64_t weir_checks_unchecked_ms(
 	const struct weir_health *health, uint16_t backend, char ret_why[WEIR_HEALTH_DETAIL_BYTES]);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains: ends the drains that operators started, even if the client has disconnected, and the
-// drains of services and binds that a reload removed. A drain ends when no open flow is left, or at
-// its deadline. At the deadline the remaining flows are kept or dropped, depending on
-// drain.at_deadline of the service, or, for removed services and binds, on on_backend_down. The
-// phase of each drain is in the tables, so drains continue after a restart of this process.
+// Drains: ends the drains that operators started, even if the client has disconnected. Also ends
+// the drains of services and binds that a reload removed. A drain ends when no open flow is left,
+// or at its deadline. At the deadline, the remaining flows are kept or dropped. For a service, bind
+// or backend that a reload removed, on_backend_down of the service determines this; for all other
+// drains, drain.at_deadline of the service does. The phase of each drain is in the tables, so
+// drains continue after a restart of this process.
 //
 // Threads: only the event loop's thread. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -36,8 +37,9 @@ void weir_drains_fini(struct weir_drains *drains);
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 	const uint16_t *backends, uint32_t count, uint64_t until_ns);
 
-// Finds backends whose drains an earlier process has begun. Call when the tables have got a segment
-// or a configuration. If out of memory, some of these drains do not end until the next call.
+// Finds the backends whose drains were begun by an earlier process. Call when the tables have got a
+// segment or a configuration. If out of memory, some of these drains are found only in the next
+// call, and do not end before it.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 
 struct weir_drains_of { // what a tick uses
@@ -46,11 +48,11 @@ struct weir_drains_of { // what a tick uses
 	struct weir_log *log;
 };
 
-// Ends the drains that are due; call about every 100 ms. Also ends the drains of services and VIPs,
-// and of removed services and binds; these drains are listed only in the tables. While no dataplane
-// is attached, the number of flows is unknown, so drains end only at their deadlines. One call
-// examines WEIR_DRAINS_LINES / workers backends and the same number of services; the next call
-// continues after them. Returns whether the tables must be published.
+// Ends the drains that are due; call about every 100 ms. Also ends the drains of services, VIPs,
+// removed services and removed binds, which are listed only in the tables. While no dataplane is
+// attached, the number of flows is unknown, so drains end only at their deadlines. One call
+// examines at most WEIR_DRAINS_LINES / workers backends and as many services; the next call
+// continues with the following backends and services. Returns whether the tables must be published.
 #define WEIR_DRAINS_LINES 16384u // cache lines of counters; reading them takes about 2 ms
 bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 

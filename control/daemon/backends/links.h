@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Links: determines whether the link of a port explains that a check failed or that an agent does
-// not answer. While the port to a backend has no link, a failure says nothing about the backend.
-// This also applies for one timeout after the link has returned, because the next hop must be
-// resolved again. If the kernel also lost the route to the backend or the gateway's MAC address,
-// the timeout begins when the kernel has both again. After a link comes up, addresses, routing
-// protocols and taps need some time.
+// Links: determines whether a missing link explains that a check failed, or that an agent does not
+// answer. While the port to a backend has no link, a failure says nothing about the backend. Nor
+// does a failure within one timeout after the link is up again, because the next hop must be
+// resolved again. After a link comes up, addresses, routing protocols and taps also need some time.
+// So if the kernel has lost the route to the backend, or the MAC address of the gateway, the
+// timeout begins when the kernel has both again.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -19,8 +19,8 @@
 #include "next_hop.h"
 #include "segment.h"
 
-// Maximum time from the return of a link until the kernel has a route again. After this time,
-// failures count.
+// Maximum time after a link comes up until the kernel has a route again. After this time,
+// failures count even if there is no route.
 #define WEIR_LINKS_ROUTE_MS 30000
 
 struct weir_links { // all zero: no ports
@@ -33,18 +33,17 @@ struct weir_links { // all zero: no ports
 };
 
 struct weir_links_of {
-	// NULL: no dataplane is attached. The ports are then those of the last segment, because the
-	// dataplane is possibly about to restart, and some devices lose their link during a
-	// restart.
+	// NULL: no dataplane is attached. The ports of the last segment are kept then, because the
+	// dataplane may be restarting. Some devices lose their link during a restart.
 	const struct weir_segment *segment;
 	const struct weir_config *config;
 };
 
 // Reads the links of all ports. Call every 100 ms or so. now_ms: monotonic, as the loop's time.
 void weir_links_read(struct weir_links *links, struct weir_links_of of, uint64_t now_ms);
-// Reads the link of a port again (port below 0: of all ports), unless the last read found the link
-// down. Call before weir_links_excuse: a link may have failed since it was read, and some checks
-// fail within microseconds then.
+// Reads the link of a port again, or the links of all ports if port is below 0. Does not read a
+// link that was down when it was last read. Call before weir_links_excuse: a link may have failed
+// since it was last read, and without a link some checks fail within microseconds.
 void weir_links_update(
 	struct weir_links *links, struct weir_links_of of, int port, uint64_t now_ms);
 

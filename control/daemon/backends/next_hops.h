@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Next hops: passes the next hop and path MTU of each backend from the kernel (neighbours.h) to the
-// tables, the history of states, and the source address of health checks.
+// Next hops: gets the next hop and the path MTU of each backend from the kernel (neighbours.h).
+// Passes them to the tables and to the history of states, and sets the source address of health
+// checks.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -32,8 +33,9 @@ void weir_next_hops_free(struct weir_next_hops *hops);
 // hop of another backend with this address, or of a backend behind the same gateway.
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
-// Returns the path of packets to a backend. If there is no route through a port, the port is that
-// of the backend's last next hop, or -1 if this process has seen no next hop of the backend.
+// Returns the path of packets to a backend. Without a route through a port, the result has the port
+// of the backend's last next hop. The port is -1 if this process has not seen a next hop of the
+// backend.
 struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t backend);
 
 // Maximum number of log lines about next hops in a second. The number of further changes is logged

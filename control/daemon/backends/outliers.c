@@ -101,8 +101,9 @@ static struct watched *find_watched(const struct weir_outliers *outliers, const 
 	return NULL;
 }
 
-// Returns the index of a backend in the previous list, or the count if it is not in the list. The
-// order is mostly unchanged, so the search starts after the backend that was found last.
+// Returns the index of a backend in the previous list, or former->count if it is not in the list.
+// *next: index at which the search starts. The two lists mostly have the same order, so the search
+// starts after the backend that was found last.
 static uint32_t find_member(
 	const struct watched *former, const struct member *member, uint32_t *next) {
 	for (uint32_t n = 0; n < former->count; n++) {
@@ -286,7 +287,7 @@ static void eject(
 }
 
 // Returns the index of the backend to eject next: of all backends that are to be ejected, the
-// backend with the largest share of failures. Returns the count if no backend is to be ejected.
+// backend with the largest share of failures. Returns watched->count if there is no such backend.
 static uint32_t worst(const struct watched *watched) {
 	uint32_t found = watched->count;
 	double most = -1;

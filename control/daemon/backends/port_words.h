@@ -17,7 +17,7 @@ struct weir_bound_ports { // ports of a bind
 };
 
 // Lists the ports of the binds of all services, in the order of the services. The array has one
-// element more than there are binds, so it is never empty. The caller frees it. NULL = out of
+// more element than there are binds, so it is never empty. The caller frees it. NULL = out of
 // memory.
 struct weir_bound_ports *weir_bound_ports_of(const struct weir_config *config);
 
@@ -29,6 +29,6 @@ const struct weir_port_word *weir_port_words_worst(const struct weir_port_word *
 
 // Describes the state of a port: "port 80: no listening socket", "UDP port 53: down".
 void weir_port_word_describe(const struct weir_port_word *port, char *to, size_t bytes);
-// Describes in one line why the state of the backend improves when the announced state of this port
-// is withdrawn.
+// Describes the end of the announced state of a port, which improves the state of the backend:
+// "port 80 listens again".
 void weir_port_word_describe_end(const struct weir_port_word *port, char *to, size_t bytes);

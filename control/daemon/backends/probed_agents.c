@@ -14,12 +14,12 @@
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
 #define REQUEST_MS 300000 // utilization is requested for this time after an operator's request
 #define FIGURES_MS 10000 // values for a canary are requested for this time after a request
-#define MEASURE_MS 600 // time that an agent needs from a request to measure until it has a result
+#define MEASURE_MS 600 // time from the request of a field until the agent has measured it
 
 struct backend { // data of one backend id
 	bool has_agent; // whether the backend's agent is probed
 	bool silent; // it was logged that the agent is silent
-	// While the agent is silent: time of its last answer, or, if it never answered, time when
+	// While the agent is silent: time of its last answer. If it has never answered: time when
 	// the missing answers were detected.
 	uint64_t silent_ms;
 	uint64_t identity; // identity of the backend whose flows are counted here

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probed agents: selects the weir-agents to probe, the keys, the requested fields and the
-// intervals, and passes the answers to health and reports. A backend is active while it has flows,
-// and for one inactive interval after its last flow.
+// Probed agents: selects the weir-agents to probe, their intervals, the keys, and the fields to
+// request. Passes the answers to health and reports. A backend is active while it has flows, and
+// for one inactive interval after its last flow.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -70,12 +70,12 @@ void weir_probed_agents_update(struct weir_probed_agents *probed);
 void weir_probed_agents_stop(struct weir_probed_agents *probed);
 
 // Requests the utilization of a service's backends from their agents for five minutes, because an
-// operator needs it. Returns the time in milliseconds until every answering agent has reported its
-// utilization; 0 if all have reported it already, or if the service has no agents.
+// operator needs it. Returns the time in milliseconds until all agents that answer have reported.
+// Returns 0 if they have reported already, or if the service has no agents.
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
-// Requests the values that are used to judge a canary from the agent of a backend. A request is
+// Requests from the agent of a backend the values that are used to judge a canary. A request is
 // valid for some seconds, so call this once a second. Does nothing for a backend without an agent.
 void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
 
@@ -88,8 +88,9 @@ void weir_probed_agents_second(struct weir_probed_agents *probed);
 enum weir_agent_state weir_probed_agents_state(
 	const struct weir_probed_agents *probed, uint16_t backend, uint64_t *ret_age_ms);
 
-// Gets the TCP statistics of a backend. Returns 0, -ENOENT (no statistics are requested), or
-// -EAGAIN (the last statistics are older than four times the longest interval between probes).
+// Gets the TCP statistics of a backend. Returns 0; -ENOENT if no statistics are requested; or
+// -EAGAIN if the last statistics are too old: older than four times the longest interval between
+// probes.
 int weir_probed_agents_tcp(
 	const struct weir_probed_agents *probed, uint16_t backend, struct weir_tcp_status *ret);
 

@@ -7,7 +7,7 @@
 
 #include "configured.h"
 
-// maximum number of comparisons per tick: thousands of services can use the same address
+// maximum number of comparisons per tick, because thousands of services can use the same address
 #define WORK_PER_TICK 20000u
 
 struct owner { // a backend and its address
@@ -110,7 +110,7 @@ int weir_rejections_follow(struct weir_rejections *rejections, struct weir_table
 
 // --- messages -------------------------------------------------------------------------------
 
-// Returns the index of the first owner of an address, or the count if the address has no owner.
+// Returns the index of the first owner of an address, or rejections->count if it has no owner.
 static uint32_t first_owner(
 	const struct weir_rejections *rejections, const struct weir_address *address) {
 	uint32_t low = 0, high = rejections->count;

@@ -27,15 +27,15 @@ struct entry { // data of one backend id
 	// number of the last weir_reports_configure call that contained this backend
 	uint64_t generation;
 	uint64_t identity;
-	uint32_t wants; // fields used with any policy
-	// Estimated number of balancers in the fleet that use the backend. It is multiplied by the
-	// number of their workers if each worker has its own limit.
+	uint32_t wants; // fields that are used regardless of the policy
+	// Estimated number of balancers in the fleet that use the backend. If each worker has its
+	// own limit: estimated number of their workers.
 	uint32_t divisor;
 	uint32_t limit; // limit that the backend reported, for all balancers together; 0 = none
 	uint32_t share; // this instance's (or each worker's) share of `limit`; 0 = no limit
 	bool requests; // each flow of the backend's service is one request
 	uint32_t weight; // weight that the backend reported; WEIR_WEIGHT_UNSET = none
-	// Reported percentage of the configured weight, replaces `weight`; below 0 = none.
+	// Reported percentage of the configured weight; it replaces `weight`. Below 0 = none.
 	double percent;
 	uint64_t taken_ms; // time of the last report
 	uint64_t expire_ms; // lifetime of a report
@@ -255,8 +255,8 @@ static enum weir_capacity_source write_auto_weight(struct weir_reports *reports,
 	return capacity.source;
 }
 
-// Uses the CPU data of a report. The data stays valid until the next report with CPU data, because
-// the CPUs of a machine do not change while it sends no reports. Returns the fields that were used.
+// Uses the CPU data of a report, which is valid until the next report with CPU data: the CPUs of a
+// machine do not change while it sends no reports. Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
 	static const uint32_t used[] = {
@@ -434,8 +434,8 @@ static void configure_backend(struct weir_reports *reports,
 	(void)write_auto_weight(reports, state->id); // the table of speeds may have changed
 }
 
-// Returns the number of all balancers of the fleet, or of all their workers if each worker has its
-// own limits.
+// Returns the number of all balancers of the fleet. If each worker has its own limits, returns the
+// number of all workers of these balancers.
 static uint32_t all_sharers(const struct weir_tables *tables, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(tables);
 	uint32_t workers = has_separate_limits(segment) ? segment->workers : 1;

@@ -5,15 +5,19 @@
 //   state of the host, states of ports           --> states (announced.h)
 //   load                                         --> estimates
 //   limit, accept queue, weight, number of CPUs  --> tables
-// A backend's state is the worst of the host's state and the states of the ports that a bind of its
-// service covers. Therefore, when the server on port 80 stops, services on other ports of the host
-// stay in use. After a reload, the states of ports are evaluated for the new binds. A limit is
-// divided by the number of balancers in the fleet and by the number of their workers; with subsets,
-// by the average number of balancers (or workers) that use a backend. When an accept queue reaches
-// accept_queue_percent of its limit, the backend is at its limit until the queue is below half of
-// this percentage. A value is withdrawn when its source omits the value in the next report; reports
-// of other sources withdraw nothing. The CPUs, from which an automatic weight is computed, are
-// never withdrawn.
+//
+// State: the state of a backend is the worst of the host's state and the states of the ports that a
+// bind of its service covers. So if the server on port 80 stops, services on other ports of the
+// host stay in use. After a reload, the states of ports are evaluated for the new binds.
+//
+// Limit: divided by the number of balancers in the fleet and by the number of their workers; with
+// subsets, by the average number of balancers (or workers) that use a backend.
+//
+// Accept queue: when the queue reaches accept_queue_percent of its limit, the backend is at its
+// limit until the queue is below half of this percentage.
+//
+// A value is withdrawn when its source omits the value in the next report; reports of other sources
+// withdraw nothing. The CPUs, from which an automatic weight is computed, are never withdrawn.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -60,7 +64,7 @@ void weir_reports_free(struct weir_reports *reports); // NULL is allowed
 // Set the callback for full accept queues. full: NULL = no callback.
 void weir_reports_on_full(struct weir_reports *reports, weir_reports_full full, void *context);
 
-// Replaces the backends by the backends of this configuration and these tables. Call after
+// Replaces all backends with the backends of this configuration and these tables. Call after
 // weir_states_configure. Backends that are still configured keep their reports, except reports from
 // a source that the service no longer uses: an agent, a check or ORCA headers. tables: borrowed
 // until the next call. Returns 0 or -ENOMEM (nothing changed).
@@ -83,9 +87,9 @@ void weir_reports_source_gone(struct weir_reports *reports, uint16_t backend, co
 // Call once a second: removes expired reports.
 void weir_reports_second(struct weir_reports *reports, uint64_t now_ms);
 
-// Returns the report fields of a backend that are used, and so are requested from its agent. These
-// are the fields of the policy in use; if the service has automatic weights, also the CPUs, their
-// frequency and speed. Returns 0 for an unused id.
+// Returns the report fields of a backend that are used, and therefore requested from its agent: the
+// fields of the policy in use and, if the service has automatic weights, the number of CPUs, their
+// frequency and their speed. Returns 0 for an unused id.
 uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t backend);
 
 // Returns whether the accept queue of a backend is full. Faster than weir_reports_status.

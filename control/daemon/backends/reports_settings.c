@@ -18,7 +18,7 @@ static bool has_auto_weights(const struct weir_config_service *service) {
 	return false;
 }
 
-// Returns the report fields that the service uses with any policy.
+// Returns the report fields that the service uses regardless of its policy.
 uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
@@ -60,7 +60,7 @@ uint32_t weir_reports_used(uint32_t wants, bool limited) {
 }
 
 // Returns the lifetime of a report. It is longer than the longest interval of probes and checks,
-// because reports arrive only with their replies.
+// because reports arrive only in replies to probes and checks.
 uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
 	// If the service has agents, this is also the interval of checks.
 	uint32_t slowest = service->agent.inactive_interval_ms;
@@ -74,8 +74,8 @@ uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
 		       : WEIR_REPORTS_EXPIRE_MS;
 }
 
-// Returns the number of sharers by which a limit is divided. With subsets, each backend is used by
-// only some balancers of the fleet.
+// Returns the number by which a limit is divided. With subsets, only some balancers of the fleet
+// use each backend.
 uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t sharers) {
 	const struct weir_config_subset *subset = &service->subset;
 	uint64_t users = sharers;
@@ -108,7 +108,8 @@ static bool is_http(const char *source) {
 	return false;
 }
 
-// Returns whether the service still reads load from the answers of this source.
+// Returns false if the source is a health check, but the service does not (or no longer) read load
+// reports from the responses to its checks.
 bool weir_reports_read_load(const struct weir_config_service *service, const char *source) {
 	return !is_http(source) || service->health_check.orca;
 }

@@ -53,7 +53,7 @@ void weir_states_free(struct weir_states *states); // NULL is allowed
 // Sets the callback that starts the checks again; it gets the context of weir_states_create.
 void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck);
 
-// Replaces the backends by the backends of this configuration and these tables. Backends that are
+// Replaces all backends with the backends of this configuration and these tables. Backends that are
 // still configured keep their facts. The facts of new backends are derived from the state in the
 // tables. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_states_configure(

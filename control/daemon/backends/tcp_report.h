@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP report: the last TCP statistics of a backend's agent, and the increase of their sums over the
-// last 10 to 20 seconds.
+// TCP report: the last TCP statistics of a backend's agent, and the rates over the last 10 to 20
+// seconds, computed from the sums in the statistics.
 //
 // Threads: pure functions.
 #pragma once

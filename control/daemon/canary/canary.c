@@ -16,8 +16,9 @@
 
 // --- the file -------------------------------------------------------------------------------
 
-// Writes all canaries to the file. A promotion that is not published yet is written as a running
-// canary, so that after an exit the next process promotes the canary again.
+// Writes all canaries to the file. A canary whose promotion is not published yet is written as
+// running. So if this process exits before the publication, the next process promotes the canary
+// again.
 static int write_records(const struct weir_canaries *canaries) {
 	struct weir_canary_record *records = calloc(canaries->count + 1, sizeof(*records));
 	int r;
@@ -149,8 +150,7 @@ void weir_canary_note(const struct weir_canaries *canaries, const struct weir_ca
 	}
 }
 
-// Records a change that weir-control made. The entry in the audit has the user who started the
-// canary.
+// Records a change that weir-control made. The audit entry names the user who started the canary.
 static void audit(const struct weir_canaries *canaries, const struct weir_canary *canary,
 	const char *command, const char *before, const char *after, const char *why) {
 	const struct weir_canary_record *record = &canary->record;

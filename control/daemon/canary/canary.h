@@ -2,22 +2,25 @@
 //
 // Canaries: raises the weight of a backend step by step, so that the backend gets a growing share
 // of the new flows of its service. The canary is judged at the end of each step, and earlier if it
-// is much worse than other backends (canary_judge.h). A worse canary is rolled back: weight 0,
-// existing flows continue. A canary that is good at the end of the last step is promoted: it gets
-// its configured weight.
+// is much worse than the other backends (canary_judge.h). A canary that is worse is rolled back: it
+// gets weight 0, and existing flows continue. A canary that is good at the end of the last step is
+// promoted: it gets its configured weight.
 //
 //   weights, health --> canaries --weight--> tables
 //   reports, counters of workers --> canaries --events--> states, audit, log
 //
-// A canary is paused while it is drained, in maintenance, lame duck or not yet checked, while its
-// agent is silent, and while it has no next hop, no other backend gets new flows, or no dataplane
-// is attached. After a pause the step begins again. A canary is rolled back if it is refusing or
-// ejected, or if its service gets subsets or a policy that ignores weights.
+// A canary is paused while
+//  - it is drained, in maintenance, lame duck or not yet checked;
+//  - its agent is silent, or it has no next hop;
+//  - no other backend gets new flows, or no dataplane is attached.
+// After a pause the step begins again. A canary is rolled back if it is refusing or ejected, or if
+// its service gets subsets or a policy that ignores weights.
 //
 // Guarantees:
 //   N1 at most one canary per service; nothing else sets the weight of a running canary.
-//   N2 a canary continues in the next process, at the start of its step (canary_file.h): the file
-//      is written before the weight is raised, and before the reply to a command.
+//   N2 after a restart of this process, a canary continues at the start of its step. The file of
+//      canaries (canary_file.h) is written before the weight is raised, and before the reply to a
+//      command.
 //   N3 a rolled-back backend has weight 0 until an operator sets its weight or starts a canary.
 //      This also holds after reloads and restarts.
 //
@@ -50,7 +53,7 @@ struct weir_canary {
 	bool publishing; // the canary is promoted, but the promotion is not published yet
 	uint32_t step_weight; // while publishing: the weight of the last step
 	bool begun; // the step has begun; false after a pause, until the step begins again
-	bool prolonged; // the time of the step is over, but it had too few requests
+	bool prolonged; // the time of the step is over, but there were too few requests
 	uint64_t began_ms; // start of the step, monotonic
 	uint64_t passed_ms; // time since began_ms, updated once a second
 	uint64_t others; // sum of the weights of the other backends that get new flows
@@ -63,8 +66,8 @@ int weir_canaries_create(const struct weir_canaries_of *of, struct weir_canaries
 void weir_canaries_free(struct weir_canaries *canaries); // NULL is allowed
 
 // Call after a configuration was applied to the tables (borrowed until the next call). Ends
-// canaries that are no longer configured, and restores the weights that the configuration has
-// replaced. The caller publishes afterwards.
+// canaries whose backends are no longer configured. If the configuration has replaced a weight that
+// a canary keeps, sets the weight again. The caller publishes afterwards.
 void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *tables);
 // Advances all canaries; call once a second. published: true if no change waits for publication.
 // Returns whether the tables must be published.
@@ -100,8 +103,8 @@ const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries,
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);
-// If a canary keeps the weight of a backend even when a reload changes the configured weight,
-// returns the state of this canary, otherwise NULL. canaries: a struct weir_canaries.
+// Returns the state of the canary that keeps the weight of a backend, even when a reload changes
+// the configured weight. Returns NULL if there is no such canary. canaries: a struct weir_canaries.
 const char *weir_canaries_keeping(const void *canaries, const char *service, const char *backend);
 // Returns "running", "paused", "promoted", "rolled-back" or "stopped".
 const char *weir_canary_state_text(const struct weir_canary *canary);

@@ -42,7 +42,7 @@ struct weir_canary_record { // what the file stores about a canary
 };
 
 // Read the file. *ret: owned by the caller; NULL if there are no canaries. Returns 0, -ENOENT,
-// -EINVAL (not a file of this version), -ENOMEM, or another negative errno if reading fails.
+// -EINVAL (not a file of this version), -ENOMEM, or another negative errno of reading the file.
 int weir_canary_file_read(
 	const char *run_dir, struct weir_canary_record **ret, uint32_t *ret_count);
 // Write the file. Returns 0 or negative errno (the previous file is kept).

@@ -3,18 +3,21 @@
 // Canary judge: decides from the counts since the start of a step whether a canary is worse than
 // the other backends.
 //
-// Requests are taken from the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary
-// and the other backends. If neither the canary nor the other backends have reports, new flows
-// count as requests. The error rates of new flows are compared in any case. A flow that stayed
-// half-open until its timeout is an error.
+// Requests: taken from the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary and
+// of the other backends. If none of them has reports, new flows count as requests. The error rates
+// of new flows are compared in any case. A flow that stayed half-open until its timeout is an
+// error.
 //
 // Errors: the canary is worse if the lower bound of Wilson's interval (1927) of its error rate is
-// above error_ratio times the error rate of the other backends. Their rate is (errors + 1) /
-// (requests + 2), so that it is above 0 even without errors. The bound is computed with 2 standard
-// deviations at the end of a step and with 3.3 before the end, because counts are compared many
-// times before the end. A canary with fewer than three errors is not worse. Latency: at the end of
-// a step, the canary is worse if the ratio of the mean latencies is above latency_ratio; before the
-// end, above 1.5 times latency_ratio. Each mean needs min_requests requests with a known latency.
+// above error_ratio times the error rate of the other backends. The rate of the other backends is
+// (errors + 1) / (requests + 2), so that it is above 0 even without errors. The bound is computed
+// with 2 standard deviations at the end of a step. Before the end, it is computed with 3.3 standard
+// deviations, because counts are compared many times. A canary with fewer than three errors is not
+// worse.
+//
+// Latency: at the end of a step, the canary is worse if the ratio of the mean latencies is above
+// latency_ratio. Before the end, the ratio must be above 1.5 times latency_ratio. Each mean needs
+// min_requests requests with a known latency.
 //
 // Threads: pure functions.
 #pragma once
@@ -63,7 +66,7 @@ enum weir_canary_verdict {
 bool weir_canary_is_reported(
 	const struct weir_canary_side *canary, const struct weir_canary_side *others);
 // Judges a canary. at_end: true if the time of the step is over. why: receives the counts that led
-// to the verdict; before the end of the step it stays "" unless the verdict is WORSE.
+// to the verdict. Before the end of the step, why stays "" unless the verdict is WORSE.
 enum weir_canary_verdict weir_canary_judge(const struct weir_canary_plan *plan,
 	const struct weir_canary_side *canary, const struct weir_canary_side *others, bool at_end,
 	char why[WEIR_CANARY_WHY_BYTES]);

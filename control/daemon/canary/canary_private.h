@@ -25,10 +25,10 @@ void weir_canary_note(const struct weir_canaries *canaries, const struct weir_ca
 // canary.c: sets the run-time weight of a canary, and records the weight.
 void weir_canary_set_weight(
 	struct weir_canaries *canaries, struct weir_canary *canary, uint32_t weight);
-// canary.c: gives a canary the share of its step. If `exact` is false, a weight whose share is
-// close enough is kept, because the service's selection is rebuilt after each change of a weight.
+// canary.c: gives a canary the share of its step. If `exact` is false, keeps a weight whose share
+// is close enough. (After each change of a weight, the selection of the service is rebuilt.)
 void weir_canary_set_share(struct weir_canaries *canaries, struct weir_canary *canary, bool exact);
-// canary.c: promotes a canary or rolls it back when weir-control, not an operator, decides to.
+// canary.c: promotes a canary or rolls it back without a command of an operator.
 void weir_canary_end(struct weir_canaries *canaries, struct weir_canary *canary,
 	enum weir_canary_state state, const char *why);
 // canary.c: checks whether a service can have a canary. If not, writes the reason to why, and

@@ -8,8 +8,8 @@
 
 // --- once a second --------------------------------------------------------------------------
 
-// Returns the reason to pause a canary in this state, so that the time of its step does not pass;
-// NULL = no reason.
+// Returns why a canary in this state must be paused; NULL = there is no reason to pause. While a
+// canary is paused, the time of its step does not pass.
 static const char *pause_of(
 	const struct weir_canaries *canaries, const struct weir_backend_state *state) {
 	uint64_t age_ms;
@@ -129,7 +129,7 @@ static void look(struct weir_canaries *canaries, struct weir_canary *canary, uin
 	judge(canaries, canary);
 }
 
-// Adds the weight and the report of one backend to the sums of the canary of its service.
+// Adds the weight and the report of one backend to the sums for its service's canary.
 static void add_backend(struct weir_canaries *canaries, struct weir_canary *canary, uint16_t id,
 	uint64_t passed_ms, uint64_t now_ms) {
 	const bool is_canary = canary->backend == (int)id;

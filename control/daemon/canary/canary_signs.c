@@ -50,8 +50,8 @@ void weir_canary_add_report(struct weir_canary_counts *counts,
 		counts->errors +=
 			errors > requests && has(report, WEIR_REPORT(REQUESTS)) ? requests : errors;
 	}
-	// If a report has a mean service time without a number of requests, the mean applies to all
-	// requests since the previous report.
+	// If a report has a mean service time, but not the number of requests in this mean, the
+	// mean counts for all requests since the previous report.
 	if (has(report, WEIR_REPORT(SERVICE_TIME)) && !has(report, WEIR_REPORT(SERVICE_COUNT)) &&
 		has(report, WEIR_REPORT(REQUESTS))) {
 		measured = requests;
@@ -79,8 +79,8 @@ const char *weir_canary_figures(const struct weir_canary_signs *signs) {
 	return names[figures];
 }
 
-// Returns the increase of a counter. A value below the value at the start means that the counter
-// began again at 0, because the id was reused or a new dataplane was attached.
+// Returns the increase of a counter since the start. If the value is below the value at the start,
+// the counter began again at 0: the id was reused, or a new dataplane was attached.
 static double since(uint64_t now, uint64_t start) {
 	return now > start ? (double)(now - start) : 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Canary signs: adds up reports of backends and counters of workers during a step, for the canary
-// and for the other backends. canary_judge.h compares these sums.
+// Canary signs: for the canary and for the other backends, adds up the reports and the counters of
+// workers during a step. canary_judge.h compares these sums.
 //
 // Threads: the thread of the loop.
 #pragma once

@@ -26,7 +26,7 @@ struct weir_comparison {
 	uint64_t began_ns;
 	uint64_t new_flows, lost; // counters at the start of the recording
 	// A heap whose root is the flow that began last. The flows from the index `sorting` on are
-	// sorted already.
+	// already sorted by their start.
 	struct weir_replay_flow *flows;
 	uint32_t count, room, sorting;
 	uint16_t *number_of; // [ids] index of a backend in `backends`, by backend id, or NONE
@@ -98,8 +98,8 @@ static void end(struct weir_comparison *comparison, const char *why) {
 		stop_recording(comparison);
 	}
 	comparison->of->current = NULL;
-	// Move everything that the result refers to out of the comparison, because the reply can
-	// exist longer than the comparison.
+	// Move everything that the result refers to out of the comparison, because the owner of the
+	// result can keep it longer than the comparison exists.
 	if (result != NULL) {
 		result->backends = comparison->backends;
 		result->params.flows = NULL;

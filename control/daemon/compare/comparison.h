@@ -4,8 +4,8 @@
 // that needs no reports (compare/flow_replay.h). Workers measure the service's flows only during
 // the recording. Only one comparison runs at a time.
 //
-// A flow is recorded when it ends, if it began during the recording. Flows that end after the
-// recording, get no reply or time out are not recorded.
+// A flow is recorded when it ends, if it began during the recording. Not recorded: flows that end
+// after the recording, get no reply, or time out.
 //
 // Threads: the thread of the loop; sorting and replaying are done in slices.
 #pragma once
@@ -41,7 +41,7 @@ struct weir_comparison_backend {
 	uint64_t time_sum_ns; // sum of the durations of its recorded flows
 };
 
-struct weir_comparison_result { // heap; its owner frees it
+struct weir_comparison_result { // allocated on the heap; its owner frees it
 	char service[WEIR_CONFIG_NAME_BYTES];
 	uint8_t policy; // policy in effect during the recording, enum weir_policy
 	uint64_t recorded_ms;

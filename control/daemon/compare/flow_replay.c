@@ -57,7 +57,8 @@ bool weir_replay_can(enum weir_policy policy) {
 // --- flow durations of the backends ---------------------------------------------------------
 
 // For each backend, computes the mean duration of its recorded flows, and its pace. The pace is the
-// geometric mean of these durations, divided by the geometric mean of the durations of all flows.
+// geometric mean of the durations of the backend's flows, divided by the geometric mean of the
+// durations of all flows.
 // The fewer flows the backend has, the closer its pace is to 1.
 static int compute_times(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;

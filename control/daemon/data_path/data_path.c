@@ -21,7 +21,8 @@
 // Maximum number of packets per iteration of the loop. Many checks can start and end in one
 // iteration.
 #define PACKETS_PER_TURN 4096
-// Attempts to bind a socket to a free port. Other processes can use some of the ports.
+// Maximum number of ports to try when a socket is bound, because other processes can use some of
+// the ports.
 #define BIND_TRIES 16
 #define SOURCE_PORT 9 // the discard port; no packet is sent to it
 #define ADDRESS_MS 1000
@@ -51,7 +52,7 @@ struct weir_data_path {
 	struct {
 		uint64_t until_ms; // loop time until which `found` is used
 		bool found;
-	} own_address[2]; // whether this host has an address of the family: IPv4, IPv6
+	} own_address[2]; // whether this host has an address of IPv4 [0], of IPv6 [1]
 	bool lost;
 	struct weir_data_path_ports ports;
 	struct flow flows[WEIR_DATA_PATH_PORTS]; // indexed by port
@@ -101,8 +102,9 @@ static int forward(const struct weir_data_path *path, const struct flow *flow,
 	return sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-// Forwards a packet from the device to its backend. Any process on this host can bind a socket to
-// the device. So only packets of an open flow, and the RST of a closed flow, are forwarded.
+// Forwards a packet from the device to the backend of its flow. Any process on this host can send
+// packets through the device (SO_BINDTODEVICE). Therefore only packets of an open flow, and the RST
+// of a closed flow, are forwarded.
 static void take_packet(struct weir_data_path *path, const uint8_t *packet, size_t bytes) {
 	struct weir_data_path_packet read;
 	struct flow *flow;
@@ -156,7 +158,7 @@ static void take_packets(struct weir_data_path *path) {
 
 static void on_packets(uv_poll_t *poll, int status, int events) {
 	(void)status;
-	(void)events; // the read returns any error
+	(void)events; // read() returns the error of the device, if there is one
 	take_packets(poll->data);
 }
 
@@ -197,9 +199,9 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 	return 0;
 }
 
-// Returns whether backends can possibly reply to an address of this host: it is neither a loopback
-// address nor link-local. The interface does not matter, because all addresses of a router can be
-// on its loopback interface.
+// Returns whether backends can possibly reply to an address of this host: the address is neither a
+// loopback address (127.0.0.0/8, ::1) nor an IPv6 link-local address. Other addresses on the
+// loopback interface count, because a router can have all its addresses there.
 static bool is_usable(const struct sockaddr *name) {
 	struct weir_address address = {.family = 6};
 
@@ -242,11 +244,12 @@ static bool has_address_now(struct weir_data_path *path, uint8_t family) {
 	return path->own_address[i].found;
 }
 
-// Finds the source address of a connection (local) and the source address of its outer header
-// (outer). If the VIP and the backend have the same family, local is the kernel's source address
-// for the backend. Otherwise local is the kernel's source address for the VIP. VIPs often have an
-// unreachable route, which gives no source address; local is then unspecified, and the kernel
-// chooses an address.
+// Finds the source address of a connection (*ret_local) and of its outer header (*ret_outer).
+// local: if the VIP and the backend have the same family, the source address that the kernel uses
+// for the backend. Otherwise the source address that the kernel uses for the VIP. If there is none
+// (many VIPs have an unreachable route), or if it is link-local, local is unspecified, and the
+// kernel chooses the address later. Returns 0, or negative errno: -ENONET if this host has no
+// address of the VIP's family.
 static int find_addresses(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_address *ret_local, struct weir_address *ret_outer) {
 	struct weir_address towards;

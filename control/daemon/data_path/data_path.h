@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Data path: opens TCP connections to a VIP. They reach a chosen backend in the same way as a
-// client's connection that the dataplane forwards to this backend. Connections use the kernel's
-// TCP: a socket is bound to a port of the block, the kernel routes its packets to the tunnel's
-// device, and this module reads the packets from the device and sends them encapsulated to the
-// backend. The backend answers from the VIP directly to the socket (DSR).
+// Data path: opens TCP connections from this host to a VIP on a chosen backend. The backend gets
+// encapsulated packets, as it gets a client's packets from the dataplane.
+// Connections use the kernel's TCP. Each socket is bound to a port of the tunnel's block of ports.
+// The kernel routes the packets of the socket to the tunnel's device. This module reads the packets
+// from the device, and sends them encapsulated to the backend. The backend answers from the VIP
+// directly to the socket (DSR).
 // A port keeps the state of its previous connection until the port is reused, so that the RST of a
 // closed socket is still forwarded.
 //
@@ -51,24 +52,24 @@ int weir_data_path_create(uv_loop_t *loop, struct weir_data_path_tunnel *tunnel,
 // iterations of the loop.
 void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 
-// Open a connection. Cost: some system calls; O(1).
+// Opens a connection. Cost: a constant number of system calls.
 // Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no port is free),
-// -EAFNOSUPPORT (IPv6 does not work on this host), -ENODEV (the device was removed), and errors of
-// the kernel about the route to the backend.
+// -EAFNOSUPPORT (IPv6 does not work on this host), -ENONET (this host has no address of the VIP's
+// family), -ENODEV (the device was removed), or an error of the kernel's route lookup or sockets.
 int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_data_path_flow *flow, char *why, size_t why_bytes);
 
-// Returns whether the packets of a flow reached the data path: at least one of its packets was
-// forwarded, or forwarding failed. *ret_error: negative errno of forwarding the last packet; 0 =
-// success. Returns false if the kernel used another route or had no route; why then receives one
-// line.
+// Returns whether at least one packet of a flow reached the data path, whether or not forwarding it
+// succeeded. *ret_error: result of forwarding the last packet, 0 or negative errno.
+// Returns false if the kernel used another route or had no route; why then receives one line.
 bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	int *ret_error, char *why, size_t why_bytes);
 
-// Returns whether this host has possibly caused the timeout of a flow that used the data path. If
-// so, why receives one line. There are two possible causes. The flow's SYN or first ACK was sent
-// less than patience_ms ago, because the loop was busy. Or no answer arrived, and the routes and
-// rp_filter of the kernel would drop an answer. Cost: two requests to the kernel.
+// Returns whether this host possibly caused the timeout of a flow that used the data path. If so,
+// why receives one line. There are two possible causes:
+//   - the loop was busy: the flow's SYN or first ACK was sent less than patience_ms ago
+//   - no answer arrived, and the kernel would drop an answer (rp_filter)
+// Cost: two requests to the kernel.
 bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	uint32_t patience_ms, char *why, size_t why_bytes);
 

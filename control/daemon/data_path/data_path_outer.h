@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer headers and inner packets of connections via the data path: IP in IP as in the dataplane
-// (docs/reference/packet-formats.md), built from the backend row that workers also use.
+// Outer headers and inner packets of connections via the data path. The packets are encapsulated as
+// in the dataplane: IP in IP (docs/reference/packet-formats.md). The function that builds the
+// outer headers of backends for workers (backend_row.h) also builds these outer headers.
 //
 // Threads: any; pure.
 #pragma once

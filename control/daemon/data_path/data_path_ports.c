@@ -5,8 +5,8 @@
 
 #define BLOCKS (65536u / WEIR_DATA_PATH_PORTS)
 
-// Finds a block of ports, from the highest block down. All blocks end below port 65535, which
-// policy rules of the kernel cannot match. The lowest block is not used, because it contains the
+// Searches the blocks from the highest to the lowest. No block contains port 65535, because policy
+// rules of the kernel cannot match this port. The lowest block is not used, because it contains the
 // privileged ports.
 int weir_data_path_ports_block(uint16_t low, uint16_t high, unsigned int place) {
 	for (uint32_t block = BLOCKS - 1; block > 0; block--) {

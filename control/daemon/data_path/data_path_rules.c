@@ -21,8 +21,8 @@
 #define METRIC_DEVICE 1
 #define METRIC_UNREACHABLE 2
 #define LEFTOVERS 64 // maximum number of rules left by previous processes; usually one rule is left
-// Protocol of the rules and routes. When systemd-networkd starts, it removes rules with other
-// protocols, and also routes without a device that have other protocols.
+// Protocol of the rules and routes. When systemd-networkd starts, it removes rules of any other
+// protocol, and routes of any other protocol that have no device.
 #define PROTOCOL RTPROT_KERNEL
 
 // --- device -------------------------------------------------------------------------------
@@ -118,8 +118,8 @@ static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family,
 	return weir_data_path_netlink_request(kernel, message, NULL, NULL);
 }
 
-// Sets the routes and the rule of one family. The rule is added last, because with an incomplete
-// table the packets would use the main table.
+// Sets the routes and the rule of one family. The rule is added last: if the table of the rule had
+// no route, the packets would use the main table.
 static int set_family(struct weir_data_path_netlink *kernel, uint8_t family,
 	const struct weir_data_path_rules *rules, const char **ret_what) {
 	int r;

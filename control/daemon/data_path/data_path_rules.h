@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel's part of the data path: rules and routes for IPv4 and IPv6. They send connections of
-// one user, from one block of ports, only through one device:
+// The kernel's part of the data path: policy rules and routes for IPv4 and IPv6. Connections of one
+// user, from one block of source ports, are routed only through one device:
 //
 //   ip rule:   PRIORITY: from all uidrange UID-UID ipproto tcp sport FIRST-LAST lookup TABLE
 //   TABLE:     default dev DEVICE metric 1
 //              unreachable default metric 2      (when the device is down or removed)
 //
-// A process has no privileges left when it ends, so the rules and the unreachable route remain. The
-// next call for this table replaces them.
+// When the process ends, it has already dropped its privileges, so it cannot remove the rules and
+// the unreachable route. The next call for this table replaces the rules and the routes.
 //
 // Threads: any. Needs CAP_NET_ADMIN.
 #pragma once
@@ -24,8 +24,8 @@ struct weir_data_path_rules {
 	uint16_t port_first, port_last; // host order
 };
 
-// Set the rules and routes, and set the device up, with an MTU that leaves room for an outer header
-// on any path. *ret_ipv6: 0, or negative errno: rules for IPv6 could not be set, but IPv4 works.
-// Returns 0, or negative errno with one line in why.
+// Sets the rules and routes, and sets the device up. The MTU of the device leaves room for an outer
+// header on any path. *ret_ipv6: 0, or negative errno if the rules and routes for IPv6 could not be
+// set; IPv4 works nevertheless. Returns 0, or negative errno with one line in why.
 int weir_data_path_rules_set(
 	const struct weir_data_path_rules *rules, int *ret_ipv6, char *why, size_t why_bytes);

@@ -16,8 +16,8 @@
 #define CLONE_DEVICE "/dev/net/tun"
 #define PORT_RANGE "/proc/sys/net/ipv4/ip_local_port_range"
 
-// Opens the device with this number. Returns 0 or negative errno; -EBUSY if another process uses
-// the device.
+// Opens the device with the index `place`. Returns 0 or negative errno; -EBUSY if another process
+// uses the device.
 static int open_device(unsigned int place, struct weir_data_path_tunnel *tunnel) {
 	struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_TUN_EXCL};
 	int fd, r;
@@ -42,7 +42,7 @@ static int open_device(unsigned int place, struct weir_data_path_tunnel *tunnel)
 	return 0;
 }
 
-// Opens the first device that no other process uses. Returns its number, or negative errno.
+// Opens the first device that no other process uses. Returns its index, or negative errno.
 static int open_any_device(struct weir_data_path_tunnel *tunnel, char *why, size_t why_bytes) {
 	int r = -EBUSY;
 
@@ -94,7 +94,7 @@ static int set_rules(struct weir_data_path_tunnel *tunnel, uid_t uid, char *why,
 
 // Opens a raw socket. With IPPROTO_RAW, sent packets include their IP header, and the socket
 // receives no packets. The socket ignores the kernel's path MTU. A forged ICMP error that quotes an
-// echo reply lowers the path MTU to 552 bytes for ten minutes, and checks over TLS would then fail.
+// echo reply can lower the path MTU to 552 bytes for ten minutes; checks over TLS would then fail.
 static int open_raw(int family) {
 	int fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_RAW);
 	int probe = family == AF_INET ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE, r;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The tunnel of the data path: a TUN device for the packets of checks, rules that route these
-// packets to the device (data_path_rules.h), and raw sockets that send the packets encapsulated.
-// Opening the tunnel needs privileges: weir-control opens the tunnel before it drops its
-// privileges.
+// The tunnel of the data path. It consists of a TUN device for the packets of checks, policy rules
+// that route these packets to the device (data_path_rules.h), and raw sockets that send the packets
+// encapsulated. weir-control opens the tunnel before it drops its privileges, because opening the
+// tunnel needs them.
 // The device is removed when the process ends. Until then no other process can open the device: it
 // is not persistent, has one queue, and belongs to no user.
 //

@@ -102,7 +102,7 @@ static void release(struct memory *memory, uint32_t n) {
 	free(memory);
 }
 
-// Allocates all memory for the fresh targets. Applying the targets can then not fail halfway.
+// Allocates all memory for the fresh targets, so that applying the targets cannot fail halfway.
 // Returns an array in the order of the targets, or NULL.
 static struct memory *allocate(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
@@ -131,8 +131,9 @@ static struct memory *allocate(
 	return memory;
 }
 
-// Returns the delay until the first check of a fresh target. If the fresh targets are few, they are
-// checked soon; otherwise their checks are spread over the interval.
+// Returns the delay in milliseconds until the first check of a fresh target. index: index among the
+// fresh targets. The first checks start 1 ms apart. If there are more fresh targets than
+// milliseconds in the interval, the checks are spread over the interval.
 static uint64_t first_delay(uint32_t index, uint32_t fresh, uint32_t interval_ms) {
 	uint64_t spread = fresh < interval_ms ? fresh : interval_ms;
 

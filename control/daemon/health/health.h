@@ -4,33 +4,34 @@
 // checks in a row passed, and FAILING once `fall` checks in a row failed. states.h acts on
 // verdicts.
 //
-// A TCP check connects and resets the connection, so that nothing stays in TIME_WAIT. An HTTP check
-// sends one request. It follows no redirect, uses no proxy, and closes its connection. Starts are
-// spread over the interval, with a jitter of a tenth of the interval. At most
-// WEIR_HEALTH_CONCURRENT checks are in flight, and checks use at most half of the descriptors that
-// the process can open (http, https and grpc checks use three each); further checks are queued.
-// Checks of backends with a FAILING verdict mostly run until their timeout. To avoid delaying other
-// checks, they may use only an eighth of the limit, or half of the limit while no other check
-// waits.
+// A TCP check connects, and then resets the connection, so that no socket stays in TIME_WAIT. An
+// HTTP check sends one request, follows no redirect, uses no proxy, and closes its connection. The
+// starts of checks are spread over the interval, with a jitter of a tenth of the interval.
 //
-// Time that the loop spends on other work (a large table, a long list for weirctl) does not shorten
-// a check's timeout: an answer that arrived during this time counts.
+// At most WEIR_HEALTH_CONCURRENT checks are in flight. All checks together use at most half of the
+// descriptors that the process can open (http, https and grpc checks use three each). Further
+// checks are queued. Most checks of backends with a FAILING verdict run until their timeout. To
+// avoid delaying other checks, these checks may use only an eighth of the limit, or half of the
+// limit while no other check waits.
+//
+// If the loop is busy with other work (a large table, a long list for weirctl), the timeout of a
+// check is extended: an answer that arrived during this time counts.
 //
 // A backend's report in an answer is passed to weir_health_report_fn (health_answer.h). If a
-// backend has reported its state in a header, a passing answer without the header ends that state.
-// The answer is reported as "ready".
+// backend has reported its state in a header, a passing answer without the header ends this state:
+// the state "ready" is then reported.
 //
 // If a retry interval is configured, a failed check is repeated after this interval, until `fall`
 // checks in a row have failed or a check has passed. After a restart of the server
 // (weir_health_restart), checks are repeated quickly as well, so that the server is soon in use
 // again.
 //
-// Via the data path, each check connects to one VIP of the target. After a check that failed, the
-// next check uses the same VIP again, so `fall` failures in a row belong to one VIP. After any
-// other check, the next check uses the next VIP. The verdict becomes PASSING when `rise` checks in
-// a row have passed, and at least as many checks as there are VIPs have passed since the verdict
-// was last FAILING. If this needs more than `rise` checks, the additional checks follow quickly
-// (health_cover.h).
+// Via the data path, each check connects to one VIP of the target. After a failed check, the next
+// check uses the same VIP again, so `fall` failures in a row belong to one VIP. After any other
+// check, the next check uses the next VIP. The verdict becomes PASSING when two conditions are met:
+// `rise` checks in a row have passed, and the number of checks passed since the verdict was last
+// FAILING is at least the number of VIPs. If this needs more than `rise` checks, the additional
+// checks follow quickly (health_cover.h).
 //
 // A backend that is far from use (weir_health_set_far) is checked at a longer interval, except
 // while its last check disagrees with the verdict.
@@ -54,11 +55,11 @@
 
 #define WEIR_HEALTH_CONCURRENT 2048
 #define WEIR_HEALTH_DETAIL_BYTES 96
-// A backend that is far from use is checked once in this number of intervals.
+// A backend that is far from use (weir_health_set_far) is checked once in this number of intervals.
 #define WEIR_HEALTH_FAR_INTERVALS 10u
 // Milliseconds between checks after a restart of the server, if no retry interval is configured.
 #define WEIR_HEALTH_QUICK_MS 100u
-// After this many checks in a row without a result, a backend is unchecked.
+// After this many checks in a row without a result, a backend counts as unchecked.
 #define WEIR_HEALTH_UNCHECKED 3u
 
 struct weir_health;
@@ -74,9 +75,9 @@ typedef void (*weir_health_fn)(
 typedef void (*weir_health_report_fn)(
 	void *context, uint16_t backend, const struct weir_report *report, const char *source);
 
-// Called when a check of a backend has failed, took_ms after its start. Returns true if this host
-// had no link to the backend, so that the failure says nothing about the backend; why then receives
-// the detail of the check, one line. The callback must not call this module.
+// Called when a check of a backend has failed, took_ms after its start. Returns true if the failure
+// must not count, because this host had no link to the backend; why then receives one line, the
+// detail of the check. The callback must not call this module.
 typedef bool (*weir_health_excuse_fn)(void *context, uint16_t backend, uint64_t took_ms,
 	uint32_t timeout_ms, char *why, size_t bytes);
 
@@ -84,7 +85,7 @@ typedef bool (*weir_health_excuse_fn)(void *context, uint16_t backend, uint64_t 
 struct weir_health_target {
 	// Backend id. A backend has at most one target without `alongside`, and one with it.
 	uint16_t backend;
-	uint16_t service; // id of the backend's service, for the durations
+	uint16_t service; // id of the backend's service, for weir_health_durations
 	uint16_t port; // host order; the service's port if check->port is 0
 	struct weir_address address;
 	// For checks via the data path: the VIPs to connect to, one for each check. Copied.
@@ -95,9 +96,9 @@ struct weir_health_target {
 	// This check runs in addition to the backend's check, like HAProxy's agent-check. Its
 	// verdict is not reported.
 	bool alongside;
-	enum weir_health_verdict initial; // verdict on a backend that was not checked before
-	// For a backend that was not checked before: the last state that its answers contained;
-	// NONE = unknown.
+	enum weir_health_verdict initial; // initial verdict, if the backend has no check yet
+	// If the backend has no check yet: the last state that the backend has announced in
+	// answers, as stored in states.h; NONE = unknown.
 	enum weir_health_word word;
 };
 
@@ -105,40 +106,40 @@ struct weir_health_status {
 	enum weir_config_check type;
 	enum weir_config_via via;
 	enum weir_health_verdict verdict;
-	uint64_t interval_ms; // from the last check to the next check
+	uint64_t interval_ms; // time from the last check to the next check
 	bool checked; // at least one check has ended; otherwise the next five fields are not set
 	bool passed; // the last check with a result passed
 	bool without_result; // the last check could not run on this host; detail is the reason
 	char detail[WEIR_HEALTH_DETAIL_BYTES]; // "HTTP 503", "connected", "timeout after 500 ms"
-	uint32_t duration_ms; // of the last check
+	uint32_t duration_ms; // duration of the last check
 	// Delay of the last start. A start is late if the loop was busy, or if too many checks were
 	// in flight.
 	uint32_t late_ms;
-	uint64_t age_ms; // since the last check ended
-	uint64_t passes, fails; // since the check was configured
+	uint64_t age_ms; // time since the last check ended
+	uint64_t passes, fails; // number of results since the check was configured
 	uint32_t streak; // consecutive results equal to the last result
 };
 
-// Returns 0 or negative errno. The loop must outlive the handles: after weir_health_free, run it
-// until uv_run returns 0.
+// Returns 0 or negative errno. The loop must outlive the handles: after weir_health_free, run the
+// loop until uv_run returns 0.
 int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_report_fn on_report,
 	void *context, struct weir_health **ret);
 
-// Sends checks with a VIP through this tunnel from now on. This module takes ownership of the
-// tunnel. Without a tunnel, checks with a VIP have no result. on_lost is called with the context of
-// weir_health_create. Call at most once. Returns 0 or negative errno.
+// Sets the tunnel for checks via the data path, and takes ownership of the tunnel. Without a
+// tunnel, such checks have no result. on_lost: called with the context of weir_health_create when
+// the device of the tunnel was removed. Call at most once. Returns 0 or negative errno.
 int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_tunnel *tunnel,
 	weir_data_path_lost_fn on_lost);
 
-// Sets a callback for failed checks, except checks of type agent. It gets the context of
+// Sets a callback for failed checks, except checks of type agent. The callback gets the context of
 // weir_health_create. NULL (the default) = all failed checks count.
 void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn excuse);
 
-// Checks these backends and no others. A check with the same address, port and parameters as before
-// keeps its state (verdict, counts, timers). A changed check keeps only its verdict and resets its
-// counts. A new check starts with the verdict `initial`, without a callback. If an error is
-// returned, nothing has changed. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...),
-// -ENOMEM.
+// Sets the checks to run; all other checks are removed. A check with the same address, port and
+// parameters as before keeps its state (verdict, counts, timers). A changed check keeps its
+// verdict, but its counts are reset. A new check starts with the verdict `initial`, without a
+// callback. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...) or -ENOMEM. After an
+// error, nothing has changed.
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
 
@@ -154,22 +155,22 @@ void weir_health_set_source(struct weir_health *health, uint16_t backend,
 // checked.
 void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far);
 
-// Mark a backend as idle: the backend has no flows, and a cheaper signal shows that it is up. Its
-// check then runs about once in interval_ms, as long as the check agrees with the verdict.
-// interval_ms 0: the backend is not idle.
+// Marks a backend as idle: the backend has no flows, and a cheaper signal than a check shows that
+// the backend is up. Its check then runs about once in interval_ms, as long as the result of the
+// check agrees with the verdict. interval_ms 0: the backend is not idle.
 void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms);
 
-// Discards the states that a backend has announced in its answers, for all its checks. For an
-// agent-check, this includes both its administrative and its operational state. The announced state
-// in a later answer then counts even if it is unchanged. This function is also called whenever the
+// Discards the states that a backend has announced in answers to any of its checks. For an
+// agent-check, these are the administrative and the operational state. If a later answer announces
+// the same state again, the state is reported again. This function is also called whenever the
 // verdict changes to FAILING.
 void weir_health_clear_words(struct weir_health *health, uint16_t backend);
 
-// Starts to count the results of a backend's check again, because the backend's server may have
-// been started again. A PASSING verdict becomes UNKNOWN, without a callback. The next check runs at
-// once, unless it is of type agent. Further checks follow after the retry interval (or after
-// WEIR_HEALTH_QUICK_MS if there is none), until a check fails or `rise` checks in a row have
-// passed. Does nothing for a backend that is not checked.
+// Call when the server of a backend may have restarted. Resets the counts of consecutive results of
+// the backend's check. A PASSING verdict becomes UNKNOWN, without a callback. The next check runs
+// at once, unless it is of type agent. Further checks follow after the retry interval, or after
+// WEIR_HEALTH_QUICK_MS if no retry interval is configured, until a check fails or `rise` checks in
+// a row have passed. Does nothing for a backend that is not checked.
 void weir_health_restart(struct weir_health *health, uint16_t backend);
 
 // Report the result of a check of type agent, which another module runs. Calls the callbacks. Does
@@ -177,14 +178,14 @@ void weir_health_restart(struct weir_health *health, uint16_t backend);
 void weir_health_agent_result(struct weir_health *health, uint16_t backend,
 	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms);
 
-// Gets the data of health.show about a backend's check, or its check with `alongside`. Returns 0,
-// or -ENOENT if there is no such check.
+// Gets the data of health.show about a backend's check or, with `alongside`, about its agent-check
+// that runs alongside. Returns 0, or -ENOENT if there is no such check.
 int weir_health_status(const struct weir_health *health, uint16_t backend, bool alongside,
 	struct weir_health_status *ret);
 
-// Returns how long a backend's check has had no result, in milliseconds: since the last result, or,
-// without any result, since the first check. Returns 0 if the backend is not unchecked: it has no
-// check, or at least one of its last WEIR_HEALTH_UNCHECKED checks had a result.
+// Returns the milliseconds since the last result of a backend's check, or since its first check if
+// it never had a result. Returns 0 if the backend has no check, or if at least one of the last
+// WEIR_HEALTH_UNCHECKED checks had a result.
 uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend);
 
 // Returns the durations of the checks that had a result, except checks with `alongside`. The caller

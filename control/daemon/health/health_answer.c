@@ -113,9 +113,9 @@ static int read_status(const char *line, size_t bytes) {
 	return status;
 }
 
-// Returns whether the outcome is known when the headers are complete. It is not known if the check
-// searches for a text in the body of a good answer, if the body is the result (gRPC), or if the
-// response is interim (1xx).
+// Returns whether the headers alone determine the outcome. They do not if the response is interim
+// (1xx), if the check is of type gRPC (the body contains the result), or if the status is good and
+// the check still has to find its text in the body.
 static bool is_decided(const struct weir_health_answer *answer) {
 	const struct weir_config_health_check *check = answer->check;
 	bool good = answer->status >= check->status_first && answer->status <= check->status_last;

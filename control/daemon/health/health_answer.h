@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Answer: parses the response to an HTTP probe and determines the outcome of the probe.
-// health_http.c passes the parts of the response as they arrive; no part is kept.
+// health_http.c passes the parts of the response as they arrive. The body is not stored, except the
+// first bytes of a gRPC answer.
 //
-// A header "X-Weir-State: WORD" is the state that the backend reports: ready, starting, lame-duck
-// or down. An answer with starting or lame-duck passes whatever its status, because the backend
-// serves; an answer with down fails. Load is read from ORCA headers if the check is configured with
-// orca.
+// The header "X-Weir-State: WORD" contains the state that the backend reports: ready, starting,
+// lame-duck or down. An answer with the state starting or lame-duck passes with any HTTP status,
+// because the backend serves requests. An answer with the state down fails. The load is read from
+// ORCA headers if the check is configured with orca.
 //
 // Threads: any; no I/O, no allocation.
 #pragma once
@@ -43,8 +44,9 @@ struct weir_health_answer {
 void weir_health_answer_init(
 	struct weir_health_answer *answer, const struct weir_config_health_check *check);
 
-// Process a header with its end of line, a status line (which starts another answer), or the empty
-// line at the end of the headers. Returns whether to read more of the answer.
+// Processes one line of the response, with its end of line: a status line, a header, or the empty
+// line after the headers. A status line begins a new answer. Returns whether to read more of the
+// answer.
 bool weir_health_answer_header(struct weir_health_answer *answer, const char *line, size_t bytes);
 
 // Process the next bytes of the body. Returns whether to read more of the body.

@@ -19,8 +19,8 @@
 
 struct weir_health_check {
 	struct weir_health_checking *checking;
-	uv_timer_t timer; // next start
-	struct weir_health_start start; // used while the start is due, and while the probe runs
+	uv_timer_t timer; // expires at the next start
+	struct weir_health_start start; // used while the probe is queued, and while it runs
 	uint16_t backend, service;
 	uint16_t port;
 	// This is an agent-check that runs alongside the backend's check; its verdict has no
@@ -99,9 +99,10 @@ static bool is_settled(const struct weir_health_check *check) {
 		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
 }
 
-// Returns whether the next check is a retry. It is a retry if the last check failed and further
-// failures can make the verdict FAILING. The first checks after a restart of the server are retries
-// as well, as long as they pass.
+// Returns whether the next check is a retry. If a retry interval is configured, the next check is a
+// retry if the last check failed and the verdict is not FAILING yet. After a restart of the server,
+// the first checks are retries as well, as long as they pass. So are the additional checks that
+// cover further VIPs (health_cover.h).
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
@@ -138,9 +139,9 @@ static uint64_t draw(struct weir_health_checking *checking) {
 	return checking->random;
 }
 
-// Sleeps until due_ms, plus or minus up to a twentieth of the interval. Without this jitter, the
-// checks of several balancers could stay synchronized. The time between two starts differs from the
-// interval by at most a tenth.
+// Sets the timer to due_ms, plus or minus a jitter of up to a twentieth of the interval. The time
+// between two starts therefore differs from the interval by at most a tenth. Without this jitter,
+// the checks of several balancers could stay synchronized.
 static void sleep_until_due(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), part = check->params->check.interval_ms / 20;
 	uint64_t jitter = part > 0 ? draw(check->checking) % (2 * part + 1) : 0;
@@ -150,8 +151,8 @@ static void sleep_until_due(struct weir_health_check *check) {
 	uv_timer_start(&check->timer, on_due, check->planned_ms - now, 0);
 }
 
-// Sleeps for the retry interval. If VIPs are left, varies the interval by up to an eighth.
-// Otherwise many checks that ended in the same iteration of the loop would also start in the same
+// Sets the timer to the retry interval. If cover.is_open is true, varies the interval by up to an
+// eighth, so that checks that ended in the same iteration of the loop do not all start in the same
 // iteration.
 static void sleep_for_retry(struct weir_health_check *check, uint64_t now) {
 	uint64_t ms = retry_ms(check);
@@ -163,11 +164,11 @@ static void sleep_for_retry(struct weir_health_check *check, uint64_t now) {
 	uv_timer_start(&check->timer, on_due, ms, 0);
 }
 
-// Sleeps until the next start. A retry starts after the retry interval. Other checks start at
+// Sets the timer to the next start. A retry starts after the retry interval. Other checks start at
 // due_ms plus a whole number of intervals, so that the checks of all backends stay spread. If a
-// check runs only in every n-th interval, the backend determines in which interval, so that the
-// checks of backends do not coincide. The first call gives a check a random offset in the interval,
-// because the checks of a new configuration start close together.
+// check runs only in every n-th interval, the backend's id determines in which of n intervals the
+// check runs, so that not all such checks run in the same interval. The first call adds a random
+// offset to due_ms, because the first checks of a new configuration start close together.
 static void schedule(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;
 	uint64_t slot = check->due_ms / interval + check->backend;
@@ -176,7 +177,7 @@ static void schedule(struct weir_health_check *check) {
 		check->spread = true;
 		check->due_ms += draw(check->checking) % interval - interval / 2;
 	}
-	if (is_retry(check)) { // later checks start at whole intervals again
+	if (is_retry(check)) { // due_ms does not change: later checks keep their offset
 		sleep_for_retry(check, now);
 		return;
 	}
@@ -187,8 +188,8 @@ static void schedule(struct weir_health_check *check) {
 	sleep_until_due(check);
 }
 
-// Updates the announced state. A passing answer that does not repeat the announced state withdraws
-// it.
+// Updates the announced state. A passing answer without a state withdraws the announced state: the
+// state "ready" is then reported.
 static void apply_word(struct weir_health_check *check, struct weir_report *report) {
 	uint8_t before = check->word;
 
@@ -288,8 +289,8 @@ static void keep_detail(
 	}
 }
 
-// If this host had no link, changes the outcome of a failed check to UNKNOWN, because the failure
-// says nothing about the backend.
+// If this host had no link to the backend, changes the outcome of a failed check to UNKNOWN,
+// because the backend may be up.
 static void excuse(struct weir_health_check *check, uint64_t now_ns,
 	enum weir_probe_outcome *outcome, struct update *update) {
 	const struct weir_health_checking *checking = check->checking;
@@ -436,7 +437,7 @@ static void cancel(struct weir_health_check *check) {
 	weir_data_path_close(check->checking->path, &check->flow);
 }
 
-// Stop the check's timer, remove it from the queue, or cancel its probe.
+// Stops the timer of a check, removes the check from the queue, or cancels its probe.
 static void halt(struct weir_health_check *check) {
 	set_cover(check, false);
 	uv_timer_stop(&check->timer);

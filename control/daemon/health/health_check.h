@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A health check of one backend: when it runs, its probe, its verdict and counts. Does not depend
-// on other checks.
+// A health check of one backend: schedules and runs probes, and keeps the verdict and the counts.
+// Does not depend on other checks.
 //
 // Threads: only the event loop's thread. Callbacks are called from the loop, and from
 // weir_health_check_agent_result.
@@ -21,7 +21,7 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 	struct weir_health_starts starts;
 	struct weir_health_durations durations;
 	uint64_t random; // state of the random numbers for jitter, not 0
-	uint32_t covering; // number of checks with VIPs left, see health_cover.h
+	uint32_t covering; // number of checks whose cover.is_open is true
 	weir_health_fn on_health;
 	weir_health_report_fn on_report;
 	weir_health_excuse_fn excuse; // NULL = none
@@ -38,16 +38,16 @@ void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t 
 // The check starts to run when weir_health_check_set is called. Returns NULL if out of memory.
 struct weir_health_check *weir_health_check_create(
 	struct weir_health_checking *checking, const struct weir_health_target *target);
-// Checks this target from now on, beginning after the delay. params: the parameters of the target.
-// The check takes over one reference to the parameters, which the caller has counted in `users`.
-// The verdict and the announced state are kept.
+// Sets the target of the check. The first probe starts after the delay. The verdict and the
+// announced state are kept. params: the parameters of the target. The check takes over one
+// reference to the parameters, which the caller has already counted in `users`.
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
 	struct weir_health_params *params, uint64_t delay_ms);
-// Returns whether the check is a check of this target already, with the same parameters.
+// Returns whether the check already checks this target, with the same parameters.
 bool weir_health_check_is_of(
 	const struct weir_health_check *check, const struct weir_health_target *target);
 
-// These functions do the same as the functions of health.h with similar names.
+// These functions are described in health.h, under the same names without "_check".
 void weir_health_check_set_source(
 	struct weir_health_check *check, const struct weir_address *source, uint8_t source_bits);
 void weir_health_check_set_far(struct weir_health_check *check, bool far);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Connects to a backend: shared by all probes over TCP.
+// Functions shared by all probes over TCP: connecting to a backend, and errors of connections.
 #pragma once
 
 #include <netinet/in.h>
@@ -11,17 +11,16 @@
 
 #include "health_probe.h"
 
-// Returns whether a connection was established. status: the result of connecting. If a backend
-// accepts a connection, answers and resets it before the loop polls the socket, the result is
-// ECONNRESET or EPIPE, and the answer can still be read. If the backend refuses the connection, the
-// result is ECONNREFUSED.
+// Returns whether a connection was established. status: result of connecting. ECONNRESET and EPIPE
+// mean that the backend accepted the connection, and reset it before the loop polled the socket; an
+// answer may still be readable. If the backend refuses the connection, the result is ECONNREFUSED.
 static inline bool weir_health_was_connected(int status) {
 	return status == 0 || status == UV_ECONNRESET || status == UV_EPIPE;
 }
 
-// Returns why a connection has ended: negative errno, or 0 if the backend closed it. reported: the
-// result that libuv reports. If data arrived before a reset, libuv reports the end of file, and the
-// error is found in SO_ERROR.
+// Returns why a connection has ended: negative errno, or 0 if the backend closed the connection.
+// reported: result of the read, from libuv. If data arrived before a reset, libuv reports only end
+// of file, so this function also reads SO_ERROR.
 static inline int weir_health_read_error(const uv_tcp_t *socket, ssize_t reported) {
 	socklen_t bytes = sizeof(int);
 	int error = 0, fd = -1;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Ensures that a check via the data path covers all VIPs: the verdict becomes PASSING only after a
-// check of each VIP has passed. The checks beyond `rise` follow quickly. Their rate for all
-// backends together is limited to WEIR_HEALTH_COVER_PER_S per second, because a service has up to
-// 256 VIPs, and thousands of backends can be new at the same time.
+// check of each VIP has passed. If there are more VIPs than `rise`, additional checks follow
+// quickly. The rate of additional checks is limited to WEIR_HEALTH_COVER_PER_S per second for all
+// backends together, because a service has up to 256 VIPs, and thousands of backends can be new at
+// the same time.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -18,18 +19,18 @@ struct weir_health_cover { // zeroed: no VIP has passed
 	// passed checks since the verdict was last FAILING; a failed check of one VIP does not
 	// reset this number
 	uint32_t passes;
-	bool is_open; // `rise` checks in a row passed, but VIPs are left
+	bool is_open; // `rise` checks in a row passed, but no check of some VIPs has passed yet
 };
 
-// Sets whether a check has VIPs left. open: number of such checks of all backends.
+// Sets is_open. open: number of checks of all backends whose is_open is true.
 static inline void weir_health_cover_open(
 	struct weir_health_cover *cover, bool is_open, uint32_t *open) {
 	*open += (uint32_t)is_open - (uint32_t)cover->is_open;
 	cover->is_open = is_open;
 }
 
-// Returns the time to the next check of a backend with VIPs left: quick_ms, or more if many
-// backends have such checks, but at most interval_ms.
+// Returns the time to the next check of a backend while is_open is true: quick_ms, or more if many
+// checks are open, but at most interval_ms.
 static inline uint32_t weir_health_cover_ms(
 	uint32_t open, uint32_t quick_ms, uint32_t interval_ms) {
 	const uint64_t fair_ms = (uint64_t)open * 1000 / WEIR_HEALTH_COVER_PER_S;

@@ -2,8 +2,8 @@
 //
 // Engine of all probes that use libcurl: runs transfers on the loop, without threads or signals,
 // and keeps a pool of idle transfers.
-// curl caches the CA certificates of only one file, and takes 30 ms to read the system's CA file.
-// Therefore transfers with different CA files use separate multi handles.
+// A curl multi handle caches the CA certificates of only one file, and curl takes 30 ms to read the
+// system's CA file. Therefore transfers with different CA files use separate multi handles.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -32,8 +32,8 @@ void weir_health_curl_free(struct weir_health_curl *curl); // NULL is allowed
 
 uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl);
 
-// Starts a transfer. ca_file: file of the CA certificates that verify the server. "" = use the
-// system's CA certificates, or do not verify. Returns 0, or -ENOMEM; `ended` is then not called.
+// Starts a transfer. ca_file: the CA file set in the transfer; "" = the system's CA file, or the
+// server is not verified. Returns 0, or -ENOMEM; `ended` is then not called.
 int weir_health_curl_start(
 	struct weir_health_curl *curl, const char *ca_file, struct weir_health_transfer *transfer);
 // Stop a transfer without calling `ended`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Durations: a histogram of the durations of each service's checks. Bounds are fixed, and there is
-// one histogram per service, so that memory does not depend on the number of backends.
+// Durations: histograms of the durations of health checks, one histogram per service. The bounds
+// are fixed. The memory needed does not depend on the number of backends.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -42,8 +42,8 @@ struct weir_health_durations { // zero-initialized
 
 void weir_health_durations_fini(struct weir_health_durations *durations);
 
-// Sets the name of a service. If the id had another name before, its histogram begins again.
-// Returns 0, or -ENOMEM: then the checks of the service are not counted.
+// Sets the name of a service. If the id had another name before, the histogram is reset. Returns 0
+// or -ENOMEM; after -ENOMEM the checks of the service are not counted.
 int weir_health_durations_name(
 	struct weir_health_durations *durations, uint16_t service, const char *name);
 // Count a check. Does nothing for a service without a name.

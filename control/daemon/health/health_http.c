@@ -17,7 +17,8 @@
 #define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
 // curl caches the system's CA certificates for this time, because parsing them takes 10 ms.
 #define CA_CACHE_S 60L
-// Excludes Diffie-Hellman with a group chosen by the server: a group of 10,000 bits takes a second.
+// Excludes Diffie-Hellman with a group chosen by the server, because a handshake with a group of
+// 10,000 bits takes a second.
 #define CIPHERS "DEFAULT:!DH" // ciphers of TLS 1.2
 
 struct weir_health_http {
@@ -158,10 +159,10 @@ static enum weir_probe_outcome judge_error(
 	return WEIR_PROBE_FAILED;
 }
 
-// Returns whether the answer is complete. It is complete if the probe ended the transfer itself, or
-// if nothing failed. There is one exception: when a connection ends, libcurl treats headers and a
-// body of unknown length as complete, even if the connection was reset. After a reset, the answer
-// is not complete.
+// Returns whether the answer is complete: the probe ended the transfer because it had read enough,
+// or the transfer succeeded. Exception: if the connection was reset, a successful transfer is not
+// complete, because libcurl accepts headers and a body of unknown length even after a reset. This
+// exception does not apply to gRPC, whose answer ends with trailers.
 static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	bool is_grpc = http->params.check->type == WEIR_CHECK_GRPC;
 
@@ -280,7 +281,7 @@ static int set_headers(struct weir_health_http *http) {
 	return r;
 }
 
-// Format the address to connect to as in a URL.
+// Format the backend's address as in a URL.
 static void format_address(const struct weir_health_http *http, char *text, size_t bytes) {
 	bool ipv6 = http->params.address.family == 6;
 	char address[INET6_ADDRSTRLEN];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counts consecutive probes of a check that had no result, because they could not run on this
-// host. For a check via the data path, only the probes of one VIP are counted; results for other
-// VIPs do not reset the count.
+// Counts consecutive probes of a check that had no result, because this host could not run them.
+// For a check via the data path, only the probes of one VIP are counted: the first VIP whose probe
+// had no result. Results of probes of other VIPs do not reset the count.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -22,8 +22,8 @@ struct weir_health_missing { // zeroed: no probe without a result
 	bool no_result; // the detail text of the check describes a probe without a result
 };
 
-// Returns whether the detail text of the check must be kept after a probe of this VIP. A probe that
-// passed must not overwrite the text that says that the probes of another VIP have no result.
+// Returns whether the check keeps its detail text after a probe of this VIP. It does if the probe
+// passed, and the detail text gives the reason why probes of another VIP have no result.
 static inline bool weir_health_missing_stays(
 	const struct weir_health_missing *missing, enum weir_probe_outcome outcome, uint32_t vip) {
 	return outcome == WEIR_PROBE_PASSED && missing->no_result && vip != missing->vip;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parameters of health checks, shared by the checks of a service: the request, and, for checks via
-// the data path, the VIPs. They do not change while a check uses them.
+// Parameters of health checks: the request, and the VIPs for checks via the data path. The checks
+// of a service share one set of parameters, which does not change while a check uses it.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -18,11 +18,11 @@ struct weir_health_params {
 	struct weir_address vips[];
 };
 
-// Returns the parameters of a target, and adds one to their number of users. `before`: the
-// parameters allocated last, for the target `before_of` (NULL = none). If both targets have the
-// same check and VIPs, `before` is shared; otherwise new parameters are allocated. Comparing with
-// the last target is enough, because the targets of a service are adjacent in the list. Returns
-// NULL if out of memory.
+// Returns the parameters of a target, and adds one to their number of users. before: the parameters
+// of the target before_of; NULL = none. If both targets have the same check and VIPs, returns
+// `before`. Otherwise allocates new parameters. Pass the previous target of the list as before_of:
+// the targets of a service are adjacent, so they then share their parameters. Returns NULL if out
+// of memory.
 struct weir_health_params *weir_health_params_share(struct weir_health_params *before,
 	const struct weir_health_target *before_of, const struct weir_health_target *target);
 // Removes a user, and frees parameters without users; NULL is allowed.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A check's connection via the data path (data_path.h). The connection is opened before the check's
-// probe starts, and verified when the probe has ended: if the connection took another path, the
-// result of the probe is unknown.
+// A check's connection via the data path (data_path.h). The connection is opened before the probe
+// starts. When the probe has ended, the path of the connection is verified: if its packets took
+// another path, the outcome of the probe is UNKNOWN.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -17,9 +17,9 @@
 int weir_health_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_data_path_flow *flow, char *detail, size_t bytes);
 
-// Call when the probe has ended with this outcome and detail. Changes both if the connection took
-// another path, or if this host caused the failure. Closes the connection. Does nothing if no
-// connection is open.
+// Call when the probe has ended. Closes the connection. Changes *outcome and detail if the packets
+// of the connection took another path, or if this host caused the failure. took_ms: duration of the
+// probe. Does nothing if no connection is open.
 void weir_health_path_end(struct weir_data_path *path, struct weir_data_path_flow *flow,
 	uint64_t took_ms, uint32_t timeout_ms, enum weir_probe_outcome *outcome, char *detail,
 	size_t bytes);

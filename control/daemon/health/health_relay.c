@@ -122,8 +122,7 @@ static void on_written(uv_write_t *write, int status) {
 	struct direction *direction = write->data;
 	struct weir_health_relay *relay = direction->from->data;
 
-	// If data from libcurl cannot be written to the server, these data and all later data from
-	// libcurl are dropped.
+	// If a write to the server fails, the data and all later data from libcurl are dropped.
 	note_reset(direction, status);
 	if (!relay->is_over && (status == 0 || direction == &relay->out)) {
 		uv_read_start(direction->from, allocate, on_read);
@@ -169,8 +168,8 @@ static void on_end(uv_timer_t *timer) {
 
 // Handles the end of the server's data. If libcurl (7.88) reads end of file directly after the
 // HTTP/2 trailers, it loses the trailers, which contain the gRPC status. Therefore the end of file
-// is delayed until libcurl has had time to read all data. Further data from libcurl is read and
-// dropped: closing the socket would cause a write error, which libcurl checks before it reads.
+// is delayed until libcurl has had time to read all data. The socket stays open until then, and
+// further data from libcurl is dropped: if a write of libcurl fails, libcurl reads no more data.
 static void end_server(struct weir_health_relay *relay, int error) {
 	relay->error = relay->error != 0 ? relay->error : error;
 	relay->is_ended = true;

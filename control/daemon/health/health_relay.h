@@ -2,11 +2,13 @@
 //
 // Relay: passes the data of a probe's connection to libcurl in small parts.
 //
-// libcurl fails when a connection was reset, or when its request cannot be sent, even if a complete
-// answer can be read. With TLS or HTTP/2 it returns only when a socket has no more data: a server
-// that sends messages without payload (key updates, empty frames) faster than libcurl reads them
-// could block the loop indefinitely. Therefore libcurl connects to the relay over a unix socket
-// that buffers a few kilobytes at most, and the relay limits the total number of bytes received.
+// libcurl needs a relay for two reasons. When a connection is reset, or when a request cannot be
+// sent, libcurl fails even if a complete answer can be read. And with TLS or HTTP/2, libcurl
+// returns only when a socket has no more data. A server that sends messages without payload (key
+// updates, empty frames) faster than libcurl reads them could therefore block the loop
+// indefinitely.
+// So libcurl connects to the relay over a unix socket that buffers at most a few kilobytes. The
+// relay limits the total number of bytes received from the server.
 //
 // Threads: only the event loop's thread.
 #pragma once

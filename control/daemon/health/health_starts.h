@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Limits the number of probes in flight; further probes wait in a queue. Most probes of failing
-// backends run until their timeout, so they have a separate queue and may use only an eighth of the
-// limit, or half of it while no other probe waits.
+// Limits the number of probes in flight. Further probes wait in a queue. Most probes of failing
+// backends run until their timeout. Therefore these probes have a separate queue, and may use only
+// an eighth of the limit, or half of the limit while no other probe waits.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -39,8 +39,8 @@ void weir_health_starts_init(
 	struct weir_health_starts *starts, void (*run)(struct weir_health_start *start));
 // Limits the number of file descriptors that all probes use to half of the process's current limit.
 void weir_health_starts_limit(struct weir_health_starts *starts);
-// Runs a probe as soon as the limit permits, in this call or in a later call of one of these
-// functions.
+// Queues a probe, and runs the queued probes that the limit permits. If the limit does not permit
+// this probe yet, a later call of weir_health_starts_add or weir_health_starts_run runs it.
 void weir_health_starts_add(struct weir_health_starts *starts, struct weir_health_start *start,
 	bool is_failing, unsigned int descriptors);
 // Call when a probe has ended, or must not be started any more. Starts no other probe.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP probe: passes when the backend accepts a connection, which is reset at once.
+// TCP probe: passes if the backend accepts the connection. The probe then resets the connection.
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket loads: computes the share of a worker's time that each of its buckets of flows uses
-// (WEIR_BUCKETS in segment/layout.h). The loads are computed from counters of the workers: packets
-// of each bucket, and busy and idle cycles of each worker.
+// Bucket loads: computes the load of each bucket of flows (WEIR_BUCKETS in segment/layout.h). The
+// load is the share of its worker's time that the bucket uses. It is computed from counters of the
+// workers: packets of each bucket, and busy and idle cycles of each worker.
 //
 // A worker's busy time is divided among its buckets in proportion to their packets. A worker that
-// distributes the packets of a port to other workers needs additional time, called its base, which
-// does not decrease when its buckets move away. The base is the worker's busy time minus the time
-// for its own packets, which is estimated from the time per packet of other workers. Loads and
-// bases are moving averages (steal_duration.h) in shares of one worker: 1 = all of its time.
+// distributes the packets of a port to other workers needs additional time, called its base. The
+// base does not decrease when buckets move away from the worker. It is the worker's busy time minus
+// the time for the packets of its own buckets. The time for these packets is estimated from the
+// time per packet of other workers. Loads and bases are moving averages (steal_duration.h) in
+// shares of one worker: 1 = all of its time.
 //
 // The cost of moving a bucket is also measured: a moving average of the cycles that both workers
-// need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS ticks without a move the measured cost
+// need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS ticks without a move, the measured cost
 // is discarded. Otherwise a few expensive moves, for example on a busy machine, would prevent all
 // later moves.
 //
@@ -62,7 +63,8 @@ struct weir_bucket_loads {
 	struct weir_bucket_load bucket[WEIR_BUCKETS];
 	struct weir_bucket_worker worker[WEIR_WORKERS_MAX];
 	uint64_t moves, move_cycles; // counters at the last tick with a move
-	struct weir_steal_duration move; // seconds of a worker to hand a bucket over
+	// Time in seconds that both workers together need to hand a bucket over.
+	struct weir_steal_duration move;
 	uint32_t ticks; // ticks since the last tick with a move
 };
 

@@ -10,14 +10,14 @@
 #define TASKS \
 	(WEIR_BUCKETS + WEIR_WORKERS_MAX) // a task for each bucket, and for the base of each worker
 #define LEAST_LOAD 1e-5 // a bucket whose load is below this share of a worker's time is never moved
-// Fixed cost of a move, as a share of a worker's time. It is added to the time that the workers
-// need for the move. The planner sorts tasks into bins by powers of two of (fixed cost + cost) /
-// load. With the fixed cost, buckets with a higher load are tried first even if moving is cheap.
-// This matters because each tick allows few moves.
+// Fixed cost of a move, as a share of a worker's time. It is added to the measured cost of a move.
+// The planner tries tasks in the order of (fixed cost + measured cost) / load, rounded to powers of
+// two. Because of the fixed cost, buckets with a higher load are tried first even if moving is
+// cheap. This matters because each tick allows few moves.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
-#define NO_ELEPHANT 0.4 // share of a worker's time; a bucket below it is no longer an elephant
+#define NO_ELEPHANT 0.4 // share of a worker's time; an elephant with less load is no longer one
 #define NEVER (-1e9)
 
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
@@ -128,7 +128,7 @@ static void follow_owner(struct weir_bucket_moves *moves, uint32_t bucket, doubl
 		weir_steal_plan_answer(
 			moves->plan, bucket, request->what.id, WEIR_STEAL_GIVEN_UP, true, now);
 	} else {
-		weir_steal_plan_remove(moves->plan, bucket); // the next tick adds it again
+		weir_steal_plan_remove(moves->plan, bucket); // the next tick adds the bucket again
 	}
 	if (request != NULL) {
 		drop_request(moves, request);
@@ -273,10 +273,10 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 
 int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret) {
-	// Workers below the mean are thieves, and the workers with the highest load are victims.
-	// With these parameters the planner considers no worker saturated, because a saturated
-	// worker would exclude all other victims. put_tasks restricts the victims to workers whose
-	// load is far enough above the mean.
+	// idle_ratio: workers below the mean load can be thieves. pending_ratio: no worker counts
+	// as saturated, because a saturated worker would exclude all other victims. The victims are
+	// then the workers with the highest load; put_tasks allows only victims whose load is far
+	// enough above the mean.
 	const struct weir_steal_params params = {.latency = LATENCY,
 		.pending_ratio = INFINITY,
 		.idle_ratio = 1,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket moves: selects buckets of flows to move between workers, so that all workers have equal
-// loads, and tracks the requested moves. policy/steal_plan.h selects the moves. Its thresholds are
-// near the mean load, as in RSS++.
+// Bucket moves: plans moves of buckets of flows between workers, so that all workers have equal
+// loads, and tracks the requested moves. The planner (policy/steal_plan.h) selects the moves. Its
+// thresholds are near the mean load, as in RSS++.
 //
 // Guarantees:
 //   B1 buckets move only away from workers with more than WEIR_BUCKET_TRIGGER times the mean load,

@@ -15,8 +15,8 @@
 #define TEXT_BYTES 200
 #define FLOWS_BYTES 64
 
-// The names in the path of a change: "web" and "web-1" in "service web backend web-1 weight". "" =
-// none.
+// The names in the path of a change: "web" and "web-1" in "service web backend web-1 weight". If
+// the path has no such name, the name is "".
 struct names {
 	char service[WEIR_CONFIG_NAME_BYTES];
 	char backend[WEIR_CONFIG_NAME_BYTES];
@@ -68,7 +68,7 @@ static bool has_protocol(const struct weir_config_service *service, uint8_t prot
 	return false;
 }
 
-// "1 open flow", "up to 3 open flows".
+// Writes a text like "1 open flow" or "up to 3 open flows". Returns text.
 static const char *flows_text(uint64_t flows, bool most, char text[FLOWS_BYTES]) {
 	snprintf(text, FLOWS_BYTES, "%s%" PRIu64 " open flow%s", most ? "up to " : "", flows,
 		flows == 1 ? "" : "s");
@@ -152,8 +152,8 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 		removal->tcp ? tcp_text : "", removal->tcp && removal->udp ? ", " : "",
 		!removal->udp       ? ""
 		: removal->udp_ends ? "UDP flows end: the next datagram goes to the service that "
-				      "then has its address and port; if there is no such service, "
-				      "closed_ports applies, or, if no bind has the address, the "
+				      "then has its address and port; if no service has them, "
+				      "closed_ports applies; if no bind has the address, the "
 				      "kernel gets the datagram"
 				    : "UDP flows move to another backend at their next datagram");
 	return set(change, effect, removal->flows, text);
@@ -219,7 +219,7 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 		}
 	}
 	stay = returning_flows(of, (uint16_t)service, to);
-	// the two numbers are not read at the same time, so `stay` can be larger
+	// `stay` and removal.flows are not read at the same time, so `stay` can be larger
 	removal.flows -= stay < removal.flows ? stay : removal.flows;
 	removal.down = to->on_backend_down;
 	removal.tcp = true;
@@ -263,8 +263,9 @@ static bool has_bind(const struct weir_config *config, const char *bind) {
 }
 
 // Sets the cost of removing a bind. Flows are not counted per bind, so the number of flows of the
-// service is an upper limit. The backends stay, so TCP flows continue, unless the bind drains and
-// its TCP flows are reset after the drain.
+// service is an upper limit. The backends stay in the configuration, so the TCP flows of the bind
+// continue. Exception: if removed binds are drained, on_backend_down is reset, and no service has
+// the bind any more, the flows are reset after the drain.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
@@ -314,13 +315,16 @@ static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t f
 }
 
 // Sums the flows of all backends. changed: [service ids] whether the selection differs after the
-// restart; NULL = no selection differs. finding: [service ids] scratch memory, zeroed. If it is
-// NULL (out of memory), all flows count as lost.
+// restart; NULL = no selection differs. finding: [service ids] zeroed; receives the flows that
+// reach their backends again after the restart. finding NULL (out of memory): all flows count as
+// lost.
 static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
 	const struct weir_segment *segment, const bool *changed, uint64_t *finding) {
 	const uint32_t ids = weir_tables_backend_ids(tables);
 	struct weir_restart_cost cost = {0};
-	uint16_t last = WEIR_SERVICE_NONE; // most backends of a service have consecutive ids
+	// Service of the previous backend. `finds` is computed again only if the service changes,
+	// because most backends of a service have consecutive ids.
+	uint16_t last = WEIR_SERVICE_NONE;
 	// after the restart, flows of service `last` reach the same backends as before
 	bool finds = false;
 
@@ -394,7 +398,7 @@ const char *weir_restart_cost_text(
 }
 
 // Returns whether a change alters the selection of a service, sets a policy that ignores the hash,
-// or removes the binds of its flows.
+// or removes the service or one of its binds.
 static bool changes_selection(const struct weir_change *change, const struct names *names) {
 	static const char *const keys[] = {"table_size", "weight", "backends", "address", "name",
 		"weights", "algorithm", "size", "salt", "mode", "client"};
@@ -408,9 +412,9 @@ static bool changes_selection(const struct weir_change *change, const struct nam
 	       is(change, WEIR_CHANGE_REMOVE, "binds");
 }
 
-// Returns whether a change outside of services changes subsets. of_workers: whether each worker has
-// its own subset. If so, subsets also change when the number of workers changes, because each
-// worker then gets different flows.
+// Returns whether a change in a section other than "services" changes the subsets of services.
+// of_workers: whether each worker has its own subset. If so, subsets also change when the number of
+// workers changes, because each worker then gets different flows.
 static bool changes_subsets(const struct weir_change *change, bool of_workers) {
 	static const char *const keys[] = {
 		"instance client_id", "instance clients", "instance member", "instance members"};

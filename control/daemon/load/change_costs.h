@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Costs of changes: computes how many open flows break, move to other backends, or stay on
-// removed backends after a reload, or after a restart of the dataplane. The rules are in
+// Costs of changes: computes how many open flows break, move to other backends, or stay on their
+// removed backends, because of a reload or a restart of the dataplane. The rules are in
 // docs/guide/operations.md, "Drain and maintenance" and "Upgrade". UDP and TCP flows are not
-// counted separately, so for a service with both protocols the text describes the effect on both.
-// The text of a change also lists the manual settings that the change discards (change_hand.h).
+// counted separately. If a service has both protocols, the text describes the effect on each
+// protocol, with one number of flows. The text of a change also lists the manual settings that the
+// change discards (change_hand.h).
 //
 // Threads: one. Reads the counters of the workers.
 #pragma once

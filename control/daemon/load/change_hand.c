@@ -152,9 +152,8 @@ static const struct weir_config_backend *find_backend(
 	return NULL;
 }
 
-// Adds a text that says that the configured weight replaces a weight set at run time, or that a
-// canary keeps the weight set at run time. The weight is replaced only if the configured weight or
-// the address changes.
+// Adds a text about a weight set at run time: either the configured weight replaces it, or a canary
+// keeps it. Call only if the configured weight or the address of the backend changes.
 static void replace_weight(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_backend *backend;
 	struct weir_backend_state state;
@@ -182,9 +181,8 @@ static void replace_weight(const struct weir_change_hand *hand, struct list *lis
 	}
 }
 
-// Adds a text that says that the configured policy replaces a policy set at run time. This happens
-// if the configured policy changes, or if its settings are not valid for the policy set at run
-// time.
+// Adds a text if the configured policy replaces a policy set at run time. It does if the configured
+// policy changes, or if the configured settings are not valid for the policy set at run time.
 static void replace_policy(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *service = hand->to;
 	int id = weir_tables_service_find(hand->tables, hand->service);

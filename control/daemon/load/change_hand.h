@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Lists the settings that operators made at run time and that a change of the configuration
-// discards: drains and maintenance of backends, drains of binds, weights, policies. Settings are
-// stored by name: a service, backend or bind with a new name starts without settings. A weight that
-// a canary keeps is not discarded.
+// Lists the manual settings that a change of the configuration discards: drains and maintenance of
+// backends, drains of binds, weights, and policies. Operators make these settings at run time.
+// Settings are stored by name: a service, backend or bind with a new name starts without settings.
+// A weight that a canary keeps is not discarded.
 //
 // Threads: one. Pure.
 #pragma once

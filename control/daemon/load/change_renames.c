@@ -167,8 +167,8 @@ int weir_change_renames_warn(const struct weir_change_costs_of *of,
 	}
 	if (r == 0 && search.warned > WEIR_CHANGE_RENAMES_MOST) {
 		snprintf(more.reason, sizeof(more.reason),
-			"%u more backends get new flows, although they got none under their "
-			"previous names",
+			"%u more backends get new flows, although they got no new flows under "
+			"their previous names",
 			search.warned - WEIR_CHANGE_RENAMES_MOST);
 		r = weir_config_add_warning(errors, &more);
 	}

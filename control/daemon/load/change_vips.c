@@ -44,7 +44,7 @@ static bool has(const struct vips *vips, const struct weir_address *address) {
 	return found;
 }
 
-// Names the VIPs that are not among the former VIPs. Returns their number.
+// Lists in text the VIPs of `to` that are not in `from`. Returns the number of these VIPs.
 static uint32_t name_new(
 	const struct vips *from, const struct vips *to, char *text, size_t text_bytes) {
 	char address[INET6_ADDRSTRLEN];
@@ -76,16 +76,16 @@ static int warn(const struct weir_config *to, uint32_t service, const struct vip
 	}
 	snprintf(warning.path, sizeof(warning.path), "services[%u].binds", service);
 	snprintf(warning.reason, sizeof(warning.reason),
-		"checks via the data path will cover %s%s: a backend without %s fails for all VIPs "
-		"of the service%s; see weirctl doctor",
+		"checks via the data path will cover %s%s: a backend without %s fails its checks "
+		"for all VIPs of the service%s; see weirctl doctor",
 		named, from_vips->count > 0 ? ", too" : "",
 		count > 1 ? "these addresses" : "this address",
 		resets ? ", and its flows are reset" : "");
 	return weir_config_add_warning(errors, &warning);
 }
 
-// Returns the service of this name in the former configuration, or NULL. Most services keep their
-// place.
+// Returns the service of this name in the former configuration, or NULL. Tries the index `place`
+// first, because most services keep their index.
 static const struct weir_config_service *find_former(
 	const struct weir_config *from, uint32_t place, const char *name) {
 	return place < from->service_count && strcmp(from->services[place].name, name) == 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Selects which estimates are collected for which backends, as the tables require.
+// Starts and stops the estimates of backends, as the policies in the tables require.
 #include "estimates.h"
 
 #include <errno.h>

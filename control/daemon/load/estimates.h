@@ -12,8 +12,8 @@
 // For a service whose policy needs no estimates, nothing is allocated, read or stored.
 //
 // Estimates of an earlier process, or from earlier settings of a service, stay in use until new
-// estimates exist, or until they are stale. Estimates are kept when the dataplane restarts; the
-// estimates of a backend id are dropped when the id is assigned to another backend.
+// estimates exist, or until the old estimates are stale. Estimates are kept when the dataplane
+// restarts. The estimates of a backend id are dropped when the id is assigned to another backend.
 //
 // Threads: the thread of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -32,24 +32,24 @@ int weir_estimates_create(struct weir_estimates **ret); // returns 0 or -ENOMEM
 void weir_estimates_free(struct weir_estimates *estimates); // NULL is allowed
 
 // Starts the estimates that the services in the tables need, and stops all others. Call after each
-// change of the configuration, the segment or a policy in the tables. The tables are borrowed until
-// weir_estimates_free, config only for this call. Reads the rings first, so that no sample of a
-// previous backend counts for the backend that now has its id. Returns 0, or -ENOMEM; after -ENOMEM
-// some services have no estimates.
+// change of the configuration, the segment or a policy in the tables. Reads the waiting samples
+// first, so that no sample of a previous backend counts for the backend that now has its id.
+// tables: borrowed until weir_estimates_free. config: borrowed only for this call. Returns 0 or
+// -ENOMEM; after -ENOMEM some services have no estimates.
 int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
 	const struct weir_config *config, uint64_t now_ns);
 
 // Returns whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// Limit of the work in one iteration of the loop, which takes some milliseconds. Unit: the work for
-// one sample of a backend that already has statistics.
+// Limit of the work in one iteration of the loop. This work takes some milliseconds. Unit: the work
+// for one sample of a backend that already has statistics.
 #define WEIR_ESTIMATES_TURN 16384u
 // Work for the first sample of a backend, in the same unit. The first sample takes as long as this
 // many later samples, because the statistics are allocated.
 #define WEIR_ESTIMATES_FIRST 32u
 // Reads the samples of workers and writes the costs that have changed, up to the limit of work for
-// one iteration of the loop. Does nothing without a dataplane. Returns false if no more samples are
-// waiting; otherwise call it again in the next iteration.
+// one iteration of the loop. Does nothing without a dataplane. Returns whether samples are still
+// waiting; if so, call this function again in the next iteration.
 bool weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
 // Does the same as weir_estimates_collect for all waiting samples, without a time limit.
 void weir_estimates_drain(struct weir_estimates *estimates, uint64_t now_ns);

@@ -123,7 +123,7 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 		return 0;
 	}
 	if (signal == NULL || segment->abi < WEIR_ABI_SHARES) {
-		// the count is used when a dataplane with such signals is attached
+		// later reports are used when a dataplane that supports shares is attached
 		return WEIR_REPORT(ACTIVE);
 	}
 	flows = flows_of(segment, id);

@@ -56,7 +56,8 @@ struct service_estimates {
 	bool probes; // the service needs reported requests in progress and latency
 	bool window; // the service needs an automatic error window
 	bool weights; // the service needs weights from reports
-	bool weights_known; // two backends have reported since this process started
+	// at least two backends had known values at the same time since this process started
+	bool weights_known;
 	bool leaves; // the service and its backends are removed at the end of the pass
 	// The costs in the segment were measured as this configuration requires, so they can be
 	// used.
@@ -152,8 +153,8 @@ bool weir_estimates_adjust_window(
 // that were used.
 uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns);
-// Counts the workers that give new flows to each backend of a service with `errors` set. Only
-// some workers do so if the service has subsets, or while a backend is drained or down.
+// Counts, for each backend of a service with `errors` set, the workers that give the backend new
+// flows. Only some workers do so if the service has subsets, or while a backend is drained or down.
 void weir_estimates_count_users(
 	struct weir_estimates *estimates, struct service_estimates *service);
 // For a service whose policy counts flows: write the signals of its backends, which are errors and

@@ -122,9 +122,8 @@ bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64
 		uint32_t worker = (estimates->first_worker + i) % segment->workers;
 
 		if (!take_ring(estimates, segment, worker, &work, now_ns)) {
-			// The next iteration begins with this ring. If this ring alone has used the
-			// whole limit of this iteration, the next iteration begins with the next
-			// ring.
+			// The limit of work is reached. The next iteration begins with this ring,
+			// or with the next ring if this ring was the first of this iteration.
 			estimates->first_worker = i > 0 ? worker : worker + 1;
 			return true;
 		}
@@ -192,9 +191,9 @@ uint64_t weir_estimates_error_window_ns(
 	return state.settings.error_window_ms * 1000000ull;
 }
 
-// Adds the cost of errors to the cost. The cost of a failed request is the time for which an error
-// counts as an active flow. Otherwise a backend that fails requests immediately would have the
-// lowest cost.
+// Returns `cost` plus the cost of the errors that the backend has reported. The cost of a failed
+// request is the error window: the time for which an error counts as an active flow. Without the
+// cost of errors, a backend that fails requests immediately would have the lowest cost.
 static uint64_t with_errors(const struct weir_estimates *estimates,
 	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
 	if (backend->errors == NULL) {
@@ -204,7 +203,8 @@ static uint64_t with_errors(const struct weir_estimates *estimates,
 			      weir_estimates_error_window_ns(estimates, backend->service), now_ns);
 }
 
-// Recalculates the estimate of a backend, and writes it if it is known or increased by errors.
+// Recalculates the estimate of a backend. Writes the cost of the backend if the estimate is known
+// or if the backend has reported errors.
 static void refresh(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint16_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -222,10 +222,10 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	}
 }
 
-// Returns the cost of backends with an unknown estimate. It is the mean of the known estimates.
-// Each estimate is limited to OUTLIER times the mean of the other estimates. Without this limit, a
-// single backend that reports a service time of a day would give the unknown backends such a high
-// cost that they get no new flows, and their estimates would stay unknown.
+// Returns the cost of backends with an unknown estimate: the mean of the known estimates. The
+// largest estimate counts as at most OUTLIER times the mean of the other estimates. Without this
+// limit, one backend that reports a service time of a day would give the unknown backends such a
+// high cost that they get no new flows. Their estimates would then stay unknown.
 static uint64_t unknown_cost(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	unsigned __int128 others;
@@ -291,7 +291,8 @@ void weir_estimates_write(
 	write_unknown(estimates, segment, service, now_ns);
 }
 
-#define PROBE_MAX_NS 10000000000ull // workers ignore a probe after one second
+// Age after which a probe is cleared. Workers ignore a probe after one second.
+#define PROBE_MAX_NS 10000000000ull
 
 // Returns the latency of a backend; 0 = no latency is known. Before the first completed request of
 // a backend, returns the mean latency of other backends, so that a new backend gets neither too few

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weights from load reports: the capability of a backend (capability.h), or its configured weight
-// corrected until utilizations are equal (balanced.h). No weight changes by more than a factor of
-// CHANGE_MOST per second, even when reports begin or expire.
+// Weights from load reports. Weights "reported": the weight is the capability of the backend
+// (capability.h). Weights "balanced": the configured weight is corrected until the utilizations of
+// the backends are equal (balanced.h). No weight changes by more than a factor of CHANGE_MOST per
+// second, even when reports begin or expire.
 #include <math.h>
 
 #include "estimates_private.h"
@@ -73,7 +74,7 @@ static void limit_largest(struct service_estimates *service, uint32_t known) {
 }
 
 // Computes weights from capabilities. Returns the number of known capabilities. If fewer than two
-// are known, they are not used.
+// capabilities are known, they are not used.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_estimates_capability(&service->config);

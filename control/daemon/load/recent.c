@@ -99,7 +99,7 @@ void weir_recent_take(struct weir_recent *recent, const struct weir_segment *seg
 }
 
 // Returns the increase of a count since a sample, or since the id was assigned to its current
-// owner. The dataplane can write any value. If the count is lower than the sample, the result is 0.
+// owner. Returns 0 if the count is lower than the sample: the dataplane can write any value.
 static uint64_t since(struct count count, uint64_t then) {
 	then = then > count.base ? then : count.base;
 	return count.now > then ? count.now - then : 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent: numbers of flows in about the last minute, computed from samples of counters every
-// WEIR_RECENT_STEP_S seconds: new flows of each backend, and flows of each service that were
-// spilled or rejected at the limit. A sample is taken in WEIR_RECENT_SLICES slices, because
-// sampling all ids at once would block the loop for too long.
+// Recent: counts flows in about the last minute: the new flows of each backend, and the flows of
+// each service that were spilled or rejected at the limit. The counters are sampled every
+// WEIR_RECENT_STEP_S seconds. A sample is taken in WEIR_RECENT_SLICES slices, because sampling all
+// ids at once would block the loop for too long.
 //
 // Threads: one. No clock.
 #pragma once

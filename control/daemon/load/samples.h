@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Samples: reads the counters of workers once a second, for rates over the last one to two seconds.
-// The rates do not depend on how often clients query them.
+// Samples: copies the counters of workers once a second. Rates over the last one to two seconds are
+// computed from these samples, so they do not depend on how often clients query them.
 //
 // Threads: one. No clock.
 #pragma once

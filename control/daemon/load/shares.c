@@ -17,7 +17,7 @@ struct whole { // totals of a service
 
 struct weir_shares {
 	struct weir_shares_of of;
-	uint32_t only; // id of the one service to compute, or WEIR_SHARES_ALL
+	uint32_t only; // id of the service whose shares are computed, or WEIR_SHARES_ALL
 	struct whole *whole; // [WEIR_SERVICES_MAX]
 	uint32_t ids;
 	uint64_t *new_flows; // [ids] new flows of each backend, as of weir_shares_create
@@ -42,9 +42,9 @@ static bool has_costs(const struct whole *whole) {
 	return (weir_policy_needs((enum weir_policy)whole->state.policy) & WEIR_NEEDS_COST) != 0;
 }
 
-// Returns whether shares by cost are computed within each subset first. This is necessary with
-// several subsets, because the workers of each subset get about equally many flows, regardless of
-// the costs of the backends in the subset.
+// Returns whether shares by cost are first computed within each subset. This is necessary if a
+// service has several subsets: each subset gets about the same number of flows, regardless of the
+// costs of its backends.
 static bool targets_by_subset(const struct whole *whole) {
 	return has_costs(whole) && whole->state.subsets > 1;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shares: computes for each backend of a service the target share of new flows, which depends on
-// the policy, and the actual share. Used by the API, which computes the shares once for each reply.
+// Shares: computes the target share and the actual share of new flows for each backend of a
+// service. The target share depends on the policy. The API computes the shares once per reply.
 //
 // Threads: one.
 #pragma once

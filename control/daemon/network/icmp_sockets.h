@@ -2,7 +2,7 @@
 //
 // ICMP sockets: raw sockets that receive a copy of the ICMP messages to this host, regardless of
 // the port driver. A filter in the kernel discards unrelated messages before they reach the socket
-// buffers. Anyone who can send packets to this host can forge messages: callers must validate
+// buffers. Anyone who can send packets to this host can forge messages, so callers must validate
 // messages.
 //
 // Threads: only the event loop's thread. No globals, no logging.
@@ -49,7 +49,7 @@ bool weir_icmp_receive(const struct weir_icmp_sockets *sockets, unsigned int bud
 // Returns whether the checksum of an ICMPv4 message is correct.
 bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes);
 
-// These read big-endian values from a message.
+// These functions read big-endian values from a message.
 static inline uint16_t weir_icmp_get16(const uint8_t *at) {
 	return (uint16_t)(at[0] << 8 | at[1]);
 }

@@ -18,7 +18,8 @@
 // Maximum number of messages per address family and tick. Further messages remain in the socket
 // buffer, or are lost if it is full.
 #define PATH_MTU_MESSAGES 2048
-#define PATH_MTU_CHANGES 64 // maximum per tick, because each change is published and logged
+// Maximum number of changed path MTUs per tick, because each change is published and logged.
+#define PATH_MTU_CHANGES 64
 #define CALM_MS 1000 // minimum time between two rounds of route lookups
 // Time between two lookups of a route that expires. The kernel sends no event when it removes such
 // a route.
@@ -95,7 +96,7 @@ static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entr
 	return mtu < UINT16_MAX ? (uint16_t)mtu : 0;
 }
 
-// Returns the port of the packets to an address, or -1.
+// Returns the port that sends the packets to an address, or -1.
 static int port_to(const struct weir_neighbours *n, const struct entry *entry) {
 	const struct weir_route *route = &entry->route;
 	int port = route->error || route->local ? -1 : weir_neighbours_port_of(n, route->ifindex);
@@ -143,8 +144,9 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
 
-// Records the time since which there is a path to an address. For an address on the link of the
-// port, no ARP or ND reply is needed, because its host can be down.
+// Records since when there has been a path to an address. For an address behind a gateway, the
+// gateway must have replied to ARP or ND. An address on the link of the port needs no reply,
+// because the host with the address can be down.
 static void note_way(
 	const struct weir_neighbours *n, struct entry *entry, const struct weir_next_hop *hop) {
 	bool found = hop->resolved ||
@@ -248,8 +250,8 @@ static void look_up_route(struct weir_neighbours *n, struct entry *entry) {
 	}
 }
 
-// Repeats the lookup of routes that expire. The kernel has learnt these routes from routers, mostly
-// through redirects. It removes them without an event, so they must be read again.
+// Looks up expiring routes again. The kernel has learnt these routes from routers, mostly through
+// redirects, and removes an expired route without an event.
 static void look_up_expiring(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t looked_up = 0;

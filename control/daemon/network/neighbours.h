@@ -2,12 +2,13 @@
 //
 // Neighbours: finds the next hop of every backend address: port, MAC address and outer source
 // address. Reads the kernel's routes, neighbours and links through rtnetlink, and subscribes to
-// their changes. A port with a gateway_mac needs no neighbour entry; if the port also has a source
-// address, it needs no lookup in the kernel. No capability is needed: to make the kernel resolve a
-// neighbour, this module sends an empty UDP datagram to port 9 (discard) of the backend. A next hop
-// that can no longer be resolved is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel has time
-// to resolve it again. Therefore forwarding continues when a neighbour entry is flushed or becomes
-// stale, and when weir-control is restarted.
+// their changes. A port with a gateway_mac needs no neighbour entry. If the port also has a source
+// address, it needs no lookup in the kernel.
+// To make the kernel resolve a neighbour, this module sends an empty UDP datagram to port 9
+// (discard) of the backend. This needs no capability.
+// A next hop that can no longer be resolved is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel
+// has time to resolve it again. Therefore forwarding continues when a neighbour entry is flushed or
+// becomes stale, and when weir-control is restarted.
 //
 // Threads: only the event loop's thread. No globals, no logging. Callbacks are called from the
 // loop, never within a function of this module.
@@ -25,7 +26,7 @@ struct weir_neighbours;
 
 // Opens the netlink sockets in the caller's network namespace.
 // Returns 0 or negative errno. The loop must outlive the handles: after weir_neighbours_free, run
-// it until uv_run returns 0.
+// the loop until uv_run returns 0.
 int weir_neighbours_create(
 	uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context, struct weir_neighbours **ret);
 
@@ -40,8 +41,8 @@ struct weir_way weir_neighbours_way(
 	const struct weir_neighbours *n, const struct weir_address *address);
 
 // Finds the next hop of an address that is not watched, from the kernel's route and the next hops
-// of watched addresses. Does not wait for a neighbour. Returns whether the next hop is resolved.
-// Also returns false for a watched address, and after too many lookups within a tick.
+// of watched addresses. Sends no ARP or ND request. Returns whether the next hop is resolved. Also
+// returns false for a watched address, and after too many lookups within a tick.
 bool weir_neighbours_find(
 	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
 

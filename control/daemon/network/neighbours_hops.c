@@ -50,9 +50,9 @@ const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, ui
 		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
 }
 
-// Returns the port for packets that the kernel would send through this interface, or -1. The
-// interface must be the port's own interface, or the bridge or bond that the port's interface
-// belongs to. For a tagged port, it must be a VLAN interface with the port's tag on one of these.
+// Returns the port for packets that the kernel would send through this interface, or -1. For an
+// untagged port, this is the port's own interface, or the bridge or bond that the port's interface
+// belongs to. For a tagged port, it is a VLAN interface with the port's tag on one of these.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
 	uint32_t base = link != NULL && link->vlan ? link->lower : ifindex;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// State of the neighbours module, and the functions of neighbours_hops.c, which handle neighbour
-// entries of the kernel and probes. neighbours.c handles watched addresses, routes and reports.
-// Private to neighbours.c and neighbours_hops.c.
+// Private to neighbours.c and neighbours_hops.c: the state of the module, and the functions of
+// neighbours_hops.c. neighbours_hops.c handles neighbour entries of the kernel and probes.
+// neighbours.c handles watched addresses, routes and reports.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -24,7 +24,7 @@ struct hop {
 	struct weir_address address;
 	uint16_t state; // NUD_..., 0 = the kernel has no entry
 	bool has_mac;
-	bool seen; // while the neighbour table is read: it contains an entry for this next hop
+	bool seen; // used while the neighbour table is read: an entry for this next hop was read
 	uint8_t mac[6];
 	uint64_t probe_ms; // loop time at which the next datagram is due
 	uint32_t backoff_ms;
@@ -34,7 +34,7 @@ struct entry { // a watched address
 	struct weir_address address;
 	LIST_ENTRY(entry) hop_link;
 	TAILQ_ENTRY(entry) dirty_link;
-	// Next hop of the route; NULL = the entry needs no next hop, or it is unknown.
+	// Next hop of the route; NULL = no next hop is needed, or the next hop is unknown.
 	struct hop *hop;
 	struct weir_route route;
 	uint64_t route_ms; // loop time of the route lookup
@@ -113,6 +113,6 @@ void weir_hops_read_kernel(struct weir_neighbours *n);
 uint32_t weir_hops_limit_reached(const struct weir_neighbours *n, uint8_t family);
 
 // Sends the datagrams that are due, so that the kernel resolves the next hops. Returns true if some
-// next hops may still wait for their first datagram. The caller should then call it soon again,
-// because backends get no new flows until their next hops are resolved.
+// next hops may still wait for their first datagram. The caller should then call this function
+// again soon, because backends get no new flows until their next hops are resolved.
 bool weir_hops_probe(struct weir_neighbours *n);

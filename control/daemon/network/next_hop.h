@@ -28,10 +28,10 @@ struct weir_way {
 	uint64_t since_ms;
 };
 
-// Reports the next hop of an address. Called once for every address after each
-// weir_neighbours_configure, as soon as the next hop is found or known to be missing. Called again
-// whenever the next hop changes. If hop->resolved is false, there is no route to a port, or no
-// reply to ARP or ND; why then has the reason, one line (otherwise ""). The callback may call any
-// function of neighbours.h except weir_neighbours_free.
+// Reports the next hop of an address. After each weir_neighbours_configure, this callback is called
+// once for every address, as soon as its next hop is found or known to be missing. It is called
+// again whenever the next hop changes. hop->resolved false: there is no route through a port, or no
+// reply to ARP or ND. why: the reason in one line; "" if the next hop is resolved. The callback may
+// call any function of neighbours.h except weir_neighbours_free.
 typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why);

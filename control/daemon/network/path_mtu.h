@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Path MTU: routers on the path to a backend report that tunnel packets are too large
-// ("fragmentation needed", "packet too big"). Routers send these messages to the outer source
-// address, which is an address of this host. Messages can be forged. Therefore a message must quote
-// a packet from a source address in use to a configured backend, and the MTU has a lower bound.
+// Path MTU: receives ICMP messages of routers about tunnel packets that are too large for the path
+// to a backend ("fragmentation needed", "packet too big"). Routers send these messages to the outer
+// source address, which is an address of this host. Messages can be forged. Therefore a message is
+// ignored unless it quotes a packet to a configured backend, from a source address that is in use.
+// The MTU also has a lower bound.
 //
 // Threads: only the event loop's thread. No globals, no logging.
 #pragma once
@@ -33,8 +34,8 @@ int weir_path_mtu_open(struct weir_icmp_sockets *ret);
 bool weir_path_mtu_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_path_mtu_report *ret);
 
-// These parse one message from a raw socket: an IPv4 packet, or an ICMPv6 message without IPv6
-// header. Returns false if the message is not about a tunnel packet.
+// These functions parse one message from a raw socket: an IPv4 packet, or an ICMPv6 message without
+// IPv6 header. They return false if the message is not about a tunnel packet.
 bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_mtu_report *ret);
 bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mtu_report *ret);
 

@@ -17,8 +17,8 @@ enum weir_link_state weir_port_link(
 			return weir_link_state_read(info->kernel_ifindex);
 		}
 	}
-	// The port has no kernel interface, or its only kernel interface is a tap interface that
-	// exists beside its device. Use the link state that the device reports.
+	// The port has no kernel interface, or has only a tap interface in addition to its device.
+	// Use the link state that the device reports.
 	if (segment->port_counters == NULL) {
 		return WEIR_LINK_UNKNOWN;
 	}

@@ -15,6 +15,7 @@
 enum weir_link_state weir_port_link(
 	const struct weir_segment *segment, const struct weir_config *config, uint32_t port);
 
-// Does the same for a port of a dataplane that has exited. If the kernel interface was created
-// again, as tap interfaces are, returns the state of the new interface with the same name.
+// Returns the state of the link of a port whose dataplane has exited. If the kernel interface of
+// the port was removed, uses the interface that now has the same name, for example a tap interface
+// that was created again. Returns UNKNOWN if the port has no kernel interface.
 enum weir_link_state weir_port_link_without_dataplane(const struct weir_port_info *info);

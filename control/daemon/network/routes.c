@@ -146,7 +146,7 @@ static uint32_t parse_mtu(const struct nlattr *metrics) {
 }
 
 // Returns whether the route expires. The kernel learns such a route from ICMP errors about packets
-// of this host, and sends no event when the route expires. So only the MTU of permanent routes is
+// of this host, and sends no event when the route expires. Therefore the MTU of such a route is not
 // used.
 static bool expires(const struct nlattr *attribute) {
 	const struct rta_cacheinfo *info = mnl_attr_get_payload(attribute);

@@ -215,8 +215,9 @@ static int add_every_port_leaving(struct entry_set *set, struct weir_vip_key key
 	return r ? r : add_leaving(set, key, used_s);
 }
 
-// Adds an entry of the map (`present`) to the leaving entries, if it is a TCP port that the
-// configuration no longer contains, or if it is leaving already and still in use.
+// Adds an entry of the map to the set of leaving entries, in two cases: the entry is for TCP ports
+// that the configuration (`wanted`) no longer contains, or the entry is already leaving and was
+// used within the last idle_s seconds. present: all entries of the map.
 static int add_if_leaving(struct entry_set *set, const struct entry *entry,
 	const struct entry_set *wanted, const struct entry_set *present, uint32_t now_s,
 	uint32_t idle_s) {

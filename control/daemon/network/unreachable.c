@@ -221,7 +221,8 @@ const char *weir_unreachable_text(enum weir_unreachable_kind kind) {
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 0, 1), \
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Accepts messages "unreachable" that quote a tunnel packet. Register X: length of the IPv4 header.
+// Accepts "destination unreachable" messages that quote a tunnel packet. Register X: length of the
+// IPv4 header.
 static const struct sock_filter filter4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, 0),
@@ -232,7 +233,7 @@ static const struct sock_filter filter4[] = {
 	IS_TUNNEL,
 };
 
-// Accepts messages "unreachable" and "parameter problem" that quote a tunnel packet.
+// Accepts "destination unreachable" and "parameter problem" messages that quote a tunnel packet.
 static const struct sock_filter filter6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 1, 0),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Unreachable: receives ICMP errors from hosts that do not accept tunnel packets. If a host does
-// not decapsulate (it has no tunnel device, or the program was killed), or if its firewall rejects
-// tunnel packets, the host sends an ICMP error to the outer source address, which is an address of
-// this host. For UDP with direct server return, nothing else shows that packets are lost.
-// ICMP errors can be forged. An error counts only if the host itself sent it (not a router), and if
-// it quotes a tunnel packet with the addresses and ports of a flow. The caller checks that the
-// dataplane sends such packets.
+// Unreachable: receives ICMP errors from hosts that do not accept tunnel packets. A host sends such
+// an error if it does not decapsulate (it has no tunnel device, or the decapsulating program was
+// killed), or if its firewall rejects tunnel packets. The error is sent to the outer source
+// address, which is an address of this host. For UDP with direct server return, nothing else shows
+// that packets are lost.
+// ICMP errors can be forged. An error counts only if its sender is the outer destination of the
+// quoted packet (not a router), and if the quoted packet is a tunnel packet with the addresses and
+// ports of a flow. The caller checks that the dataplane sends such packets.
 //
 // Threads: only the event loop's thread. No globals, no logging.
 #pragma once
@@ -31,7 +32,7 @@ enum weir_unreachable_kind {
 #undef X
 };
 
-// Contents of a message.
+// Contents of an ICMP error about a tunnel packet.
 struct weir_unreachable_report {
 	uint8_t kind; // reason, enum weir_unreachable_kind
 	uint8_t protocol; // protocol of the flow: IPPROTO_TCP, IPPROTO_UDP
@@ -49,8 +50,8 @@ int weir_unreachable_open(struct weir_icmp_sockets *ret);
 bool weir_unreachable_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_unreachable_report *ret);
 
-// Parse one message. Returns false if the message is not about a tunnel packet with a flow, or if
-// the host did not send the message.
+// Parses one message. Returns false if the message does not quote a tunnel packet of a flow, or if
+// the sender of the message is not the outer destination of the quoted packet.
 bool weir_unreachable_parse(
 	const struct weir_icmp_message *message, struct weir_unreachable_report *ret);
 

@@ -113,9 +113,9 @@ static bool is_repeated(
 		       0;
 }
 
-// Returns the entry of this user for the same refusal. If there is none, but the user already has
-// WEIR_AUDIT_REASONS entries for refusals of this command, returns the oldest of these entries.
-// Otherwise returns NULL.
+// Returns the entry to reuse for a refusal, or NULL. This is the entry of the same user for the
+// same refusal. If there is none, but the user already has WEIR_AUDIT_REASONS entries with this
+// command and outcome, it is the oldest of these entries.
 static struct weir_audit_entry *find_repeated(
 	struct weir_audit *audit, const struct weir_audit_event *event) {
 	struct weir_audit_entry *found = NULL;

@@ -5,10 +5,11 @@
 // this process exits.
 //
 // Refusals have separate entries, so that users without permission cannot evict changes. Repeated
-// refusals (same user, command, object and reason) share one entry with a count, and are logged at
-// most once per WEIR_AUDIT_REPEAT_MS. Objects and reasons can contain names from requests, so the
-// number of entries of a user per command and outcome is limited to WEIR_AUDIT_REASONS; the newest
-// are kept.
+// refusals (same user, command, outcome, object and reason) share one entry with a count, and are
+// logged at most once per WEIR_AUDIT_REPEAT_MS. A user could evict the refusals of other users by
+// sending requests with many different names, because objects and reasons can contain names from
+// requests. Therefore each user has at most WEIR_AUDIT_REASONS entries with the same command and
+// outcome; the newest entries are kept.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -50,7 +51,7 @@ struct weir_audit_event { // long texts are truncated
 struct weir_audit_entry {
 	uint64_t serial; // serial number, greater in newer entries; 0 = free
 	uint64_t time_ms; // since 1970
-	uint64_t logged_ms; // time of the last line, monotonic
+	uint64_t logged_ms; // time of the last log line for this entry, monotonic
 	uint32_t times; // number of equal refusals; the other fields describe the last refusal
 	// Refusals since the last log line. Includes refusals for other objects or reasons for
 	// which this entry was used before.

@@ -105,8 +105,8 @@ static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-// Returns whether the dataplane is possibly still starting. It listens on its socket first, but
-// does not reply until its ports are started.
+// Returns whether the dataplane may still be starting. It listens on its socket first, but does not
+// reply until its ports are started.
 static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	if (error != -ETIMEDOUT) {
 		link->silent_ms = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Dataplane link: connects to the dataplane, receives the segment, detects its exit, and reconnects
-// (S4). Retries every WEIR_LINK_RETRY_MS, and immediately when the dataplane's socket appears.
+// Dataplane link: connects to the dataplane, receives the segment, detects the exit of the
+// dataplane, and reconnects. Retries every WEIR_LINK_RETRY_MS, and immediately when the dataplane's
+// socket appears.
 //
 // Threads: the thread of the loop; waits for the dataplane's reply in libuv's thread pool, so that
 // a stalled dataplane does not block the loop. Each change of state is logged once. A missing or
@@ -15,8 +16,8 @@
 #include "segment.h"
 
 #define WEIR_LINK_RETRY_MS 200
-// A dataplane that does not reply is possibly starting. After this time, the missing reply is an
-// error.
+// A dataplane that does not reply may still be starting. If it has not replied after this time, an
+// error is logged.
 #define WEIR_LINK_STARTING_MS 5000
 #define WEIR_LINK_REFUSED_RETRY_MS 2000 // retry interval if the segment has an unsupported layout
 

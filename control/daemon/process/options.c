@@ -19,12 +19,12 @@ static const struct weir_option rows[] = {
 		"group to run as, whose members have read access with weirctl; default when "
 		"started as root: weir if this group exists, otherwise the user's group",
 		FIELD(group)),
-	WEIR_OPTION_ROW(TEXT, "admin-group", "GROUP",
-		"group of the users who may also make changes", FIELD(admin_group),
-		.fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists"),
+	WEIR_OPTION_ROW(TEXT, "admin-group", "GROUP", "group whose members may also make changes",
+		FIELD(admin_group), .fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists"),
 	WEIR_OPTION_ROW(FLAG, "data-path-checks", NULL,
-		"enable health checks via the data path, which use a device weir-check and policy "
-		"rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at startup",
+		"enable health checks via the data path, which use a network device named "
+		"weir-check and policy rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at "
+		"startup",
 		FIELD(data_path_checks)),
 	WEIR_OPTION_ROW(FLAG, "check-dataplane", NULL,
 		"only check whether this version supports the running dataplane, and change "

@@ -50,7 +50,7 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 	if (count == 0) {
 		return 0;
 	}
-	weir_config_errors_fini(errors); // removes the warnings of the file, which has no errors
+	weir_config_errors_fini(errors); // the list contains only warnings: remove them
 	errors->error = calloc(count, sizeof(errors->error[0]));
 	if (errors->error == NULL) {
 		return -ENOMEM;
@@ -65,8 +65,8 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 				i);
 			snprintf(error->reason, sizeof(error->reason),
 				"\"data-path\" needs weir-control to be started with "
-				"--data-path-checks; if weir-control has this option, its log has "
-				"the reason why such checks are not possible; to check without the "
+				"--data-path-checks; if it was started with this option, see its "
+				"log for why such checks are not possible; to check without the "
 				"data path, use \"direct\"");
 		}
 	}
@@ -232,8 +232,8 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 	plan->file = NULL;
 }
 
-// Copies the dataplane's settings from the running configuration to the configuration in use. If
-// the file has different settings, keeps the settings of the file in as_read.
+// Copies the settings with which the dataplane runs (`runs`) to the configuration in use. If the
+// file has different settings, keeps the settings of the file in as_read.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reload: the configuration in use, and its replacement. The settings of the dataplane (instance,
-// ports, workers, flow_table, icmp, fragments, segment) change only when the dataplane restarts;
-// changes that wait for a restart are kept separately. gateway_mac and sources of a port are used
-// by weir-control and change immediately.
+// Reload: replaces the configuration in use. The settings of the dataplane (instance, ports,
+// workers, flow_table, icmp, fragments, segment) change only when the dataplane restarts. Changes
+// that wait for a restart are stored separately. The settings gateway_mac and sources of a port
+// change immediately, because weir-control uses them.
 //
 // Threads: one. No logging. Reads only regular files, so that a reload cannot block on a pipe.
 #pragma once
@@ -25,9 +25,9 @@ struct weir_reload_plan {
 	struct weir_config_errors errors;
 };
 
-// Reads the first configuration. data_path_checks: whether checks via the data path are possible;
-// if not, a configuration with such checks is rejected. Returns 0, or negative errno with errors
-// (always initialised; release with weir_config_errors_fini).
+// Reads the configuration at startup. data_path_checks: whether checks via the data path are
+// possible. If not, a configuration with such checks is rejected. Returns 0, or negative errno with
+// the reasons in errors. errors is always initialised; release it with weir_config_errors_fini.
 int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
 	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
@@ -49,12 +49,12 @@ const char *weir_reload_file(const struct weir_reload *reload);
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
 // Adds the cancelled changes to the plan's difference. These changes were waiting for a restart,
-// but the file of the plan contains the running values again. They have no costs, so call this
-// after computing the costs. Returns 0 or -ENOMEM (nothing is added).
+// but the file of the plan contains the running values again. Cancelled changes have no costs, so
+// call this function after computing the costs. Returns 0 or -ENOMEM (nothing is added).
 int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
-// Describe in one line, without a newline, why there is no plan: the file with the number of errors
-// and the line of the first error, or why the file cannot be read. error: the result of
+// Describes in one line, without a newline, why weir_reload_plan failed: the number of errors in
+// the file and the line of the first error, or why the file cannot be read. error: the result of
 // weir_reload_plan. user: name of the user of this process. Returns why.
 const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, const char *user,
 	char *why, size_t why_bytes);
@@ -69,11 +69,11 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 // but the values change. Returns 0 or -ENOMEM.
 int weir_reload_dataplane_started(struct weir_reload *reload, const struct weir_config *runs);
 
-// Does the same as weir_reload_dataplane_started, with the running configuration that the dataplane
-// has written into the run directory. restarted: this process was attached to another dataplane
-// before. If false, and the running configuration is unknown, nothing changes. *ret_unread: 0 if
-// the running configuration is known, otherwise the reason as negative errno; -ENOENT if the
-// dataplane is an earlier version that does not write it.
+// Reads the running configuration, which the dataplane has written into the run directory, and
+// calls weir_reload_dataplane_started with it. restarted: whether this process was attached to
+// another dataplane before. If the running configuration cannot be read, and restarted is false,
+// nothing changes. *ret_unread: 0 if the running configuration was read, otherwise the reason as
+// negative errno; -ENOENT if the dataplane is an earlier version that does not write this file.
 int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, uint64_t epoch,
 	bool restarted, int *ret_unread);
 // Returns whether the file that was read last has changes that wait for a restart of the dataplane.

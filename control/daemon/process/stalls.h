@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalls: detects which workers of the attached dataplane do not run (heartbeat.h). Each change is
-// logged once. A stopped or hung process does not close its connection, so only missing heartbeats
-// show that it does not run.
+// Stalls: detects stalled workers of the attached dataplane by their missing heartbeats
+// (heartbeat.h). Each change is logged once. The connection to the dataplane does not show a stall,
+// because a stopped or hung process does not close its connections.
 //
 // Threads: one. No clock.
 #pragma once

@@ -2,12 +2,12 @@
 //
 // Captures: requests copies of packets from workers (capture.h of the segment), and passes the
 // copies to a client of the control socket. Only one capture runs at a time. A capture belongs to
-// the connection that started it. It ends when this connection is closed, when the limit of packets
-// is reached, or when the dataplane exits. A capture expires WEIR_CAPTURES_UNREAD_MS after the last
-// read by its client; then another capture can replace it.
+// the connection that started it. A capture ends when this connection is closed, when the limit of
+// packets is reached, or when the dataplane exits. A capture expires WEIR_CAPTURES_UNREAD_MS after
+// the last read by its client; then another capture can replace it.
 //
-// The service and the backend of a packet are named as they were when the packet was copied; "" if
-// the id was reused since then.
+// The names of the service and the backend of a packet are those at the time when the packet was
+// copied; "" if the id was reused since then.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -53,15 +53,16 @@ struct weir_captured {
 	uint32_t worker;
 	char service[WEIR_NAME_BYTES]; // "" = no service
 	char backend[WEIR_NAME_BYTES];
-	// Number of the publication that the worker used when it copied the packet; see the
-	// publication counter in the notes of the segment.
+	// Number of the publication whose tables the worker used when it copied the packet (the
+	// counter notes->publications of the segment).
 	uint64_t publications;
 };
 
 struct weir_capture_reading {
 	struct weir_captured *packets; // sorted by time; allocated on the heap
 	uint32_t count;
-	int64_t since_1970_ns; // wall clock time, in ns since 1970, that is time 0 of the packets
+	// Add this to the time of a packet to get its wall clock time, in ns since 1970.
+	int64_t since_1970_ns;
 	// Packets of all workers since the start of the capture. lost: number of lost packets.
 	// limited: number of packets that were not copied because of the rate limit.
 	uint64_t lost, limited;
@@ -73,7 +74,7 @@ struct weir_capture_status { // status of the last capture
 	uint64_t number; // ID of the capture; 0 = no capture yet
 	uint64_t connection;
 	struct weir_audit_who who;
-	uint64_t packets; // number of packets read
+	uint64_t packets; // number of packets that the client has read
 	uint64_t lost, limited;
 	enum weir_capture_end ended;
 };

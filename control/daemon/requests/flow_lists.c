@@ -8,15 +8,15 @@
 
 #include "flow_state.h"
 
-// Number of lines of the flow table in each request of the first round. If the table is full, the
-// responses contain as many flows as one page of an answer.
+// Number of lines of the flow table in each request of the first round. If the table is full, each
+// response fills its page of the segment (WEIR_FLOW_PAGE_FLOWS).
 #define RANGE_LINES 16u
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // if a round finds fewer flows than this, the next round requests more lines
 #define ROUND_MANY 4096u
-// Number of lines in a round of a deletion. A round has several requests for each range, so that a
-// worker rarely waits for requests: between two rounds, it gets none for up to two iterations of
-// the loop. A round is short, so that other lists do not wait long.
+// Number of lines in a round of a deletion. Between two rounds, a worker gets no requests for up to
+// two iterations of the loop. A round has several requests for each range, so that there are few
+// such gaps. The number is small enough that other lists do not wait long.
 #define DELETION_LINES (4u * WEIR_TABLE_WALK_RANGES * RANGE_LINES_MAX)
 #define PASSES_MAX 4u // passes of a deletion over the tables
 #define LEFT_OUT_MS 10000u // time for which lists skip a worker that did not respond
@@ -26,7 +26,7 @@ struct job { // one list or deletion
 	struct weir_message request;
 	bool all; // all workers
 	uint64_t workers; // bitmap of workers, except workers that did not respond
-	uint32_t line; // start of the next round
+	uint32_t line; // first line of the next round
 	uint32_t lines; // number of lines of the longest table, according to the responses
 	uint32_t range_lines;
 	uint32_t room; // number of allocated elements of result.flows
@@ -190,9 +190,9 @@ static bool step_round(struct weir_flow_lists *lists) {
 	return busy;
 }
 
-// Begins another pass of a deletion, unless the last pass deleted no flow. Another pass is
-// necessary because an insertion can have moved a flow to a line that the last pass had already
-// searched. Returns whether another pass was begun.
+// Begins another pass of a deletion, unless the last pass deleted no flow, or the maximum number of
+// passes is reached. Another pass is necessary because an insertion can have moved a flow to a line
+// that the last pass had already searched. Returns whether another pass was begun.
 static bool begin_pass(struct job *job) {
 	if (!job->request.list.end || job->result.ended == job->ended_before ||
 		++job->passes >= PASSES_MAX) {

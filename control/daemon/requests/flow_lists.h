@@ -3,11 +3,12 @@
 // Flow lists: requests lists of flows from the workers, or requests the deletion of flows
 // (WEIR_MESSAGE_FLOW_LIST of mailbox.h). Each request is for a range of lines of the flow tables.
 // All workers get requests for the same lines. With a shared table, each flow is in the response of
-// exactly one worker. A flow is missed only if its bucket moves to another worker while the workers
-// respond (about 1 ms), or if an insertion moves the flow to a line that was already read. A
-// deletion is therefore repeated until it finds no flow, up to a maximum number of passes. Only one
-// list or deletion runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; further lists and
-// deletions are queued.
+// exactly one worker.
+// A flow can be missed in two cases: its bucket moves to another worker while the workers respond
+// (about 1 ms), or an insertion moves the flow to a line that was already read. A deletion is
+// therefore repeated until a pass deletes no flow, up to a maximum number of passes.
+// Only one list or deletion runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS. Further lists
+// and deletions are queued.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -21,7 +22,7 @@
 #define WEIR_FLOW_LISTS_MAX 16 // limit of queued lists and deletions
 #define WEIR_FLOW_LISTS_PAGE 1024u // a list ends when it has at least this number of flows
 #define WEIR_FLOW_LISTS_SLICE_MS 50 // a list ends after this time
-#define WEIR_FLOW_LISTS_ALL UINT32_MAX // in place of the index of a worker: all workers
+#define WEIR_FLOW_LISTS_ALL UINT32_MAX // used instead of a worker index: all workers
 
 struct weir_flow_lists;
 
@@ -47,10 +48,11 @@ typedef void (*weir_flow_list_done)(void *context, int error, struct weir_flow_l
 // mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_flow_lists_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret);
-// Lists the flows that a WEIR_MESSAGE_FLOW_LIST describes, starting at line `first`, or deletes all
-// of these flows. worker: index of one worker, or WEIR_FLOW_LISTS_ALL. request: copied; this
-// function sets its lines and page. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the dataplane is
-// too old), -EBUSY (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on error.
+// Lists flows that match the WEIR_MESSAGE_FLOW_LIST in `request`, starting at line `first`, or
+// deletes all of these flows. worker: index of one worker, or WEIR_FLOW_LISTS_ALL. request: copied;
+// this function sets its lines and page. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the
+// dataplane is too old), -EBUSY (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on
+// error.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
 // Fails all requests, because the dataplane exited.

@@ -33,8 +33,9 @@ static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int e
 
 // --- responses ----------------------------------------------------------------------------
 
-// Returns whether the response `a` is better than the response `than`: only `a` has found the flow,
-// or, if both or neither have found it, only `a` has a backend.
+// Returns whether the response `a` is better than the response `than`. A response that has found
+// the flow is better than a response that has not. Otherwise a response with a backend is better
+// than a response without a backend.
 static bool is_better(const struct weir_message *a, const struct weir_message *than) {
 	if (a->flow.found != than->flow.found) {
 		return a->flow.found != 0;

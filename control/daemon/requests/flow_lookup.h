@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lookup: sends a lookup of a flow's backend to all workers through the segment's mailboxes,
-// and collects the responses. A worker that does not respond within WEIR_LOOKUP_MS is left out. To
-// delete a flow, sends a lookup that also deletes the flow that it finds.
+// Flow lookup: looks up the backend of a flow. Sends a request to all workers through the mailboxes
+// of the segment, and collects the responses. A worker that does not respond within WEIR_LOOKUP_MS
+// is left out. A request can also delete the flow that it finds.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -16,7 +16,7 @@
 #define WEIR_LOOKUP_MS 200
 // maximum number of lookups in progress; a mailbox always has room for this number
 #define WEIR_LOOKUPS_MAX 32
-// a new lookup that deletes no flow is refused if this number is in progress
+// a new lookup that deletes no flow is refused if this number of lookups is in progress
 #define WEIR_LOOKUPS_OPEN 24
 
 struct weir_lookups;

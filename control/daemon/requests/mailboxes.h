@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: sends messages to workers and receives their responses (mailbox.h). Responses of each
-// kind are passed to the module that sends messages of this kind.
+// Mailboxes: sends messages to workers and receives their responses (mailbox.h). Each response is
+// passed to the module that sends messages of its kind.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -41,9 +41,9 @@ struct weir_mailboxes {
 };
 
 // Initialises the mailboxes. first: sequence number of the first message. Pass the time since boot
-// in nanoseconds, so that the numbers of a previous control process are not used again. The rings
-// can still contain late responses to messages of that process. loop: borrowed; NULL: senders
-// cannot wait.
+// in nanoseconds, so that the numbers of a previous control process are not used again: the rings
+// can still contain late responses to messages of that process. loop: borrowed; NULL = senders
+// cannot wait for responses.
 void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first);
 // Stops the timer. After this call no sender waits. The libuv handle is closed in the next
 // iterations of the loop.
@@ -58,11 +58,11 @@ void weir_mailboxes_subscribe(struct weir_mailboxes *mailboxes, uint32_t kind,
 // Begins to wait for responses of this kind, until the sender's step function returns false.
 void weir_mailboxes_wait(struct weir_mailboxes *mailboxes, uint32_t kind);
 
-// Returns a new sequence number for a message. If the same message is sent to several workers, it
-// may have the same number.
+// Returns a new sequence number for a message. A message that is sent to several workers needs only
+// one number.
 uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
-// Send a message, which contains its number, to a worker of the segment. Returns false if its ring
-// is full or there is no dataplane.
+// Sends a message to a worker. The message must contain its sequence number. Returns false if the
+// ring of the worker is full, or if no dataplane is attached.
 bool weir_mailboxes_send(const struct weir_mailboxes *mailboxes, uint32_t worker,
 	const struct weir_message *message);
 // Dispatches the received responses, at most one full ring per worker. Each call starts with a

@@ -2,7 +2,7 @@
 //
 // Table walk: requests all lines of the workers' flow tables, with WEIR_MESSAGE_FLOW_LIST or
 // WEIR_MESSAGE_FLOW_WAITING (mailbox.h). Each worker gets several requests at a time, one per range
-// of lines, and answers one of them between two bursts. A worker that does not respond for
+// of lines, and answers one request between two bursts. A worker that does not respond for
 // WEIR_TABLE_WALK_MS is left out.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
@@ -27,8 +27,8 @@ struct weir_table_walk_lines { // the lines to request
 };
 
 struct weir_table_walk_worker {
-	// time of the last response; 0 = there is no response yet, or a new response has arrived:
-	// the next step sets it to the current time
+	// Time of the first step after the last response, or after the start of the walk; 0 = there
+	// was no such step yet.
 	uint64_t answered_ms;
 	struct weir_table_walk_lines lines;
 	uint32_t done; // number of requested lines
@@ -54,8 +54,9 @@ _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 // dataplane are ignored. lines: the lines of each worker.
 void weir_table_walk_begin(struct weir_table_walk *walk, const struct weir_message *request,
 	uint64_t workers, const struct weir_table_walk_lines *lines);
-// Handles the response of a worker. Returns the range to which the response belongs, which is also
-// the page of a list. Returns -1 if the response is late or contains only the length of the table.
+// Handles the response of a worker. Returns the index of the range to which the response belongs.
+// In a list, this is also the index of the page that contains the flows. Returns -1 if the response
+// is late or contains only the length of the table.
 int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t sequence,
 	uint32_t next, uint32_t lines);
 // Sends further requests. Returns whether responses are outstanding.

@@ -74,8 +74,8 @@ void weir_shed_note_mean(struct weir_shed *shed) {
 		weir_shed_note(shed, "the backend no longer has connections above the mean");
 	} else {
 		weir_shed_note(shed,
-			"its server has %u connection%s, no more than the mean (%llu flow%s above "
-			"it: UDP, or connections that have ended)",
+			"its server has %u connection%s, which is not above the mean (%llu flow%s "
+			"above the mean: UDP, or connections that have ended)",
 			shed->connections, weir_plural(shed->connections),
 			(unsigned long long)shed->level.above, weir_plural(shed->level.above));
 	}
@@ -132,7 +132,7 @@ const char *weir_shed_failure(enum weir_agent_shed_result result) {
 		return "its weir-agent does not permit shedding: start weir-agent on the server "
 		       "with --shed-idle or --shed-hook";
 	case WEIR_AGENT_SHED_NO_PORT:
-		return "its weir-agent was started without the port of the service: set --port";
+		return "its weir-agent was started without the port of the service: add --port";
 	case WEIR_AGENT_SHED_UNSUPPORTED:
 		return "the kernel of the server cannot end connections "
 		       "(CONFIG_INET_DIAG_DESTROY): use --shed-hook of weir-agent";
@@ -147,7 +147,8 @@ const char *weir_shed_failure(enum weir_agent_shed_result result) {
 
 // --- flows ----------------------------------------------------------------------------------
 
-// Returns whether this is the backend of a shed, with its address.
+// Returns whether this is the backend of a shed: the service, the name and the address are the
+// same.
 static bool is_of(const struct weir_shed *shed, const struct weir_backend_state *backend) {
 	return weir_address_equal(&shed->address, &backend->address) &&
 	       strcmp(shed->service, backend->service) == 0 &&
@@ -192,7 +193,8 @@ struct weir_shed_sum weir_shed_add_up(const struct weir_tables *tables,
 				weir_shed_weight(service, &each));
 		}
 	}
-	// The ended flows once for each shed, instead of all sheds once for each backend.
+	// Subtract the flows that sheds have ended. This loop is outside of the loop above, so that
+	// the list of sheds is searched once, not once for each backend.
 	for (const struct weir_shed *shed = sheds; shed != NULL; shed = shed->next) {
 		uint64_t gone = weir_shed_gone_count(&shed->gone, now_ms);
 

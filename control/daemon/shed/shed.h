@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed: the state of one shed, its terms, its texts and its orders; the flows of its backend and of
-// its service.
+// Shed: the state and the terms of one shed (sheds.h), its messages and its orders. Counts the
+// flows of its backend and of the service.
 //
 // Threads: pure functions.
 #pragma once
@@ -15,8 +15,8 @@
 #define WEIR_SHED_FOR_MOST_MS 86400000.0 // a day
 #define WEIR_SHED_IDLE_MOST_MS 86400000.0
 
-// X(NAME, "name"). An ended shed stays until the next one of its backend runs, or until the backend
-// is removed.
+// X(NAME, "name"). An ended shed is kept until the next shed of its backend runs, or until the
+// backend is removed.
 #define WEIR_SHED_STATES(X) \
 	X(STARTING, "starting") \
 	X(RUNNING, "running") \
@@ -46,33 +46,35 @@ struct weir_shed_terms weir_shed_terms_default(void);
 int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t why_bytes);
 
 struct weir_shed;
-// Called once for a shed that was started: state RUNNING (DONE for a dry run), or FAILED or
-// EXPIRED with the reason. Unless the shed is running it is freed afterwards.
+// Called once for a shed that was started. Its state is RUNNING (DONE for a dry run), or FAILED or
+// EXPIRED with the reason in `why`. Unless the shed is running, it is freed after the call.
 typedef void (*weir_shed_begun)(void *context, const struct weir_shed *shed);
 
 struct weir_shed {
 	struct weir_shed *next; // in the list of all sheds
 	char service[WEIR_CONFIG_NAME_BYTES], backend[WEIR_CONFIG_NAME_BYTES];
-	struct weir_address address; // of the backend; with another address it is another backend
+	// address of the backend; with another address, a backend of this name is another backend
+	struct weir_address address;
 	struct weir_shed_terms terms;
 	struct weir_audit_who who; // the user who started the shed
 	uint8_t state; // enum weir_shed_state
 	char why[WEIR_SHED_WHY_BYTES]; // why the shed ended or waits; "" = no reason
 	uint64_t started_ms, ended_ms; // since 1970; ended_ms 0 = not ended
 	uint64_t began_ms; // start, monotonic
-	uint64_t level_ms; // time since which the backend is at the mean, monotonic; 0 = it is not
-	struct weir_shed_level first, level; // at the start, and now
+	uint64_t level_ms; // when the backend reached the mean, monotonic; 0 = not at the mean
+	struct weir_shed_level first, level; // levels at the start of the shed, and now
 	uint64_t ended; // connections that were ended, or passed to the hook
 	uint64_t orders; // orders with a count above 0
-	// The last answer of the agent that has numbers.
+	// Values from the agent's last answer that contained numbers.
 	enum weir_agent_shed_method method;
 	uint32_t connections, candidates, leaving;
 	uint32_t unanswered; // number of consecutive attempts without an answer
 	bool in_flight; // an order is in flight
-	uint16_t order_backend; // its backend id
+	uint16_t order_backend; // backend id in this order
 	struct weir_shed_gone gone; // ended flows that may still be in the flow table
-	// Flows that orders without a final answer may have ended. While this shed runs they are
-	// subtracted from the flows of its backend, but not from those that make the mean.
+	// Maximum number of flows that orders without a final answer can have ended. While this
+	// shed runs, this number is subtracted from the flows of its backend, but not from the sum
+	// of flows from which the mean is computed.
 	uint64_t lost;
 	weir_shed_begun begun; // NULL after it was called
 	void *context;
@@ -87,15 +89,15 @@ void weir_shed_note(struct weir_shed *shed, const char *format, ...)
 void weir_shed_note_mean(struct weir_shed *shed);
 // Describe why an order has ended no connection.
 void weir_shed_note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result);
-// Returns whether an order was answered in time. An agent that gets an order too late, or has
-// forgotten it, answers LATE.
+// Returns whether an order was answered in time. An agent that receives an order after its
+// deadline, or no longer stores the order, answers LATE.
 bool weir_shed_is_answered(const struct weir_agents_shed_result *result);
-// Returns whether an answer with this result has numbers of connections: the agent has counted
-// them.
+// Returns whether an answer with this result contains numbers of connections, which the agent has
+// counted.
 bool weir_shed_has_numbers(enum weir_agent_shed_result result);
-// Returns whether no connection is above the mean, according to the flows of this balancer, or
-// according to the number of connections that the agent has counted. Connections that were passed
-// to the hook are not counted.
+// Returns whether the backend is at or below the mean, either by the flows of this balancer or by
+// the number of connections that the agent has counted. Connections that were passed to the hook
+// are not counted.
 bool weir_shed_is_at_mean(const struct weir_shed *shed);
 // Returns why a backend cannot be compared with the mean; NULL = it can be compared.
 const char *weir_shed_misfit(const struct weir_backend_state *backend);
@@ -108,23 +110,26 @@ const char *weir_shed_failure(enum weir_agent_shed_result result);
 // Returns buffer.
 const char *weir_shed_describe(const struct weir_shed *shed, char *buffer, size_t bytes);
 
-// Get the backend of a shed. Returns false if it is no longer configured with its address.
+// Gets the backend of a shed. Returns false if the backend is not configured any more, or has
+// another address now.
 bool weir_shed_find_backend(const struct weir_tables *tables, const struct weir_shed *shed,
 	struct weir_backend_state *ret);
-// Returns the open flows of a backend without those that its agent has ended. sheds: list of all.
+// Returns the number of open flows of a backend, without the flows that its agent has ended. sheds:
+// list of all sheds.
 uint64_t weir_shed_flows(const struct weir_tables *tables, const struct weir_shed *sheds,
 	const struct weir_backend_state *backend, uint64_t now_ms);
-// Adds up these flows of all backends of a service that take new flows. Reads the counters of each.
+// Returns the sum of weir_shed_flows over all backends of a service that take new flows. Cost:
+// reads the counters of each backend.
 struct weir_shed_sum weir_shed_add_up(const struct weir_tables *tables,
 	const struct weir_shed *sheds, const struct weir_service_state *service, uint64_t now_ms);
 
-uint32_t weir_shed_rate_milli(const struct weir_shed_terms *terms); // per 1000 s
-// Check that a service (name; NULL = it is not configured) has TCP binds, and that an order has
-// room for them. Returns 0, or -EINVAL with the reason in why.
+uint32_t weir_shed_rate_milli(const struct weir_shed_terms *terms); // connections per 1000 s
+// Checks that a service has TCP binds, and that an order has room for all of them. service: NULL =
+// the service is not configured. Returns 0, or -EINVAL with the reason in why.
 int weir_shed_check_binds(
 	const struct weir_config_service *service, const char *name, char *why, size_t why_bytes);
-// Returns the order to the agent of a backend for this step, with shed->level.mean as the number of
-// connections to keep, and as many TCP binds of the service as an order has room for: a reload may
-// have added more since the start.
+// Returns the order to the agent of a backend for this step. The number of connections to keep is
+// shed->level.mean. The order contains the TCP binds of the service. If a reload has added binds
+// since the start of the shed, binds for which the order has no room are left out.
 struct weir_agents_shed weir_shed_order(const struct weir_shed *shed,
 	const struct weir_config_service *service, uint16_t backend, struct weir_shed_step step);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shed mean: computes how many connections of a backend are above the mean of its service, and how
-// many of them the next order to its agent may end. The mean of a backend is its share, by weight,
-// of the open flows of all backends that take new flows, including the backend itself. Only
-// integers are used, so that rounding errors never put a backend below the mean.
+// many of these connections the next order to its agent may end. The mean of a backend is its
+// share, by weight, of the open flows of all backends of the service that take new flows (the
+// backend itself included). The mean is computed with integers and rounded up, so that a backend is
+// never brought below the mean by rounding errors.
 //
 // Threads: pure functions.
 #pragma once
 
 #include <stdint.h>
 
-#define WEIR_SHED_RATE_LEAST_MILLI 200u // 0.2 per second: one connection in the longest order
+#define WEIR_SHED_RATE_LEAST_MILLI 200u // 0.2 per second: one connection per order, which lasts 5 s
 // duration of an order, unless the rate is below one connection per second
 #define WEIR_SHED_ORDER_MS 1000u
 
@@ -19,17 +20,18 @@ struct weir_shed_sum { // sums over the backends that take new flows; zeroed = n
 	uint32_t backends;
 };
 
-// Flows of a backend that its agent has ended with an RST. With direct server return the balancer
-// does not receive the RST, so they stay in the flow table until their timeout after their last
-// packet, at most its length after the end. Ends of about the same time are counted together; they
-// are counted for up to a sixteenth of the timeout longer.
-#define WEIR_SHED_GONE_BUCKETS 17u // 16 for a timeout, and the one that is filled
+// Counts flows of a backend that its agent has ended with an RST. With direct server return, the
+// balancer does not receive the RST. Therefore the flows stay in the flow table until they time
+// out, at most one timeout after they were ended. Flows that were ended at about the same time
+// share a bucket, and are counted until the last of them has timed out. The first of them is
+// therefore counted for up to a sixteenth of the timeout too long.
+#define WEIR_SHED_GONE_BUCKETS 17u // 16 for one timeout, and the bucket that is being filled
 struct weir_shed_gone { // zeroed = none
 	struct {
 		uint64_t ended, until_ms;
 	} bucket[WEIR_SHED_GONE_BUCKETS];
 };
-// timeout_ms: of established flows.
+// timeout_ms: timeout of established flows.
 void weir_shed_gone_add(
 	struct weir_shed_gone *gone, uint64_t ended, uint64_t now_ms, uint32_t timeout_ms);
 uint64_t weir_shed_gone_count(const struct weir_shed_gone *gone, uint64_t now_ms);
@@ -47,18 +49,19 @@ void weir_shed_sum_add(struct weir_shed_sum *sum, uint64_t flows, uint32_t weigh
 int weir_shed_level(const struct weir_shed_sum *sum, uint64_t flows, uint32_t weight,
 	struct weir_shed_level *ret);
 
-// Raises the mean of `level` to `mean`, which is the mean at the start of a shed, if it is lower
-// now. Clients that do not connect again at once lower the sum of flows. Without this function,
-// each ended connection would lower the mean for the next order.
+// If the mean of `level` is below `mean`, the mean at the start of a shed, raises it to `mean`.
+// Clients that do not connect again at once lower the sum of flows. Without this function, each
+// ended connection would lower the mean for the next order.
 void weir_shed_level_raise(struct weir_shed_level *level, uint64_t mean);
 
 struct weir_shed_step { // an order
 	uint32_t count, duration_ms;
 };
 
-// Returns the next order: as many connections as the rate permits within the duration of the order,
-// but at most `above` and at most `left`. left: number of connections that the shed may still end
-// in total. seconds: duration of the order, 1 or 2; it is longer if the rate is below one
-// connection in this time. count 0 = there is no connection to end.
+// Returns the next order. Its count is the number of connections that the rate permits within the
+// duration of the order, but at most `above` and at most `left`; 0 = no connection to end.
+// left: number of connections that the shed may still end in total. seconds: duration of the order,
+// 1 or 2. If the rate permits less than one connection in this time, the order lasts long enough
+// for one connection.
 struct weir_shed_step weir_shed_step(
 	uint64_t above, uint64_t left, uint32_t rate_milli_per_s, uint32_t seconds);

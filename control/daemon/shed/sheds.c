@@ -23,15 +23,15 @@ struct weir_sheds {
 	struct weir_tables *tables; // NULL until the first weir_sheds_follow
 	struct weir_shed *first; // owned
 	uint64_t now_ms; // time of the last call that has a time argument
-	// Sums of this second, because a sum reads the counters of all backends of its service. One
-	// for each running shed at most, and none at a start.
+	// Sums that were computed in this second. They are kept, because a sum needs the counters
+	// of all backends of its service. At most one per running shed; none when a shed starts.
 	struct service_sum sums[WEIR_AGENTS_SHEDS_MAX];
 	uint32_t sum_count;
 };
 
 // --- the list -------------------------------------------------------------------------------
 
-// Returns the last shed of a backend that is no dry run, or NULL.
+// Returns the last shed of a backend, not counting dry runs, or NULL.
 static struct weir_shed *find_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend) {
 	struct weir_shed *shed = sheds->first;
@@ -169,7 +169,7 @@ static void fail(struct weir_sheds *sheds, struct weir_shed *shed, const char *w
 	end(sheds, shed, WEIR_SHED_FAILED);
 }
 
-// Count an attempt without an answer in time.
+// Counts an attempt that got no answer in time.
 static void take_silence(struct weir_sheds *sheds, struct weir_shed *shed) {
 	weir_shed_note(shed, "its weir-agent does not answer in time");
 	if (++shed->unanswered >= UNANSWERED_MOST) {
@@ -199,13 +199,14 @@ static void send_order(struct weir_sheds *sheds, struct weir_shed *shed,
 	} else if (r != -EBUSY && r != -EALREADY) {
 		fail(sheds, shed,
 			r == -EINVAL ? "the service has no TCP bind"
-				     : "the backend has no weir-agent any more");
+				     : "the backend no longer has a weir-agent");
 	}
 }
 
-// Ends the shed of a backend that is at the mean, after the clients have had time to connect again,
-// because some of them return to the backend. Until then, sends orders with a count of 0, so that
-// the agent counts the connections.
+// Called while the backend is at the mean. Ends the shed when the backend has been at the mean for
+// WEIR_SHED_SETTLED_MS: until then, clients can connect again, and some of them return to the
+// backend. In the meantime, sends orders with a count of 0, so that the agent counts the
+// connections.
 static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {
 	if (shed->level_ms == 0) {
@@ -222,8 +223,8 @@ static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-// Orders the agent to end the next connections, or ends the shed if it is at the mean or has ended
-// as many connections as it may.
+// Orders the agent to end the next connections. Ends the shed instead if its backend has been at
+// the mean for long enough, or if the shed has reached its limit of connections.
 static void continue_shed(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {
 	const uint64_t left = shed->first.flows > shed->ended ? shed->first.flows - shed->ended : 0;
@@ -236,7 +237,8 @@ static void continue_shed(struct weir_sheds *sheds, struct weir_shed *shed,
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
 		// An agent starts its hook at most once a second, and not near the end of an order.
-		// So an order of one second would start it once, and delay the next start.
+		// An order of one second would start the hook only once, and delay the next start.
+		// Therefore an order to an agent with a hook lasts two seconds.
 		const uint32_t seconds = shed->method == WEIR_AGENT_SHED_HOOK ? 2 : 1;
 
 		shed->level_ms = 0;
@@ -255,7 +257,7 @@ static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 		end(sheds, shed, WEIR_SHED_EXPIRED);
 	} else if (!weir_shed_find_backend(sheds->tables, shed, &backend) ||
 		   weir_tables_service(sheds->tables, backend.service_id, &service) < 0) {
-		fail(sheds, shed, "the backend was removed, or has another address");
+		fail(sheds, shed, "the backend was removed, or its address has changed");
 	} else if (weir_shed_misfit(&backend) != NULL) {
 		fail(sheds, shed, weir_shed_misfit(&backend));
 	} else if (service.panic && shed->state != WEIR_SHED_STARTING) {
@@ -289,8 +291,9 @@ static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 		shed->candidates = result->candidates;
 		shed->leaving = result->leaving;
 	}
-	// A hook makes the server close connections in order, which the workers see. A shed that
-	// was abandoned has lost its flow table.
+	// Connections that a hook ends do not count as `gone` or `lost`: the server closes them
+	// normally, so their flows do not stay in the flow table. Connections of an abandoned shed
+	// do not count either, because the flow table is lost.
 	if (shed->method != WEIR_AGENT_SHED_IDLE || !weir_shed_is_running(shed)) {
 		return;
 	}
@@ -302,8 +305,9 @@ static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-// Remove the last shed of the backend of a shed that begins. Flows that it has ended may still be
-// in the flow table.
+// Called when a shed begins. Removes the previous shed of its backend. If the backend still has the
+// same address, keeps the counts of flows that the previous shed has ended, because they may still
+// be in the flow table.
 static void replace_last(struct weir_sheds *sheds, struct weir_shed *shed) {
 	for (struct weir_shed *old = shed->next, *next; old != NULL; old = next) {
 		next = old->next;
@@ -322,13 +326,13 @@ static void take_first(struct weir_sheds *sheds, struct weir_shed *shed,
 	if (!weir_shed_is_answered(result)) {
 		weir_shed_note(shed,
 			"its weir-agent answers probes, but did not answer the order within %u "
-			"ms: it is busy, or of a version without sheds",
+			"ms: it is busy, or its version does not support sheds",
 			WEIR_SHED_ORDER_MS + WEIR_AGENTS_SHED_LATE_MS);
 		end(sheds, shed, WEIR_SHED_FAILED);
 	} else if (result->result == WEIR_AGENT_SHED_BUSY) {
 		fail(sheds, shed,
-			"its weir-agent is busy with another shed, of another balancer or of "
-			"another service on its server; try again when that has ended");
+			"its weir-agent is busy with a shed of another balancer, or of another "
+			"service on the same server; try again when that shed has ended");
 	} else if (shed->terms.dry_run) {
 		end(sheds, shed, WEIR_SHED_DONE);
 	} else {
@@ -419,7 +423,7 @@ static uint32_t count_running(const struct weir_sheds *sheds) {
 	return running;
 }
 
-// Check whether the backend is compared with a mean.
+// Checks whether the backend can be compared with the mean, and whether its service has TCP binds.
 static int check_state(const struct weir_sheds *sheds, const struct weir_backend_state *state,
 	struct weir_service_state *ret, char *why, size_t why_bytes) {
 	if (state->leaving || !state->in_selection ||
@@ -449,7 +453,7 @@ static int check(struct weir_sheds *sheds, const struct weir_backend_state *stat
 			"%s/%s\"",
 			state->service, state->name, state->service, state->name);
 	}
-	if (count_running(sheds) >= WEIR_AGENTS_SHEDS_MAX) { // an order of each has a slot
+	if (count_running(sheds) >= WEIR_AGENTS_SHEDS_MAX) { // each shed needs a slot for its order
 		return refuse(why, why_bytes,
 			"%u sheds are running, which is the maximum; try again when one has ended",
 			WEIR_AGENTS_SHEDS_MAX);
@@ -482,7 +486,7 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	struct weir_shed *shed;
 
 	sheds->now_ms = now_ms;
-	sheds->sum_count = 0; // a first mean is of now
+	sheds->sum_count = 0; // so that the first mean is computed from current counters
 	if (weir_tables_backend(sheds->tables, backend, &state) < 0) {
 		return refuse(why, why_bytes, "the backend was removed");
 	}
@@ -543,7 +547,7 @@ void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms) {
 			continue;
 		}
 		if (weir_shed_is_running(shed)) {
-			advance(sheds, shed); // frees it if it ends before it begins
+			advance(sheds, shed); // frees a shed whose start fails
 		} else if (!weir_shed_find_backend(sheds->tables, shed, &state)) {
 			forget(sheds, shed);
 		}

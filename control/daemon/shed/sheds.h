@@ -8,22 +8,24 @@
 //   flows, weights --> sheds --orders--> agents --results--> sheds --events--> states, audit, log
 //
 // Guarantees:
-//   D1 a shed ends at most as many connections as the backend had at its start, whatever is lost or
-//      repeated: an order without a final answer counts in full. That many are needed if the
-//      clients return to random backends by their weights: from m to n backends, of the connections
-//      that are ended m/n return to the old backends.
-//   D2 the mean is computed again every second; it counts as no lower than at the start. No order
-//      is given for more connections than are above it then, whether or not orders without a final
-//      answer were carried out. The agent ends no connection if its own count of connections, which
-//      includes those of all balancers, would fall below the mean.
-//   D3 sheds end with this process. After the deadline of the last order, which is at most 5 s
-//      later, the agent ends no connection and passes none to its hook.
+//   D1 a shed ends at most as many connections as the backend had at the start of the shed, even if
+//      messages are lost or repeated: if an order has no final answer, all its connections count as
+//      ended. The limit is not lower, because clients connect again to random backends, by weight:
+//      if a service has grown from m to n backends, m/n of the ended connections return to the old
+//      backends.
+//   D2 the mean is computed again every second; if it is lower than at the start, the mean at the
+//      start is used. No order is for more connections than are above the mean at that time,
+//      whether or not earlier orders without a final answer were executed. The agent ends no
+//      connection if its own count of connections, which includes the connections of all balancers,
+//      would fall below the mean.
+//   D3 sheds end when this process exits. The deadline of the last order is at most 5 s later.
+//      After the deadline, the agent ends no connection and passes none to its hook.
 //
 // Flows that an agent has ended with an RST stay in the flow table, see struct weir_shed_gone. They
 // are subtracted from the flows of the backend until their timeout. This subtracts too much if the
-// table had no entry for an ended connection: it was idle for longer than the timeout of
-// established flows, or was one of another balancer. Then the shed ends above the mean, and the
-// mean of the other backends is too low, until the timeout.
+// table has no entry for an ended connection: the connection was idle for longer than the timeout
+// of established flows, or belongs to another balancer. Then, until the timeout, a shed can end
+// while the backend is still above the mean, and the mean of the other backends is too low.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -46,8 +48,8 @@ struct weir_sheds_of { // all borrowed
 struct weir_sheds;
 
 int weir_sheds_create(const struct weir_sheds_of *of, struct weir_sheds **ret); // 0 or -ENOMEM
-// Ends all sheds, as FAILED: the dataplane has exited, so its flow table is lost, or this process
-// ends. NULL is allowed.
+// Ends all running sheds, and sets their state to FAILED. Call when the dataplane has exited,
+// because its flow table is lost, or when this process exits. NULL is allowed.
 void weir_sheds_abandon(struct weir_sheds *sheds, const char *why);
 void weir_sheds_free(struct weir_sheds *sheds); // NULL is allowed
 // Call after a configuration was applied to the tables (borrowed until the next call).

@@ -5,8 +5,8 @@
 
 // --- responses ----------------------------------------------------------------------------
 
-// Returns the index of a backend in the requested backends, or WEIR_WAITING_BACKENDS if it was not
-// requested.
+// Returns the index of a backend in the list of requested backends, or WEIR_WAITING_BACKENDS if the
+// backend was not requested.
 static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	uint32_t i = 0;
 
@@ -58,9 +58,9 @@ static struct weir_flow_waiting_at flow_of(
 	return flow;
 }
 
-// Returns whether a request to an agent can describe a flow. The agent protocol has no port 0, and
-// reads an IPv4-mapped IPv6 address as IPv4 (agent-protocol.md), but clients can use such ports and
-// addresses.
+// Returns whether a request to an agent can describe a flow. Clients can use port 0 and IPv4-mapped
+// IPv6 addresses, but in the agent protocol port 0 is not allowed, and an IPv4-mapped IPv6 address
+// stands for the IPv4 address (agent-protocol.md).
 static bool is_describable(const struct weir_flow_waiting_at *flow) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -70,7 +70,7 @@ static bool is_describable(const struct weir_flow_waiting_at *flow) {
 }
 
 // Stores a reported flow. If its bucket moved to another worker during the scan, the flow can be
-// reported twice. Then the worker that reported it last is stored.
+// reported twice; the worker of the last report is then stored.
 static void keep(
 	struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow, uint32_t place) {
 	uint32_t i = 0;

@@ -2,9 +2,9 @@
 //
 // Flow scan: searches the flow tables of all workers for connections that wait for a reply from
 // their backend (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). The scan keeps only connections that a
-// steal request can describe, and the same maximum number for each backend. A scan starts at a
-// random line of each table. Therefore, if more flows are found than can be kept, scans do not
-// always leave out the same flows.
+// steal request can describe, up to the same maximum number for each backend. A scan starts at a
+// random line of each table, so that scans do not always leave out the same flows if there are more
+// flows than a scan can keep.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once
@@ -57,10 +57,10 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 // Send further requests. Returns false when the scan has ended; the result is in scan->flow[]. Call
 // about every millisecond, after weir_mailboxes_take.
 bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms);
-// Call after the end of a scan. Moves the flows that are due to the front, and returns their
-// number.
+// Call after the end of a scan. Moves the flows whose due_ms has been reached to the front of the
+// list, and returns their number.
 uint32_t weir_flow_scan_due(struct weir_flow_scan *scan, uint64_t now_ms);
-// Removes the first n flows. Returns the time at which the next remaining flow is due; 0 = no flow
+// Removes the first n flows. Returns the earliest due_ms of the remaining flows; 0 = no flow
 // remains.
 uint64_t weir_flow_scan_drop(struct weir_flow_scan *scan, uint32_t n);
 // Cancels the scan. Call when the dataplane exited, or when the result is not needed.

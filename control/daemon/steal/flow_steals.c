@@ -40,10 +40,11 @@ struct weir_flow_steals {
 	enum phase phase;
 	uint64_t scanned_ns; // start of the scan
 	struct weir_round_times times;
-	uint64_t due_ms; // when the next flow of the scan is due; 0 = no flow
+	// when the next flow of the scan will have waited long enough to be moved; 0 = no flow
+	uint64_t due_ms;
 	struct steal_service *services;
 	uint32_t count;
-	uint32_t turn; // index of the service with which the search for the next round begins
+	uint32_t turn; // index of the service at which the search for the next round starts
 	uint32_t counted; // index of the service whose half-open flows are counted next
 	uint32_t current; // index of the service of this round
 	uint32_t active; // number of requests in use
@@ -302,7 +303,7 @@ static void on_timer(uv_timer_t *timer) {
 
 	if (steals->times.early && steals->due_ms != 0 && steals->current < steals->count &&
 		steals->services[steals->current].enabled) {
-		// plan requests for connections of the last scan that are due now
+		// plan requests for connections of the last scan that have now waited long enough
 		plan_round(steals);
 		return;
 	}
@@ -335,8 +336,8 @@ static void on_full(void *context, uint16_t backend) {
 	bool early = steals->times.early;
 	uint32_t at;
 
-	// Do not begin a round if connections of the last scan are due soon, because they can be
-	// connections of this backend.
+	// Do not begin a round if connections of the last scan will soon have waited long enough,
+	// because they can be connections of this backend.
 	if (steals->phase != PHASE_IDLE || steals->mailboxes->segment == NULL ||
 		steals->due_ms != 0 ||
 		!weir_round_times_permit(&steals->times, weir_monotonic_ms())) {

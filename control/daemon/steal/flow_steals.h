@@ -93,14 +93,14 @@ void weir_flow_steals_clear(struct weir_flow_steals *steals);
 // false if there is no such service. ret is valid until the next call that changes the services.
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
-// Gets the next of the backends that the last round of the n-th service selected, because
-// connections should be moved away from them. Returns false after the last backend. *place: 0 in
-// the first call; the caller must not change it between calls.
+// Iterates over the backends of the n-th service from which connections are moved, as the last
+// round of the service selected them. Gets the next backend. Returns false after the last backend.
+// *place: 0 in the first call; the caller must not change it between calls.
 bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret);
 // Gets an event; n = 0 is the newest. Returns false if there is no such event.
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
 	const struct weir_flow_steals_event **ret);
 // Returns whether stealing is not possible because weir-dataplane is older than weir-control and a
-// worker does not support its messages.
+// worker does not support the messages that stealing needs.
 bool weir_flow_steals_unsupported(const struct weir_flow_steals *steals);

@@ -11,7 +11,7 @@
 // response of the worker, or in this process. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved", "the flow was moved to the new backend") \
-	X(RUNNING, "running", "agent: the connection is established on the backend, or may be") \
+	X(RUNNING, "running", "agent: the connection is, or may be, established on the backend") \
 	X(UNSETTLED, "unsettled", "agent: the client's ACK may be in flight") \
 	X(COOKIES, "cookies", "agent: SYN cookies are in use") \
 	X(NO_LISTENER, "no_listener", "agent: no listening socket") \
@@ -39,7 +39,7 @@ const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome);
 // Why connections are moved away from a backend. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_REASONS(X) \
 	X(ACCEPT_QUEUE, "accept-queue", \
-		"the accept queue of the backend is full, as its agent reports") \
+		"the agent of the backend reports that the accept queue is full") \
 	X(HALF_OPEN, "half-open", "half-open flows accumulate at the backend")
 
 enum weir_flow_steal_reason {

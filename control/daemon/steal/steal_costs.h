@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal costs: the expected waiting times of connections at a backend, and the expected times of
-// moves to another backend, for the planner (policy/steal_plan.h). As in dask.distributed, an
-// unknown duration counts as WEIR_STEAL_UNKNOWN_S. If work took more than twice its estimate, the
-// estimate is discarded and the duration counts as unknown.
+// Steal costs: input of the planner (policy/steal_plan.h). Estimates how long connections wait at a
+// backend, and how long a move to another backend takes. As in dask.distributed, an unknown
+// duration counts as WEIR_STEAL_UNKNOWN_S. If a duration is more than twice its estimate, the
+// estimate is discarded, and the duration counts as unknown.
 //
 // Threads: pure functions.
 #pragma once
@@ -22,12 +22,14 @@
 double weir_steal_move_s(uint32_t waited_ms);
 
 // Returns the average time between the ends of two successive connections of a backend, in seconds;
-// above 0. queue: number of connections in its accept queue. service_s: estimate; below 0 =
-// unknown. longest_ms: the longest time that a connection has waited because the queue refused it.
-// If it is more than twice the estimated time for the whole queue, the estimate is discarded.
+// above 0. queue: number of connections in its accept queue. service_s: the estimate of this time;
+// below 0 = unknown. longest_ms: the longest time that a connection has waited because the queue
+// was full. If longest_ms is more than twice the estimated time for the whole queue, the estimate
+// is discarded.
 double weir_steal_service_s(double queue, double service_s, uint32_t longest_ms);
 
-// Returns the seconds until a backend has finished its accept queue. fill: fill level of the queue,
-// 0 to 1. service_s: result of weir_steal_service_s. The result has a maximum. Without a maximum, a
-// very long queue would make backends with shorter but still long queues look idle.
+// Returns the expected time, in seconds, until a backend has emptied its accept queue. queue:
+// number of connections in the queue. fill: fill level of the queue, 0 to 1. service_s: result of
+// weir_steal_service_s. The result has a maximum. Without the maximum, a very long queue would
+// increase the mean so much that backends with long queues count as idle.
 double weir_steal_queue_s(double queue, double fill, double service_s);

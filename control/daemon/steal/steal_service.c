@@ -13,7 +13,7 @@
 // First pause of an agent that cannot permit steals; each further pause is twice as long.
 #define PAUSE_MS 1000u
 #define PAUSES_MOST 6u
-#define REPEAT_LOG_MS 600000u // an equal message is logged again after this time
+#define REPEAT_LOG_MS 600000u // after this time, messages that were logged before are logged again
 // A backend can be a thief only if the fill level of its accept queue is at most this value.
 #define ROOM_MOST 0.25
 #define GIVEN_MS 1000u // about the time until the next SYN of a client whose connection was moved
@@ -25,12 +25,14 @@
 // if there are more counters, reading all of them takes up to this many rounds
 #define COUNTERS_PACES 10u
 
-// Parameters of the planner. latency: time for the messages of a move. The time until the client's
-// next SYN is not included, because all clients wait at the same time. A thief that could not take
-// a connection pauses. Any backend below the mean can be a thief. With a lower ratio there would be
-// no thief if a single queue is full and many queues are short, because the full queue hardly
-// increases the mean. Any other backend can be a victim, even if another backend has a longer
-// queue.
+// Parameters of the planner.
+// latency: time for the messages of a move. The time until the client's next SYN is not included,
+// because all clients wait at the same time.
+// idle_ratio: any backend below the mean can be a thief. With a lower ratio, there would be no
+// thief if one queue is full and many queues are short, because the full queue hardly increases the
+// mean.
+// pending_ratio: any other backend can be a victim, even if another backend has a longer queue.
+// backoff: a thief that could not take a connection pauses.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
@@ -224,7 +226,7 @@ uint32_t weir_steal_services_count(struct steal_service *services, uint32_t coun
 		struct steal_service *service = &services[(first + i) % count];
 		uint64_t passed_ms = now_ms - service->counted_ms;
 
-		// Accept half a round less, because the timer can fire early.
+		// The interval may be half a round shorter, because the timer can fire early.
 		if (service->enabled && passed_ms + WEIR_ROUND_MS / 2 >= paces * WEIR_ROUND_MS) {
 			count_half_open(service, segment, now_ms, passed_ms);
 			seen += counters_of(service, segment);
@@ -398,8 +400,8 @@ static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	       outcome == WEIR_FLOW_STEAL_SILENT;
 }
 
-// Returns whether an outcome applies only to a port, or to an address and port, and clients can use
-// other ports or addresses. Returns false if the outcome applies to the whole backend.
+// Returns whether an outcome applies only to one port, or to one address and port (*ret), and the
+// service has other ports or addresses. Otherwise the outcome applies to the whole backend.
 static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, struct weir_refused_place *ret) {
 	*ret = (struct weir_refused_place){

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal service: a service whose connections can move between its backends. Finds victims and
-// thieves from the accept queues that agents report and the half-open flows that workers count.
-// Plans which flows move to which backends.
+// Steal service: a service whose connections can move between its backends, from victims to
+// thieves. Finds the victims and thieves by the accept queues that agents report, and by the
+// half-open flows that workers count. Plans which flows move to which backends.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once
@@ -66,7 +66,7 @@ struct steal_service {
 	uint64_t filled_ms; // time of the last update of tokens
 	uint32_t report_most_ms; // a backend with an older report cannot be a thief
 	uint32_t count;
-	struct steal_member *members; // [count]; the planner calls members "workers"
+	struct steal_member *members; // [count]; named "workers" in the planner
 	struct weir_stalling_settings stalling;
 	struct weir_stalling_backend *handshakes; // [count]
 	struct weir_stalling_place *places; // [count]
@@ -91,16 +91,16 @@ struct steal_planned {
 	uint8_t family, address[16]; // destination address of the client
 };
 
-// Initialise a service. syn_seen_ms: timeout of the flow table. Returns 0 or -ENOMEM; the caller
-// must call weir_steal_service_fini in both cases.
+// Initialise a service. syn_seen_ms: the timeout "syn_seen" of the flow table. Returns 0 or
+// -ENOMEM; the caller must call weir_steal_service_fini in both cases.
 int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_config_service *config, uint32_t syn_seen_ms);
 void weir_steal_service_fini(struct steal_service *service);
 
-// Counts the half-open flows of services, for each service about every WEIR_ROUND_MS. With many
-// backends and workers, each call counts only a few services, and each service is counted less
-// often, so that the loop is not blocked. first: index of the first service. Returns `first` for
-// the next call.
+// Counts the half-open flows of services. Each service is counted about every WEIR_ROUND_MS. If
+// there are many backends and workers, each call counts only a few services, so that the loop is
+// not blocked, and each service is counted less often. first: index of the first service. Returns
+// `first` for the next call.
 uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
 	const struct weir_segment *segment, uint64_t now_ms);
 
@@ -119,8 +119,8 @@ void weir_steal_service_refresh(struct steal_service *service, const struct weir
 // Makes the next weir_steal_service_look start its search at this backend.
 void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
-// Gets the next of the victims that the last weir_steal_service_look selected, starting at the
-// index *place. Returns false after the last backend.
+// Iterates over the victims that the last weir_steal_service_look selected: gets the next victim,
+// starting at the index *place. Returns false after the last victim.
 bool weir_steal_service_relieved(const struct steal_service *service,
 	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
 
@@ -134,9 +134,9 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 bool weir_steal_service_is_to_log(struct steal_service *service,
 	const struct steal_planned *planned, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
-// Copies the state that a changed service keeps: its counts and its rate, and, for its members, the
-// pauses and the recently moved connections. place: scratch memory [WEIR_BACKEND_NONE], all 0
-// before and after the call.
+// Copies the state that a changed service keeps: the counts and the rate of the service, and the
+// pauses and the recently moved connections of its members. place: scratch memory
+// [WEIR_BACKEND_NONE], all 0 before and after the call.
 void weir_steal_service_take_over(
 	struct steal_service *to, const struct steal_service *from, uint32_t *place);
 // Returns whether the state of service a is also valid for service b.

@@ -34,7 +34,7 @@ struct waiting { // the waiting flows in the plan; flow i is the task service->c
 };
 
 // Returns the index of a flow's backend among the victims. Returns waiting->victims if the backend
-// is no victim, or if the maximum number of its flows is in the plan already.
+// is not a victim, or if the maximum number of its flows is in the plan already.
 static uint32_t victim_of(
 	const struct steal_service *service, struct waiting *waiting, uint16_t backend) {
 	const uint32_t most = WEIR_STEAL_WAITING / WEIR_WAITING_BACKENDS;
@@ -61,8 +61,8 @@ static uint32_t victim_of(
 	return v;
 }
 
-// Returns whether the member's agent has refused steals at the port of this flow, or at its address
-// and port.
+// Returns whether the member's agent has refused steals at the port of this flow, or at the address
+// and the port of the flow.
 static bool is_refused(const struct steal_service *service, uint32_t member,
 	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
 	struct weir_refused_place place = {

@@ -2,10 +2,10 @@
 //
 // Steals: moves buckets of flows from busy workers to less busy workers. In every tick,
 // bucket_moves.h selects the moves. This module sends the requests to the victims through the
-// mailboxes of the segment, and passes responses and owners of buckets to bucket_moves.h. Workers
-// steal only while stealing is on (weir_news.stealing): as configured by workers.steal, or as set
-// by an operator. The operator's setting is stored in the segment, so the next control process uses
-// it.
+// mailboxes of the segment, and passes responses and owners of buckets to bucket_moves.h. Buckets
+// move only while stealing is on (weir_news.stealing). Stealing is configured by workers.steal; an
+// operator can override the configuration. The operator's setting is stored in the segment, so that
+// the next control process uses it.
 //
 // Threads: the thread of the loop.
 #pragma once

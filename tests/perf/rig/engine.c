@@ -15,7 +15,7 @@
 #define AWAY_S 0.00005 // longer than any uninterrupted iteration of the loop
 #define LONG_AWAY_S 0.0001 // in this time, more packets can become due than fit into a ring
 #define SILENCE_S 0.0002
-#define SILENCE_PACKETS 20 // at low rates gaps between packets are normal
+#define SILENCE_PACKETS 20 // gaps of fewer packets than this are normal at low rates
 #define SETTLE_S 0.2 // time to wait for the last packets
 #define STAMP_MASK ((1ull << 48) - 1)
 #define BACKENDS_SAMPLED 16384u // number of flows whose backend is stored

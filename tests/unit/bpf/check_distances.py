@@ -5,7 +5,7 @@
 usage: check_distances.py OBJECT...
 
 This verifier does not record that a byte-swapped word (be16) has only 16 bits, and refuses to add
-an unbounded value to a packet pointer. Newer kernels, which the other tests may use, do record it.
+an unbounded value to a packet pointer. Newer kernels, on which the other tests can run, record this.
 This test therefore checks that a byte-swapped word is masked before it is added to a 64-bit
 register, such as a pointer.
 """

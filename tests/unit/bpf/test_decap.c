@@ -47,7 +47,7 @@ struct decap_case {
 	uint8_t value; // new value of this byte
 	int inner_offset; // byte of the inner header to overwrite; -1 means byte 0
 	uint8_t inner_value;
-	int protocol; // protocol of the outer header; 0 = the correct one
+	int protocol; // protocol of the outer header; 0 = the correct protocol
 	uint32_t padding; // bytes after the packet
 	uint32_t cut; // truncate the outer packet to this length; 0 = not truncated
 };

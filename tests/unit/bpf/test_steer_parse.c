@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Compares steer.bpf.c with the dataplane's parser, on IPv6 frames with all kinds of extension
-// header chains. The program must redirect exactly those frames to the dataplane that the parser
-// accepts as traffic of a VIP. Needs CAP_BPF and CAP_NET_RAW.
+// header chains. The program must redirect a frame to the dataplane if the parser accepts the frame
+// as traffic of a VIP, and must redirect no other frame. Needs CAP_BPF and CAP_NET_RAW.
 #include <errno.h>
 #include <linux/if_xdp.h>
 #include <stdio.h>
@@ -300,7 +300,7 @@ TEST_EACH(setup, teardown);
 
 // --- tests ----------------------------------------------------------------------------------
 
-// Payloads that may follow a chain.
+// Payloads after a chain.
 static const struct {
 	uint8_t protocol;
 	uint16_t port;

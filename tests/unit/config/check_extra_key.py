@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Check that the schema is not generated if the document lacks a key of the parser's table, and
-that the error message names the key. check_extra_key.py MAKE_SCHEMA BASE PRINT_EXTRA_KEYS
-CONFIGURATION_MD"""
+that the error message names the key.
+
+usage: check_extra_key.py MAKE_SCHEMA BASE PRINT_EXTRA_KEYS CONFIGURATION_MD
+"""
 import subprocess
 import sys
 import tempfile

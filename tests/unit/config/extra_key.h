@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A copy of the configuration's table with one additional key, instance.spare_ms. The tests check
-// that a new key needs only a row in the table. Then the key must be handled by the parser,
-// messages, differences, the values that a reload keeps, and the checks of schema and
-// documentation.
+// A copy of the configuration's table with one additional key, instance.spare_ms. The tests
+// check that a new key needs only a row in the table. With this row, the parser, the messages,
+// the differences, the values that a reload keeps, and the checks of schema and documentation
+// must handle the key.
 #pragma once
 
 #include "config_keys.h"

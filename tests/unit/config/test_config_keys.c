@@ -44,8 +44,8 @@ static void check_use(const struct weir_json_key *key, const char *parent) {
 	}
 }
 
-// Checks what the computation of differences requires of a list. weir_config_keep_running copies
-// its elements unchanged.
+// Checks that a list has what the computation of differences requires. weir_config_keep_running
+// copies the elements of the list unchanged.
 static void check_list(const struct weir_json_key *key) {
 	assert_true(key->object->bytes > 0);
 	assert_non_null(key->object->identify);

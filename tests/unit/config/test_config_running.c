@@ -135,8 +135,8 @@ TEST(running_file_that_cannot_be_written_is_not_there) {
 		-ENOENT);
 }
 
-// A file is refused if it is not a configuration or not a regular file. Without an epoch, the
-// result for several files is the same as for no file.
+// A file is refused if it is not a configuration or not a regular file. If no epoch is given and
+// there are several files, the result is the same as for no file.
 TEST(running_file_that_is_broken_is_refused) {
 	struct lab *lab = *state;
 	struct weir_config *config = NULL;

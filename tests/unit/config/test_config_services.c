@@ -104,7 +104,7 @@ TEST(binds_overlap_only_with_different_widths) {
 	}
 }
 
-// The error is reported for the bind that is later in the file, even if its range is the lower one.
+// The error is reported for the bind that is later in the file, even if its ports are lower.
 TEST(overlap_is_reported_at_the_later_bind) {
 	expect_one_error(BINDS(RANGE(15, 24) ", " RANGE(10, 19)), "services[0].binds[1]",
 		"services[0].binds[0]");

@@ -52,7 +52,8 @@ TEST(every_name) {
 	}
 }
 
-// Algorithm "none" disables subsetting; the other keys remain, so that it can be enabled again.
+// Algorithm "none" disables subsetting. The other keys keep their values, so that subsetting can be
+// enabled again.
 TEST(none_keeps_the_other_keys) {
 	struct weir_config_subset subset =
 		parse(SUBSET("\"algorithm\": \"none\", \"size\": 20, \"mode\": \"exact\""));

@@ -27,8 +27,8 @@ struct expected {
 
 #define PUBLIC_SEED \
 	"instance.hash_seed: is the default, which is public: clients can direct all flows to " \
-	"one backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same on all " \
-	"instances that share VIPs; a restart with another hash_seed breaks open flows: " \
+	"one backend; set \"0x\" followed by the output of \"openssl rand -hex 8\", the same " \
+	"on all instances that share VIPs; a restart with another hash_seed breaks open flows: " \
 	"first drain or withdraw this instance\n"
 #define ZERO_WEIGHTS "all weights are 0: the service gets no new flows; set a weight above 0\n"
 
@@ -106,8 +106,8 @@ static const struct expected cases[] = {
 	// An agent-check without a port connects to the port of the VIP, where the server itself
 	// listens.
 	{CONFIG(SEED, SERVICE("\n\"health_check\": {\"type\": \"agent-check\"},", BIND, BACKEND)),
-		"2:17: services[0].health_check: has type \"agent-check\" and no port: it "
-		"connects to the port of the service (80); add \"port\"\n"},
+		"2:17: services[0].health_check: has type \"agent-check\" and no port: the "
+		"check connects to the port of the service (80); add \"port\"\n"},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"agent-check\", \"port\": 9777},",
 			      BIND, BACKEND)),
 		""},

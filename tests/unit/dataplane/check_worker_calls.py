@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A worker never locks, allocates or logs (S1): checks the functions that an iteration of its loop can call.
+"""Checks the functions that a worker's loop can call: none may lock, allocate or log (S1).
 
 usage: check_worker_calls.py WEIR_DATAPLANE
 

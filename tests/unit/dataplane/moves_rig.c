@@ -52,7 +52,7 @@ static struct lab *make_segment(void) {
 	assert_int_equal(weir_writer_open(lab->control, &lab->writer), 0);
 	assert_int_equal(weir_writer_reserve(lab->writer, LAB_SERVICES, LAB_BACKENDS), 0);
 	lab_publish_default(lab);
-	// This policy chooses other backends than the Maglev fallback, so that a flow whose table
+	// This policy and the Maglev fallback choose different backends, so that a flow whose table
 	// entry is lost goes to another backend.
 	lab_publish_policy(lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
 	return lab;
@@ -87,7 +87,7 @@ static void make_pipelines(struct rig *rig) {
 
 	flows->flows = 16 * FLOWS;
 	for (unsigned int i = 0; i < WEIR_FLOW_STATE_COUNT; i++) {
-		flows->timeout_ms[i] = 900000; // flows do not expire on a busy machine
+		flows->timeout_ms[i] = 900000; // so that no flow expires on a busy machine
 	}
 	assert_int_equal(weir_flow_memory_create(flows->flows, flows->ipv6_percent, true,
 				 SOCKET_ID_ANY, &rig->memory),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves rig: three workers with real pipelines on a bucketed segment, three ports with one transmit
-// queue each (the outgoing port may have several), and the network on both sides. Packets of many
-// flows carry the number of the packet within its flow. On arrival, the order and the backend of
-// the packets are checked.
+// Moves rig, for tests that move buckets between workers. It has three workers with real pipelines
+// on a bucketed segment, three ports, and the simulated network on both sides. Each port has one
+// transmit queue; the outgoing port may have several. Each packet carries its number within its
+// flow. The rig checks the order and the backend of the packets that arrive.
 #pragma once
 
 #include <pthread.h>
@@ -21,9 +21,9 @@
 #define WORKERS 3u
 #define IN_PORTS 2u // ports 0 and 1 receive packets; packets of service 0 leave by port 2
 #define OUT 2u
-#define VICTIM 1u // worker from which tests without worker threads move buckets
+#define VICTIM 1u // tests without worker threads move buckets away from this worker
 #define FLOWS 3000u
-#define HOT 24u // number of flows that have most of the packets: 12 on each port
+#define HOT 24u // number of flows that get most of the packets: 12 on each port
 #define UNDER_WAY 600u // maximum number of packets in flight, which must fit in a ring
 #define RSS_QUEUES WORKERS
 #define RSS_ENTRIES 1024u // entries of port 0's RETA; port 1 has half as many
@@ -70,8 +70,8 @@ struct rig {
 uint64_t moves_rig_next_random(struct rig *rig);
 uint64_t moves_rig_clock_ns(void);
 
-// number: becomes part of the device names, so each rig needs a number of its own. Workers run in
-// threads.
+// Make a rig whose workers run in threads. number: part of the device names, different for each
+// rig.
 struct rig *moves_rig_make(unsigned int number);
 // Workers do not run as threads: the test runs their iterations.
 struct rig *moves_rig_make_still(unsigned int number);
@@ -88,8 +88,8 @@ void moves_rig_stop(struct rig *rig); // stops the workers
 void moves_rig_unmake(struct rig *rig); // checks that no packet buffer is left
 void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing);
 
-// Send the next packet of a flow on the flow's port. Its TCP sequence number is the number of the
-// packet.
+// Send the next packet of a flow on the flow's port. The TCP sequence number is the packet's number
+// within the flow.
 void moves_rig_send_packet(struct rig *rig, uint32_t flow);
 // Receive and check the packets that have arrived.
 void moves_rig_receive_all(struct rig *rig);
@@ -111,12 +111,12 @@ enum weir_bucket_answer moves_rig_answer_of(struct rig *rig, uint32_t victim);
 
 // For workers without threads: run this many iterations of each worker.
 void moves_rig_turn_all(struct rig *rig, unsigned int turns);
-// For workers without threads. Start the first flow on port 0 that has a number of at least `first`
-// and whose bucket belongs to VICTIM. Returns the number of the flow.
+// For workers without threads: find the first flow on port 0 whose bucket belongs to VICTIM, among
+// the flows with numbers from `first`, and start it. Returns the number of the flow.
 uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket);
 
-// Check, when no packet is in flight, that each worker's gauges are consistent, and that the sums
-// of all workers agree with the existing flows.
+// Check that each worker's gauges are consistent, and that the sums of all workers agree with the
+// existing flows. To be called when no packet is in flight.
 void moves_rig_check_gauges(const struct rig *rig);
 // Check that no packet was dropped or counted twice, and that no flow started a second time.
 void moves_rig_check_packets(const struct rig *rig);

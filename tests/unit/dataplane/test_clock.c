@@ -35,7 +35,7 @@ TEST(correction_is_due_once_per_period) {
 	assert_true(weir_clock_due(&clock, HZ / 1000));
 	weir_clock_correct(&clock, HZ / 1000);
 	assert_false(weir_clock_due(&clock, HZ / 1000));
-	// A counter that restarts makes a correction due, without a jump of the time.
+	// If the counter restarts, the clock needs a correction, but its time does not jump.
 	assert_true(weir_clock_due(&clock, 0));
 }
 
@@ -43,7 +43,7 @@ TEST(correction_follows_the_kernel_and_never_decreases) {
 	struct weir_clock clock;
 	uint64_t returned, before;
 
-	// The counter runs ahead: a whole period passes in one step.
+	// The counter is ahead of the kernel's clock: it advances by a whole period at once.
 	weir_clock_init(&clock, 0, HZ);
 	returned = weir_clock_ns(&clock, HZ / 1000 - 1);
 	weir_clock_correct(&clock, HZ / 1000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Dataplane: all parts together, three workers on one CPU, with devices whose other end is in the
-// test.
+// Dataplane: all parts together, with three workers on one CPU. The test sends packets to the
+// devices, and receives the packets that the devices send.
 #include "dataplane.h"
 
 #include <errno.h>
@@ -134,7 +134,7 @@ static void wait_until_on(const struct ring_device *device, uint32_t packets) {
 	}
 }
 
-// A data packet of a flow. Its TCP sequence number is the number of the packet.
+// Feed a data packet of a flow. `number` is its TCP sequence number.
 static void feed_numbered(struct world *w, uint16_t flow, uint32_t number) {
 	struct frame_spec spec = lab_tcp(flow, ACK);
 	struct frame f;

@@ -98,7 +98,7 @@ TEST(a_cpu_that_does_not_exist_is_refused) {
 	assert_non_null(strstr(lab->why, "workers.cores[1]: CPU 1023"));
 }
 
-// As with isolcpus, where systemd and its children may use only the other CPUs.
+// With isolcpus, the CPU affinity of systemd and its children excludes the isolated CPUs.
 TEST(an_isolated_cpu_can_be_used_for_workers) {
 	struct lab *lab = *state;
 	uint16_t isolated = first_cpu() + 1;

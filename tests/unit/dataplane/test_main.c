@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Main: the real process, with AF_XDP on a veth and a tap, in a separate network namespace. The
+// The weir-dataplane process, with AF_XDP on a veth and a tap, in a separate network namespace. The
 // test acts as control at the hand-over socket.
 #include <errno.h>
 #include <fcntl.h>
@@ -85,8 +85,8 @@ static int close_lab(void **state) {
 
 // --- the process --------------------------------------------------------------------------
 
-// Under AddressSanitizer, a process that leaks memory exits with an error. Memory left by the
-// AF_XDP driver and its libraries is ignored.
+// Under AddressSanitizer, a process that leaks memory exits with an error. Memory that
+// the AF_XDP driver and its libraries do not free is ignored.
 static void forgive_the_driver(struct lab *lab) {
 	char path[64], options[128];
 	FILE *file;
@@ -305,7 +305,8 @@ TEST(after_a_kill_it_starts_again_at_once) {
 		if (i > 0) {
 			check_log(lab, "detached stale XDP program");
 		}
-		// One file remains: the files of killed processes are removed.
+		// Only this process has a file with its running configuration. The files of
+		// the killed processes have been removed.
 		assert_int_equal(weir_config_running_read(lab->run_dir, 0, &runs), 0);
 		weir_config_free(runs);
 		assert_int_equal(kill(pid, SIGKILL), 0);
@@ -361,7 +362,8 @@ TEST(sigterm_ends_it_before_it_has_its_memory) {
 	while (resident_kib(pid) < 300000 && now_s() < deadline) {
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
-	kill(pid, SIGSTOP); // when one chunk is still to be allocated, however slow this test is
+	// Stop the process, so that it cannot finish its allocations before SIGTERM is pending.
+	kill(pid, SIGSTOP);
 	kill(pid, SIGTERM);
 	kill(pid, SIGCONT);
 	assert_int_equal(exit_status(lab, pid), 0);

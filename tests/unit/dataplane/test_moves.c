@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves of buckets, step by step, with real rings. tests/stress/moves.c tests threads and flow
-// tables.
+// Moves of buckets, step by step, with real rings. tests/stress/moves.c tests moves with threads
+// and flow tables.
 #include "moves.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static struct rte_mbuf *packet(uint32_t bucket) {
 	return m;
 }
 
-// Do what a worker with a distributor does with a packet for another worker.
+// Pass a packet of this bucket to the bucket's worker, as a worker with a distributor does.
 static struct rte_mbuf *put(struct moves_lab *lab, uint32_t port, uint32_t bucket) {
 	struct weir_distributor *distributor = lab->distributor[port];
 	uint32_t target = weir_distributor_worker(distributor, bucket);
@@ -169,10 +169,10 @@ TEST(the_victim_processes_all_packets_from_before_the_switch) {
 	(void)put(&lab, 0, BUCKET);
 	(void)put(&lab, 0, BUCKET + WORKERS);
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
-	m = put(&lab, 0, BUCKET); // a packet before the boundary
+	m = put(&lab, 0, BUCKET); // the last packet of the bucket before the switch
 	assert_int_equal(weir_distributor_worker(lab.distributor[0], BUCKET), V);
 	switch_all(&lab);
-	(void)put(&lab, 0, BUCKET + WORKERS); // a packet after the end
+	(void)put(&lab, 0, BUCKET + WORKERS); // a packet after the switch
 	for (unsigned int i = 0; i < 3; i++) {
 		struct rte_mbuf *taken;
 
@@ -400,7 +400,7 @@ TEST(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest) {
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
 	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
 	assert_int_equal(bucket, second);
-	// If the bucket is alone in the burst, no bucket moves.
+	// If all packets of the burst belong to one bucket, no bucket moves.
 	weir_moves_press(lab.moves, distributor, V, pkts, 4, 3 * WEIR_URGENT_NS);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
 	// No worker's ring is short enough.
@@ -426,7 +426,7 @@ TEST(an_unsuccessful_search_is_not_repeated_at_once) {
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
-	// One packet causes no search.
+	// A burst of one packet causes no search for a bucket to move.
 	weir_moves_press(lab.moves, distributor, V, pkts, 1, 2 * WEIR_URGENT_NS);
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
 	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
@@ -465,8 +465,8 @@ TEST(invalid_parameters_are_refused_for_moves) {
 
 // --- shifts ---------------------------------------------------------------------------------
 
-// Request that the packets of the buckets with the low bits of BUCKET, all owned by V, are received
-// from V's own queue.
+// V owns all buckets that have the same low bits as BUCKET. Request that V receives the packets of
+// these buckets from its own queue.
 static void ask_for_shift(struct moves_lab *lab) {
 	weir_shift_request(
 		lab->moves, WORKERS - 1, BUCKET, lab->distributor[1], &lab->distributor[0], 1);
@@ -500,7 +500,7 @@ TEST(a_shift_holds_until_other_queues_are_empty) {
 	lab.distributor[0]->put[V] = 3;
 	weir_shift_drain(lab.moves);
 	assert_null(weir_mover_shift(lab.victim));
-	weir_distributor_received(lab.distributor[0], 0); // received from a poll before the request
+	weir_distributor_received(lab.distributor[0], 0); // a poll that began before the request
 	poll(lab.distributor[0], 5);
 	assert_null(weir_mover_shift(lab.victim));
 	lab.distributor[0]->put[V] = 4;

@@ -66,8 +66,9 @@ static bool has_moved(const struct rig *rig, const struct moving *moving, uint32
 	return weir_segment_bucket_owner(rig->lab->segment, moving->bucket) == thief;
 }
 
-// Packet 2 of a flow waits in the device when the bucket of the flow moves, and packet 3 arrives.
-// The flow is the first suitable one whose number is at least `first`.
+// Starts a move of a flow's bucket to `thief`. Packet 2 of the flow waits in the device when the
+// move starts, then packet 3 arrives. The flow is the first suitable flow with a number of at least
+// `first`.
 static struct moving begin_from(struct rig *rig, uint32_t first, uint32_t thief) {
 	struct moving moving = {.queue = rig->transmit->path[OUT][VICTIM].queue};
 

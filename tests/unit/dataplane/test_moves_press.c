@@ -20,22 +20,23 @@
 #define STEP_NS 10000ull
 #define SECOND_STEPS (1000000000ull / STEP_NS)
 #define CAPACITY 30 // packets that a worker processes in a step
-#define MOVE_COST (3 * CAPACITY) // duration of a release or an adoption, in packets
-#define TURN_COST 1 // duration of an iteration, in packets
+// a release or an adoption takes as long as processing this number of packets
+#define MOVE_COST (3 * CAPACITY)
+#define TURN_COST 1 // an iteration takes as long as processing this number of packets
 #define DRAWS 1024u
 
 struct sim {
 	struct weir_distributor *distributor;
 	struct weir_moves *moves;
 	struct rte_mbuf packet[WEIR_BUCKETS]; // one packet stands for all packets of a bucket
-	uint16_t bucket_of[DRAWS]; // bucket of each number drawn
+	uint16_t bucket_of[DRAWS]; // the bucket of a packet with this random number
 	double per_step; // packets per step
 	// packets arrive for this many steps, then none for as many steps; 0 = no pauses
 	uint64_t burst_steps;
 	bool presses;
 	uint64_t now, random;
 	double due;
-	int64_t budget[WORKERS]; // remaining time of each worker, in packets
+	int64_t budget[WORKERS]; // number of packets that each worker still has time for
 	uint64_t sent, processed, dropped, moves_ended;
 };
 
@@ -222,16 +223,17 @@ static double lost(const struct sim *sim) {
 
 TEST_GROUP(device_lab_eal);
 
-// A bucket may move back and forth some hundred times per second, and each move takes time of both
-// workers. For any load, moves must lose few packets, compared with the packets that they save.
+// A bucket can move back and forth several hundred times per second, and each move costs both
+// workers time. Under any load, the moves must lose few packets compared with the packets that they
+// save.
 TEST(moves_of_full_rings_pay) {
 	static const struct {
 		const char *name;
 		uint32_t hot, cold;
-		double load; // load as a share of the time of both workers
+		double load; // load as a fraction of the capacity of both workers
 		uint64_t burst_steps;
-		// shares of all packets: at most `more` are lost because of moves, at least `less`
-		// are saved
+		// Fractions of all packets: the moves may lose at most `more`, and must save at
+		// least `less`.
 		double more, less;
 	} cases[] = {
 		{"a bucket of a third", 341, 30, 0.97, 0, 0, 0.1},

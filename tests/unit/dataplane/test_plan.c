@@ -76,7 +76,8 @@ TEST(memory_grows_with_what_is_configured) {
 				 1, "none", &jumbo, why),
 		0);
 	assert_int_equal(one.flow_bytes, weir_flow_table_bytes(1048576, 25));
-	// The tables of all workers, or one shared table, which also has parcels.
+	// memory of four separate tables, or of one shared table with the same total size and its
+	// parcels
 	assert_in_range(four.flow_bytes, 4 * one.flow_bytes, 4 * one.flow_bytes * 105 / 100);
 	assert_true(four.buffer_bytes > one.buffer_bytes);
 	assert_true(one.total_bytes > one.flow_bytes + one.buffer_bytes);
@@ -134,7 +135,7 @@ TEST(impossible_plans_are_refused_with_their_key) {
 	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=lo","queues":2}), 1,
 		"none", &plan, why),
 		-EINVAL);
-	assert_non_null(strstr(why, "2 queues requested, interface lo has 1"));
+	assert_non_null(strstr(why, "2 queues requested, but interface lo has 1"));
 	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=lo"}), 1,
 		"/no/such/steer.o", &plan, why),
 		-ENOENT);

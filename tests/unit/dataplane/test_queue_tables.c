@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // RSS redirection tables, and the information that rss.c gets from a device. There is no device:
-// the test replaces the calls of DPDK. test_worker_moves.c covers a complete shift.
+// the test replaces functions of DPDK. test_worker_moves.c covers a complete shift.
 #include "queue_tables.h"
 #include "test.h"
 
@@ -207,7 +207,7 @@ static void unmake(struct tables *lab) {
 	free(lab);
 }
 
-// Make this worker the long-time owner of all buckets of the entry.
+// Make this worker the owner of all buckets of the entry.
 static void give(struct tables *lab, uint32_t entry, uint8_t worker) {
 	for (uint32_t b = entry; b < WEIR_BUCKETS; b += ENTRIES) {
 		lab->distribution.moves->owner[b] = worker;
@@ -304,7 +304,8 @@ TEST(tables_changed_by_others_are_restored) {
 	unmake(lab);
 }
 
-static int start_eal(void **state) { // 64 workers have 4,032 rings
+// Uses 256 MB of memory, because 64 workers have 4,032 rings.
+static int start_eal(void **state) {
 	static char *argv[] = {"test", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
 		"-m", "256", "--log-level=error", "-l", "0", NULL};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests which ports are spread over the workers by RSS and which by the software distributor, and
-// the device information that device.c and rss.c read. The NIC is a model.
+// Spreading: which ports are spread over the workers by RSS, and which by the software distributor.
+// Also tests the device information that device.c and rss.c read. The NIC is a model (nic_model.h).
 #include "spreading.h"
 
 #include <errno.h>

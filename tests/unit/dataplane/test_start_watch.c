@@ -21,8 +21,7 @@ static void read_it(void *context) {
 	sem_post(&lab->called);
 }
 
-// The function is called each time that the descriptor is readable, while the caller does something
-// else.
+// A separate thread calls the function each time that the descriptor is readable.
 TEST(watch_calls_whenever_the_descriptor_is_readable) {
 	struct lab lab = {.fd = eventfd(0, EFD_CLOEXEC)};
 	struct weir_start_watch watch;

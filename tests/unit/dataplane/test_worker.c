@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker: single iterations on devices whose other end is in the test; then the loop in a thread.
+// Worker: single iterations, with the devices of worker_lab.h; then the worker's loop in a thread.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ TEST(without_an_exception_path_they_are_dropped_and_counted) {
 
 TEST(packets_from_the_kernel_are_sent_unchanged) {
 	struct worker_lab *w = worker_lab_make(4, WEIR_IDLE_POLL);
-	struct frame_spec spec = lab_tcp(1, ACK); // a packet to a VIP, too
+	struct frame_spec spec = lab_tcp(1, ACK); // a packet to a VIP is also sent unchanged
 	struct rte_mbuf *m;
 	struct frame f;
 
@@ -132,7 +132,7 @@ TEST(full_queues_are_counted_under_their_names) {
 	worker_lab_free(w);
 }
 
-// A broken control process may write any MTU into a backend's row.
+// A broken control process can write any MTU into a backend's row.
 TEST(a_frame_longer_than_the_mtu_of_the_device_is_not_sent) {
 	struct worker_lab *w = worker_lab_make(6, WEIR_IDLE_POLL);
 	struct frame_spec spec = lab_tcp(1, ACK);
@@ -255,7 +255,7 @@ TEST(offered_packets_visit_all_workers) {
 	assert_int_equal(weir_worker_turn(w->worker), 1);
 	assert_int_equal(counters->handed_over, 1);
 	assert_int_equal(counters->forwarded, 1);
-	for (uint32_t i = 0; i < WEIR_PEER_RING + 10; i++) { // no worker takes the offered packets
+	for (uint32_t i = 0; i < WEIR_PEER_RING + 10; i++) { // no other worker processes the offers
 		worker_lab_feed(w, LAB_IN_PORT, &error);
 		weir_worker_turn(w->worker);
 	}
@@ -373,7 +373,7 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	lab_publish_policy(lab, &params, (uint16_t[]){0}, 1);
 	weir_pipeline_settle(lab->pipeline);
-	// Above the limit, even if half-open flows do not count
+	// Exceed the limit with flows whose ACK has arrived, because half-open flows do not count.
 	for (unsigned int i = 0; i < 8; i++) {
 		syn.tcp_flags = i % 2 == 0 ? 2 : ACK;
 		worker_lab_feed(w, LAB_IN_PORT, &syn);
@@ -434,8 +434,8 @@ static void drop_replies(struct worker_lab *w) {
 	turn_for(w, &echo, WEIR_DROP_ICMP_RATE);
 }
 
-// For every outcome of packets, the worker's counter `forwarded` is the sum of the packets of all
-// services, and of all backends.
+// Whatever happens to packets, the worker's counter `forwarded` equals the sum of the packets of
+// all services, and the sum of the packets of all backends.
 TEST(counters_agree_under_every_drop_reason) {
 	// Drop reasons covered by other tests: devices, rings between workers, closed ports,
 	// fragments, headroom.
@@ -505,8 +505,8 @@ static void *run(void *context) {
 	return NULL;
 }
 
-// The loop frees a replaced table while it runs (S5), and updates the heartbeat. In idle mode
-// "yield", it leaves the CPU to other processes.
+// While the loop runs, a replaced table can be freed (guarantee S5 of layout.h), and the heartbeat
+// is updated. In idle mode "yield", the loop leaves the CPU to other processes.
 TEST(the_loop_reports_heartbeats_and_yields) {
 	struct worker_lab *w = worker_lab_make(12, WEIR_IDLE_YIELD);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);

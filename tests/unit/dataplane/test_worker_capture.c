@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capture by a worker: a record for each packet, whatever its outcome, and no other effect.
+// Capture by a worker: each packet gets a record, whatever happens to the packet. A capture has no
+// other effect.
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,13 +171,14 @@ static uint32_t sent_bytes(struct worker_lab *w, uint8_t *to, uint32_t room) {
 	return used;
 }
 
-struct run { // results of a worker that has processed all edges
+struct run { // results of a worker that has processed all unusual packets of edges.c
 	struct weir_worker_counters counters;
 	uint32_t used;
 	uint8_t sent[1u << 20];
 };
 
-// During a capture each packet has a record with the expected verdict of the edge.
+// Processes the unusual packets of edges.c. During a capture (number != 0), each packet must have a
+// record with the verdict that edges.c expects.
 static void run_edges(struct worker_lab *w, uint64_t number, struct run *ret) {
 	w->lab->pipeline->outer_id = 1;
 	for (unsigned int i = 0; i < edge_count; i++) {
@@ -275,7 +277,7 @@ TEST(undeliverable_packets_of_the_kernel_are_recorded) {
 	worker_lab_add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
 	worker_lab_feed(w, EXCEPTION, &tcp);
 	weir_worker_turn(w->worker);
-	none(w, number); // a packet of the kernel, which was sent
+	none(w, number); // a packet from the kernel is not recorded if it was sent
 	worker_lab_fill(w, LAB_IN_PORT);
 	worker_lab_feed(w, EXCEPTION, &tcp);
 	weir_worker_turn(w->worker);
@@ -293,8 +295,8 @@ TEST(undeliverable_packets_of_the_kernel_are_recorded) {
 	worker_lab_free(w);
 }
 
-// This worker's packets are recorded once. Packets of other workers are not recorded by this
-// worker, unless the ring to the other worker is full.
+// The worker records each of its own packets once. It does not record a packet that it hands over
+// to another worker, unless the ring to that worker is full.
 TEST(handed_over_packets_are_left_to_the_other_worker) {
 	struct worker_lab *w = worker_lab_make(7, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
@@ -386,7 +388,8 @@ TEST(filters_select_by_owner_and_by_flow) {
 	worker_lab_free(w);
 }
 
-// Clients determine the offset of the ports. In this test, options follow the IPv6 header.
+// A client chooses the length of the IPv6 extension headers, and with it the offset of the ports in
+// the packet. In this test, a header with destination options follows the IPv6 header.
 TEST(long_headers_hide_no_flow_from_a_filter) {
 	uint8_t options[248] = {6}; // TCP follows the options
 	struct frame_spec tcp = lab_tcp(5, SYN);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pauses of a worker: what they cost, and when they end. A pipe replaces the queue: for a worker,
-// an AF_XDP socket is a descriptor that is readable when it has packets.
+// Pauses of a worker: how long they last, and what ends them. A pipe replaces the AF_XDP socket,
+// because the worker uses the socket only as a descriptor that is readable when packets arrive.
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "test.h"
 #include "worker_private.h"
 
-#define YIELD_NS 100000u // YIELD_NS and SLEEP_NS: maximum pause of the idle mode
+#define YIELD_NS 100000u // YIELD_NS and SLEEP_NS: maximum pauses in the idle modes
 #define SLEEP_NS 1000000u
 #define WARM_UP 200 // iterations until pauses have their maximum duration
 #define PAUSES 40
@@ -63,7 +63,8 @@ static void begin(struct pauses_lab *lab, enum weir_config_idle mode) {
 	}
 }
 
-// The shortest of some pauses: other programs on this CPU only make pauses longer.
+// Returns the duration of the shortest of PAUSES pauses. Other programs on this CPU can only make a
+// pause longer.
 static uint64_t shortest_ns(struct pauses_lab *lab) {
 	uint64_t shortest = UINT64_MAX;
 

@@ -25,8 +25,8 @@
 
 // --- control ------------------------------------------------------------------------------
 
-// Returns a bucket that belongs to this worker. It is the bucket of a flow, mostly of a flow with
-// many packets.
+// Returns a bucket of this worker that has had packets, mostly one with many packets. If the loop
+// chooses no bucket, returns a random bucket of any worker.
 static uint32_t bucket_of(struct rig *rig, uint32_t worker) {
 	const struct weir_segment *segment = rig->lab->control;
 	uint32_t bucket = (uint32_t)moves_rig_next_random(rig) % WEIR_BUCKETS;
@@ -147,8 +147,8 @@ TEST(a_thousand_moves_lose_and_reorder_nothing) {
 	check_a_thousand_moves(rig);
 }
 
-// Emulate the driver of the outgoing port. The port has two transmit queues. The test takes all
-// packets from one queue, and then from the other.
+// Emulates the driver of the outgoing port: returns the status of a transmit descriptor. The port
+// has two transmit queues. The test takes all packets from one queue, and then from the other.
 static int tell(void *queue, uint16_t offset) {
 	const struct rte_ring *ring = queue;
 	uint32_t waiting = ring->prod.tail - __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);
@@ -329,8 +329,8 @@ static void pause_sender(struct rig *rig) {
 }
 
 // Packet 2 waits in the victim's transmit ring, because the device is full. The bucket moves to the
-// worker that has the device. Packet 3 must not be sent before packet 2. Even if the worker does
-// not run for a long time, its device is not considered stuck.
+// worker that owns the device's queue. Packet 3 must not be sent before packet 2. Even if this
+// worker does not run for a long time, the device is not considered stuck.
 TEST(a_flow_does_not_overtake_itself_in_transmit_rings) {
 	struct rig *rig = moves_rig_make_still(20);
 	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
@@ -425,8 +425,9 @@ static void hold_many(struct rig *rig, uint32_t flow, uint32_t bucket) {
 	assert_int_equal(counters[0].held_packets, WEIR_HOLD_PACKETS);
 }
 
-// Worker 2 sends a third of the packets that worker 0 could put into its transmit ring. More
-// packets of the bucket arrive while held packets wait.
+// Worker 2 runs only a third as often as worker 0, so it sends only a third of the packets that
+// worker 0 could put into the transmit ring. More packets of the bucket arrive while held packets
+// wait.
 TEST(held_packets_wait_for_transmit_rings) {
 	struct rig *rig = moves_rig_make_still(70);
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker lab: a worker on devices whose other end is in the test, with the pipeline of
-// pipeline_lab.h.
+// Worker lab: a worker with devices of device_lab.h, to which the test sends packets, and with the
+// pipeline of pipeline_lab.h.
 #pragma once
 
 #include <stdbool.h>
@@ -31,8 +31,8 @@ struct worker_lab {
 	struct weir_worker *worker;
 };
 
-// Ports 0 to 2. Packets are received on LAB_IN_PORT, which has an exception device. number: the
-// lab's number, for the names of its devices.
+// The worker has ports 0 to 2. It receives packets on LAB_IN_PORT, which has an exception device.
+// number: the lab's number, for the names of its devices.
 struct worker_lab *worker_lab_make(unsigned int number, enum weir_config_idle idle);
 void worker_lab_free(struct worker_lab *w); // also checks the sums
 // Check that every packet is counted once, and that every drop has a reason.

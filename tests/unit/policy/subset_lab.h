@@ -103,8 +103,8 @@ static inline int fleet_holds(const struct fleet *fleet, uint32_t client, uint32
 	return 0;
 }
 
-// Returns how many members of the subsets in `before` are no longer in `after`, in total over the
-// clients that exist in both.
+// Returns how many members of clients' subsets in `before` are no longer in the same client's
+// subset in `after`. Only clients that exist in both are counted.
 static inline uint64_t fleet_left(const struct fleet *before, const struct fleet *after) {
 	static uint8_t held[FLEET_BACKENDS_MAX];
 	uint32_t clients = before->clients < after->clients ? before->clients : after->clients;

@@ -85,7 +85,8 @@ TEST(change_is_bounded) {
 			before[k] = loop.correction[k];
 		}
 		step(&loop, false);
-		// 0.2: at most the gain of 0.1, and as much for centring
+		// The gain changes a correction by at most 0.1, and centring by at most another
+		// 0.1.
 		for (uint32_t k = 0; k < N; k++) {
 			assert_true(fabs(loop.correction[k] - before[k]) <= 0.2 + 1e-9);
 			assert_true(fabs(loop.correction[k]) <= 2 * log(10) + 1e-9);
@@ -136,8 +137,8 @@ TEST(errors_and_flows_in_progress_are_load) {
 	assert_true(weir_balanced_read(&load, &settings, 187 * SECOND) == WEIR_BALANCED_UNKNOWN);
 }
 
-// A single backend cannot be compared, and idle backends are equal. A backend with extreme reports
-// does not prevent finding the speeds of other backends.
+// A backend with extreme reports does not prevent the loop from finding the speeds of the other
+// backends.
 TEST(extreme_reports_of_one_do_not_affect_the_others) {
 	struct loop loop = loop_of(0.5, 1, 2, 1);
 
@@ -154,6 +155,7 @@ TEST(extreme_reports_of_one_do_not_affect_the_others) {
 	assert_true(used(&loop, 3) < used(&loop, 1) / 10);
 }
 
+// A single backend cannot be compared with other backends, and idle backends count as equal.
 TEST(nothing_to_compare) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
 	const double alone[] = {0.9, WEIR_BALANCED_UNKNOWN}, idle[] = {0.01, 0.001};

@@ -36,7 +36,7 @@ static void check(double expected, double got) {
 }
 
 // All requests fail, and cost nothing. gRPC would keep the last good weight for three minutes. Weir
-// does not.
+// lowers the weight at once.
 TEST(backend_that_fails_everything_at_no_cost_is_penalised) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
@@ -50,8 +50,8 @@ TEST(backend_that_fails_everything_at_no_cost_is_penalised) {
 	check(200, weir_capability_read(&theirs, &settings, 11 * S));
 }
 
-// The numerator of a weight is the rate of successful requests in the SRE book, and of all requests
-// in gRPC.
+// In the SRE book, the numerator of a weight is the rate of successful requests. In gRPC, it is the
+// rate of all requests.
 TEST(only_successful_requests_may_count) {
 	struct weir_capability_settings settings = plain();
 	const struct weir_capability_report half = report(100, 50, 0.5);
@@ -156,8 +156,8 @@ TEST(no_blackout_uses_the_first_report) {
 	check(200, weir_capability_read(&capability, &settings, 5 * S));
 }
 
-// After one time constant, the averages have changed by 1 - 1/e of the difference. The averages are
-// those of rates, not of weights.
+// After one time constant, the averages have changed by 1 - 1/e of the difference. Rates and
+// utilization are averaged, not weights.
 TEST(smoothing_averages_rates_and_utilization) {
 	const struct weir_capability_settings settings = weir_capability_defaults();
 	struct weir_capability capability = {0};

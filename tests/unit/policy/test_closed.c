@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Closed backends, for every policy: they take no new flows, although the older table still
-// contains them.
+// Closed backends, with every policy: a closed backend gets no new flows, even while the loaded
+// table still contains the backend.
 #include "policy_lab.h"
 
 static struct world *create(enum weir_policy policy, uint32_t n, uint32_t limit) {
@@ -187,7 +187,8 @@ TEST(none_of_many_is_chosen_when_all_are_closed) {
 	}
 }
 
-// A closed backend has no limit of its own; a backend that is open again has the limit of its row.
+// While a backend is closed, it has no limit of its own. When the backend is open again, the limit
+// of its row applies.
 TEST(limits_are_those_of_open_backends) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 4, 0);
 

@@ -50,9 +50,9 @@ static void look(struct world *w) {
 	weir_ejection_look(&w->settings, &w->service, w->backends, w->count, w->now_ms);
 }
 
-// Returns the backends that one interval should eject, as a bit mask. *ret: the reason for the
-// backend with the lowest bit. Each backend has these connections in the interval, spread over the
-// evaluations.
+// Simulates one interval. counts: the connections of each backend in the interval, spread over the
+// evaluations. Returns the backends that should be ejected, as a bit mask. *ret: the reason for the
+// backend with the lowest bit.
 static uint64_t interval(struct world *w, const struct weir_ejection_count counts[],
 	enum weir_ejection_reason *ret) {
 	uint64_t bits = 0;
@@ -144,7 +144,8 @@ TEST(shorter_interval_counts_from_now_on) {
 	assert_int_equal(reason, WEIR_EJECTION_FAILURE_PERCENT);
 }
 
-// Flows are few. Consecutive failures count over any time, until a connection is established.
+// There are few flows. Failures count as consecutive over any length of time, until a connection is
+// established.
 TEST(runs_of_failures_continue_over_intervals) {
 	struct world w = begin(3);
 
@@ -171,8 +172,8 @@ TEST(runs_of_failures_continue_over_intervals) {
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_NONE);
 }
 
-// Forged SYNs reach all backends equally, so no share of forged SYNs may eject a backend. The test
-// has 10^7 connections.
+// Forged SYNs reach all backends equally, so they must not eject a backend, whatever their share of
+// all SYNs is. The test has 10^7 connections.
 TEST(floods_eject_no_backend) {
 	struct weir_prng random = {.state = 7};
 
@@ -321,7 +322,7 @@ TEST(icmp_errors_eject) {
 	}
 }
 
-// A host that still rejects packets after its ejection is ejected for longer.
+// A host that still rejects packets after its ejection is ejected again, for a longer time.
 TEST(icmp_errors_eject_again) {
 	struct world w = begin(3);
 	uint64_t length_ms = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fair share: shares by cost, ties, new backends, time that wraps, comparison with a simple
-// implementation, and more candidates than slots.
+// Fair share: shares that follow the costs of flows, ties, new backends, keys that wrap, more
+// candidates than slots, and a comparison with a simple implementation.
 #include "backend_signal.h"
 #include "policy_lab.h"
 #include "policy_private.h"
@@ -68,7 +68,8 @@ TEST(unknown_costs_take_turns) {
 	world_free(w);
 }
 
-// Backends that are below their limit again are chosen in the order of their predicted ends.
+// Backends that are below their limit again are chosen in the order in which their flows are
+// predicted to end.
 TEST(backends_below_their_limit_again_are_compared) {
 	struct world *w = world_create(4);
 
@@ -128,8 +129,8 @@ TEST(hours_of_silence_are_harmless) {
 	world_free(w);
 }
 
-// Backends that serve many long flows at a time. V (see fair_share.c) is hours ahead of the clock,
-// and the distance grows.
+// All backends serve many long flows at the same time. Therefore V (see fair_share.c) is hours
+// ahead of the clock, and the distance grows.
 TEST(ends_far_ahead_of_the_clock) {
 	struct world *w = world_create(4);
 	uint32_t counts[4] = {0};
@@ -253,8 +254,8 @@ static uint16_t model_choose(struct model *m, uint64_t now_ns) {
 
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	// Leave out few candidates, because the backend at the cursor is found again only within
-	// 128 positions.
+	// Leave out only a few candidates, because the search for the backend at the cursor covers
+	// only 128 positions.
 	uint32_t of = m->backends > 200 ? 64 : 4;
 	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 
@@ -288,8 +289,8 @@ static void open_or_close(struct world *w, struct model *m, uint16_t id) {
 	m->closed[id] = close;
 }
 
-// Times are whole units, so that ties are the same in both implementations. The scales apply to
-// costs and to pauses.
+// Times are multiples of UNIT, so that ties are the same in both implementations. The scales apply
+// to costs and to pauses.
 static void compare(uint32_t backends, uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
 	struct model *m = calloc(1, sizeof(*m));
 	struct world *w = world_create(backends);
@@ -337,7 +338,7 @@ TEST(equals_a_simple_implementation) {
 		compare(sizes[i], 1, 1000, &seed); // mostly idle
 		// minutes per flow, so that keys are rebased repeatedly
 		compare(sizes[i], 20000000, 1, &seed);
-		// keys are rebased equally often, because of the clock
+		// pauses of many minutes, so that keys are rebased repeatedly, too
 		compare(sizes[i], 1000, 500000000, &seed);
 	}
 }
@@ -406,8 +407,8 @@ TEST(returning_one_of_many_is_not_flooded) {
 	returning_one_of(1500); // more candidates than a scan covers
 }
 
-// Starts 150 flows per second, each at a random worker. *shares: the shares of the backends, in
-// percent.
+// Starts 150 flows per second, each at a random worker. *shares: each backend's share of the flows,
+// in percent.
 static void shares_of_workers(uint32_t workers, double shares[4]) {
 	struct world *w[16];
 	uint32_t counts[4] = {0};

@@ -94,7 +94,8 @@ TEST(spilled_flows_are_even) {
 	}
 }
 
-// Backend 5 takes no new flow and backend 6 one flow, while other backends can take flows.
+// Backend 5 takes no new flow, and backend 6 takes one new flow, while other backends can take
+// flows.
 TEST(own_limits_hold) {
 	uint64_t seed = 5;
 
@@ -116,8 +117,8 @@ TEST(own_limits_hold) {
 	}
 }
 
-// If there is also a common limit, the smaller limit applies. Raising or removing a limit has an
-// effect, although all backends had reached their limits before.
+// If a backend has its own limit, and there is a common limit as well, the smaller limit applies.
+// All backends have reached their limits. When a limit is raised or removed, flows can start again.
 TEST(own_limit_that_rises_ends_exhaustion) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 40, WEIR_EXHAUSTED_REJECT);
@@ -176,7 +177,7 @@ TEST(spills_when_no_backend_takes_flows) {
 	}
 }
 
-// Flows that are spilled, but are not inserted into the flow table, are no load. The search must
+// Spilled flows that are not inserted into the flow table do not count as load. The search must
 // still choose backends in turn.
 TEST(equals_take_turns) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 10, WEIR_EXHAUSTED_SPILL);
@@ -196,7 +197,7 @@ TEST(equals_take_turns) {
 	world_free(w);
 }
 
-// With more candidates than one choice searches, the next choice searches other candidates.
+// If there are more candidates than one choice searches, the next choice searches other candidates.
 TEST(backend_below_its_limit_among_thousands_is_found) {
 	static const struct {
 		uint32_t n, tries;
@@ -222,7 +223,7 @@ TEST(backend_below_its_limit_among_thousands_is_found) {
 }
 
 // Flows end on a few backends at a time, in any order. No flow is rejected while a backend has
-// room. As many new flows have room as flows have ended.
+// room. As many new flows can start as flows have ended.
 TEST(none_is_rejected_while_one_of_many_has_room) {
 	uint64_t seed = 5;
 

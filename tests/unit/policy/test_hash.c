@@ -132,8 +132,8 @@ TEST(flow_hash_depends_on_every_input) {
 	}
 }
 
-// A factor of 0 would cancel the other half of the address. Without the seed, no address can be
-// chosen that results in a factor of 0.
+// A factor of 0 would cancel the other half of the address. An attacker who does not have the seed
+// cannot choose an address that results in a factor of 0.
 TEST(ipv6_hash_has_no_address_that_cancels_the_rest) {
 	const uint64_t rest = 3 | 4u << 16 | 6ull << 32; // used in the destination's factor
 	const uint64_t low[] = {0xd1342543de82ef95ull, 0x589965cc75374cc3ull ^ rest};
@@ -162,7 +162,6 @@ TEST(ipv6_hash_distinguishes_ports_from_addresses) {
 	}
 }
 
-// With 64 bits no collision is expected among 2^16 similar names (probability 1e-10).
 static int compare(const void *a, const void *b) {
 	uint64_t x, y;
 
@@ -171,6 +170,7 @@ static int compare(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
+// With 64 bits no collision is expected among 2^16 similar names (probability 1e-10).
 TEST(names_do_not_collide) {
 	static uint64_t hashes[FLOWS];
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Health states: the result of each pair of facts, each event in each state, and the tables of the
-// documentation.
+// Health states. Facts are the verdict of the health checks and the last announcement of the
+// backend. Tests the state of each pair of facts, the effect of each event in each state, and the
+// tables of docs/guide/health.md.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,8 @@ TEST(lame_duck_ends_by_ready_or_by_refusing_and_recovering) {
 	assert_int_equal(
 		weir_health_state_of(weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING)),
 		WEIR_HEALTH_HEALTHY);
-	// The agent repeats its state, so the backend takes no flows in between.
+	// If the agent announces lame-duck again before the checks pass, the backend changes from
+	// refusing to lame-duck, and takes no new flows in between.
 	facts = weir_health_set_word(facts, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_REFUSING);
 	assert_int_equal(
@@ -166,8 +168,8 @@ static void assert_documented(const char *line) {
 	}
 }
 
-// "| passing | healthy | starting | ... |": a verdict, and the resulting state for each
-// announcement (enum weir_health_word).
+// The document has a line such as "| passing | healthy | starting | ... |" for each verdict: the
+// verdict, then the resulting state for each announcement (enum weir_health_word).
 TEST(tables_of_the_document_equal_the_code) {
 	char line[256], part[64];
 

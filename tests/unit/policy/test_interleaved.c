@@ -74,7 +74,8 @@ TEST(recorded_documented_rounds) {
 	world_free(w);
 }
 
-// Rounds of tasks. More cases are in tests/vectors/poolifier_interleaved_tasks.json.
+// With WEIR_ROUNDS_TASKS, a turn is one flow, whatever its service time. More cases are in
+// tests/vectors/poolifier_interleaved_tasks.json.
 TEST(rounds_of_tasks_ignore_service_times) {
 	static const uint32_t weights[] = {100, 200, 300};
 	struct world *w;
@@ -139,11 +140,11 @@ TEST(other_weights_continue_in_the_nearest_round) {
 	// The round of weight 200 is over. The round of weight 400 follows.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 400}, 3);
 	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1, 2, 2);
-	// Half of the round of weight 400 is over. It becomes the round of weight 500, of which 200
-	// are left.
+	// In the round of weight 400, backend 2 has used half of the quota of 200. The round
+	// continues as the round of weight 500 with a quota of 300, so 200 are left.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 500}, 3);
 	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1);
-	// The round of 200 becomes the round of 240, with a quota of 140.
+	// The round of weight 200 continues as the round of weight 240. Its quota rises to 140.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 240, 500}, 3);
 	WORLD_EXPECT(w, 1, 2, 2, 2, 2, 2, 0);
 	world_free(w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Least loaded: the example of the SRE book, the sinkhole, the limit, comparison with a simple
-// implementation, and more candidates than slots.
+// Least loaded: the example of the SRE book, a backend that refuses all flows (sinkhole), the limit
+// of active flows, more candidates than slots, and a comparison with a simple implementation.
 #include "backend_signal.h"
 #include "policy_lab.h"
 
@@ -93,7 +93,7 @@ TEST(reported_errors_count_as_active) {
 	world_free(w);
 }
 
-// With a window of 30 s a slot lasts nearly 4 s.
+// With an error window of 30 s, each of its time slots lasts nearly 4 s.
 TEST(reports_are_read_for_any_length_of_the_window) {
 	struct world *w = world_create(2);
 
@@ -124,8 +124,9 @@ static void start_flows(struct world *w, uint16_t id, uint32_t n) {
 	}
 }
 
-// The worker has 1 flow at each of three backends, and has no data about other flows. It chooses
-// backends so that its shares of the reported flows become even. From then on its own flows count.
+// The worker has 1 flow at each of three backends. Its shares of the flows that these backends
+// report are 4.5, 3.5 and 2.5. The worker chooses backends so that the shares become equal. From
+// then on, its own flows count.
 TEST(shares_of_reported_requests_are_made_even) {
 	struct world *w = world_create(3);
 	uint32_t given[3] = {0};
@@ -152,8 +153,8 @@ TEST(shares_of_reported_requests_are_made_even) {
 	world_free(w);
 }
 
-// A second report with the same number is a new report. It includes the flows that the worker has
-// started since the first report.
+// A second report with the same number of flows is a new report. Its number includes the flows that
+// the worker has started since the first report.
 TEST(each_report_replaces_the_one_before) {
 	struct world *w = world_create(2);
 
@@ -361,8 +362,8 @@ static uint32_t model_choose(struct model *m, uint64_t now_ns) {
 // Publish some of the backends, in order. The cursor stays at its backend.
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	// Leave out few candidates, because the backend at the cursor is found again only within
-	// 128 positions.
+	// Leave out only a few candidates, because the search for the backend at the cursor covers
+	// only 128 positions.
 	uint32_t of = m->backends > 200 ? 64 : 4;
 	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 	bool found = false;

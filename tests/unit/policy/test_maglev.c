@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev: recorded tables of other implementations, shares, disruption, and a comparison with a
-// simple implementation of the accumulator method.
+// Maglev: the shares of backends, and the number of slots that move when a backend is removed. The
+// tables are compared with recorded tables of other implementations, and with a simple
+// implementation of the accumulator method.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +90,8 @@ static uint32_t integer(const json_t *object, const char *key) {
 	return (uint32_t)json_integer_value(value);
 }
 
-// Returns the FNV-1a hash of the table as 32-bit little-endian words. The offset basis is the one
-// of the vectors file. It was derived from the tables that the file contains completely.
+// Returns the FNV-1a hash of the table as 32-bit little-endian words. The offset basis is not the
+// usual one. It was determined from those tables of which the vectors file contains all slots.
 static uint64_t fnv1a(const uint16_t *table, uint32_t slots) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 
@@ -166,8 +167,9 @@ TEST(recorded_tables_of_katran_v2_are_reproduced) {
 	assert_int_equal(replayed, 8);
 }
 
-// Version 1 of katran first gives each backend as many slots as its weight, which results in
-// 15:10:6 slots for the weights 10:5:1. This implementation must not do that.
+// Version 1 of katran first gives each backend as many slots as its weight. Of 31 slots, backends
+// with weights 10, 5 and 1 then get 15, 10 and 6. In this implementation, they must get 20, 10
+// and 1.
 TEST(shares_of_katran_v1_are_not_ours) {
 	struct lab *f = *state;
 	const json_t *vector = json_array_get(json_object_get(f->vectors, "katran"), 8);
@@ -449,8 +451,9 @@ TEST(schedule_gives_the_table_of_the_simple_method) {
 	}
 }
 
-// The number of backends determines the method, and another method fills the last slots. The cases
-// have few or many backends, and few, many, or the maximum number of last slots.
+// weir_maglev_build inspects fewer slots at once if there are many backends, and uses another
+// method for the last slots. The cases have few or many backends, and few, many, or the maximum
+// number of last slots.
 TEST(large_tables_equal_those_of_the_simple_method) {
 	const struct {
 		uint32_t n, slots, weights; // weights are 1 .. `weights`
@@ -459,7 +462,7 @@ TEST(large_tables_equal_those_of_the_simple_method) {
 		{2, 65537, 3},
 		{100, 65537, 1},
 		{100, 65537, 100},
-		{100, 65537, 4}, // the slots are about half of the largest weight
+		{100, 65537, 4}, // the mean weight is more than half of the largest weight
 		{999, 65537, 2},
 		{1000, 65537, 2},
 		{3000, 65537, 50},
@@ -525,8 +528,8 @@ static double build_ms(struct lab *f, uint32_t n, uint32_t slots) {
 	return best;
 }
 
-// The limit is high, because of sanitizers and slow machines. The simple method would need minutes
-// for the last case.
+// The time limit is high, because of sanitizers and slow machines. The simple method would need
+// minutes for the last case.
 TEST(large_table_is_built_in_milliseconds_with_any_weights) {
 	struct lab *f = *state;
 	double equal, random, skewed;

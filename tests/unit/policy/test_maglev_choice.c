@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev: the choice of a backend by its slots, the limit, loading a table without reading its
-// candidates, and invalid slots.
+// Maglev: the choice of a backend by slot, the limit of active flows, invalid slots, and loading a
+// table without reading its candidates.
 #include <sys/mman.h>
 
 #include "policy_lab.h"

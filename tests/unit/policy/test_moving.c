@@ -67,8 +67,8 @@ TEST(window_slides_over_the_samples) {
 
 			assert_non_null(moving);
 			for (uint32_t i = 0; i < 1000; i++) {
-				// A third of the samples has few different values, so that equal
-				// values enter and leave the window.
+				// A third of the samples have only five different values, so that
+				// equal values enter and leave the window.
 				samples[i] = next_random(&seed) % (i % 3 == 0 ? 5 : 1000 * MS);
 				weir_moving_add(moving, samples[i], i);
 				check_plainly(moving, samples, i + 1, windows[w], median);
@@ -192,7 +192,8 @@ TEST(estimate_is_unknown_without_a_recent_sample) {
 	weir_moving_add(moving, 7 * MS, 1000);
 	assert_int_equal(weir_moving_estimate_ns(moving, 1000 + TTL - 1, TTL), 7 * MS);
 	assert_int_equal(weir_moving_estimate_ns(moving, 1000 + TTL, TTL), 0);
-	assert_int_equal(weir_moving_estimate_ns(moving, 1, TTL), 7 * MS); // time of another clock
+	// a time from another clock
+	assert_int_equal(weir_moving_estimate_ns(moving, 1, TTL), 7 * MS);
 	weir_moving_add(moving, 9 * MS, 2 * TTL);
 	assert_int_equal(weir_moving_estimate_ns(moving, 2 * TTL, TTL), 8 * MS);
 	weir_moving_free(moving);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Properties of every policy: names, tables with one backend or without backends, collected inputs,
-// changes of the policy at run time, and hostile tables.
+// Properties of every policy: names, tables with one backend or without backends, the inputs that a
+// policy collects or reads, changes of the policy at run time, and hostile tables.
 #include <errno.h>
 #include <sys/mman.h>
 

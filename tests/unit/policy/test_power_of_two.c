@@ -55,8 +55,8 @@ TEST(reported_errors_count_as_load) {
 	world_free(w);
 }
 
-// The flows of other workers count as load at the first choice after the report. The worker itself
-// does not count these flows.
+// A worker cannot count the flows of other workers. After a report that includes these flows, they
+// count as load from the worker's next choice on.
 TEST(shares_of_reported_requests_count_as_load) {
 	struct weir_signal_share share = {.flows = 3, .gain = 1};
 	struct world *w = world_create(2);

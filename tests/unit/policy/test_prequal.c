@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prequal: the pool with fresh and old reports, limits, and removed backends. The rule itself is
-// replayed from tests/vectors/prequal.json.
+// Prequal: choices with fresh and with old reports, limits, and removed backends. The selection
+// rule itself is compared with tests/vectors/prequal.json in tests/replay.
 #include "backend_signal.h"
 #include "policy_lab.h"
 
@@ -74,7 +74,7 @@ TEST(busy_backends_are_avoided) {
 		world_end(w, id, WEIR_OUTCOME_COMPLETED);
 		busy += i >= 500 && id < 4;
 	}
-	assert_true(busy < 3500 / 40); // a quarter of the busy backends' share
+	assert_true(busy < 3500 / 40); // an equal share would be a tenth of the flows
 	world_free(w);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent errors: how long they count, if time advances in small or large steps. Counts do not
-// overflow.
+// Recent errors: the time for which an error counts, if the clock advances in small or large steps.
+// The counts must not overflow.
 #include "policy_lab.h"
 #include "recent_errors.h"
 

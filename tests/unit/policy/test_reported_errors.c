@@ -53,7 +53,8 @@ TEST(good_reports_remove_errors) {
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) < MS);
 }
 
-// A single error counts as one for each worker. Without errors, no worker counts any.
+// A single error counts as one active flow at each worker. Without errors, no active flows are
+// added.
 TEST(few_errors) {
 	struct weir_reported_errors errors = {0};
 	uint64_t now = report(&errors, SECOND, 20, 500, 100, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reported share: a worker's share of the reported requests, which reports are used, and how long a
-// report is used.
+// Reported share: a worker's share of the requests in progress that backends report. The tests
+// check the share, which reports are used, and for how long a report is used.
 #include <math.h>
 
 #include "policy_lab.h"
@@ -154,7 +154,7 @@ TEST(late_reports_are_not_used) {
 
 	run(&fleet, 300, 30, true, false);
 	assert_non_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
-	run(&fleet, 300, 30, false, false); // reports are in time now
+	run(&fleet, 300, 30, false, false); // the reports are on time now
 	assert_null(weir_reported_share_unused(&fleet.share, 4, fleet.now_ns));
 }
 
@@ -187,9 +187,9 @@ TEST(backends_outside_of_the_subset_are_not_in_the_averages) {
 		11 * WEIR_SIGNAL_FLOW);
 }
 
-// Half of the backends falsely report 0. The share of an honest backend is then its number of own
-// flows, not twice as many. A backend with a false report gets the mean share of the honest
-// backends.
+// Half of the backends falsely report 0. The share of an honest backend is then the number of
+// this instance's flows at the backend, not twice as many. A backend with a false report gets the
+// mean share of the honest backends.
 TEST(backend_that_reports_too_few_counts_as_without_reports) {
 	struct fleet fleet = fleet_of(10, 150);
 

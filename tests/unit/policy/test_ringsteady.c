@@ -70,7 +70,7 @@ TEST(ringsteady_order_is_that_of_a_sort) {
 	}
 }
 
-// Returns the gap after item number `i` of an order that starts at item 0.
+// Returns the distance from order[i] to the next item, in an order that starts at item 0.
 static uint64_t gap_after(const uint32_t *order, uint32_t count, uint32_t i) {
 	uint64_t here = weir_ringsteady_position(order[i]);
 	uint64_t next = i + 1 < count ? weir_ringsteady_position(order[i + 1]) : 1ull << 32;

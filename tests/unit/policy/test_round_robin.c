@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Round robin: order, start, limit, changes of the table, many workers.
+// Round robin: the order of choices, the start position of each worker, the limit of active flows,
+// and changes of the table.
 #include "policy_lab.h"
 
 #define RR WEIR_POLICY_ROUND_ROBIN

@@ -140,8 +140,8 @@ TEST(one_worker_can_use_the_whole_limit) {
 	}
 }
 
-// Idle slots of other workers become available after a tick (L3). Before that, only a limited
-// number of them is available.
+// Guarantee L3: idle slots of other workers become available after a tick. Before that, only a
+// limited number of these slots is available.
 TEST(idle_slots_of_others_come_back) {
 	struct fleet *f = fleet_create(16, 1, 640, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
 	uint32_t flows = 0;
@@ -301,7 +301,8 @@ TEST(lost_handshakes_free_their_slots) {
 	fleet_after(f, WEIR_LIMIT_HANDSHAKE_TICKS);
 	fleet_after(f, WEIR_LIMIT_HANDSHAKE_TICKS);
 	assert_int_equal(held(f, 0), 0);
-	assert_int_equal(f->parts[0][0].mistrust, 0); // less than a quarter of the limit
+	// The number of lost handshakes is below a quarter of the worker's share of the limit.
+	assert_int_equal(f->parts[0][0].mistrust, 0);
 	confirm(f->world[0], 0); // a late confirmation: the flow gets its slot now
 	assert_int_equal(held(f, 0), 1);
 	fleet_free(f);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: the factor, and its effect with each policy.
+// Slow start: the factor that reduces the share of a new backend, and its effect with each policy.
 #include "backend_signal.h"
 #include "policy_lab.h"
 #include "slow_start.h"

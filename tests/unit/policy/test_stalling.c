@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalling: some backends accept no connections, while other backends are healthy. Also tests
-// floods, and little traffic.
+// Stalling: detection of backends that accept no connections, while other backends are healthy. The
+// tests include SYN floods, and little traffic.
 #include <string.h>
 
 #include "prng.h"
@@ -17,7 +17,7 @@ struct of_backend { // simulated behaviour of a backend
 	double per_second; // rate of flows from clients
 	double forged; // number of forged SYNs for each client's flow
 	uint32_t takes; // readings until a client's flow is accepted; TIMEOUT = never
-	// by reading: flows of clients (began), forged flows (left)
+	// number of flows of clients (began) and of forged flows (left), by reading
 	uint32_t began[TIMEOUT], left[TIMEOUT];
 };
 
@@ -148,7 +148,7 @@ static void burst(struct world *w) {
 	assert_true(w->backends[1].stalls);
 }
 
-// A burst is detected although no earlier flows exist for comparison.
+// A stalling backend is detected in a burst, although no earlier flows exist for comparison.
 TEST(a_burst_is_sufficient) {
 	struct world w = begin(4, 0);
 
@@ -214,7 +214,7 @@ TEST(a_backend_without_new_flows_stalls) {
 	looks(&w, 6);
 	w.of[0].per_second = 0;
 	assert_in_range(until(&w, 1, SECOND), 1, 3);
-	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // when the flows expire
+	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // the flows expire then
 }
 
 TEST(if_most_stall_the_others_are_the_reference) {
@@ -368,8 +368,8 @@ TEST(an_idle_backend_does_not_stall) {
 	assert_int_equal(looks(&w, 60 * SECOND), 0);
 }
 
-// A backend has longer round trips than other backends, but they are shorter than the time after
-// which a flow may be moved.
+// A backend has longer round trips than other backends, but the round trips are shorter than the
+// time after which a flow may be moved.
 TEST(a_distant_backend_does_not_stall) {
 	struct world w = begin(10, 1000);
 

@@ -116,9 +116,10 @@ TEST(levels_of_invalid_numbers) {
 	assert_int_equal(weir_steal_level(1e-300, 1e300, 0.1), WEIR_STEAL_NO_LEVEL);
 }
 
-// The tests below follow dask's documentation of work stealing, as far as dask's code agrees with
-// it. Tasks are in bins by their ratio of computation to communication. Each bin has half the ratio
-// of the previous bin. The first bin of the documentation, 8, is the third bin of the code.
+// The tests below follow dask's documentation of work stealing where dask's code agrees with the
+// documentation. The bin of a task depends on its ratio of computation time to communication time.
+// From each bin to the next bin, this ratio halves. The first bin of the documentation (ratio 8) is
+// the third bin of the code.
 #define FIRST_OF_PAGE 3u
 
 static uint8_t bin_of(double ratio) {
@@ -169,7 +170,7 @@ TEST(tasks_of_the_first_documented_bin_go_first) {
 }
 
 // In this case, dask's code and Weir differ from the documentation: they also move tasks of the
-// last bin. Such a task moves if the backlog is longer than the task's communication.
+// last bin. Such a task moves if the backlog takes longer than the task's communication.
 TEST(last_bin_moves_if_the_backlog_is_long_enough) {
 	const struct weir_steal_task last = {.duration = 1, .transfer = 255.9};
 	const struct weir_steal_task backlog = {.duration = 100, .transfer = -1, .fixed = true};
@@ -188,7 +189,7 @@ TEST(last_bin_moves_if_the_backlog_is_long_enough) {
 }
 
 // Three of ten workers may steal at the same time. A fourth worker may start when one of the three
-// has its answer.
+// has received the answer to its request.
 TEST(share_of_workers_steals_at_once) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS];
@@ -540,8 +541,8 @@ static double time_of_plan(uint32_t requests) {
 	return since;
 }
 
-// A plan evaluates all workers only once, and not for each request, because control processes no
-// reports while it plans.
+// A plan evaluates all workers only once, and not once for each request, because control cannot
+// process reports while it plans.
 TEST(plan_evaluates_all_workers_once) {
 	double one, many;
 

@@ -99,7 +99,8 @@ TEST(subset_u1_is_pure) {
 	}
 }
 
-// Guarantee U2, with any number of unusable backends, from none to all.
+// U2: a subset has the requested number of usable backends, unless fewer are usable. The number of
+// unusable backends is random, from none to all.
 TEST(subset_u2_is_filled_while_there_are_more) {
 	struct weir_prng prng = {1};
 	uint32_t subset[60];

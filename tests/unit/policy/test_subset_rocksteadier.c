@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rocksteadier subsetting: the order in an example, evenness, and minimal changes when backends are
-// added.
+// Rocksteadier subsetting: the order of backends for a known example, even distribution, and
+// minimal changes when backends are added.
 #include "subset_lab.h"
 
 static struct weir_subset_params rocksteadier(uint32_t size, uint32_t client) {
@@ -15,7 +15,8 @@ static struct spread spread_with(uint32_t clients, uint32_t backends, uint32_t s
 	return count_spread(&params, clients, backends);
 }
 
-// The next client of a lot begins where the first lap of the previous client ended.
+// The list of the next client of a lot begins like the list of the previous client without its
+// first lap (one backend of each backend lot).
 TEST(rocksteadier_clients_of_a_lot_continue_each_other) {
 	static const uint32_t first[] = {4, 46, 29, 10, 51, 38, 3, 49, 27, 13};
 	static const uint32_t second[] = {3, 49, 27, 13, 52, 35, 1, 40, 21, 15};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Comparison of the subsetting algorithms. Measures the number of clients of each backend, and the
-// number of subset members that a change replaces, next to the minimum for any algorithm. Prints
-// the tables of docs/design/policy-measurements.md, with numbers from the literature in brackets.
+// number of subset members that a change replaces. The second number is compared with the minimum
+// number that any algorithm must replace. Prints the tables of docs/design/policy-measurements.md,
+// with numbers from the literature in brackets.
 #include <stdio.h>
 
 #include "prng.h"
@@ -174,23 +175,23 @@ TEST(table_growing_and_shrinking) {
 	printf("\nMembers of subsets replaced by a change: %u clients, %u backends, size %u\n",
 		CLIENTS, BACKENDS, SIZE);
 	print_heads();
-	resize_row("a backend more at the end of the list", 100.0 / 101, 100, 101,
+	resize_row("one more backend at the end of the list", 100.0 / 101, 100, 101,
 		"[determ. 61.1 %, rockst. 1.0 %]");
 	resize_row("ten more", 1000.0 / 110, 100, 110, "[80.0 %, 9.0 %]");
 	resize_row("the last one removed", 100.0 / 100, 100, 99, "[76.3 %, 1.0 %]");
 	resize_row("the last ten removed", 1000.0 / 100, 100, 90, "");
 	row = insert_in_the_middle();
-	print_row("a backend more in the middle of the list", 100.0 / 101, &row, "");
+	print_row("one more backend in the middle of the list", 100.0 / 101, &row, "");
 	for (int c = 0; c <= RENDEZVOUS; c++) {
 		assert_true(row.percent[c] > 5); // therefore the list needs a canonical order
 	}
 	row = resize(100, 100, CLIENTS + 1);
-	print_row("a client more (the others' members)", 0, &row, "");
+	print_row("one more client (members of the others)", 0, &row, "");
 	for (int c = 0; c < APERTURE; c++) {
 		assert_true(row.percent[c] == 0); // guarantee U1
 	}
 	row = resize(100, 100, CLIENTS - 1);
-	print_row("a client fewer", 0, &row, "");
+	print_row("one client fewer", 0, &row, "");
 	for (int c = 0; c < APERTURE; c++) {
 		assert_true(row.percent[c] == 0);
 	}
@@ -319,8 +320,8 @@ TEST(table_largest_difference) {
 	static const enum contender tried[] = {DETERMINISTIC, EXACT, ROCKSTEADIER, RANDOM};
 	static const uint32_t allowed[] = {1, 2, UINT32_MAX, UINT32_MAX};
 
-	printf("\nMost less least clients of a backend, largest of 1,000 random fleets (up to 300 "
-	       "clients,\n300 backends, any size)\n");
+	printf("\nMaximum minus minimum clients of a backend, largest of 1,000 random fleets "
+	       "(up to 300\nclients, 300 backends, any size)\n");
 	for (size_t i = 0; i < sizeof(tried) / sizeof(tried[0]); i++) {
 		struct weir_prng prng = {11};
 		uint32_t largest = 0;
@@ -345,8 +346,8 @@ TEST(table_largest_difference) {
 	}
 }
 
-// Measures the differences of rocksteadier in realistic fleets, with subsets of up to a third of
-// the backends.
+// Measures the difference between the maximum and the minimum number of clients of a backend with
+// rocksteadier. The fleets are realistic, with subsets of up to a third of the backends.
 static void practical_row(const char *name, uint32_t client_step, uint32_t backend_step,
 	uint32_t allowed, double few_percent) {
 	struct weir_subset_params params = contenders[ROCKSTEADIER].params;
@@ -373,7 +374,7 @@ static void practical_row(const char *name, uint32_t client_step, uint32_t backe
 }
 
 TEST(table_rocksteadier_in_practice) {
-	printf("\nMost less least clients of a backend with rocksteadier, sizes up to a third\n");
+	printf("\nMaximum minus minimum clients of a backend with rocksteadier, sizes up to 1/3\n");
 	practical_row("multiples of ten", 30, 30, 8, 98);
 	practical_row("any numbers", 17, 13, 10, 50);
 }

@@ -46,8 +46,8 @@ TEST(cold_start_gives_all_a_turn) {
 	world_free(w);
 }
 
-// The choice of a flow uses a part of the turn at once. It does not matter whether the flow ends
-// after the turn, or is dropped before it starts.
+// Choosing a backend for a flow uses a part of the backend's turn at once. It does not matter
+// whether the flow ends after the turn, or is dropped before it starts.
 TEST(a_burst_is_charged_when_it_is_chosen) {
 	struct world *w = create((const uint32_t[]){100, 100}, (const uint64_t[]){40, 40}, 2);
 
@@ -97,7 +97,7 @@ TEST(full_backend_loses_its_turn) {
 	assert_int_equal(world_flow(w), 0);
 	assert_int_equal(world_flow(w), 1);
 	assert_int_equal(world_flow(w), 1);
-	WORLD_EXPECT(w, 2, 2, 2, 2, 2, 2); // the backend is alone
+	WORLD_EXPECT(w, 2, 2, 2, 2, 2, 2); // no other backend is below its limit
 	world_free(w);
 }
 

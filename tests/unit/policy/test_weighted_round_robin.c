@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weighted round robin: recorded static stride schedules, exact shares, several workers, and tables
-// that have no such schedule.
+// Weighted round robin: recorded schedules of static stride schedulers, exact shares, several
+// workers, and invalid tables.
 #include "policy_lab.h"
 
 #define WRR WEIR_POLICY_WEIGHTED_ROUND_ROBIN
@@ -148,7 +148,7 @@ TEST(workers_are_not_in_lockstep) {
 			same += world_choose(w[rank]) == first;
 		}
 	}
-	assert_true(same < 3 * 1000 / 10); // 1 in 20 would be equal if the workers were independent
+	assert_true(same < 3 * 1000 / 10); // independent workers would agree on 1 in 20 choices
 	for (uint32_t rank = 0; rank < 4; rank++) {
 		world_free(w[rank]);
 	}
@@ -200,7 +200,7 @@ TEST(one_heavy_among_many_light) {
 	w = create(weights, n, 0, 1);
 	count(w, 600000, counts);
 	assert_in_range(counts[700], 585000, 599000); // 98.5 % by weight: 591,000 flows
-	// The last chosen backend was removed: it must not be repeated.
+	// The last chosen backend is removed, and must not be chosen again.
 	for (uint32_t i = 0; i < 10 || w->client->last_id != 700; i++) {
 		world_choose(w);
 	}

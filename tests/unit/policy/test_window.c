@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The window. Compares the scan with a simple implementation, and tests that the window moves. A
-// second program has the same tests with the portable scan.
+// Windows: the keys of candidates, and the scan for the least key (window.h). The scan is compared
+// with a simple implementation. Also tests that the window moves. A second program runs the same
+// tests with the portable scan, which uses no vector instructions.
 #include "window.h"
 
 #include "policy_lab.h"
@@ -246,8 +247,8 @@ TEST(full_windows_are_passed) {
 	world_free(w);
 }
 
-// If other services have used the slots of a service in the ring in the meantime, the service loads
-// its slots again. A refresh does not write to slots that other services have used.
+// The services of a worker share a ring of keys. If other services have overwritten the keys of a
+// service, the service loads its keys again. A refresh does not write to the overwritten entries.
 TEST(services_share_the_ring) {
 	enum { N = 1024, SERVICES = 16 }; // twice as many candidates as the ring has room for
 	struct world *w = world_create(N);

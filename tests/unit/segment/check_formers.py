@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare the previous layouts that control supports (segment/fingerprint.c) with the present
-layout: each of their facts must still be true, except for reserved space. Also check a next version of
-the layout, which adds a field: it must support the present layout, and no other layout.
+layout: each of their facts must still be true, except for reserved space. Also check a simulated
+next version of the layout, which adds a field: it must support the present layout, and no other
+layout.
 
 usage: check_formers.py [--record] SOURCE_ROOT COMPILER...
 
 --record writes the facts of the present layout to tests/unit/segment/layouts/ABI.txt. Use it before
-you change the layout, and add the ABI and fingerprint that it prints to `formers`.
+you change the layout. It prints the ABI and the fingerprint: add both to `formers`.
 """
 
 import re
@@ -37,7 +38,7 @@ int main(int argc, char **argv) {
 	}
 }
 """
-# A next version may use reserved space.
+# The changes of the simulated next version, which uses reserved space.
 NEXT = [
     ("segment/layout.h", r"(struct weir_notes \{.*?)uint64_t reserved\[2\];",
      r"\1uint64_t added;\n\tuint64_t reserved[1];"),
@@ -122,7 +123,7 @@ def change(folder, edits):
 
 
 def check_next(root, compiler, today):
-    """Check that a next version supports the present layout if it is listed, and no other layout."""
+    """Check that a next version supports the present layout if it is in `formers`, and no other."""
     entry = (f"formers[] = {{{{{today.abi}, sizeof(struct weir_segment_header), "
              f"UINT64_C(0x{today.fingerprint:x})}}, {{0, 0, 0}}}}")
     edits = NEXT + [("segment/layout.h", r"WEIR_SEGMENT_ABI \d+", f"WEIR_SEGMENT_ABI {today.abi + 1}"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Blobs: sets each field of each header to wrong values, one at a time. Each line of the tests is a
+// Blobs: each field of each header is set to wrong values, one at a time. Each REFUSED line is a
 // table that must be refused. The unchanged table must be accepted.
 #include "segment_lab.h"
 

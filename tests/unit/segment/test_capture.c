@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capture: a worker reads orders, and rings wrap several times. Some tests simulate a hostile peer
-// process.
+// Capture: control writes orders, and workers write records to rings. The rings wrap several times.
+// In some tests the process on the other side is hostile.
 #include <errno.h>
 #include <pthread.h>
 

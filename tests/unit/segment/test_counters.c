@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counters: the names, units and help texts in the list are valid for metrics, and the list has all
-// counters.
+// Counters: the list in counters.h contains every counter, and the names, units and help texts in
+// the list are valid for metrics.
 #include "counters.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The data that `weirctl status` reads from a dataplane without being attached. This process
-// simulates the dataplane.
+// Glance: the data that `weirctl status` reads from a running dataplane without attaching to it.
+// This process simulates the dataplane.
 #include "handover_lab.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ TEST(glance_ignores_a_lock_file_that_is_left) {
 }
 
 // A lock on a file with the same inode number in another file system must be ignored, because every
-// user can hold one.
+// user can hold such a lock.
 TEST(glance_compares_the_file_system_of_a_lock) {
 	const struct stat lock = {.st_dev = makedev(0, 0x19), .st_ino = 1234};
 	static const struct {

@@ -192,8 +192,8 @@ TEST(words_of_a_predecessor_are_no_report) {
 	}
 }
 
-// The words of the maximum number of workers are equal to the values that weir_grace_open tries as
-// new tokens.
+// There are as many workers as possible, and the word of each worker is equal to a value that
+// weir_grace_open tries as a new token.
 TEST(opening_ends_with_any_words) {
 	const uint64_t apart = 1ull << 48;
 	static struct weir_quiescence words[WEIR_WORKERS_MAX];
@@ -217,8 +217,8 @@ TEST(opening_ends_with_any_words) {
 	}
 }
 
-// A worker that stores arbitrary values may delay a grace period, or may read freed memory itself.
-// But it causes no endless loop.
+// A worker that stores arbitrary values can delay a grace period, and can itself read freed memory.
+// But it cannot cause an endless loop.
 TEST(garbage_in_words_counts_only_between_the_tokens) {
 	struct lab *f = *state;
 	uint64_t token, newest;

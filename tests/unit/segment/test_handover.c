@@ -295,7 +295,7 @@ TEST(missing_dataplane_is_reported) {
 	assert_int_equal(unlink(f->path), 0);
 }
 
-// If there are too few free descriptors for all received descriptors, the client reports it.
+// If the client has too few free descriptors for all received descriptors, it reports this.
 TEST(lack_of_descriptors_is_reported) {
 	struct lab *f = *state;
 	struct rlimit before, limit;

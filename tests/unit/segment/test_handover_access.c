@@ -33,7 +33,7 @@ TEST(socket_is_for_the_user_of_control_and_root) {
 	}
 	expect_socket(f, 0, 0, 0660);
 	stop_server(f);
-	// Even with a group, the members of the group have no access.
+	// Even if a group is configured, its members have no access.
 	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
 	expect_socket(f, CONTROL, 0, 0660);
 }
@@ -44,7 +44,7 @@ static bool become(uid_t uid, gid_t group) {
 }
 
 // Starts a child as this user. The child calls weir_handover_connect. It exits with 0 if the result
-// is the expected one, and the reason contains `word`.
+// is as expected and the reason contains `word`.
 static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *word) {
 	pid_t pid = fork();
 
@@ -74,14 +74,14 @@ static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *w
 	return pid;
 }
 
-// Listens again, with this user as control's user. Other users may search the directory.
+// Listens again, with this user as control's user. Other users can search the directory.
 static void listen_anew(struct lab *f, uid_t control_user) {
 	assert_int_equal(chmod(f->dir, 0755), 0);
 	stop_server(f);
 	assert_int_equal(listen_for(f, control_user, MEMBER), 0);
 }
 
-// Listens again, with this user as control's user. Every user may connect to the socket.
+// Listens again, with this user as control's user. Every user can connect to the socket.
 static void listen_anew_to_all(struct lab *f, uid_t control_user) {
 	listen_anew(f, control_user);
 	assert_int_equal(chmod(f->path, 0666), 0);

@@ -104,7 +104,7 @@ TEST(indexes_may_wrap) {
 	assert_false(receive(f, &message));
 }
 
-// The other process may write any value to its part of the mailbox.
+// The other process can write any value to its part of the mailbox.
 TEST(impossible_distance_counts_as_empty_and_resets) {
 	struct lab *f = *state;
 	struct weir_message message;

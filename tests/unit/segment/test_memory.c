@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory is allocated before it is used. If the machine has no free memory, an allocation fails and
-// the memory is not used. Otherwise the next access could kill the process, at least with huge
-// pages.
+// Memory of the segment is allocated before it is used. If the machine has no free memory, the
+// allocation fails, and the memory is not used. Without the allocation, the first access to missing
+// memory could kill the process, at least with huge pages.
 #include "writer_lab.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static unsigned int granted; // number of calls of fallocate that succeed
+static unsigned int granted; // number of calls to fallocate that succeed
 static bool full; // further calls fail, because no memory is free
 
 int __real_fallocate64(int fd, int mode, off_t offset, off_t bytes);
@@ -53,8 +53,8 @@ static int setup_many(void **state) {
 
 TEST_EACH(setup_many, teardown);
 
-// The counters of an id get memory before control reads them, and before the dataplane allocates
-// them for its workers.
+// Control allocates the memory for the counters of new ids before it reads the counters. The
+// dataplane then needs no further memory for the counters of these ids.
 TEST(ids_in_use_have_memory_for_their_counters) {
 	struct lab *f = *state;
 	uint64_t before;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Write access: only the dataplane can write statistics, and only control can write tables. A child
-// makes each attempt, with the file descriptors and mappings that the process has after the
-// handover.
+// Write access: only the dataplane can write statistics, and only control can write tables. Each
+// forbidden access is tried in a child process, which a signal may kill. The child has the file
+// descriptors and mappings that the dataplane or control has after the handover.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -41,11 +41,11 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Makes an attempt. Returns 0 if it succeeds, otherwise an errno value.
+// Tries one kind of access. Returns 0 if the access succeeds, otherwise an errno value.
 typedef int try_function(const struct lab *f);
 
-// Runs an attempt in a child. Returns the negative number of the signal that killed the child, or
-// the result of the attempt.
+// Calls try_it in a child. Returns the negative number of the signal that killed the child, or the
+// result of try_it.
 static int outcome(const struct lab *f, try_function *try_it) {
 	const struct rlimit no_core = {0, 0};
 	int status = 0;
@@ -92,7 +92,7 @@ static int map_to_read_then_write(const struct lab *f) {
 	void *map = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, f->control->statistics_fd, 0);
 
 	if (map == MAP_FAILED) {
-		return 0; // this attempt is not tested
+		return 0; // the test then fails, because read-only access is permitted
 	}
 	return mprotect(map, PAGE_BYTES, PROT_READ | PROT_WRITE) == 0 ? 0 : errno;
 }

@@ -324,8 +324,8 @@ TEST(refused_first_table_cannot_be_restored) {
 	assert_true(reports(f));
 }
 
-// If several tables are refused, and the one that is shown is replaced, another refused table is
-// shown.
+// If a worker refuses several tables, its `refusals` names one of these tables. When this table is
+// replaced, `refusals` names another refused table.
 TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	struct lab *f = *state;
 
@@ -356,8 +356,8 @@ TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	assert_int_equal(refusals(f)->refused, 0);
 }
 
-// The reader has a copy of each row. Therefore a refused row needs no old memory, and delays no
-// report.
+// The reader has a copy of each row. Therefore no old memory is kept for a refused row, and the row
+// delays no report of a grace period.
 TEST(refused_row_keeps_the_previous_copy) {
 	const struct weir_backend_row good = fixture_row(7), bad = fixture_row(REFUSED_MTU);
 	struct lab *f = *state;
@@ -374,7 +374,8 @@ TEST(refused_row_keeps_the_previous_copy) {
 	assert_true(reports(f));
 }
 
-// The memory of old tables is not kept for an offline worker, so it has no previous table.
+// The memory of old tables is not kept for an offline worker. Therefore a worker that is online
+// again has no previous table.
 TEST(reader_that_returns_starts_without_tables) {
 	struct lab *f = *state;
 

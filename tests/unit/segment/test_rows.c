@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rows of backends. A row has two copies, and a version that selects the copy in use. tests/stress
-// tests concurrent copies, and a process that is killed at any store.
+// tests readers that copy a row while it changes, and a writer that is killed at any store.
 #include "segment_lab.h"
 
 #include <pthread.h>

@@ -212,8 +212,9 @@ TEST(memory_is_sealed_private_and_sparse) {
 		assert_int_equal(ftruncate(fds[i], (off_t)bytes[i] + 4096), -1);
 		assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
 	}
-	// All of the statistics memory is allocated, so that no store of a worker can fail. Of the
-	// tables memory, only the part that workers read before the first publication is allocated.
+	// All of the statistics memory is allocated, so that no store of a worker can fail. Only
+	// the part of the tables memory that workers read before the first publication is
+	// allocated.
 	assert_true(backed_bytes(fds[0]) >= segment->statistics_bytes);
 	assert_in_range(backed_bytes(fds[1]), segment->header->identity_services_off, 1u << 20);
 	weir_segment_free(segment);

@@ -60,8 +60,8 @@ TEST(slot_is_in_range_for_any_hash) {
 	}
 }
 
-// Instances give the same backends different ids, but a flow must get the same backend on all
-// instances.
+// Instances can assign different ids to the same backend, but a flow must get the same backend on
+// all instances.
 TEST(order_and_ids_of_members_do_not_change_the_table, setup, teardown) {
 	struct weir_selection_member a[50], b[50];
 	struct weir_selection *first = NULL, *second = NULL;
@@ -132,8 +132,8 @@ TEST(index_beyond_the_backends_chooses_none, setup, teardown) {
 	assert_int_equal(weir_selection_choose(view, (1ull << 63) / 251 * 3), WEIR_BACKEND_NONE);
 }
 
-// Other policies have a small table for packets without a flow, and other data. For the same
-// weights, the small table is equal on all instances.
+// Policies other than Maglev have a small Maglev table for packets without a flow, and the data
+// that the policy needs. For the same weights, the small table is equal on all instances.
 TEST(other_policies_have_their_data, setup, teardown) {
 	struct weir_selection_member members[50];
 	uint16_t chosen[WEIR_POLICY_COUNT][200];

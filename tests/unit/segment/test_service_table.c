@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service table: build, publish, load, look up. Results are compared with a simple search over
-// binds.
+// Service table: building, publishing, loading and lookups. The results of lookups are compared
+// with a simple search over the binds.
 #include "reader_lab.h"
 
 #include <errno.h>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The update log. The reader processes entries in order, with a limited number of entries per
-// iteration. It does a full scan if the log was overrun, if an entry was overwritten while it was
-// read, or if a control process ended between a store and its entry. A reader that has loaded a
-// selection has also loaded its rows, and a reader that has loaded a service has also loaded its
-// selection.
+// The update log. The reader processes entries in order, a limited number per iteration. It loads
+// the rows of a selection before the selection, and the selection of a service before the service.
+// The reader does a full scan in three cases:
+//   - The log was overrun.
+//   - An entry was overwritten while the reader read it.
+//   - A control process exited after a store, before it wrote the log entry for the store.
 #include "reader_lab.h"
 
 #include <netinet/in.h>
@@ -78,8 +79,8 @@ static void publish_services(struct lab *f, uint16_t n) {
 		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
 }
 
-// Checks S2: no loaded table refers to a table that the reader has not loaded, and no loaded
-// selection has only closed backends.
+// Checks the order of loading (layout.h). No loaded table refers to a table or row that the reader
+// has not loaded. No loaded selection has only closed backends.
 static void check_order(const struct lab *f) {
 	const uint8_t vip[16] = {198, 51, 100, 10};
 
@@ -202,7 +203,7 @@ TEST(log_wraps_many_times) {
 	assert_int_equal(f->adopted, 3 * WEIR_UPDATES + 5); // no full scan has happened
 }
 
-// The counter of entries may wrap.
+// The counter of log entries can wrap.
 TEST(count_of_entries_wraps) {
 	struct lab *f = *state;
 
@@ -260,7 +261,7 @@ TEST(entry_that_is_being_overwritten_is_not_used) {
 	check_rows(f);
 }
 
-// A control process may end between a store and the log entry for this store.
+// A control process can exit after a store and before it writes the log entry for this store.
 TEST(next_writer_causes_a_full_scan) {
 	const struct weir_backend_row row = fixture_row(55);
 	struct lab *f = *state;

@@ -181,8 +181,8 @@ TEST(memory_is_reused_and_neighbours_join) {
 		assert_non_null(blob[i]);
 	}
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64));
-	// Free blobs in an order in which the freed extent has no free neighbour, or a free
-	// neighbour before it, after it, or on both sides.
+	// The order covers each case: the freed extent has no free neighbour, a free neighbour
+	// before it, a free neighbour after it, or free neighbours on both sides.
 	weir_writer_discard(f->writer, blob[2]);
 	weir_writer_discard(f->writer, blob[3]);
 	weir_writer_discard(f->writer, blob[5]);

@@ -44,7 +44,8 @@ TEST(next_writer_keeps_published_tables) {
 	assert_int_equal(f->segment->notes->backend_ids, 20);
 }
 
-// S3 and S5: workers may still read blobs that the previous writer replaced just before it ended.
+// Guarantees S3 and S5 (layout.h): workers may still read blobs that the previous writer replaced
+// just before it ended.
 TEST(next_writer_waits_before_it_reuses_retired_memory) {
 	struct lab *f = *state;
 	const struct weir_selection *old;
@@ -252,7 +253,8 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-// Each new writer skips positions of the update log, but the number of publications continues.
+// Each new writer skips some positions of the update log, but continues to count publications from
+// the number of the previous writer.
 TEST(positions_of_every_writer_have_a_number_of_publications) {
 	struct lab *f = *state;
 

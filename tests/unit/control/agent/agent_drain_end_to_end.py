@@ -377,7 +377,7 @@ def agent_reports_errors(lab):
     assert "UDP port 4777 is in use" in second.tail(), second.tail()
     third = lab.start("third", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
                       "--run-dir", lab.run_dir, "--udp-port", "4778")
-    # before the third agent has ended, commands may not reach the first agent
+    # while the third agent is running, commands can fail to reach the first agent
     wait_for("the end", lambda: not third.alive())
     assert third.process.returncode == 1, third.tail()
     assert f"another weir-agent uses {lab.run_dir}" in third.tail(), third.tail()

@@ -231,7 +231,7 @@ def exec_passes_the_hangup_of_its_terminal_on(lab):
     ready = os.path.join(lab.dir, "ready")
     pid, terminal = pty.fork()
     if pid == 0:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup, SIGHUP would be ignored
         os.execv(lab.agent_binary, [lab.agent_binary, "exec", "--run-dir", lab.run_dir, "--", "/bin/sh", "-c",
                                     f"trap 'exit 9' HUP; echo >{ready}; while :; do sleep 0.1; done"])
     wait_for("the server", lambda: os.path.exists(ready))

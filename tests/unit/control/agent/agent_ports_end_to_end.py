@@ -102,8 +102,8 @@ def timed_notice(balancer, change, ports):
 
 @scenario
 def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
-    """The agent detects the change by kernel events. It does not wait until the next reading of the
-    sockets, which it does once per second."""
+    """The agent detects the change through kernel events. It does not wait for its next reading of
+    the sockets (one per second)."""
     deaths, births = [], []
     for i in range(6):
         agent, server = lab.start_agent("--port", str(PORT)), start_server(lab, PORT)
@@ -119,7 +119,8 @@ def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
         os.remove(os.path.join(lab.run_dir, "word"))
     for name, took in (("deaths", deaths), ("births", births)):
         print(f"  {name} ms:", *(f"{each * 1e3:.1f}" for each in took))
-        # by readings alone, a change would be detected after half a second on average
+        # with periodic readings only, the agent would detect a change after 0.5 s on
+        # average
         assert sum(took) < len(took) * 0.5 / 4, took
 
 
@@ -193,7 +194,7 @@ def agent_waits_for_the_grace(lab):
 @scenario
 def agent_holds_a_port_down_that_is_closed_again_and_again(lab):
     agent = lab.start_agent("--port", str(PORT))
-    for deaths in range(1, 7):  # a hold-down of 8 s, also for a slow doctor
+    for deaths in range(1, 7):  # six deaths: the hold-down of 8 s is long enough for a slow doctor
         with listen(lab):
             wait_for("a listener", lambda: port_of(lab)["listeners"] == 1)
         wait_for(f"{deaths} deaths", lambda d=deaths: port_of(lab)["deaths"] == d)

@@ -128,8 +128,8 @@ def connections_of_both_families_are_measured(lab):
     move(pairs[1][0], pairs[1][1], 1 << 20)
     now = wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], 1 << 20) and sent(now["ipv6"], 1000))
     assert now["ipv4"]["segments"] > 10 and now["ipv6"]["segments"] == 1 + now["ipv6"]["retransmitted"], now
-    # A connection that opens and closes between two requests is also counted, if a reading of the
-    # agent found it.
+    # A connection that opens and closes between two requests is also counted, if the agent read the
+    # sockets while the connection was open.
     pairs.append(connect(lab, BACKEND, server))
     move(pairs[4][1], pairs[4][0], 2000)
     wait_figures(balancer, "bytes", lambda now: sent(now["ipv4"], (1 << 20) + 2000))

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run the hook for nginx of docs/reference/agent.md in a folder of its own: its files appear, are
-deleted after their time, also after the last run and if the hook is killed, and without its folder
-nothing is deleted.
+"""Run the hook for nginx of docs/reference/agent.md in a folder of its own. Its files appear, and are
+deleted after some time, even after the last run or if the hook is killed. If the folder does not
+exist, the hook deletes nothing.
 
 usage: check_hook_example.py AGENT.MD
 """
@@ -27,7 +27,8 @@ def read_script(path):
     assert len(scripts) == 1, f"{len(scripts)} hooks in {path}"
     sleeps, ages = re.findall(r"sleep (\d+)", scripts[0]), re.findall(r"-mmin \+(\d+)", scripts[0])
     assert len(sleeps) == len(ages) == 1, scripts[0]
-    # The files are at most a run, of 5 s at most, younger than the sleep.
+    # A run takes up to 5 s. So when the sleep ends, a file's age can be up to 5 s less than the
+    # duration of the sleep.
     assert int(ages[0]) * 60 + 5 < int(sleeps[0]) < HANDED_S - 5, (ages, sleeps)
     return scripts[0], int(sleeps[0])
 
@@ -75,7 +76,7 @@ def main():
         hook.stdin.write(LINES)
         hook.stdin.flush()
         wait_for("the files", lambda: set(FILES) <= set(os.listdir(shed)))
-        os.killpg(hook.pid, signal.SIGKILL)  # as weir-agent at the deadline
+        os.killpg(hook.pid, signal.SIGKILL)  # as weir-agent does at the deadline
         hook.wait()
         wait_for("the old file to be deleted", lambda: sorted(os.listdir(shed)) == FILES)
         assert os.listdir(elsewhere) == ["old"]

@@ -38,8 +38,8 @@ MIXES = [(outer, inner) for outer in (4, 6) for inner in (4, 6)]
 
 
 def serve():
-    """A server that reads to the end of the stream, and answers with the SHA-256 of the data and
-    the same data."""
+    """A server that reads to the end of the stream, and replies with the SHA-256 of the data,
+    followed by the data."""
     listeners = [socket.create_server((VIP[family], PORT), family=AF[family]) for family in VIP]
     while True:
         for listener in select.select(listeners, [], [])[0]:
@@ -185,7 +185,7 @@ def decap_skb_carries_tcp_in_all_four_mixes(lab):
 
 
 def decap_ends_with_the_agent(lab):
-    """After the agent has ended by SIGTERM or SIGKILL, no BPF program remains attached to the
+    """After SIGTERM or SIGKILL has ended the agent, no BPF program remains attached to the
     interface."""
     lab.tunnel.outer = 4
     for number in (15, 9):

@@ -44,7 +44,7 @@ class Shedder(base.Balancer):
         self.clock_ms, self.received_at = answer["clock_ms"], time.monotonic()
 
     def order(self, count, **over):
-        """Returns a new order. over: fields to replace by other values."""
+        """Returns a new order. over: {field: value that replaces the default}."""
         self.id += 1
         fields = {"id": self.id, "agent": self.agent, "timeout_ms": 3000, "rate": 1000,
                   "keep": 0, "idle_ms": IDLE_MS, "recipient": self.to[0],
@@ -94,7 +94,7 @@ class Lab(base.Lab):
 
     @contextlib.contextmanager
     def connections(self, count, address=VIP):
-        """Clients and the server's ends of their connections, by client port."""
+        """Yields [socket of each client], {client port: socket of the server}."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with contextlib.ExitStack() as stack:
             with self.backend.inside():
@@ -340,9 +340,9 @@ def hook_that_hangs_fails_at_the_deadline_of_its_order(lab):
             answer = shedder.take(20)
             took_ms = (time.monotonic() - began) * 1000
             assert (answer.ended, answer.result) == (2, "hook-failed"), answer
-            # weir-control takes it until 500 ms after the deadline.
+            # weir-control accepts the answer until 500 ms after the deadline.
             assert timeout_ms - 200 <= took_ms < timeout_ms + 400, took_ms
-            assert "it still ran at the deadline of its order" in lab.agent.tail(), lab.agent.tail()
+            assert "it was still running at the deadline of its order" in lab.agent.tail(), lab.agent.tail()
             wait_for("its children to end", lambda: "sleep" not in lab.backend.run(
                 "sh", "-c", "ip netns pids $(ip netns identify) | xargs -r ps -o comm= -p || true"))
 

@@ -109,7 +109,7 @@ class Thief(base.Balancer):
         self.clock_ms, self.received_at = answer["clock_ms"], time.monotonic()
 
     def request(self, port, over=None):
-        """Returns a steal request. over: fields to replace by other values."""
+        """Returns a steal request. over: {field: value that replaces the default}."""
         self.id += 1
         fields = {"balancer": self.number, "id": self.id, "agent": self.agent, "timeout_ms": 3000,
                   "recipient": self.to[0], "client": CLIENT, "vip": VIP, "vip_port": PORT,

@@ -90,8 +90,8 @@ TEST(balancers_acknowledge_only_this_process, setup, teardown) {
 	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 0);
 }
 
-// A probe to an earlier process of the agent may be a replay, and the balancer may have ended. The
-// test sends such probes from more balancers than fit in the table, with high sequence numbers.
+// A probe to an earlier agent process may be a replay, and its sender may no longer be a balancer.
+// The test sends such probes from more balancers than fit in the table, with high sequence numbers.
 TEST(probes_to_an_earlier_process_are_answered_without_state, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
@@ -196,8 +196,8 @@ TEST(half_open_connections_delay_a_drain_briefly) {
 	assert_int_equal(weir_drain_step(&drain, 1500, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// The drain lasts for the whole interval, even if one balancer was notified, because other
-// balancers may still start to probe the agent.
+// If no balancer was known at the start of the drain, the drain lasts for the whole interval, even
+// if a balancer is notified later. Other balancers may still start to probe the agent.
 TEST(patient_drain_without_balancers_lasts_for_the_whole_interval) {
 	struct weir_drain drain = {0};
 

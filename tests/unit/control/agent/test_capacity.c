@@ -92,7 +92,7 @@ TEST(capacity_numbers_models) {
 TEST(capacity_is_that_of_the_fastest_tenth) {
 	uint64_t slices[100];
 
-	// a fifth of the slices is fast, and the other slices are disturbed; one slice is
+	// a fifth of the slices is undisturbed, and the other slices take longer; one slice is
 	// impossibly short
 	for (uint32_t i = 0; i < 100; i++) {
 		slices[i] = i == 50      ? 1
@@ -104,8 +104,8 @@ TEST(capacity_is_that_of_the_fastest_tenth) {
 	assert_true(weir_capacity_of_slices((uint64_t[]){0}, 1, 1) == 0);
 }
 
-// The loop must have this result on every machine. If the loop is changed, its version and its
-// reference must also change.
+// The loop must have this result on every machine. If the loop is changed, its version and
+// WEIR_CAPACITY_REFERENCE_NS must also change.
 TEST(capacity_loop_does_the_same_work_everywhere) {
 	struct weir_capacity_loop loop;
 	uint64_t number = 0;
@@ -124,7 +124,7 @@ static void *measure(void *context) {
 	return NULL;
 }
 
-// measured in a thread of its own, because the measurement lowers the thread's priority
+// Measures in a separate thread, because the measurement lowers the thread's priority.
 TEST(capacity_is_measured) {
 	pthread_t thread;
 	double gcu = 0;
@@ -238,8 +238,8 @@ TEST(capacity_cache_ignores_other_contents) {
 	}
 }
 
-// If the cache is truncated at any byte, or any byte is changed, reading it gives a valid value or
-// none.
+// Reading a cache that was truncated at any byte gives no value. If any byte was changed, reading
+// the cache gives no value or a valid value.
 TEST(capacity_cache_survives_damage) {
 	struct lab *lab = *state;
 	char text[] = GOOD;

@@ -68,7 +68,7 @@ static int teardown(void **state) {
 
 TEST_EACH(setup, teardown);
 
-// Execute a request that succeeds. Returns the announced state in the reply.
+// Execute a request, which must succeed. Returns the announced state in the reply.
 static int word_after(struct fixture *f, const char *request) {
 	json_t *sent = json_loads(request, 0, NULL);
 	json_t *reply = weir_commands_answer(&f->commands, sent);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests of CPU usage with files in the formats of several kernels, and with the files of this
-// machine.
+// Tests how CPU usage is read from kernel files: files in the formats of several kernels, and the
+// files of this machine.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static void expect(struct lab *lab, uint32_t cgroups, uint64_t used_us, double c
 TEST(cpu_usage_of_a_machine, setup, teardown) {
 	uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 
-	expect(*state, 0, 163 * tick_us, 8); // excludes idle, waiting and stolen time
+	expect(*state, 0, 163 * tick_us, 8); // excludes idle, iowait and steal time
 }
 
 TEST(cpu_usage_of_a_cgroup, setup, teardown) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A helper process inherits its connection and the standard descriptors, and no others.
+// A helper process inherits its connection and the standard descriptors, but no other descriptors.
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@ static void echo(int fd, const void *context) {
 	}
 }
 
-// Returns the answer of a helper to a byte, or -1.
+// Sends a byte to a helper. Returns the byte of the answer, or -1.
 static int ask(int fd, char byte) {
 	char answer;
 
@@ -40,7 +40,8 @@ static int ask(int fd, char byte) {
 	return -1;
 }
 
-// Returns whether one child has ended by itself without an error.
+// Wait until a child process exits. Returns false after the deadline, or if the exit status is not
+// 0.
 static bool one_ends(void) {
 	int status = -1;
 	pid_t child = 0;
@@ -82,7 +83,7 @@ static int run_without_standard_descriptors(void) {
 	return one_ends() ? 0 : 2;
 }
 
-// The connection then has the number of a standard descriptor.
+// If descriptors 0 to 2 are closed, the connection to the helper gets one of these numbers.
 TEST(helper_works_without_standard_descriptors) {
 	pid_t child = fork();
 	int status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests of the events of listening sockets, and of the kernel's list of these sockets, with real
-// sockets in a separate network namespace. Needs root.
+// Tests the events that report when sockets start or stop to listen, and the kernel's list of
+// listening sockets. The sockets are in a separate network namespace. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -203,8 +203,8 @@ TEST(listen_events_continue_after_a_full_ring) {
 	while (weir_listen_take(lab->reader, &event)) {
 		assert_int_equal(event.listens, taken++ % 2 == 0);
 	}
-	assert_in_range(taken, 200, 256); // events of 16 bytes each
-	for (int i = 0; i < 400; i++) { // beyond the end of the ring
+	assert_in_range(taken, 200, 256); // an event takes 16 of the 4,096 bytes of the ring
+	for (int i = 0; i < 400; i++) { // the ring wraps around
 		close(listen_at(AF_INET, PORT));
 		expect(lab, PORT, true);
 		expect(lab, PORT, false);
@@ -260,7 +260,7 @@ TEST(listeners_are_counted_for_each_port) {
 	close(udp6);
 }
 
-// Replaces libc's recv(), to count the bytes of the listings.
+// Replaces libc's recv(), to count the bytes of the kernel's socket lists.
 static size_t received;
 
 ssize_t recv(int fd, void *data, size_t bytes, int flags) {

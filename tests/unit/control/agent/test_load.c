@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests of the load report, with a meter and kernel files that the test writes.
+// Tests of the load report. The test writes the meter's counters, and files like those of the
+// kernel.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,14 +115,15 @@ TEST(load_has_the_speed_once_it_is_measured) {
 	weir_load_set_speed(&lab->load, &speed);
 	assert_false(fill(lab, wants, 1000) & (CPU | WEIR_REPORT(GCU)));
 	assert_int_equal(lab->answer.cpu_model, 0);
-	// a balancer of an earlier version does not wait for the speed
+	// a balancer of an earlier version, which does not request the speed (GCU), gets the number
+	// of CPUs at once
 	assert_true(fill(lab, CPU, 1000) & CPU);
 	speed = (struct weir_load_speed){.gcu = 1.25, .cpu_model = 77};
 	weir_load_set_speed(&lab->load, &speed);
 	assert_int_equal(fill(lab, wants, 1000) & wants, CPU | WEIR_REPORT(GCU));
 	assert_int_equal(lab->answer.gcu_milli, 1250);
 	assert_int_equal(lab->answer.cpu_model, 77);
-	assert_false(fill(lab, CPU, 1000) & WEIR_REPORT(GCU)); // the first answer has zeros
+	assert_false(fill(lab, CPU, 1000) & WEIR_REPORT(GCU)); // not requested: the fields are 0
 	assert_int_equal(lab->answer.gcu_milli, 0);
 	assert_int_equal(lab->answer.cpu_model, 0);
 	speed.gcu = 1e9;

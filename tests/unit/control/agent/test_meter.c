@@ -311,7 +311,7 @@ TEST(meter_times_from_the_handshake_to_the_close, setup, teardown) {
 	weir_meter_read_times(lab->meter, &now);
 	assert_in_range(counts.service_ns, sum.least, sum.most);
 	assert_int_equal(weir_meter_median_us(&before, &now, &median_us), 5);
-	// A bucket is 3 % wide.
+	// The buckets of the histogram are 3 % wide.
 	assert_true(median_us >= 19000 && median_us < (double)longest_of_four_ns / 950);
 	assert_int_equal(weir_meter_median_us(&now, &now, &median_us), 0);
 }
@@ -366,7 +366,8 @@ static struct weir_meter_answer answer_of(int helper) {
 	return answer;
 }
 
-// As in weir-agent, the helper loads the meter, and a process without capabilities reads it.
+// As in weir-agent, the helper loads the meter, and a process without capabilities reads the
+// meter.
 static void read_as_nobody(const struct weir_meter_params *params) {
 	struct weir_run_as nobody = {.uid = 65534, .gid = 65534, .change = true};
 	struct lab lab = {.listener = listen_at(AF_INET, PORT, 10)};
@@ -418,7 +419,7 @@ TEST(listeners_show_the_fullest_queue, setup, teardown) {
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
 	assert_int_equal(queue.sockets, 2);
 	assert_int_equal(queue.length, 0);
-	// The result is the fullest queue: 3 of 7 connections, not 1 of 100
+	// The result is the fullest queue, with 3 of 7 connections. The other queue has 1 of 100.
 	for (int i = 0; i < 4; i++) {
 		waiting[i] = dial(i < 3 ? lab->listener6 : lab->listener);
 	}

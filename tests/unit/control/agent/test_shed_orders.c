@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests which shed orders the agent carries out, and how fast: it carries out each order once and
-// no order after its deadline, and never ends more connections than the count of the order, or
-// faster than its rate.
+// Tests which shed orders the agent carries out, and how fast. The agent carries out each order
+// only once, and no order after its deadline. It ends at most as many connections as the order
+// requests, and at most at the rate of the order.
 #include <stdlib.h>
 
 #include "shed_orders.h"
@@ -13,8 +13,8 @@
 
 struct lab {
 	struct weir_shed_orders orders;
-	struct weir_shed_order *entry; // entry of the last call of take
-	enum weir_agent_refusal refusal; // refusal of the last call of take
+	struct weir_shed_order *entry; // entry of the last call to take()
+	enum weir_agent_refusal refusal; // refusal of the last call to take()
 	uint64_t clock_ms;
 };
 
@@ -113,7 +113,8 @@ TEST(delayed_order_is_refused) {
 	assert_int_equal(take(lab, &second), WEIR_SHED_NEW);
 	assert_int_equal(take(lab, &first), WEIR_SHED_REFUSED);
 	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_REPLAY);
-	// Another balancer uses ids of its own, and must wait until the first order has ended.
+	// Each balancer has its own ids. The other balancer must wait until the first order has
+	// ended.
 	assert_int_equal(take(lab, &other), WEIR_SHED_KNOWN);
 	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_SHED_BUSY);
 	weir_shed_orders_end(&lab->orders, WEIR_AGENT_SHED_DONE);
@@ -127,7 +128,7 @@ TEST(delayed_order_is_refused) {
 	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_AGENT);
 }
 
-// Its balancer has counted no end for it.
+// If the agent answers "busy", the balancer counts no connection of the order as ended.
 TEST(busy_order_is_not_carried_out_later) {
 	struct lab *lab = *state;
 	struct weir_agent_shed first = order(lab, 7, 1), busy = order(lab, 8, 1);
@@ -135,7 +136,7 @@ TEST(busy_order_is_not_carried_out_later) {
 	assert_int_equal(take(lab, &first), WEIR_SHED_NEW);
 	assert_int_equal(take(lab, &busy), WEIR_SHED_KNOWN);
 	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_SHED_BUSY);
-	assert_int_equal(spend(lab), 1); // of the first order
+	assert_int_equal(spend(lab), 1); // the connection of the first order
 	weir_shed_orders_end(&lab->orders, WEIR_AGENT_SHED_DONE);
 	lab->clock_ms = busy.deadline_ms - 1;
 	assert_int_equal(take(lab, &busy), WEIR_SHED_KNOWN);
@@ -147,7 +148,7 @@ TEST(busy_order_is_not_carried_out_later) {
 	assert_int_equal(take(lab, &first), WEIR_SHED_NEW);
 }
 
-// An entry is replaced only when its deadline has passed, so no order is carried out again.
+// An entry is replaced only when its deadline has passed, so no order is carried out twice.
 TEST(orders_that_may_be_repeated_are_kept) {
 	struct lab *lab = *state;
 
@@ -160,7 +161,8 @@ TEST(orders_that_may_be_repeated_are_kept) {
 	}
 	struct weir_agent_shed more = order(lab, WEIR_SHED_ORDERS + 1, 1);
 
-	// Without an answer its balancer counts it as carried out.
+	// The table is full. The agent does not answer, so the balancer counts all connections of
+	// this order as ended.
 	assert_int_equal(take(lab, &more), WEIR_SHED_REFUSED);
 	assert_int_equal(lab->refusal, WEIR_AGENT_REFUSAL_RATE);
 	lab->clock_ms += 2000 - 10 * WEIR_SHED_ORDERS; // the deadline of the first order
@@ -174,7 +176,7 @@ TEST(orders_that_may_be_repeated_are_kept) {
 	}
 }
 
-// Checks that in each second at most the rate plus one burst of connections is ended.
+// Checks that the number of connections ended in each second is at most the rate plus one burst.
 static void expect_rate(uint32_t rate_milli_per_s, uint32_t step_ms) {
 	struct lab lab = {.clock_ms = 100000};
 	uint32_t ended[10] = {0};
@@ -200,7 +202,7 @@ static void expect_rate(uint32_t rate_milli_per_s, uint32_t step_ms) {
 
 		assert_true(ended[i] <= (rate_milli_per_s + 999) / 1000 + (burst > 1 ? burst : 1));
 	}
-	// Successive orders use the full rate.
+	// Together, successive orders use the full rate.
 	uint32_t sum = 0;
 
 	for (uint32_t i = 0; i < 10; i++) {
@@ -220,7 +222,7 @@ TEST(rate_limits_all_orders_together) {
 	}
 }
 
-// Rates whose interval is no whole number of microseconds.
+// Tests rates whose interval between connections is not a whole number of microseconds.
 TEST(rate_holds_for_an_hour) {
 	static const uint32_t rates[] = {999001, 700001, 333000};
 

@@ -90,19 +90,20 @@ TEST(connection_in_use_is_not_idle) {
 	queued = message;
 	queued.idiag_wqueue = 1;
 	assert_false(IS_IDLE(queued));
-	// The client sent last: the application computes the answer.
+	// The client was the last to send, so the application may be computing an answer.
 	info = idle_for(IDLE_MS);
 	info.tcpi_last_data_sent = info.tcpi_last_data_recv + 1;
 	assert_false(IS_IDLE(message));
-	// Both times are that of the handshake on a connection without data. A request in the same
-	// jiffy was not answered if the server has sent nothing.
+	// If the connection has carried no data, both times are the time of the handshake. If a
+	// request arrived in the same jiffy as the handshake, both times are also equal. The
+	// request is unanswered if the server has sent no data segment.
 	info.tcpi_last_data_sent = info.tcpi_last_data_recv;
 	assert_true(IS_IDLE(message));
 	info.tcpi_data_segs_in = 1;
 	assert_false(IS_IDLE(message));
 	info.tcpi_data_segs_out = 1;
 	assert_true(IS_IDLE(message));
-	// An old kernel does not report unsent bytes and segments.
+	// Kernels before 4.6 do not report the number of data segments that were sent.
 	assert_false(weir_shed_is_idle(
 		&message, &info, offsetof(struct tcp_info, tcpi_data_segs_out), IDLE_MS, &idle_ms));
 	assert_false(weir_shed_is_idle(&message, NULL, 0, IDLE_MS, &idle_ms));
@@ -119,7 +120,7 @@ TEST(only_connections_of_the_binds_are_counted) {
 	message = connection(2);
 	inet_pton(AF_INET, "198.51.100.11", message.id.idiag_src);
 	take(pick, &message, idle_for(IDLE_MS));
-	// A socket for both families has the VIP as an IPv4-mapped address.
+	// On a dual-stack socket, the VIP is an IPv4-mapped address.
 	message = connection(3);
 	message.idiag_family = AF_INET6;
 	inet_pton(AF_INET6, "::ffff:198.51.100.10", message.id.idiag_src);
@@ -177,7 +178,7 @@ TEST(hook_gets_a_connection_once_in_five_minutes) {
 	assert_int_equal(pick->leaving, 1);
 	assert_int_equal(pick->candidates, 1);
 	assert_int_equal(weir_shed_pick_next(pick)->id.idiag_cookie[0], 2);
-	LOOK(300999); // docs/reference/agent.md, "The hook"
+	LOOK(300999); // just before the five minutes end (docs/reference/agent.md, "The hook")
 	assert_int_equal(pick->leaving, 1);
 	LOOK(301000);
 	assert_int_equal(pick->leaving, 0);
@@ -205,8 +206,9 @@ TEST(closed_connections_are_forgotten) {
 	}
 }
 
-// Otherwise the next order of their service would pass others, too, and more than it has above the
-// mean would leave.
+// The records of connections that were passed to the hook are kept while the agent lists the
+// connections of another service. Otherwise the next order of the first service would pass
+// further connections to the hook, and too many connections would be closed.
 TEST(look_for_another_service_forgets_no_connection) {
 	struct weir_shed_pick *pick = *state;
 	struct inet_diag_msg message = connection(1);
@@ -229,7 +231,7 @@ TEST(look_for_another_service_forgets_no_connection) {
 	}
 }
 
-// A list that the kernel cut short does not show which connections have closed.
+// A list that the kernel has truncated does not show which connections have closed.
 TEST(failed_look_forgets_no_connection) {
 	struct weir_shed_pick *pick = *state;
 	struct inet_diag_msg message = connection(1);

@@ -95,7 +95,7 @@ TEST(dump_sockets_of_its_ports_are_taken_with_their_attribute) {
 	struct taken taken;
 
 	add_socket(&dump, 80, SEQUENCE);
-	// port 81 is not requested: if the query has many ports, the kernel lists all sockets
+	// port 81 is not requested, but the kernel lists all sockets if the query has many ports
 	add_socket(&dump, 81, SEQUENCE);
 	// this message belongs to an earlier dump, which was abandoned
 	add_socket(&dump, 443, SEQUENCE - 1);

@@ -122,7 +122,7 @@ TEST(request_to_another_process_is_refused) {
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 	steal.agent--;
 	settle(lab, &steal, WEIR_AGENT_STEAL_REMOVED);
-	// the request id is known, but the request is for another process: it does not get the
+	// the request id is known, but the request is for another process, so it does not get the
 	// stored answer
 	steal.agent++;
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
@@ -166,8 +166,8 @@ TEST(burst_is_limited_and_then_the_rate) {
 	}
 }
 
-// The first request is stored until its deadline, even if the maximum number of other requests
-// arrives.
+// The first request stays in the table until its deadline, even if other requests fill the rest of
+// the table.
 TEST(no_request_is_dropped_before_its_deadline) {
 	struct lab *lab = *state;
 	struct weir_agent_steal first = request(lab, 7, 1);
@@ -212,7 +212,7 @@ TEST(pending_entry_is_found_by_its_number) {
 	assert_null(weir_steals_pending(&lab->steals, number + WEIR_STEALS_MOST));
 	lab->entry->pending = false;
 	assert_null(weir_steals_pending(&lab->steals, number));
-	// the numbers of requests start again at 1, because 0 is not used
+	// after UINT32_MAX, the numbers of requests continue at 1, because 0 is not used
 	lab->steals.last = UINT32_MAX;
 	steal.id = 2;
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);

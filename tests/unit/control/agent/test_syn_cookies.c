@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests whether clients may have valid SYN cookies. The test writes files like those in /proc.
+// Tests the check whether clients may still have valid SYN cookies. The test writes files like
+// those in /proc.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -33,7 +33,7 @@ struct connection {
 };
 
 // Adds a connection to the statistics. An IPv4 address is written as "192.0.2.7", or as
-// "::ffff:192.0.2.7" for a socket of both families.
+// "::ffff:192.0.2.7" for a dual-stack socket.
 static void take(struct weir_tcp_figures *figures, const struct connection *connection) {
 	const char *client = connection->client != NULL ? connection->client : "192.0.2.7";
 	const char *server = connection->server != NULL ? connection->server : "198.51.100.10";

@@ -25,8 +25,8 @@ static void expect(enum weir_port_state state, uint32_t deaths) {
 	assert_int_equal(ports.port[0].deaths, deaths);
 }
 
-// Close the listener of port 80, and open another one at once. Returns for how many ms the port is
-// then held down.
+// Close the listener of port 80, and open another listener at once. Returns how long the port is
+// then held down, in ms.
 static uint64_t restart(uint64_t now_ms) {
 	assert_int_equal(ports.port[0].state, WEIR_PORT_OPEN);
 	assert_true(look(0, now_ms));

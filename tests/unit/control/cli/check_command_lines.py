@@ -13,8 +13,9 @@ with status 3 or 0 (import: 0 or 1); the status is 2 if a word or an option is w
 may name a command without its arguments. The other programs are run with --help after their
 arguments, which they check first. Every option must be in the --help of its program.
 
-Blocks of JSON are passed to config check: a configuration unchanged, and a port or settings of a
-service as part of a valid configuration. Scenarios are passed to weir-sim check.
+Blocks of JSON are passed to config check. A complete configuration is passed unchanged. A port, or
+settings of a service, are first inserted into a valid configuration. Scenarios are passed to
+weir-sim check.
 """
 import collections
 import glob
@@ -55,7 +56,7 @@ FOREIGN = {"--buildtype", "--sysroot"}
 Command = collections.namedtuple("Command", "where text whole")
 
 
-# --- finding ------------------------------------------------------------------------------------
+# --- finding the command lines --------------------------------------------------------------------
 
 def line_of(text, place):
     return text.count("\n", 0, place) + 1

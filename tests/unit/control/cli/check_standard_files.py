@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests weirctl with a simulated daemon, and standard descriptors that are closed, full, or a
-terminal.
+"""Tests weirctl with a simulated daemon, while its standard descriptors are closed, or refer to a
+full disk or a terminal.
 
 usage: check_standard_files.py WEIRCTL
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs weirctl in the process of the test, which passes arguments and gets the exit status,
+// Runs weirctl in the test process. The test passes the arguments, and gets the exit status,
 // standard output and standard error.
 #pragma once
 

@@ -14,7 +14,7 @@
 #include "keepalived.h"
 
 #define FILE_NAME "source"
-#define IPVS_NOTES 2 // number of notes that every import has, about ports and health checks
+#define IPVS_NOTES 2 // every import from IPVS has two notes: about ports and health checks
 
 struct lab {
 	struct weir_import import;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A control socket for the tests of weirctl: a thread listens on a real socket in a separate
-// directory, and sends the answers of the test.
+// directory, and sends the answers that the test provides.
 #pragma once
 
 #include "test.h"
@@ -10,8 +10,8 @@ enum server_mode {
 	SERVER_ANSWER, // each line gets the answer of its command
 	SERVER_ANSWER_BYTES, // like SERVER_ANSWER, but sends the answer byte by byte
 	SERVER_HANG, // reads and never answers
-	SERVER_CLOSE, // reads one line and closes
-	SERVER_UNREAD, // answers without reading, and closes
+	SERVER_CLOSE, // reads one line, and closes the connection
+	SERVER_UNREAD, // answers without reading, and closes the connection
 	SERVER_DEAF, // listens, but never accepts
 };
 
@@ -24,7 +24,7 @@ struct server_answer {
 struct server;
 
 struct server *server_start(enum server_mode mode, const struct server_answer *answers);
-void server_stop(struct server *server); // removes the folder
+void server_stop(struct server *server); // also removes its directory
 // Set the mode for the next requests. The mode cannot be changed from or to SERVER_DEAF.
 void server_set_mode(struct server *server, enum server_mode mode);
 // Waits until a connection of a SERVER_UNREAD server was closed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arguments of the test: a valid configuration, an invalid configuration, and the folder of both
-// files.
+// Arguments of the test: a valid configuration, an invalid configuration, and a file with the
+// errors that are expected for the invalid configuration.
 #include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>

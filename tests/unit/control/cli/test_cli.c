@@ -120,7 +120,7 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"backend", "shed", "--to-mean", "s/"}, "expected one backend as NAME"},
 		{{"backend", "shed", "--to-mean", "--rate=5/m", "b"}, "is not a rate"},
 		{{"backend", "shed", "--to-mean", "--rate=0.1", "b"},
-			"for backend shed 0.2 to 1000"},
+			"for backend shed: 0.2 to 1000"},
 		{{"drain", "web/web-1"}, "needs an object before it: service drain, vip drain, "},
 		{{"backend"}, "\"backend\" needs a verb: show, drain, ready, maintenance, report, "
 			      "shed\n"},
@@ -541,7 +541,7 @@ TEST(doctor_has_the_usual_durations) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "doctor");
 
-	expect_contains(outcome.out, "has had the health state refusing for 15m12s: timeout\n");
+	expect_contains(outcome.out, "has been in health state refusing for 15m12s: timeout\n");
 	expect_contains(outcome.out, "its weir-agent has not answered for 4.1s\n");
 	expect_contains(outcome.out, "has no keys: the agents of 1 backend are not");
 	expect_contains(outcome.out, "the backend has been drained for 1m01s\n");

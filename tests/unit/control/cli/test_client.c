@@ -161,7 +161,7 @@ TEST(answer_without_reading_the_request_is_accepted) {
 
 	assert_int_equal(
 		weir_client_connect(server_folder(server), TIMEOUT_MS, &client, why, 256), 0);
-	server_wait_closed(server); // the server has closed by now, so sending fails
+	server_wait_closed(server); // the connection is closed, so sending fails
 	assert_int_equal(weir_client_call(client, request, &answer, why, 256), 0);
 	assert_string_equal(json_string_value(json_object_get(answer, "code")), "busy");
 	json_decref(answer);

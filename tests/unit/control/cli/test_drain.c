@@ -438,7 +438,8 @@ TEST(host_drain_waits_for_removed_backends) {
 		{REMOVED("1", "3", STATE("draining", "60000")),
 			REMOVED("1", "1", END("kept", "1", "0")), 4,
 			{": deadline after T, 1 open flow kept (old/web-1)\n"}},
-		// No removed backend is left after the last flow.
+		// weir-control deletes a removed backend after its last flow, and then answers
+		// "not-found".
 		{REMOVED("1", "3", STATE("draining", "60000")),
 			REMOVED("0", "1", STATE("draining", "400")) "\n" GONE, 0,
 			{": drained after T\n"}},

@@ -23,7 +23,7 @@ static const struct {
 	CASE("", "incomplete Ethernet header", 0),
 	CASE("\2\0\0\0\0\1\2\0\0\0\0\2\x08", "incomplete Ethernet header", 0),
 	CASE(MACS "\x08\x06", "EtherType 0x0806", 0),
-	CASE(MACS "\x81\0\0\x64", "EtherType 0x8100", 0), // the text ends before the next type
+	CASE(MACS "\x81\0\0\x64", "EtherType 0x8100", 0), // no EtherType after the tag
 	CASE(MACS "\x08\0", "IPv4, truncated", 4),
 	CASE(MACS "\x08\0" IPV4("\0\x28", "\6") TCP("\2"), "TCP SYN seq 77, no data", 4),
 	CASE(MACS "\x81\0\0\x64\x08\0" IPV4("\0\x28", "\6") TCP("\x12"),

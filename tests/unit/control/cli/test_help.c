@@ -27,7 +27,7 @@ TEST(help_names_every_command) {
 TEST(help_of_each_command_has_usage_and_example) {
 	for (int i = 0; i < weir_cli_command_count; i++) {
 		const struct weir_cli_command *command = &weir_cli_commands[i];
-		// The command version has a single word, so --help is passed twice, which is
+		// The command "version" has no verb, so --help is passed twice, which is
 		// allowed.
 		struct outcome outcome = RUN("/nonexistent", (char *)command->object,
 			command->verb ? (char *)command->verb : "--help", "--help");

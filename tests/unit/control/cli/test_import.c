@@ -140,8 +140,8 @@ TEST(scripts_of_ipvsadm_are_read) {
 	done(&lab);
 }
 
-// If the input is a listing of ipvsadm, which lacks some settings, the import prints a single error
-// with the command that prints all settings.
+// A listing of ipvsadm lacks some settings. If the input is such a listing, the import prints a
+// single error, which contains the command that prints all settings.
 TEST(listing_of_ipvsadm_gets_one_error) {
 	static const char *const listings[] = {
 		"IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler "
@@ -251,7 +251,7 @@ static void write_file(const char *path, const char *text) {
 	assert_int_equal(fclose(file), 0);
 }
 
-// The folder of the test contains a file, a second file that it includes, and the report.
+// The folder contains a configuration, a file that the configuration includes, and the report.
 TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], included[64], report[64],
 	     text[8192] = "";

@@ -266,8 +266,8 @@ TEST(group_with_too_many_addresses_is_truncated_with_a_note) {
 #define SERVER "virtual_server 192.0.2.1 80 {\n%s\n real_server 10.0.0.1 80 {\n%s\n }\n}\n"
 #define GET "HTTP_GET { url { path / } "
 
-// Defaults of keepalived 2.2.7: alloc_vs and validate_check_config of check_data.c, queue_checker
-// of check_api.c, and the handlers of the checkers.
+// Defaults of keepalived 2.2.7, from alloc_vs() and validate_check_config() in check_data.c,
+// queue_checker() in check_api.c, and the handlers of the checkers.
 static const struct {
 	const char *key, *fallback; // keyword and default of keepalived
 	const char *of_virtual, *of_real;
@@ -395,7 +395,7 @@ TEST(missing_protocol_is_noted) {
 }
 
 // Only NAT changes the destination port to the port of the server. With other methods, servers
-// receive packets at the port of the VIP; IPVS also ignores the port of the server then.
+// receive packets at the port of the VIP, and IPVS ignores the port of the server.
 TEST(port_of_a_server_counts_with_nat_only) {
 	static const char format[] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind %s\n"
 				     " real_server 10.0.0.1 8080 {\n TCP_CHECK {\n }\n }\n}\n";

@@ -94,8 +94,8 @@ TEST(empty_texts_are_omitted) {
 	close_file(&file);
 }
 
-// For data and comments of any length, the length of a block is a multiple of 32 bits, and is at
-// both ends of the block.
+// For data and comments of any length, the length of a block is a multiple of 32 bits, and is
+// stored at both ends of the block.
 TEST(blocks_of_any_size_are_well_formed) {
 	static const uint8_t data[WEIR_PCAPNG_FRAME_MAX];
 	char comment[1200];

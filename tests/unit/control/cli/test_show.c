@@ -105,13 +105,14 @@ TEST(empty_lists_are_reported) {
 	expect_shown(weir_show_changes, NULL,
 		JSON({"changes": [], "file": "/a.json"}), "no changes in /a.json\n");
 	expect_shown(weir_show_steals, NULL,
-		JSON({"services": [], "recent": []}), "no service with \"steal\"\n");
+		JSON({"services": [], "recent": []}),
+			"no service has \"steal\" in its configuration\n");
 	expect_shown(weir_show_history, NULL, "[]",
 		"no health changes since the start of weir-control\n");
 	expect_shown(weir_show_audit, NULL, "[]", "no changes since the start of weir-control\n");
 }
 
-// The audit shows the requested object of any command.
+// The object name in an audit log entry is text that a user has sent. The object may not exist.
 TEST(audit_shows_the_user_and_escapes_values) {
 	setenv("TZ", "UTC0", 1);
 	expect_shown(weir_show_audit, NULL,
@@ -408,14 +409,14 @@ TEST(capacity_of_one_backend) {
 			"gcu_per_cpu": 1.25, "source": "measured"}}]),
 			"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
 			"WEIGHT\nweight    auto (300)\n"
-			"capacity  10 GCU: 8 CPUs of 1.25, measured by its agent\n");
+			"capacity  10 GCU: 8 CPUs with 1.25 GCU each, measured by its agent\n");
 	expect_shown(weir_show_backends, "web/a",
 		JSON([{"service": "web", "name": "a", "id": 1, "address": "x", "path_mtu": null,
 			"weight": 8, "auto_weight": 8, "capacity": {"gcu": 0.25, "cpus": 0.5,
 			"gcu_per_cpu": 0.5, "source": "table", "cpu": "CPU of 2016"}}]),
 			"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
 			"WEIGHT\nweight    auto (8)\n"
-			"capacity  0.25 GCU: 0.5 CPUs of 0.5, from the table gcu\n");
+			"capacity  0.25 GCU: 0.5 CPUs with 0.5 GCU each, from the gcu table\n");
 }
 
 #define ROW(name, rest) \
@@ -628,8 +629,8 @@ TEST(weight_that_the_policy_does_not_use_is_named) {
 	expect_shown(weir_show_weight, NULL,
 		JSON({"service": "s", "backend": "b", "weight": 10, "effective_weight": 10,
 			"policy": "round-robin", "policy_uses_weights": false}),
-			"s/b: weight 10, effective 10; the policy round-robin does not use "
-			"weights, except 0\n");
+			"s/b: weight 10, effective 10; the policy round-robin ignores "
+			"weights other than 0\n");
 }
 
 // The longest name of a backend, in a nested field.

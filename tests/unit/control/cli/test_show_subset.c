@@ -115,7 +115,7 @@ TEST(omitted_members_are_counted) {
 				"\n"
 				"WORKER  BACKEND  STATE   ADMIN  HEALTH   REPLACES\n"
 				"     0  b-1      member  ready  healthy  -\n"
-				"(5 more are not listed)\n");
+				"(members not listed: 5)\n");
 }
 
 // Invalid answers, and answers of other versions, must not cause a crash.

@@ -174,8 +174,8 @@ TEST(status_is_critical_with_neither) {
 		"not running\n");
 }
 
-// weir-control is running, but not attached to the dataplane, for example because of another
-// version.
+// weir-control is running, but not attached to the dataplane, for example because their versions
+// differ.
 TEST(status_reads_a_dataplane_to_which_control_is_not_attached) {
 	static const struct server_answer answers[] = {
 		{"status",

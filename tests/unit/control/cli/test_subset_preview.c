@@ -26,7 +26,8 @@ TEST(preview_needs_no_daemon) {
 	free_outcome(&outcome);
 }
 
-// The example of figure 20-4 in the SRE book. Each row of the histogram covers two counts.
+// The example of figure 20-4 in the SRE book. Each row of the histogram is for two
+// numbers of clients, such as 15-16.
 TEST(preview_of_random_subsets) {
 	struct outcome outcome = RUN(NULL, "subset", "preview", "--clients=300", "--backends=300",
 		"--size=30", "--algorithm=random", "--salt=58");

@@ -332,7 +332,7 @@ TEST(it_stays_while_the_daemon_is_down) {
 	expect_drawn(&terminal, 0, "b-many");
 	from = terminal.bytes;
 	server_stop(server);
-	expect_drawn(&terminal, from, "CRITICAL: weir-control is down since ");
+	expect_drawn(&terminal, from, "CRITICAL: weir-control has been down since ");
 	expect_drawn(&terminal, from, "; weir-dataplane is not running: no packet is forwarded; ");
 	expect_drawn(&terminal, from, "; values shown are from ");
 	expect_drawn(&terminal, from, "\033[90m         b-many"); // drawn in grey

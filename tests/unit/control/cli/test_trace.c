@@ -99,8 +99,8 @@ TEST(drops_show_the_reason_and_a_command) {
 		     "    service      none\n"
 		     "    dropped      tcp_flags: invalid TCP flags (none, SYN+FIN, SYN+RST, ...)\n"
 		     "                 see: weirctl stats show\n");
-	// The packet was dropped before the pipeline, for a reason that this version of weirctl
-	// does not have.
+	// The packet was dropped before the pipeline, for a reason that is not defined in this
+	// version of weirctl.
 	expect_shown("{" RECEIVED "\"kind\": null, \"action\": \"drop\", \"reason\": \"moon\"}",
 		true, 0,
 		HEAD "    received     54 bytes on wan by worker 1, table version 812\n"

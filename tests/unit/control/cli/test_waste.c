@@ -54,8 +54,8 @@ TEST(used_and_wasted_fill_the_width) {
 
 	assert_string_equal(text,
 		"web: 4 of 4 backends report utilization: mean 50.0 %, maximum 80.0 %\n"
-		"wasted: 120.0 % of the capacity of one backend, or 37.5 % of the usage if every "
-		"backend were at 80.0 %\n"
+		"wasted: 120.0 % of the capacity of one backend; this is 37.5 % of the total usage "
+		"with every backend at 80.0 %\n"
 		"\n"
 		"BACKEND  USED-%  WASTE%\n"
 		"b3         80.0     0.0  ####################\n"
@@ -69,7 +69,7 @@ TEST(many_backends_are_reduced) {
 	char *text = chart(result_of(10000, tiny), 80, false), *line = text;
 	int lines = 0;
 
-	expect_contains(text, "... 9976 more, used 0.1 to 99.9 %, wasted ");
+	expect_contains(text, "... 9976 more: utilization 0.1 to 99.9 %, wasted ");
 	expect_contains(text, "\nb9999 ");
 	expect_contains(text, "\nb0 ");
 	for (; *line != '\0'; line += strcspn(line, "\n") + 1, lines++) {
@@ -89,7 +89,7 @@ TEST(colours_and_narrow_terminals) {
 	free(text);
 	text = chart(result_of(3, idle), 40, false);
 	expect_contains(
-		text, "maximum 0.0 %\nwasted: 0.0 % of the capacity of one backend, or 0.0 %");
+		text, "maximum 0.0 %\nwasted: 0.0 % of the capacity of one backend; this is 0.0 %");
 	free(text);
 }
 
@@ -110,7 +110,7 @@ TEST(missing_reports_are_shown) {
 		"web: no utilization reported (0 of 2 backends); weirctl has just "
 		"requested it from the agents: try again in 5.0s\n");
 	free(text);
-	text = chart(json_pack("[i]", 3), 80, false); // an answer of a daemon of another version
+	text = chart(json_pack("[i]", 3), 80, false); // from a daemon of another version
 	free(text);
 }
 

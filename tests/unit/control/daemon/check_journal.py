@@ -4,9 +4,9 @@
 
 usage: check_journal.py WEIR_CONTROL WEIRCTL
 
-systemd-journald runs in separate namespaces, with an empty /run; systemd-cat connects weir-control
-to it, like systemd. Then journalctl must find records by their fields, and text that a client has
-written into a name must not become a field or a record.
+systemd-journald runs in separate namespaces, with an empty /run. systemd-cat connects weir-control
+to it, as systemd does for a service. Then journalctl must find records by their fields, and text
+that a client has written into a name must not become a field or a record.
 """
 import json
 import os

@@ -178,7 +178,7 @@ void lab_start(struct lab *lab) {
 		lab_spawn(lab, NULL);
 	}
 	LAB_UNTIL(listens(lab));
-	// After this reply the loop runs, and signals are handled.
+	// The reply shows that the loop runs, so signals are handled from now on.
 	assert_string_equal(lab_code(lab, JSON({"command": "version"})), "ok");
 }
 
@@ -253,7 +253,7 @@ json_t *lab_read_answer(int fd) {
 			room *= 2;
 			line = realloc(line, room);
 		}
-		// Peek first: bytes after the newline belong to the next answer.
+		// Peek first, because bytes after the newline belong to the next answer.
 		n = recv(fd, line + bytes, room - bytes, MSG_PEEK);
 		if (n < 0 && errno != ECONNRESET) {
 			free(line);

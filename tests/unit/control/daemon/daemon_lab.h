@@ -61,13 +61,13 @@ void lab_spawn(struct lab *lab, ...) __attribute__((sentinel));
 // Start weir-control as the user of the test, and wait until it listens.
 void lab_start(struct lab *lab);
 int lab_wait_exit(struct lab *lab); // returns the exit status, or 1000 + the signal
-int lab_stop(struct lab *lab); // by SIGTERM
-void lab_kill(struct lab *lab); // by SIGKILL
+int lab_stop(struct lab *lab); // with SIGTERM; returns as lab_wait_exit()
+void lab_kill(struct lab *lab); // with SIGKILL
 bool lab_log_has(const struct lab *lab, const char *text);
 
 int lab_connect(const struct lab *lab); // returns a blocking socket, with a timeout on reads
 void lab_send(int fd, const void *data, size_t bytes);
-json_t *lab_read_answer(int fd); // NULL: end of the connection
+json_t *lab_read_answer(int fd); // NULL = the connection was closed
 // Send a request on a new connection. lab_ask returns the answer. lab_result returns the member
 // `result` of the answer, which must be ok.
 json_t *lab_ask(const struct lab *lab, const char *format, ...)
@@ -98,7 +98,7 @@ struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t 
 struct lab_dataplane *lab_dataplane_start_bucketed(const struct lab *lab, uint32_t workers);
 void lab_dataplane_stop(struct lab_dataplane *dataplane); // without a clean-up, as after a crash
 struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
-// Workers stop answering and reporting, as if stalled, until set to false.
+// hang: if true, workers stop answering and reporting, as if stalled; if false, workers continue.
 void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang);
 // Returns whether every worker has loaded all publications, and does no full scan.
 bool lab_dataplane_caught_up(struct lab_dataplane *dataplane);
@@ -125,7 +125,7 @@ uint32_t lab_dataplane_steal_requests_to(struct lab_dataplane *dataplane, uint32
 // Load of the most loaded worker, divided by the mean; 1 without load.
 double lab_dataplane_unevenness(struct lab_dataplane *dataplane);
 
-// Starts new flows to a service's address, one from each source port from 1 on: selects their
+// Starts n new flows to a service's address, from the source ports 1 to n. Selects their
 // backends, and stores the flows.
 void lab_dataplane_flows(
 	struct lab_dataplane *dataplane, const char *vip, uint16_t port, uint32_t n);

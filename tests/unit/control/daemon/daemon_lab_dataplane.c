@@ -30,7 +30,7 @@ struct steal {
 struct worker {
 	struct weir_reader reader;
 	struct steal steal;
-	uint8_t *row_flags; // [max_backends] headers of the loaded rows
+	uint8_t *row_flags; // [max_backends] flags of the loaded backend rows
 };
 
 struct lab_dataplane {
@@ -210,7 +210,8 @@ static void carry_out_steal(struct lab_dataplane *dataplane, uint32_t worker) {
 	weir_counter_add(&segment->steal_counters[thief].buckets_taken, 1);
 }
 
-// Count packets and cycles of an iteration of a thousand cycles.
+// Simulate one iteration of 1,000 cycles: count the packets of the worker's buckets, and the cycles
+// for these packets.
 static void receive_load(struct lab_dataplane *dataplane, uint32_t worker) {
 	struct weir_segment *segment = dataplane->segment;
 	uint64_t busy = 0;
@@ -448,8 +449,8 @@ static struct choice choose_flow(struct lab_dataplane *dataplane, const uint8_t 
 	return choose(&dataplane->worker[0], destination, IPPROTO_TCP, port, *ret_hash);
 }
 
-// Returns whether all workers have the backends. The API shows values a moment before they are
-// published.
+// Returns whether worker 0, which has the flows, has loaded backends for this destination. The API
+// shows changes a moment before they are published.
 static bool has_backends(
 	struct lab_dataplane *dataplane, const uint8_t destination[16], uint16_t port) {
 	uint64_t hash;

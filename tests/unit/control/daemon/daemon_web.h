@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A control process with a dataplane and two services, started once for all tests of a file:
-// web (w-1 100, w-2 300) on 198.51.100.10 tcp 80, and dns (w-1 100) on every udp port of
-// 198.51.100.11 and on one IPv6 port range.
+// A control process with a dataplane and two services, started once for all tests of a file.
+// Service web has backends w-1 (weight 100) and w-2 (weight 300), on TCP port 80 of
+// 198.51.100.10. Service dns has backend w-1 (weight 100), on every UDP port of 198.51.100.11 and
+// on one IPv6 port range.
 #pragma once
 
 #include "daemon_lab.h"

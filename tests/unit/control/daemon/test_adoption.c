@@ -316,8 +316,8 @@ static bool starts_slowly(const struct lab *lab, const char *backend) {
 	return does;
 }
 
-// After a pause longer than the window, the first event that control handles is the request that
-// begins the slow start.
+// Control is stopped for longer than the slow-start window. The first event that it then handles
+// is the request that begins the slow start.
 TEST(slow_start_starts_after_a_pause_not_before) {
 	static const char ready[] = "{\"command\": \"backend.ready\", \"backend\": \"b-1\"}\n";
 	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};

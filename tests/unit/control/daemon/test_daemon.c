@@ -223,7 +223,7 @@ TEST(root_privileges_are_dropped) {
 	snprintf(path, sizeof(path), "%s/control/control.pid", lab->run_dir);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	// The dataplane starts later, and once more. It passes the segment to the user of
+	// The dataplane starts later, and a second time. It passes the segment to the user of
 	// --control-user.
 	for (int i = 0; i < 2; i++) {
 		dataplane = lab_dataplane_start(lab, 1);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests weir-control with 1,000 services that have 10 backends each, and another service that has
-// 2,000: requests are answered soon, and changes are published soon. The limits are far above the
-// measured CPU times of control: they detect quadratic work, not a slow or busy machine.
+// Tests weir-control with 1,000 services that have 10 backends each, and another service with
+// 2,000 backends. Requests must be answered soon, and changes must be published soon. The limits
+// of CPU time are far above the measured times. So the test fails if work is quadratic, but not
+// on a slow or busy machine.
 #include "daemon_lab.h"
 
 #include <stdio.h>
@@ -143,7 +144,7 @@ TEST(reload_of_everything_is_done_soon) {
 	json_decref(result);
 }
 
-// While the services are being listed, a reload changes the positions of all services. Each
+// While the services are being listed, a reload changes the order of all services. Each
 // remaining service is still listed once.
 TEST(list_of_services_continues_over_a_reload) {
 	static const char show[] = "{\"command\": \"service.show\"}\n";

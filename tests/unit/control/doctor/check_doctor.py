@@ -3,9 +3,9 @@
 """Runs weirctl doctor --root on a simulated machine. If the machine is set up correctly, no finding may
 be worse than "ok". In each case of cases.txt, doctor must report the findings that the file lists.
 Remedies that change files are run, and must remove the finding. If the name of a case ends with
--named-file, the configuration file is an argument of doctor, as before a restart with this file.
-Also checks that weir-control still contains the texts of reasons by which doctor finds a remedy for
-checks without a result.
+-named-file, the configuration file is passed to doctor as an argument, as an operator does before a
+restart with this file. If a health check has no result, doctor searches for texts in the reason to
+find a remedy. The test also checks that weir-control still contains these texts.
 
 usage: check_doctor.py WEIRCTL SOURCE_ROOT
 """

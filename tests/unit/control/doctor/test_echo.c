@@ -38,7 +38,7 @@ static void put16(uint8_t *at, uint32_t value) {
 	at[1] = (uint8_t)value;
 }
 
-// packet: an IPv4 packet of 20 bytes and a payload.
+// packet: an IPv4 header of 20 bytes and a payload.
 static void send_back(int fd, uint8_t *packet, size_t bytes) {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 

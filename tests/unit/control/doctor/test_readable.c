@@ -78,7 +78,7 @@ static enum weir_readable by(struct own *own, const struct weir_reader_ids *ids,
 	return weir_readable_by(ids, path, own->found, own->cure);
 }
 
-// Runs the cure. Its chgrp command uses numeric group IDs, because the groups have no names.
+// Runs the suggested command. Its chgrp uses numeric group IDs, because the groups have no names.
 static void run_cure(const struct own *own) {
 	assert_int_equal(system(own->cure), 0);
 }
@@ -150,7 +150,7 @@ TEST(directories_on_the_path_count) {
 	assert_int_equal(by(own, &reader, "weir.json"), WEIR_READABLE_UNKNOWN);
 }
 
-// The kernel and this code agree, for a process with a supplementary group.
+// The uid, gid and supplementary groups of a process are read from the kernel.
 TEST(identity_of_a_process_is_read) {
 	const gid_t groups[] = {7, OTHER};
 	struct weir_reader_ids ids;

@@ -41,7 +41,7 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// Each answer from weir-control has a different number. All concurrent requests get the number of
+// Each answer from weir-control has a different value. All concurrent requests get the value of
 // the first answer.
 TEST(concurrent_requests_share_one_answer) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
@@ -180,8 +180,8 @@ TEST(absent_control_may_run_in_another_directory) {
 	"{\"time_ms\": 5, \"uid\": 4000000077, \"command\": \"" command \
 	"\", \"object\": \"" command " " outcome "\", \"outcome\": \"" outcome "\"}"
 
-// The page does not show who made a change, or addresses of clients. Only users of the control
-// socket are allowed to see them.
+// The page shows neither the users who made changes nor addresses of clients, because only users
+// of the control socket are allowed to see them.
 TEST(page_shows_changes_of_the_audit_and_starts) {
 	static const struct server_answer list[] = {
 		{"metrics.show", "{\"ok\": true, \"result\": {\"control\": {\"started_ms\": 7}, "

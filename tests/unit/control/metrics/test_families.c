@@ -142,8 +142,8 @@ TEST(families_without_a_value_are_omitted) {
 	free(text);
 }
 
-// Two backends have the same name: one was removed, or one was added while the list was being sent.
-// There must be only one series.
+// Two backends have the same name, because one of them was removed, or was added while the list
+// was being sent. There must be only one series.
 TEST(series_are_not_duplicated) {
 	const char *name = "\nweir_backend_open_flows{service=\"web\",backend=\"b\"} ";
 	char *text = render(reply, false, false), *at = strstr(text, name);

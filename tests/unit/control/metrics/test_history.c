@@ -214,7 +214,8 @@ TEST(history_survives_in_its_file) {
 	again = weir_history_json(&read);
 	assert_true(json_equal(json, again));
 	json_decref(again);
-	// Samples with a future time are omitted: the clock was ahead when they were written.
+	// Samples with a time in the future are omitted. They were written while the clock was
+	// ahead.
 	assert_int_equal(weir_history_read(folder->path, 1800000000000 + 10 * DAY_MS, &read,
 				 folder->why, sizeof(folder->why)),
 		0);

@@ -51,8 +51,8 @@ TEST(every_word_has_its_meaning) {
 		{"upp\n", NOTHING},
 		{"u\n", NOTHING},
 		{"# down\n", NOTHING},
-		// a line may have a word about the administrative state and a word about health:
-		// the worse state counts
+		// a line may have a word for the administrative state and a word for health; the
+		// worse state counts
 		{"up drain\n", LAME_DUCK},
 		{"drain down\n", DOWN},
 		{"ready down\n", DOWN},

@@ -17,7 +17,8 @@ static struct weir_report report;
 static char why[WEIR_ORCA_WHY_BYTES];
 
 static int take_bytes(const char *line, size_t bytes) {
-	char *exact = malloc(bytes > 0 ? bytes : 1); // so that ASan detects a read beyond it
+	// memory of exactly this size, so that ASan detects a read beyond the end
+	char *exact = malloc(bytes > 0 ? bytes : 1);
 	int r;
 
 	assert_non_null(exact);
@@ -287,7 +288,7 @@ static void expect_broken(const char *bytes, size_t count, const char *reason) {
 TEST(invalid_binary_is_refused) {
 	static const char cut[] = "\x09" ONE "\x18\xac\x02\x42\x0f\x0a\x04"
 				  "cpus\x11" ONE;
-	const size_t ends[] = {9, 12, sizeof(cut) - 1}; // ends between two fields
+	const size_t ends[] = {9, 12, sizeof(cut) - 1}; // lengths that end after a field
 
 	for (size_t n = 1, next = 0; n < sizeof(cut); n++) {
 		int r = take_binary(cut, n);

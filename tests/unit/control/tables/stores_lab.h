@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Records every store of a piece of code to a range of memory, one instruction at a time, and
-// counts loads from a range. A process that is killed at some instruction leaves the range with its
-// original contents and the first n stores applied.
+// Records every store that a piece of code makes to a range of memory, one instruction at a time.
+// Also counts the loads from a range. A process that is killed at some instruction leaves the
+// range with its original contents and the first n stores applied.
 //
 // The range is write-protected, so that each store causes a fault. The instruction of the store is
 // then single-stepped, and a comparison of the contents finds the stored bytes. On x86-64 only: see

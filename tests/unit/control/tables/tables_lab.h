@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A segment, a table owner and one worker's reader in one process, for the tests of control/tables.
-// The segment is mapped twice, for the dataplane and for control. The reader is worker 0. It
-// processes the update log whenever a test reads its state. It reports a quiescent state only when
-// the test requests it, so that the test can check each step of a removal.
+// The segment is mapped twice, for the dataplane and for control. The reader is worker 0. The
+// reader processes the update log whenever a test reads its state. The reader reports a quiescent
+// state only when the test requests it, so that the test can check each step of a removal.
 #pragma once
 
 #include "reader.h"
@@ -14,8 +14,8 @@
 #define LAB_TABLE_SIZE 251
 
 struct lab {
-	struct weir_segment *segment; // the dataplane's mapping: counters are written through it
-	struct weir_segment *control; // control's mapping: tables are written through it
+	struct weir_segment *segment; // mapping of the dataplane, through which it writes counters
+	struct weir_segment *control; // mapping of control, through which it writes tables
 	struct weir_tables *tables;
 	struct weir_reader reader;
 	struct weir_backend_row *rows; // [max_backends] rows loaded by the reader

@@ -123,8 +123,8 @@ TEST(weight_change_is_stored_and_publishes_one_selection) {
 	lab_config_free(config);
 }
 
-// In each case a different state excludes the backend from new flows. Its row stays for its
-// existing flows.
+// In each case a different state excludes a backend from new flows. The row of the backend stays
+// for its existing flows.
 TEST(s6_backends_without_new_flows_keep_their_row) {
 	static const struct {
 		int admin, health;
@@ -225,8 +225,8 @@ TEST(s4_rebind_publishes_everything_into_a_new_segment) {
 	lab_config_free(config);
 }
 
-// The dataplane is lost, and then the same dataplane returns. It may still have flows, so the ids
-// of their backends are not used for other backends.
+// The dataplane is lost, and then the same dataplane returns. It may still have flows of removed
+// backends, so the ids of these backends are not reused.
 TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config(1, 3);
 	struct lab lab;
@@ -252,8 +252,8 @@ TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 }
 
 // Control has read its configuration, and then attaches to a dataplane that another control process
-// has used. The ids in the segment take precedence over its own ids. Settings that were made in
-// between also take precedence.
+// has used. The ids in the segment take precedence over the ids of this process. But a weight that
+// was set in this process before it attached takes precedence over the weight in the segment.
 TEST(late_binding_adopts_the_ids_of_a_running_dataplane) {
 	struct weir_config *config = lab_config(2, 3), *other = lab_config(2, 3);
 	weir_ref before;

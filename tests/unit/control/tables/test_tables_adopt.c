@@ -122,7 +122,7 @@ TEST(broken_identity_is_survived) {
 			random_bytes((uint8_t *)lab.control->notes, sizeof(*lab.control->notes), 4);
 		}
 		lab_restart(&lab);
-		// With random notes, the whole heap may be unusable before this grace period.
+		// Random notes may mark the whole heap as used until the end of this grace period.
 		lab_quiescent(&lab);
 		lab_apply(&lab, config);
 		lab_settle(&lab);

@@ -144,7 +144,7 @@ TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 	}
 	lab_publish(&lab);
 	lab_apply(&lab, config);
-	// rounds: the new backends are starting; they refuse; control was restarted
+	// round 0: the new backends are starting; 1: they are refusing; 2: control was restarted
 	for (uint32_t round = 0; round < 3; round++) {
 		for (uint16_t id = 0; id < 10; id++) {
 			assert_int_equal(lab_state(&lab, id).in_selection, id < 4);
@@ -161,8 +161,8 @@ TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 		}
 		lab_publish(&lab);
 	}
-	// Three of the four proven backends fail. In panic mode only backends are used that have
-	// been healthy before.
+	// Three of the four proven backends fail. Panic mode uses only backends that have been
+	// healthy before.
 	for (uint16_t id = 1; id < 4; id++) {
 		weir_tables_set_health(lab.tables, id, WEIR_HEALTH_REFUSING);
 	}
@@ -244,7 +244,7 @@ TEST(another_address_is_another_backend) {
 	lab_config_free(moved);
 }
 
-// The new server gets the slots of the old one. All other slots stay the same.
+// The new server gets the slots of the old server. All other slots stay the same.
 TEST(change_of_address_moves_no_other_slot) {
 	struct weir_config *config = lab_config(1, 5), *moved = lab_config_copy(config);
 	const struct weir_selection_view *view;
@@ -311,8 +311,8 @@ TEST(removed_service_is_withdrawn_step_by_step) {
 	lab_config_free(other);
 }
 
-// A service that is being removed can be added again at every stage of the removal. It gets its old
-// ids.
+// A service that is being removed can be added again at every stage of the removal. The service
+// and its backends get their old ids.
 TEST(removed_service_returns_at_any_stage) {
 	for (int steps = 0; steps < 6; steps++) {
 		struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);

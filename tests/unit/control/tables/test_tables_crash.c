@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Guarantees S3 and S6. While control applies a configuration, publishes a change or withdraws
-// tables step by step, it is killed after each of its stores. Another control process then starts
-// with the memory as it was after that store. Workers find valid tables at all times, and the row
-// of a flow does not change. Memory that a worker uses is not overwritten (S5). In the end the
-// published tables are the same as without the crash.
+// Tests guarantees S3, S5 and S6. Control applies a configuration, publishes a change or withdraws
+// tables. The test simulates a crash of control after each store in turn: another control process
+// starts with the memory as it was after this store. Workers find valid tables at all times, and
+// the row of a flow does not change. Memory that a worker uses is not overwritten (S5). In the end
+// the published tables are the same as without the crash.
 #include "tables_lab.h"
 
 #include <netinet/in.h>
@@ -171,7 +171,7 @@ static uint64_t sum_up(const struct lab *lab) {
 	return sum;
 }
 
-// Opens the segment that a process left when it was killed after n stores. Its worker still has the
+// Opens the segment that a process left when it was killed after n stores. The worker still has the
 // tables from before the crash.
 static void open_crashed(const struct crash *crash, uint32_t n, struct lab *ret) {
 	ret->segment = lab_segment(&room);
@@ -350,7 +350,7 @@ static void check_reported(struct lab *lab) {
 }
 
 // The run-time weight of a backend with a reported weight changes, and the process is killed after
-// each of its stores. The reported weight must survive in every case.
+// each store in turn. The reported weight must survive in every case.
 TEST(s3_reported_weight_survives_a_crash_at_any_store) {
 	struct weir_config *config = lab_config(1, 3);
 	struct crash crash = {.differ = true, .check = check_reported};
@@ -460,8 +460,8 @@ static void check_deadline(struct lab *lab) {
 	}
 }
 
-// Crashes while a service begins to drain, while its flows are dropped at the deadline, and while
-// it becomes ready again. Then the same for a backend.
+// Tests crashes while a service begins to drain, while its flows are dropped at the deadline, and
+// while it becomes ready again. Then tests the same for a backend.
 TEST(s3_crash_at_any_store_of_a_drain) {
 	struct weir_config *config = lab_config(2, 4);
 
@@ -517,8 +517,8 @@ static void check_removal(struct lab *lab) {
 	}
 }
 
-// Crashes while a bind or a service is removed, while the flows of the bind end, and while the bind
-// is withdrawn or added again. The tables' clock is at 0.
+// Tests crashes while a bind or a service is removed, while the flows of the bind end, and while
+// the bind is withdrawn or added again. The tables' clock is at 0.
 TEST(s3_crash_at_any_store_of_a_removal) {
 	struct weir_config *config = lab_config(2, 4);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Control's tables while grace periods do not end: at the first apply after a restart, while
-// workers refuse tables, and while removed ids still have flows.
+// Tests the tables of control while grace periods do not end: at the first apply after a restart,
+// while workers refuse tables, and while removed ids still have flows.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ TEST(first_apply_after_a_restart_gives_up_on_a_stalled_worker) {
 	began = now_ms();
 	assert_int_equal(weir_tables_apply(lab.tables, next, why, sizeof(why)), -EBUSY);
 	assert_true(now_ms() - began >= WEIR_TABLES_WAIT_MS);
-	assert_non_null(strstr(why, "worker 0 has used replaced tables"));
+	assert_non_null(strstr(why, "worker 0 still uses replaced tables"));
 	assert_null(weir_tables_config(lab.tables));
 	assert_true(weir_tables_wait(lab.tables));
 	lab_assert_published(&lab, &before);
@@ -433,9 +433,9 @@ TEST(many_leaving_backends_cost_a_bounded_tick) {
 	lab_config_free(none);
 }
 
-// A reused id still has the counts of its former backend; they are subtracted. An id that never had
-// a row has no such counts, so its counters are not read. Reading the counters of thousands of new
-// ids for all workers would take seconds.
+// A reused id still has the counts of its former backend, which are subtracted. An id that never
+// had a row has no such counts, so its counters are not read. Reading the counters of thousands
+// of new ids for all workers would take seconds.
 TEST(baseline_is_the_previous_count_of_the_id) {
 	struct weir_config *first = lab_config(1, 2), *second = lab_config(1, 2);
 	struct weir_share_counters *counters;

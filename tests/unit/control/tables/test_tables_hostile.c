@@ -44,8 +44,8 @@ static uint64_t used_bytes(const struct lab *lab) {
 	return usage.used_bytes;
 }
 
-// Apply as the daemon does: if the apply must be retried, retry it after the worker has released
-// the replaced tables.
+// Apply a configuration as the daemon does. If it must be applied again, first wait until the
+// worker has released the replaced tables.
 static void apply_patiently(struct lab *lab, const struct weir_config *config) {
 	char why[256] = "";
 	int r = weir_tables_apply(lab->tables, config, why, sizeof(why));
@@ -179,7 +179,7 @@ TEST(broken_table_and_full_heap_are_survived) {
 	lab.control->roots->selection[0] = weir_ref_make(5, 64);
 	lab.control->roots->selection[1] = weir_ref_make(6, 64);
 	lab.control->roots->selection[2] = 0;
-	// the whole heap is in use, and waits for a grace period
+	// the whole heap is in use, so no memory is free before the end of a grace period
 	lab.control->notes->heap_used = lab.control->heap_bytes;
 	lab_restart(&lab);
 	lab_quiescent(&lab);

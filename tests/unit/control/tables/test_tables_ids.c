@@ -232,7 +232,7 @@ TEST(many_names_equal_a_simple_list) {
 }
 
 // A quarter of all ids are removed from one service, the oldest first. Each removal must not visit
-// all remaining ids. The time limit is generous: it detects only a higher complexity.
+// all remaining ids. The time limit is generous, so that it detects only a higher complexity.
 TEST(thousands_are_removed_from_a_service_at_once) {
 	const uint32_t ids = WEIR_BACKENDS_MAX, leaving = ids / 4;
 	struct weir_state *found = new_state();

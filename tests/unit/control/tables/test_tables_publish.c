@@ -149,9 +149,9 @@ TEST(row_has_the_handling_of_flows) {
 	lab_config_free(less);
 }
 
-// In panic mode (all backends of a service fail their checks), the backends are used as before, and
-// no flow moves. A removed service has no other backends, so its flows cannot move either, but its
-// rows get the flags of a backend that is down.
+// If all backends of a service fail their checks, panic mode uses them as before, and no flow
+// moves. The flows of a removed service cannot move either, because no other backends exist. But
+// the rows of the removed service get the flags of backends that are down.
 TEST(panic_and_removed_services_are_distinguished) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 	const uint8_t down = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN;

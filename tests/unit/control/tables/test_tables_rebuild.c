@@ -88,7 +88,7 @@ TEST(change_of_a_backend_costs_one_backend) {
 			assert_int_equal(is_closed(&lab, id / 2), id % 2 == 0);
 			assert_int_equal(lab_state(&lab, id / 2).in_selection, id % 2 != 0);
 		}
-		// All backends are healthy again: no selection has to be built.
+		// All backends are healthy again, so no selection has to be built.
 		build_all(&lab);
 		assert_false(weir_tables_is_stale(lab.tables));
 		close_many(&lab, config);
@@ -204,8 +204,9 @@ TEST(s3_next_control_process_builds_the_rest) {
 	close_many(&lab, config);
 }
 
-// Each change determines at once whether panic mode applies. A table whose candidates are mostly
-// closed is replaced at once. So there is never a table without open candidates by accident.
+// After each change, control determines at once whether panic mode applies. A table whose
+// candidates are mostly closed is replaced at once. So even while many backends fail, at least half
+// of the candidates of the published table are open.
 TEST(panic_and_mass_failures_do_not_wait) {
 	struct weir_config *config;
 	struct lab lab;

@@ -234,8 +234,8 @@ TEST(removed_service_drains_then_its_backends_are_down) {
 	assert_null(weir_tables_service_name(own->lab.tables, 0));
 }
 
-// A service is removed, and all its binds have moved to another service, for example because it was
-// renamed. The removed service has no bind left at which packets could be refused.
+// A service is removed, and all its binds have moved to another service, for example because the
+// service was renamed. The removed service has no bind left at which packets could be refused.
 TEST(removed_service_whose_binds_have_moved_is_gone_after_its_deadline) {
 	struct own *own = *state;
 
@@ -496,7 +496,7 @@ TEST(late_end_of_a_drain_refuses_clients_as_long) {
 
 // --- room in the segment ------------------------------------------------------------------
 
-#define SERVICES 3 // number of services that have the binds; one service cannot have so many
+#define SERVICES 3 // several services, because one service cannot have so many binds
 #define MANY 600
 
 // Returns a configuration in which the services have `many` binds of one port each, in addition to

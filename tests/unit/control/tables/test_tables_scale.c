@@ -83,9 +83,9 @@ TEST(ten_thousand_backends_of_one_service) {
 	measure("many backends", 1, 10000, 65537, 2000, 200);
 }
 
-// Many services drain at the same time, and their drains end in one tick. Each event contains
-// the binds of its service, and so does the list of services. It would take a second to read the
-// whole table for each service.
+// Many services drain at the same time, and their drains end in one tick. Each event
+// and each row of the list of services contain binds of the service. Reading the whole table for
+// each service would take a second.
 TEST(first_removed_binds_of_a_thousand_services_are_at_hand) {
 	static struct weir_config_bind all[1000];
 	struct lab_room room = {.max_services = 1024, .max_backends = 16384};

@@ -252,7 +252,7 @@ TEST(automatic_weight_is_that_of_the_cpus_or_the_mean) {
 }
 
 // A weight set at run time replaces the automatic weight until the run-time weight is unset, or the
-// file changes.
+// weight in the file changes.
 TEST(automatic_weight_is_a_configured_one) {
 	struct weir_config *config = automatic(), *copy = automatic();
 	struct lab lab;
@@ -277,7 +277,7 @@ TEST(automatic_weight_is_a_configured_one) {
 	assert_int_equal(effective(&lab, 0), 100);
 	lab_apply(&lab, copy); // the former automatic weight is lost
 	assert_int_equal(lab_state(&lab, 0).auto_weight, 0);
-	assert_int_equal(effective(&lab, 0), 100); // no weight yet: the mean, here b1's weight
+	assert_int_equal(effective(&lab, 0), 100); // unknown, so it is the mean: b1's weight
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(copy);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A backend no longer exists, and has weight 0 in the file. It keeps its position in the list, and
-// is not used.
+// A server no longer exists, so its backend has weight 0 in the file. The backend is not used,
+// but it stays in the list, so that the other backends keep their positions.
 TEST(weight_0_keeps_the_position) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t gone;
@@ -63,7 +63,7 @@ TEST(s6_rows_of_backends_outside_stay) {
 	lab_config_free(with);
 }
 
-// The size of the subset, the position of this client and the algorithm change at run time, and
+// The size of the subset, the client_id of the instance and the algorithm change at run time, and
 // change back.
 TEST(changes_of_the_configuration_take_effect) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);

@@ -223,7 +223,7 @@ TEST(panic_gives_no_client_only_dead_backends) {
 			now = subset_seen_by(&lab, 0);
 			assert_int_equal(__builtin_popcountll(now), 4);
 			assert_true(__builtin_popcountll(now & up) >= (int)least);
-			// The subset has exactly `least` healthy backends, or all its unhealthy
+			// If the subset has more than `least` healthy backends, all its unhealthy
 			// backends would also be members without panic mode.
 			assert_true(__builtin_popcountll(now & up) == (int)least ||
 				    (now & ~up & ~own) == 0);
@@ -293,7 +293,8 @@ TEST(every_worker_has_its_own) {
 	for (uint16_t id = 0; id < 12; id++) {
 		assert_int_equal(lab_state(&lab, id).in_selection, (all >> id & 1) != 0);
 	}
-	// A worker loses a member and replaces it. The other worker's subset stays the same.
+	// A member of worker 0's subset fails and is replaced. The other worker's subset stays the
+	// same.
 	lost = subset_first_of(before[0] & ~before[1]);
 	subset_set_health(&lab, lost, WEIR_HEALTH_REFUSING);
 	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0) & before[0]), 3);
@@ -303,7 +304,8 @@ TEST(every_worker_has_its_own) {
 	lab_config_free(config);
 }
 
-// Each worker has a subset. The share of a backend is the sum of its shares of all workers.
+// Each worker has a subset. The share of a backend is the sum of its shares in the subsets of all
+// workers.
 TEST(parts_are_those_of_all_workers) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts lab: two flow tables that share memory, and move parts of it between them.
+// Parts lab: two flow tables that share memory. Tests move parts of the memory between the tables.
 #pragma once
 
 #include "flow_parts.h"

@@ -134,7 +134,8 @@ TEST(refused_flow_holds_no_number) {
 	drop(f);
 }
 
-// Start and end flows in all ways. They have more destination addresses than the table has numbers.
+// Start and end flows in all possible ways. The flows have more destination addresses than the
+// table has numbers.
 TEST(flow_table_counts_its_destinations) {
 	struct lab *f = make(32, 100); // room for 8 IPv6 flows
 	uint64_t now = START;

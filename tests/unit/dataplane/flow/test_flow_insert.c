@@ -3,7 +3,7 @@
 // Flow insertion: a table that fills up, floods, and keys that are reused (F2, F3, F4).
 #include "flow_lab.h"
 
-// F2: the table accepts almost as many flows as configured, and refuses more flows.
+// F2: the table accepts almost as many flows as configured, and then refuses further flows.
 static void check_full_table(uint8_t family) {
 	const uint32_t flows = 100000;
 	struct lab *f = make(family == 4 ? flows : 4 * flows, 100);
@@ -46,7 +46,7 @@ TEST(flow_f2_insert_full_table_returns_enospc) {
 	check_full_table(6);
 }
 
-// F3, F4: a flood with ten times as many SYNs as the table has room for evicts no established flow.
+// F3, F4: a flood of SYNs, ten times as many as fit in the table, evicts no established flow.
 TEST(flow_f3_f4_syn_flood_evicts_only_half_open) {
 	const uint32_t flows = 20000, established = 15000;
 	struct lab *f = make(flows, 25);
@@ -171,9 +171,9 @@ static int64_t oldest_in(
 	return -1;
 }
 
-// Returns the half-open flow that a full table must evict for a new flow, or -1. It is in one of
-// the new flow's two buckets. If these buckets of an IPv6 flow have no half-open flow, but a free
-// slot, the flow to evict is in an adjacent bucket.
+// Returns the half-open flow that a full table must evict for a new flow, or -1. The flow to evict
+// is in one of the new flow's two buckets. For IPv6, if these two buckets have a free slot, but no
+// half-open flow, the flow to evict is in an adjacent bucket.
 static int64_t victim_of(
 	struct lab *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
 	bool ipv6 = key->family == 6;
@@ -324,7 +324,7 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 		enum weir_flow_event event[2];
 		uint8_t protocol;
 	} kinds[] = {
-		// classes in the order of eviction; each has the first two packets of its flows
+		// classes in the order of eviction, with the first two packets of a flow
 		{"SYN seen", {SYN, SYN}, 6},
 		{"closing", {DATA, FIN}, 6},
 		{"young", {SYN, ACK}, 6},
@@ -361,7 +361,7 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 		}
 		now += 2000 * MS;
 		if (kind[goes] == 0) {
-			now -= 2000 * MS; // the flow would have expired
+			now -= 2000 * MS; // otherwise the flow would have expired
 		}
 		assert_true(insert(f, &keys[2], 1, SYN, now) >= 0);
 		if (find(f, &keys[goes], now) >= 0 || find(f, &keys[1 - goes], now) < 0) {

@@ -322,7 +322,7 @@ TEST(flow_move_evicts_flows_without_a_destination) {
 	do {
 		established = key_of(n++, 6, 6);
 	} while (owner_of(&pair, &established) != pair.lab[0]);
-	half_open = established; // another flow in the same part: only the source port differs
+	half_open = established; // another flow in the same part, with another source port
 	do {
 		half_open.source_port = (uint16_t)n++;
 	} while (part_of(&pair, &half_open) != part_of(&pair, &established));

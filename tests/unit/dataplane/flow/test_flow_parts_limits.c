@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables that share memory: their limits, their sweeps and searches.
+// Flow tables that share memory: limits, sweeps and searches.
 #include "flow_waiting.h"
 #include "parts_lab.h"
 
@@ -41,7 +41,7 @@ TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	for (uint32_t tries = 0; tries < 100; n++) {
 		key = key_of(n, 4, 6);
 		if (owner_of(&pair, &key) == pair.lab[1]) {
-			// refused, because no flow can be evicted: all of them are in use
+			// refused: all flows are in use, so no flow can be evicted
 			assert_true(insert(pair.lab[1], &key, 3, SYN, START) < 0);
 			tries++;
 		}

@@ -277,7 +277,7 @@ TEST(udp_service_time_has_the_resolution_of_a_tick) {
 
 	for (uint32_t i = 0; i < 40; i++) {
 		struct lab *f = make(64, 50);
-		struct weir_flow_key key = key_of(i, 4, 17); // each key is swept at another time
+		struct weir_flow_key key = key_of(i, 4, 17); // each key has another sweep time
 		struct weir_flow_start start = {.now_ns = START + i * 37 * MS,
 			.event = WEIR_FLOW_EVENT_DATAGRAM,
 			.backend = 2,
@@ -382,8 +382,8 @@ TEST(flow_remove_reports_the_flow_once) {
 	drop(f);
 }
 
-// F6: if a table is so large that more buckets are due than a call sweeps, the sweep reports it, so
-// that the caller does not sleep.
+// F6: in a large table, more buckets may be due than one call sweeps. The call then returns true,
+// so that the caller does not sleep.
 TEST(flow_f6_sweep_reports_when_more_is_due) {
 	struct lab *f = make(3000000, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -420,7 +420,7 @@ TEST(flow_f6_each_state_expires_in_time) {
 		{WEIR_FLOW_EVENT_SYN, WEIR_FLOW_EVENT_DATA, 6, 900000, WEIR_FLOW_END_TIMED_OUT},
 		{WEIR_FLOW_EVENT_SYN, WEIR_FLOW_EVENT_ACK, 6, 8000, WEIR_FLOW_END_TIMED_OUT},
 		{WEIR_FLOW_EVENT_DATAGRAM, WEIR_FLOW_EVENT_SYN, 17, 4000, WEIR_FLOW_END_TIMED_OUT},
-		// An RST may be forged: the flow lasts as long as without the RST.
+		// An RST may be forged, so the flow lasts as long as without the RST.
 		{WEIR_FLOW_EVENT_DATA, WEIR_FLOW_EVENT_RST, 6, 900000, WEIR_FLOW_END_REFUSED},
 	};
 

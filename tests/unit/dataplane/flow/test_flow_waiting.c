@@ -11,7 +11,8 @@
 static const struct weir_flow_waiting_search of_3 = {
 	.backend = {NOBODY, 3, NOBODY, NOBODY}, .idle_ms = 500};
 
-// Count how often each flow of key_of(0 .. n - 1, family) is in the lines [first, last).
+// Search the lines [first, last). For each flow of key_of(0 .. n - 1, family), count in times[] how
+// often it is found. Returns the number of flows found.
 static uint32_t list(struct lab *f, const struct weir_flow_waiting_search *search, uint64_t now,
 	uint32_t first, uint32_t last, uint32_t *times, uint32_t n) {
 	struct weir_flow_waiting found[WEIR_FLOW_WALK_LINE];
@@ -58,7 +59,7 @@ TEST(flow_waiting_is_a_syn_of_that_backend) {
 		assert_true(insert(f, &key, 4, SYN, START) >= 0);
 		key = key_of(5, family, 17);
 		assert_true(insert(f, &key, 3, DGRAM, START) >= 0);
-		key = key_of(6, family, 6); // the client has acknowledged
+		key = key_of(6, family, 6); // the client has also sent an ACK
 		assert_true(insert(f, &key, 3, SYN, START) >= 0);
 		assert_false(weir_flow_advance(f->table, find(f, &key, START), ACK, START));
 		key = key_of(7, family, 6); // a flow first seen in mid-connection
@@ -114,7 +115,7 @@ TEST(flow_waiting_at_once_is_in_the_next_tick) {
 	drop(f);
 }
 
-// The stamp of a listed flow changes with every packet, even if the packets are close together.
+// The stamp of a listed flow changes with every packet, even if the packets arrive close together.
 TEST(flow_waiting_stamp_changes_with_every_packet) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 

@@ -13,7 +13,7 @@
 
 #define FRAME_MAX 10000
 
-// Well-known addresses of the tests. IPv4 in the first 4 bytes.
+// Addresses that the tests use. IPv4 addresses are in the first 4 bytes.
 extern const uint8_t frame_client4[16], frame_vip4[16], frame_stranger4[16];
 extern const uint8_t frame_client6[16], frame_vip6[16], frame_stranger6[16];
 extern const uint8_t frame_client_mac[6], frame_our_mac[6];
@@ -21,7 +21,8 @@ extern const uint8_t frame_client_mac[6], frame_our_mac[6];
 // Fields of a packet to build. Zero means the default value: client to VIP, TTL 64, ...
 struct frame_spec {
 	uint8_t family; // 4 or 6
-	uint8_t protocol; // 6, 17, 1, 58 or any other (body follows the IP header)
+	// 6, 17, 1 or 58; with any other protocol, the payload follows the IP header
+	uint8_t protocol;
 	const uint8_t *source;
 	const uint8_t *destination;
 	uint16_t source_port; // 0 = port 40000
@@ -57,7 +58,7 @@ void frame_put16(uint8_t *at, uint16_t value);
 void frame_put32(uint8_t *at, uint32_t value);
 uint16_t frame_get16(const uint8_t *at);
 uint32_t frame_get32(const uint8_t *at);
-// Folded ones' complement sum of big-endian words, plus `sum`.
+// Returns `sum` plus the sum of big-endian 16-bit words, folded to 16 bits.
 uint16_t frame_sum(const uint8_t *at, uint32_t bytes, uint32_t sum);
 // Sum of an IPv6 pseudo-header. ip: pointer to the IPv6 header.
 uint16_t frame_pseudo_sum6(const uint8_t *ip, uint32_t bytes, uint8_t protocol);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipeline lab: a real segment with published tables and a pipeline on top of it, for tests.
+// Pipeline lab, for tests: a real segment with published tables, and a pipeline that uses them.
 //
-// The default tables: service 0 (TCP 80 of both VIPs, ranges 8000..8999) with backends 0 to 3,
-// service 1 (UDP 53 of both VIPs) with backends 4 and 5. Odd backends have IPv6 addresses.
+// In the default tables, service 0 has TCP ports 80 and 8000 to 8999 of both VIPs, and backends 0
+// to 3. Service 1 has UDP port 53 of both VIPs, and backends 4 and 5. Odd backends have IPv6
+// addresses.
 #pragma once
 
 #include "backend_row.h"
@@ -45,8 +46,8 @@ void lab_free(struct lab *lab);
 
 void lab_publish_default(struct lab *lab);
 void lab_publish_services(struct lab *lab);
-// Publish the default binds with these flags for all binds: 0, or WEIR_BIND_DRAINED with or without
-// WEIR_BIND_ENDED.
+// Publish the default binds. All of them get these flags: 0, WEIR_BIND_DRAINED, or
+// WEIR_BIND_DRAINED | WEIR_BIND_ENDED.
 void lab_publish_binds(struct lab *lab, uint16_t flags);
 void lab_publish_backends(struct lab *lab);
 // Publish a policy with equal weights.
@@ -58,7 +59,7 @@ void lab_publish_selection(struct lab *lab, uint16_t service, const uint16_t *id
 struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m);
 // Build a packet, process it, free it.
 struct weir_verdict lab_send(struct lab *lab, const struct frame_spec *spec);
-// A TCP packet of flow n of a client to service 0 over IPv4; n is at most 65535 - 1024.
+// Returns an IPv4 TCP packet of flow n, from a client to service 0; n is at most 65535 - 1024.
 struct frame_spec lab_tcp(uint16_t n, uint8_t flags);
 // Returns a request from control for flow n of lab_tcp.
 struct weir_message lab_question(uint16_t n);

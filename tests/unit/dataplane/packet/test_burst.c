@@ -88,7 +88,7 @@ TEST(bursts_of_all_sizes_agree_with_single_packets) {
 	static uint8_t bytes[512][2048];
 	static uint32_t length[512];
 	struct lab *single = lab_make();
-	uint64_t given = 0; // bytes so far
+	uint64_t given = 0; // bytes sent so far
 
 	assert_true(edge_count <= RTE_DIM(alone));
 	for (unsigned int i = 0; i < edge_count; i++) {
@@ -199,7 +199,8 @@ static void send_burst(struct lab *lab, const struct kind *kind, const struct ki
 	assert_int_equal(lab_counters(lab)->rx_bytes, given);
 }
 
-// The loop for bursts of one kind may stop at any packet, and the general loop continues there.
+// The loop for bursts of one kind can stop at any packet. The general loop continues with that
+// packet.
 TEST(burst_of_one_kind_except_one_packet) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[KINDS];

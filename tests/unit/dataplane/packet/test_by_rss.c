@@ -137,8 +137,8 @@ static void check_odd_packets(const struct rss_lab *rss, const struct frame_spec
 		}
 		frame_build(&odd, &f);
 		assert_int_equal(part_of(rss, &f, plain->family == 4 ? hashes[i] : NO_HASH), part);
-		// An ICMP error about a packet from the backend to the client, as the client sends
-		// it: it quotes the flow's addresses and ports in reverse.
+		// An ICMP error that the client sends about a packet from the backend. The error
+		// quotes the flow's addresses and ports in reverse.
 		odd = *plain;
 		odd.source = plain->family == 4 ? frame_vip4 : frame_vip6;
 		odd.destination = plain->family == 4 ? frame_client4 : frame_client6;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Cases that scenarios_fragments.py of tests/packets cannot cover: packets in several segments, and
-// a lack of packet buffers.
+// Splitting packets into fragments, in the cases that tests/packets/scenarios_fragments.py cannot
+// cover: packets in several segments, and a lack of packet buffers.
 #include <stdlib.h>
 #include <string.h>
 

@@ -47,7 +47,7 @@ static void check_reply(
 	assert_int_equal(m->data_len, m->pkt_len);
 	assert_memory_equal(p, frame_client_mac, 6);
 	assert_memory_equal(p + 6, frame_our_mac, 6);
-	// The VLAN tags of the received packet
+	// The reply has the VLAN tags of the received packet.
 	assert_memory_equal(p + 12, f->bytes + 12, f->l3 - 12);
 	if (spec->family == 4) {
 		assert_int_equal(ip[0], 0x45);

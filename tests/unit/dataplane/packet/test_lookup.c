@@ -148,7 +148,7 @@ TEST(lookup_tcp_flow_stays_when_its_bind_is_removed) {
 	lab_free(lab);
 }
 
-// Replace all binds by one bind, which matches the flows of lab_tcp.
+// Replace all binds with one bind, which matches the flows of lab_tcp.
 static void bind_tcp(struct lab *lab, uint16_t service) {
 	struct weir_service_bind bind = {
 		.family = 4, .protocol = 6, .port_first = 80, .port_last = 80, .service = service};

@@ -275,7 +275,8 @@ TEST(move_flow_older_selection_moves_nothing) {
 	lab_free(lab);
 }
 
-// A SYN that moves its flow also moves the packets after the SYN, but no packets before it.
+// If a SYN moves its flow, the packets after the SYN go to the new backend. The packets before the
+// SYN go to the old backend.
 TEST(move_flow_syn_moves_later_packets_with_it) {
 	struct lab *lab = lab_make();
 	struct frame_spec specs[5] = {lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(1, ACK),
@@ -332,7 +333,8 @@ TEST(move_flow_closed_backend_keeps_established_flows) {
 	lab_free(lab);
 }
 
-// Start a flow, young or established, and close its backend. Returns the backend.
+// Start a flow, and close its backend. Returns the backend. If the flow is not established, only a
+// SYN and an ACK have arrived.
 static uint16_t make_closed(struct lab *lab, uint16_t n, bool established) {
 	const struct frame_spec syn = lab_tcp(n, SYN), ack = lab_tcp(n, ACK);
 	uint16_t backend = lab_send(lab, &syn).backend;
@@ -430,9 +432,9 @@ TEST(move_flow_challenged_flow_ends_as_an_established_one) {
 	}
 }
 
-// A SYN that must not or cannot be challenged goes to the flow's backend. A later SYN is challenged
-// as soon as that is possible. A SYN is not challenged if no other backend takes new flows, if its
-// checksum is wrong, if its source MAC address is multicast, or if the rate limit is reached.
+// A SYN is not challenged if no other backend takes new flows, if its checksum is wrong, if its
+// source MAC address is multicast, or if the rate limit is reached. Such a SYN goes to the flow's
+// backend. A later SYN is challenged as soon as none of these conditions is true.
 TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 	struct weir_pipeline_params params = lab_params();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -549,7 +551,9 @@ TEST(move_flow_rehash_moves_once) {
 	assert_int_equal(backend_of(lab, old)->active_flows, 0);
 	assert_int_equal(backend_of(lab, new)->active_flows, 1);
 	assert_int_equal(lab_counters(lab)->flows_half_open, 1);
-	lab_wait(lab, 6000); // the RST came from the new backend
+	// The new backend replies to the client with an RST, which the worker does not see. So the
+	// flow times out, and no error is counted for either backend.
+	lab_wait(lab, 6000);
 	assert_int_equal(backend_of(lab, new)->active_flows, 0);
 	assert_int_equal(backend_of(lab, new)->errors, 0);
 	assert_int_equal(backend_of(lab, old)->errors, 0);

@@ -277,7 +277,7 @@ TEST(new_flow_syn_and_ack_agree_in_a_flood) {
 		for (uint16_t n = 0; n < 1000; n++) {
 			send_tcp(lab, (uint16_t)(10000 + n), SYN);
 		}
-		// the handshakes are no longer protected
+		// the half-open flows are no longer protected from eviction
 		lab_wait(lab, WEIR_FLOW_HANDSHAKE_MS + 10);
 		for (uint16_t n = 0; n < 100; n++) {
 			uint16_t backend = send_tcp(lab, n, SYN).backend;
@@ -504,7 +504,7 @@ TEST(new_flow_policies_work_for_any_service) {
 	}
 }
 
-// The fair-share policy has predicted that the flows of a backend end far in the future. When
+// With the fair-share policy, the predicted end of a backend's flows is far in the future. When
 // another service reuses the backend's id, this prediction is reset together with the row.
 TEST(new_flow_reused_id_inherits_nothing) {
 	struct weir_selection_params first = params_of(WEIR_POLICY_FAIR_SHARE);
@@ -649,9 +649,8 @@ TEST(new_flow_replaces_its_expired_entry) {
 	lab_free(lab);
 }
 
-// Connections that began at another instance, or at this instance before a restart. If only one
-// packet of a connection arrives, or only an RST, the connection does not count as an error of the
-// backend.
+// A connection began at another instance, or at this instance before a restart. If only one packet
+// of the connection arrives here, or only an RST, no error is counted for the backend.
 TEST(new_flow_in_mid_flow_is_no_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab = make(&params);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// New flows while control publishes a selection in the middle of a burst. The hook is called
-// wherever a worker checks for publications, so that a publication at each check can be tested.
+// New flows while control publishes a selection in the middle of a burst. The function
+// before_each_look is called each time the worker checks for a new selection, so that the test can
+// publish at any of these checks.
 #include "reader.h"
 
 static void before_each_look(void);

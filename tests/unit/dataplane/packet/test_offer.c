@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two workers behind a port that spreads packets by RSS. ICMP errors and fragments arrive at the
-// worker that does not have the flow. This worker offers them to the other worker.
+// Two workers behind a port that spreads packets by RSS. An ICMP error or a fragment may arrive at
+// the worker that does not have the flow. This worker passes ("offers") the packet to the other
+// worker.
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +126,7 @@ TEST(offers_end_with_the_last_worker) {
 	}
 }
 
-// In a flood of ICMP errors about unknown flows, a worker makes at most this number of offers per
+// In a flood of ICMP errors about unknown flows, a worker makes only a limited number of offers per
 // second to the other workers.
 TEST(offers_are_limited) {
 	static const struct {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: encapsulation with a worker's copy of a row gives the same bytes as weir_encap_push with
-// the row itself, whose output test_encap.c checks. Unusable rows are refused.
+// Outer: a worker encapsulates packets with its own copy of a backend's row. The result must have
+// the same bytes as the result of weir_encap_push with the row itself, which test_encap.c checks.
+// Unusable rows are refused.
 #include "outer.h"
 
 #include <stdlib.h>

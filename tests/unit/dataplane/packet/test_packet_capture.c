@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet capture with buckets, whose numbers come from the hash of the key or from RSS. A record
-// has the bucket that the distributor determined, and the state of the flow.
+// Packet capture with buckets. A packet's bucket comes from the hash of its key, or from RSS. A
+// record has the bucket that the distributor determined, and the state of the flow.
 #include "packet_capture.h"
 
 #include <stdlib.h>

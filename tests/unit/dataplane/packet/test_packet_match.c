@@ -134,7 +134,7 @@ TEST(a_client_may_be_a_prefix) {
 // The bytes after the IP header of a later fragment are payload, and are not used as ports.
 TEST(later_fragments_have_no_ports) {
 	const struct frame_spec udp = {.family = 4, .protocol = 17};
-	// Cases: offset and flags; whether the fragment has ports.
+	// word: flags and fragment offset in the IP header.
 	static const struct {
 		uint16_t word;
 		bool has_ports;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parse. Tests the table of unusual packets (edges.c) in a whole pipeline, and every packet
-// truncated at every length. Compares the two parsers. Also tests flags, keys, hashes and segments.
+// Parser. The unusual packets of edges.c go through a complete pipeline. Each packet is truncated
+// to every length. The fast parser is compared with the complete parser. Also tested: TCP flags,
+// flow keys, hashes, and packets in several mbuf segments.
 #include "parse.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipeline: flows, their backends and the counters, on a real segment.
+// Pipeline: flows, their backends and the counters, with real shared memory (a weir_segment).
 #include "fragment_table.h"
 #include "hash.h"
 #include "pipeline.h"
@@ -171,8 +171,8 @@ TEST(pipeline_packet_in_mid_flow_inserts_a_half_open_flow) {
 	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	assert_int_equal(message.flow.found, 1);
 	assert_int_equal(message.flow.state, WEIR_FLOW_SYN_SEEN); // the packet may be forged
-	// From then on the flow stays at its backend like any other flow; the third packet makes it
-	// established.
+	// From then on the flow stays at its backend like any other flow. The third packet of the
+	// flow makes the flow established.
 	other = (uint16_t)((backend + 1) % 4);
 	lab_publish_selection(lab, 0, &other, 1);
 	verdict = send_tcp(lab, 5, ACK);
@@ -354,7 +354,8 @@ TEST(pipeline_service_without_selection_has_no_backend) {
 	lab_free(lab);
 }
 
-// S2, S5: tables may be replaced between any two bursts; retired tables are never read again.
+// Guarantees S2 and S5 (layout.h): tables may be replaced between any two bursts, and retired
+// tables are never read again.
 TEST(pipeline_follows_ten_thousand_publications) {
 	struct lab *lab = lab_make();
 
@@ -559,8 +560,9 @@ TEST(pipeline_fragments_are_distributed_with_their_flow) {
 	lab_free(lab);
 }
 
-// Returns the hash for an IPv6 fragment of a UDP packet whose fragmentable part starts with
-// destination options. part: offset and M flag of the fragment header; next: its next header field.
+// Returns the hash for an IPv6 fragment of a UDP packet. Destination options follow the fragment
+// header. part: offset and M flag of the fragment header; next: next header field of the fragment
+// header.
 static uint64_t distribute6(struct lab *lab, uint16_t part, uint8_t next) {
 	uint8_t chain[] = {next, 0, (uint8_t)(part >> 8), (uint8_t)part, 0, 0, 0, 7, // id
 		17, 0, 1, 4, 0, 0, 0, 0};
@@ -637,8 +639,9 @@ static struct weir_verdict send_fragment(struct lab *lab, uint16_t fragment, uin
 	return verdict;
 }
 
-// The hash of the fragment table uses a secret, so that an attacker who has read the epoch in the
-// log cannot choose fragments that fall into the bucket of a certain datagram.
+// The hash of the fragment table uses a secret. Without the secret, an attacker who has read the
+// epoch in the log could choose fragments that belong to the same bucket as a certain datagram, and
+// so replace the entry of this datagram.
 TEST(pipeline_fragment_table_has_a_secret) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_flow_key key = {.family = 4, .protocol = 17};

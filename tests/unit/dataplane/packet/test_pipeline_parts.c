@@ -224,7 +224,7 @@ TEST(parts_move_gauges_and_policy_counts) {
 		maintain(&two);
 	}
 	after = sum(&two);
-	// The worker that now owns the flows has counted that they ended.
+	// The worker that now owns the flows has counted them as ended.
 	assert_int_equal(after.service_active, 0);
 	assert_int_equal(after.service_open, 0);
 	assert_int_equal(after.policy_open, 0);
@@ -232,8 +232,9 @@ TEST(parts_move_gauges_and_policy_counts) {
 	two_free(&two);
 }
 
-// Flows of backends at their limit of established flows move to another worker. Then the backends
-// are below the limit at the old worker, and at the limit at the new worker.
+// All backends have reached their limit of established flows. Then their flows move to another
+// worker. After the move, the old worker counts the backends as below the limit, and the new worker
+// counts them as at the limit.
 TEST(parts_move_flows_of_limits) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 100);
 	uint32_t part;
@@ -274,7 +275,8 @@ TEST(parts_move_flows_of_limits) {
 	two_free(&two);
 }
 
-// The new owner of a part waits until it has read the rows of the backends of the part's flows.
+// The new owner of a part waits until it has read the row of each backend to which flows of the
+// part belong.
 TEST(parts_wait_for_the_rows_of_their_backends) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint16_t backend;
@@ -339,8 +341,8 @@ static uint8_t found_by(struct two *two, uint32_t worker, uint16_t n) {
 	return message.flow.found;
 }
 
-// A worker must not report a flow of a part that it does not own. The distributor assigns a packet
-// to the same part in which the table keeps the flow of the packet.
+// A worker must not report a flow of a part that it does not own. The distributor must assign each
+// packet to the part in which the flow table keeps the packet's flow.
 TEST(parts_of_others_are_not_reported) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t part;
@@ -411,7 +413,7 @@ static uint32_t part_of_fragment(
 	return part_of_frame(two, &f);
 }
 
-// Errors and fragments of a flow go to the worker that owns its part.
+// ICMP errors and fragments of a flow go to the worker that owns the flow's part.
 TEST(parts_get_errors_and_fragments_of_their_flows) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t parts = 0, last = 0, ignored;

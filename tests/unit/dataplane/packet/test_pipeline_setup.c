@@ -29,8 +29,8 @@ TEST(pipeline_setup_refuses_bad_parameters) {
 	lab_free(lab);
 }
 
-// A removed backend is no longer marked as closed, whether it has flows or not. Otherwise policies
-// would have to skip it until its id is reused.
+// When a backend is removed, its mark "closed" is removed as well, whether the backend has flows or
+// not. Otherwise policies would have to skip the backend until its id is reused.
 TEST(pipeline_setup_removed_backend_is_not_closed) {
 	static const uint16_t backends[] = {0, 4}; // backends of services 0 and 1
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reset: the RST for each kind of segment. tests/packets compares whole packets with the RFCs. This
-// program also tests segments that the pipeline never answers, and the handling of packet buffers.
+// Reset: the RST for each kind of TCP segment, also for segments that the pipeline never answers,
+// and the handling of packet buffers. tests/packets compares whole RST packets with the RFCs.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -263,8 +263,9 @@ TEST(slow_path_packet_that_does_not_fit_is_answered) {
 }
 
 // A forged "fragmentation needed" reports a small path MTU of an IPv4 tunnel. An IPv6 packet of at
-// most 1,280 bytes is never too big, because 1,280 is the minimum MTU of IPv6. It is sent in one
-// piece without DF, so that routers can fragment it if the path MTU is really small.
+// most 1,280 bytes is never too big, because 1,280 is the minimum MTU of IPv6. The packet is sent
+// in one unfragmented IPv4 packet without DF. If the path MTU is really small, routers can fragment
+// this IPv4 packet.
 TEST(slow_path_ipv6_that_fits_the_port_is_left_to_routers) {
 	struct frame_spec spec = {
 		.family = 6, .protocol = 6, .tcp_flags = ACK, .payload = 1280 - 60};

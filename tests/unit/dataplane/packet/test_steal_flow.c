@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal flow: flows that a worker lists and moves, and all reasons for which the worker refuses a
-// move.
+// Steal flow: a worker lists its waiting flows, and moves a flow to another backend on request. All
+// reasons for which the worker refuses a move are tested.
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ static struct weir_message list_question(uint16_t backend) {
 				backend, WEIR_BACKEND_NONE, WEIR_BACKEND_NONE, WEIR_BACKEND_NONE}}};
 }
 
-// Returns the request to move flow n of lab_tcp. It contains the present state of the flow in the
+// Returns the request to move flow n of lab_tcp. It contains the current state of the flow in the
 // table.
 static struct weir_message move_question(struct lab *lab, uint16_t n, uint16_t to) {
 	struct weir_message list = list_question(0);
@@ -102,10 +102,10 @@ TEST(steal_flow_moves_a_waiting_flow) {
 	lab_free(lab);
 }
 
-// A list contains the waiting time of the flow that has waited for the shortest time. The time in
-// the list is at most one tick of the table too short.
+// A list contains the shortest waiting time of its flows. The time in the list is at most one tick
+// of the table shorter than the real waiting time.
 TEST(steal_flow_list_has_the_time_of_waiting) {
-	static const uint32_t waits_ms[] = {600, 300, 4700}; // further waiting time, for each step
+	static const uint32_t waits_ms[] = {600, 300, 4700}; // additional waiting time of each step
 	struct lab *lab = lab_make();
 	uint16_t from = begin(lab, 1);
 	uint32_t waited_ms = 0;
@@ -138,8 +138,8 @@ static uint64_t errors_of(const struct lab *lab, uint32_t backend) {
 	return backend_of(lab, backend)->errors;
 }
 
-// If a backend got no packet of a moved flow, the backend is not charged with an error when the
-// client gives up. The flow is not moved again before the client has sent a packet.
+// If a backend got no packet of a moved flow, no error is counted for the backend when the client
+// gives up. The flow is not moved again before the client has sent a packet.
 TEST(steal_flow_charges_no_backend_without_a_syn) {
 	struct lab *lab = lab_make();
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
@@ -177,8 +177,8 @@ TEST(steal_flow_charges_the_backend_of_the_next_syn) {
 	lab_free(lab);
 }
 
-// If the client sends any packet after the list, the flow stays, because its backend may answer
-// that packet.
+// If the client has sent any packet after the flow was listed, the flow is not moved, because its
+// backend may answer that packet.
 TEST(steal_flow_refuses_after_any_packet) {
 	const uint8_t flags[] = {SYN, ACK, FIN | ACK, RST};
 
@@ -214,9 +214,10 @@ TEST(steal_flow_refusals_name_the_reason) {
 	REFUSED(destination[1], (uint8_t)~good.move.destination[1], GONE);
 	REFUSED(family, 6, GONE);
 	REFUSED(family, 5, GONE);
-	REFUSED(stamp, good.move.stamp ^ 0x10000, CHANGED); // another time in the stamp
-	REFUSED(stamp, good.move.stamp ^ 0x10000000, CHANGED); // another found bit in the stamp
-	REFUSED(stamp, (good.move.stamp & ~0xffffu) | to, CHANGED); // another backend in the stamp
+	REFUSED(stamp, good.move.stamp ^ 0x10000, CHANGED); // different time in the stamp
+	REFUSED(stamp, good.move.stamp ^ 0x10000000, CHANGED); // different state in the stamp
+	// different backend in the stamp
+	REFUSED(stamp, (good.move.stamp & ~0xffffu) | to, CHANGED);
 	REFUSED(to, from, UNUSABLE);
 	REFUSED(to, 4, UNUSABLE); // a backend of another service
 	REFUSED(to, 9, UNUSABLE); // no backend has this id
@@ -264,7 +265,7 @@ TEST(steal_flow_moves_no_flow_in_a_flood) {
 }
 
 // The lists contain each waiting flow of both families once. Each list fits into a message, and
-// reads a bounded part of the table.
+// covers a limited number of lines of the table.
 TEST(steal_flow_lists_all_in_bounded_parts) {
 	struct lab *lab = lab_make();
 	struct weir_message list = list_question(0);

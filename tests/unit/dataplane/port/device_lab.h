@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device lab: DPDK devices whose other end is in the test (net_ring), and a separate network
-// namespace for devices of the kernel.
+// Device lab: DPDK devices (net_ring) whose received packets come from the test, and whose sent
+// packets go to the test. Also a separate network namespace for devices of the kernel.
 #pragma once
 
 #include <stdint.h>
@@ -41,5 +41,5 @@ struct rte_mbuf *ring_device_take(struct ring_device *device, uint16_t queue);
 struct rte_mempool *device_lab_pool(void);
 uint32_t device_lab_in_use(void);
 
-// A plan for one device, as weir_plan_make creates it.
+// Makes a plan for one device, like a plan of weir_plan_make.
 void device_lab_plan(const char *device, uint16_t queues, struct weir_plan *ret);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Functions of DPDK that the NIC model replaces (__wrap_), and the original functions that the
-// model calls (__real_). In programs that link the model, the linker wraps these functions. In
-// tests/nic, functions with DPDK's names call the replacements.
+// Declares the replacement (__wrap_) of each DPDK function that the NIC model replaces, and the
+// original functions that the model calls (__real_). In programs that link the model, the linker
+// redirects calls to the replacements. In tests/nic, functions with DPDK's names call the
+// replacements.
 #pragma once
 
 #include <stdint.h>

@@ -13,8 +13,9 @@
 enum style {
 	BY_DESCRIPTOR, // as documented by DPDK
 	RESERVED, // as documented, but UNAVAIL instead of DONE
-	BY_COUNT, // offsets up to the number of waiting packets report full
-	// reports for the next descriptor whose number is a multiple of WEIR_DEPARTURE_STEP
+	BY_COUNT, // reports "full" if the offset is below the number of waiting packets
+	// rounds the descriptor's number up to a multiple of WEIR_DEPARTURE_STEP, and reports the
+	// status of that descriptor
 	IN_STEPS,
 	NEVER, // always reports "full"
 	REFUSES, // returns a negative error
@@ -38,7 +39,7 @@ static int say(bool full) {
 }
 
 static int status(void *queue, uint16_t offset) {
-	uint64_t at = nic.put + offset; // position, counted without wrapping
+	uint64_t at = nic.put + offset; // number of the descriptor, counted without wrapping
 
 	assert_ptr_equal(queue, &nic);
 	assert_true(offset < DESCRIPTORS);

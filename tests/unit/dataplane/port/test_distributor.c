@@ -59,9 +59,9 @@ static uint32_t worker_of(struct lab *lab, const struct weir_distributor *distri
 	return worker;
 }
 
-// The worker, the index into its flow table and the index into the selection are bits of the same
-// hash. Nevertheless, the flows of each worker must reach every index. In a flow table that the
-// workers share, each worker has its own buckets.
+// The worker, the index into its flow table and the index into the selection are taken from the
+// same hash. Nevertheless, the flows of each worker must reach every index. In a flow table that
+// the workers share, each worker has its own buckets.
 static void see_all_values_of_the_hash(bool shared) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_flow_memory *memory = NULL;

@@ -13,7 +13,7 @@
 #include "test.h"
 
 // Number of queues for which __wrap_rte_eth_stats_get writes counters, as net_af_xdp of DPDK 22.11
-// does. 0 = it calls the real function.
+// does. 0 = the real function is called.
 static uint32_t counted_queues;
 
 int __real_rte_eth_stats_get(uint16_t device, struct rte_eth_stats *stats);

@@ -75,8 +75,8 @@ TEST(new_flows_evict) {
 	bench_lab_open(&lab, "weir-bench --case new --no-huge --flows 4000");
 	counters = &lab.balancer.segment->worker_counters[WEIR_BENCH_WORKER];
 	assert_in_range(counters->flows, 3800, 4000);
-	// If a pass was interrupted, the table may not be crowded. Then flows are not evicted for a
-	// second.
+	// An interrupted pass may leave room in the table. Then no flow is evicted for a second, so
+	// more passes are needed.
 	for (int i = 0; i < 200 && counters->flow_half_open_evicted <= 3000; i++) {
 		checked_pass(&lab, 6400, false);
 		assert_in_range(counters->flows, 3800, 4000);

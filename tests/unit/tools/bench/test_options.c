@@ -164,8 +164,8 @@ TEST(invalid_usage_is_explained) {
 			"--new-percent 20 with --packets-per-flow 10"},
 		{"weir-bench --repeats 1", "--repeats: \"1\" is out of range; use 2"},
 		{"weir-bench --repeats 2 --publications 9",
-			"--repeats cannot be combined with --publications, which delay different "
-			"bursts in each repetition"},
+			"--repeats cannot be combined with --publications, because publications "
+			"delay different bursts in each repetition; omit one of the two"},
 		{"weir-bench --huge-pages --no-huge",
 			"--huge-pages and --no-huge exclude each other"},
 		{"weir-bench --no-huge --huge-pages",

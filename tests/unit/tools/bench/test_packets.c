@@ -95,8 +95,8 @@ TEST(shortest_frames) {
 	assert_int_equal(weir_bench_frame_min(6, IPPROTO_TCP, true), 78);
 }
 
-// The buffer has contained the frame of another packet. The longer header of that frame has
-// overwritten the first bytes of the payload.
+// The buffer contains the frame of another packet. If the headers of that frame were longer, they
+// have overwritten the first bytes of the payload. weir_bench_packet_rewrite must restore them.
 TEST(rewrite_equals_write) {
 	uint8_t used[WEIR_BENCH_FRAME_MAX], fresh[WEIR_BENCH_FRAME_MAX];
 

@@ -53,7 +53,7 @@ TEST(summaries) {
 	assert_true(s.median == 3 && s.max == 100 && s.p99 == 100);
 }
 
-// The mean is the mean of all packets, so a short burst has less weight.
+// The mean is computed over all packets, so a short burst has less weight.
 TEST(bursts_of_different_length) {
 	const struct weir_bench_sample samples[] = {{640, 64, 64}, {20, 1, 1}, {700, 64, 0}};
 	struct weir_bench_summary s;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Compares the results of complete scenarios with numbers from the literature: CPU spread and
-// wasted capacity of the policies, the causes of spread, the switch from least-loaded to weighted
-// round robin, the sinkhole, subsets, and the number of replaced members of subsets. Prints the
-// tables, with the numbers from the literature in brackets.
+// Compares the results of complete scenarios with numbers from the literature. Prints the tables,
+// with the numbers from the literature in brackets. The scenarios measure the spread of CPU load
+// and the wasted capacity with each policy, the causes of spread, the switch from least-loaded to
+// weighted round robin, the sinkhole, subsets, and the number of replaced subset members.
 //
 // Bands: chapter 20 of the SRE book says "up to 2x" for round robin and for least-loaded. The other
 // bands are from a reference simulation, which has the same workload but different code
@@ -32,7 +32,8 @@ static struct weir_sim_file *open_scenario(const char *name) {
 	return file;
 }
 
-// A scenario with only some of its variants: the variants in `names` of run_part, or all others.
+// A scenario with some of its variants: the variants in `names` of run_part, or, if `named` is
+// false, all other variants.
 struct part {
 	struct weir_sim_file *whole, file;
 	struct weir_sim_scenario variant[WEIR_SIM_VARIANTS_MAX];
@@ -86,7 +87,7 @@ static struct weir_sim_range range_of(const struct part *part, const char *varia
 
 struct band {
 	const char *variant;
-	double least, most; // band for each seed
+	double least, most; // permitted range of the result with each seed
 };
 
 static void check_bands(const struct part *part, const struct band *bands, size_t count) {
@@ -308,8 +309,8 @@ TEST(reported_errors_end_the_sinkhole) {
 	part_fini(&part);
 }
 
-// Balanced weights correct differences that reported weights ignore: clients use different
-// backends, or send more requests than other clients.
+// Balanced weights even out differences in load that reported weights do not account for, for
+// example if each client uses only a part of the backends, or if some clients send more requests.
 TEST(balanced_weights_correct_uneven_clients) {
 	static const struct {
 		const char *scenario, *reported, *balanced;

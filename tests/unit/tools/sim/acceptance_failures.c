@@ -3,8 +3,8 @@
 // Complete scenarios of failures, with each policy: backends that restart or are stuck, long
 // requests at a limit, late reports, clients that send in bursts.
 //
-// The bands contain the results of two seeds, and agree with docs/design/policy-measurements.md and
-// docs/design/simulator.md.
+// The permitted ranges (bands) contain the results of two seeds, and agree with
+// docs/design/policy-measurements.md and docs/design/simulator.md.
 #include "sim_bands.h"
 #include "sim_lab.h"
 

@@ -3,8 +3,8 @@
 // Complete scenarios of stealing: its benefit with each policy, its cost, the recorded run of
 // dask.distributed, and the stealing of buckets between workers.
 //
-// The bands contain the results of two seeds, and agree with docs/design/policy-measurements.md and
-// docs/design/simulator.md.
+// The permitted ranges (bands) contain the results of two seeds, and agree with
+// docs/design/policy-measurements.md and docs/design/simulator.md.
 #include "sim_bands.h"
 #include "sim_lab.h"
 
@@ -149,7 +149,7 @@ TEST(steal_moves_requests_behind_expensive_ones) {
 }
 
 // The benefit is smaller if plans are infrequent or have few requests, or if answers are late or
-// lost. If all answers are lost, stealing makes the mean a tenth worse.
+// lost. If all answers are lost, stealing increases the mean by a tenth.
 TEST(steal_depends_on_its_messages) {
 	static const struct lab_band bands[] = {
 		{"off", MEAN, 61, 73},
@@ -223,8 +223,8 @@ TEST(steal_drains_as_recorded) {
 	CHECK("steal_drain", bands);
 }
 
-// After 2 s the unevenness is at most 1.2 in every sample of 250 ms, unless a hand-over takes 10 ms
-// at each of the two workers.
+// After 2 s, the load of the busiest worker is at most 1.2 times the mean in every sample of 250
+// ms, unless a hand-over takes 10 ms at each of the two workers.
 TEST(workers_even_out_hot_buckets_in_two_seconds) {
 	static const struct lab_band bands[] = {
 		{"two-off", MOST, 1.8, 2},
@@ -336,8 +336,9 @@ TEST(workers_follow_a_moving_hot_spot) {
 	CHECK("hot_spot_moves", bands);
 }
 
-// If one bucket has 20 % of all packets, the minimum unevenness is 1; with 40 % it is 1.6. With 60
-// % one worker is at its limit.
+// One bucket has a large share of all packets. If this share is 20 %, the four workers can have
+// equal loads. If it is 40 %, the busiest worker has at least 1.6 times the mean load. With 60 %,
+// one worker is at its limit.
 TEST(workers_leave_an_elephant_and_move_the_rest) {
 	static const struct lab_band bands[] = {
 		{"20-percent-off", BUSIEST, 1.5, 1.7},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Compares results of complete scenarios with bands, for the acceptance tests.
+// For the acceptance tests: compares the results of complete scenarios with bands (permitted
+// ranges).
 //
 // Threads: one.
 #pragma once
@@ -12,7 +13,7 @@
 struct lab_band {
 	const char *variant; // "variant" for its first window, or "variant/window"
 	enum weir_sim_metric metric;
-	double least, most; // band for each seed
+	double least, most; // permitted range of the result with each seed
 };
 
 // Runs a scenario of the directory with seeds 1 and 2, prints its table, and checks the bands.

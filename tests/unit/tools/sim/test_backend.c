@@ -14,7 +14,7 @@ TEST(backend_cpu_depends_on_its_speed) {
 			"'backends': {'count': 4, 'cores': 1, 'speeds': [0.5, 1, 2]}}");
 	const struct weir_sim_backend_result *backend = result->measure[0].backend;
 
-	// 100 requests of 2 ms each per second.
+	// 100 requests per second, of 2 ms each.
 	lab_near(backend[0].cpu, 0.4, 0.03);
 	lab_near(backend[1].cpu, 0.2, 0.03);
 	lab_near(backend[2].cpu, 0.1, 0.03);

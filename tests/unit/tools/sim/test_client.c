@@ -101,7 +101,8 @@ TEST(client_subsets_equal_those_of_the_policy_code) {
 	"'events': [{'event': 'restart', 'at_ms': 6000, 'count': 30, 'every_ms': 1000," \
 	" 'drain_ms': 1500, 'down_ms': 1500}]}"
 
-// Guarantees U2 and U3 of subset.h hold for every policy, although backends get other slots.
+// The guarantees U2 and U3 of subset.h hold for every policy, although backends get different
+// slots.
 TEST(client_subsets_are_restored_after_a_rolling_restart) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		char text[2048];

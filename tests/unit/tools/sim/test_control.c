@@ -199,8 +199,8 @@ TEST(control_backend_returns_to_a_list_that_has_changed) {
 	}
 }
 
-// By guarantees U2 and U3 of subset.h, each backend is removed from its subsets and added to the
-// same subsets again.
+// According to the guarantees U2 and U3 of subset.h, each backend is removed from its subsets, and
+// later added to the same subsets again.
 TEST(control_rolling_restart_replaces_each_member_twice) {
 	for (size_t i = 0; i < ALGORITHMS; i++) {
 		struct weir_sim_result *result = run_fleet(i,

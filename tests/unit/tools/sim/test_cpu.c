@@ -111,8 +111,8 @@ TEST(cpu_sharing_agrees_with_small_steps) {
 		}
 	}
 	for (uint32_t i = 0; i < 40; i++) {
-		// The two results differ a little: the simulation with steps does not use the
-		// rest of a step in which a job ends.
+		// The two results differ a little, because the simulation with steps does not use
+		// the remaining time of a step in which a job ends.
 		assert_true(end_ns[i] > 0 && step_end_ns[i] > 0);
 		assert_true(llabs((long long)end_ns[i] - (long long)step_end_ns[i]) <= 20);
 	}

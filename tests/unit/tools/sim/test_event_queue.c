@@ -47,7 +47,7 @@ TEST(queue_events_are_returned_by_time) {
 	weir_sim_queue_fini(&queue);
 }
 
-// Q1, for events with equal times.
+// Q1: events with equal times are returned in the order of insertion.
 TEST(queue_events_of_one_time_are_returned_in_order_of_insertion) {
 	struct weir_sim_queue queue = {0};
 	struct weir_prng prng = {.state = 6};

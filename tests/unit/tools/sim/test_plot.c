@@ -27,7 +27,7 @@ static void check_pictures(const struct lab_output *output, const char *format, 
 	}
 }
 
-// gnuplot draws the plots, and would fail on an invalid script.
+// The test runs gnuplot, which fails if a script is invalid.
 TEST(plot_of_every_kind_is_drawn) {
 	struct lab_output output;
 	char why[512] = "";

@@ -38,7 +38,7 @@ static void assert_same(const struct weir_sim_result *a, const struct weir_sim_r
 	}
 }
 
-// Guarantee N1, on one machine.
+// N1: a scenario and a seed always give the same result. Here both runs use the same machine.
 TEST(simulation_same_seed_gives_the_same_result) {
 	struct weir_sim_file *file = lab_parse("{" BASE ", " TURMOIL "}");
 	struct weir_sim_result *first = lab_run(file, 0, 5);
@@ -53,7 +53,8 @@ TEST(simulation_same_seed_gives_the_same_result) {
 	weir_sim_file_free(file);
 }
 
-// N2 for every policy, with all outcomes in one run.
+// N2: every request has exactly one outcome, or is unfinished when the run ends. Each policy has a
+// run in which all outcomes occur.
 TEST(simulation_every_request_ends_exactly_once) {
 	static const char *const scheduling[] = {"fifo", "sharing"};
 
@@ -80,7 +81,7 @@ TEST(simulation_every_request_ends_exactly_once) {
 	}
 }
 
-// Guarantee N3.
+// N3: the workload depends on the seed alone, not on the policy.
 TEST(simulation_workload_does_not_depend_on_the_policy) {
 	struct weir_sim_file *file =
 		lab_parse("{" BASE ", 'clients': {'count': 5, 'load_percent': 30, 'rate_sigma': 1},"
@@ -99,9 +100,10 @@ TEST(simulation_workload_does_not_depend_on_the_policy) {
 	weir_sim_file_free(file);
 }
 
-// Compares the simulation of one core with Poisson arrivals with exact results of queueing theory.
-// For M/M/1, and for processor sharing with any distribution, T = S / (1 - load). For M/D/1, T is
-// given by the formula of Pollaczek and Khinchine.
+// One core with Poisson arrivals: the simulated mean response time must agree with the exact result
+// of queueing theory. For M/M/1, and for processor sharing with any distribution, this result is
+// the mean service time divided by (1 - load). For M/D/1, it is given by the formula of Pollaczek
+// and Khinchine.
 TEST(simulation_agrees_with_queueing_theory) {
 	static const struct {
 		const char *scheduling, *cost;

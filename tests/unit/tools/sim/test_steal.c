@@ -107,7 +107,7 @@ TEST(steal_without_answers_moves_nothing) {
 	}
 }
 
-// When a late steal request arrives, the request is already running or has ended.
+// When a late steal request arrives, the client's request is already running or has ended.
 TEST(steal_of_running_requests_is_refused) {
 	struct weir_sim_result *soon = lab_try(STUCK("", "'on': true, 'latency_ms': 0"));
 	struct weir_sim_result *late = lab_try(STUCK("", "'on': true, 'latency_ms': 100"));

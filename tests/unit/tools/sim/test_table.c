@@ -50,7 +50,8 @@ TEST(table_weights_give_shares) {
 		by_weight, 0.02);
 	check_shares("'name': 'interleaved-weighted-round-robin', 'measurement': 'busy'",
 		"100, 200, 300", by_weight, 0.02);
-	// With the documented rounds, the backends get 100, 100 + 200 and 100 + 200 + 300.
+	// With the documented rounds, the shares of the backends are in the ratio of 100 to
+	// 100 + 200 to 100 + 200 + 300.
 	check_shares("'name': 'interleaved-weighted-round-robin', 'measurement': 'busy',"
 		     "'rounds': 'documented'",
 		"100, 200, 300", documented, 0.05);

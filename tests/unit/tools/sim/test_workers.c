@@ -136,8 +136,8 @@ TEST(workers_hold_no_more_than_their_limit) {
 	weir_sim_result_free(result);
 }
 
-// With the code and constants of weir-control, the loads become even as well, and no request is
-// refused.
+// With the code and constants of weir-control, the loads of workers also become even, and no
+// request to move a bucket is refused.
 TEST(workers_of_control_are_even_within_two_seconds) {
 	struct weir_sim_result *result =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", true, "");

@@ -37,7 +37,7 @@ struct lab {
 	struct weir_report report;
 	unsigned int tcps, tcps_of_9; // number of reports of TCP statistics
 	struct weir_agent_tcp tcp;
-	unsigned int silent_when_gone; // silent at the time of the last loss
+	unsigned int silent_when_gone; // value of `silent` when an agent was last reported as lost
 	uint64_t shortest_ms; // shortest wait for an answer that did not arrive
 	bool no_link; // the link to the agent is down
 };
@@ -410,7 +410,7 @@ TEST(tcp_figures_that_are_old_or_of_others_are_refused) {
 	UNTIL(lab, lab->answered >= 1);
 	first = tcp = tcp_figures(lab, 2000);
 	send_tcp(lab, &tcp);
-	send_tcp(lab, &tcp); // as after two probes within a millisecond
+	send_tcp(lab, &tcp); // the same clock_ms, as if two probes arrived within a millisecond
 	UNTIL(lab, lab->tcps == 2);
 	tcp.clock_ms = 1999;
 	send_tcp(lab, &tcp); // statistics from an earlier time
@@ -469,8 +469,8 @@ TEST(endless_new_words_are_limited) {
 	}
 }
 
-// While the loop is busy, more datagrams arrive than it reads in one iteration. The last datagram
-// is the answer of the agent.
+// While the loop is busy, more datagrams arrive than the loop reads in one iteration. The last
+// datagram is the answer of the agent.
 TEST(answer_after_a_flood_is_in_time) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
@@ -553,8 +553,8 @@ TEST(agents_are_spread_after_a_busy_loop) {
 	UNTIL(lab, weir_agents_counts(lab->agents).probes >= 100);
 }
 
-// The process pauses until shortly before the next probe but one is due. The agent must still have
-// its whole timeout to answer the late probe.
+// The process pauses, and sends a probe 150 ms late, only 50 ms before the following probe is due.
+// The agent must still have its whole timeout to answer the late probe.
 TEST(late_probe_keeps_its_timeout) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -731,8 +731,9 @@ TEST(silent_agent_without_a_link_is_not_lost) {
 	assert_int_equal(lab->silent_when_gone, WEIR_AGENT_SILENT_PROBES);
 }
 
-// The port of the agent changes, and the agent never answers at the new port. It must be reported
-// as lost; otherwise its old reports would stay in use while another source reports on the backend.
+// The port of the agent changes, and the agent never answers at the new port. The agent
+// must be reported as lost. Otherwise its old reports would stay in use as long as another source
+// reports on the backend.
 TEST(moved_agent_that_never_answers_is_lost) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 3);
@@ -756,7 +757,7 @@ TEST(inactive_agent_is_probed_less_often) {
 	UNTIL(lab, lab->answered >= 5);
 	run_ms(lab, 50);
 	probes = lab->probes;
-	run_ms(lab, 1000); // 2 or 3 probes at 400 ms, 25 at 40 ms
+	run_ms(lab, 1000); // 2 or 3 probes at an interval of 400 ms; 25 at 40 ms
 	assert_in_range(lab->probes - probes, 1, 4);
 	assert_int_equal(lab->probe.interval_ms, 400);
 	weir_agents_set_active(lab->agents, 5, true);

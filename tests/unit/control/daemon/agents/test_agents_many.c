@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests of hundreds of agents, which have separate addresses and share one socket, and of a
-// weir-control that stalls for a while.
+// Tests weir_agents with hundreds of agents, and after pauses of the event loop. Each agent has its
+// own address. All agents share one socket.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define MANY 800u
 #define INTERVAL_MS 800u
-#define PAUSE_MS (2 * INTERVAL_MS) // a pause after which all agents are due
+#define PAUSE_MS (2 * INTERVAL_MS) // after this pause, probes to all agents are due
 #define BUFFER_BYTES 60000 // buffer for about 150 answers
 
 struct lab {
@@ -159,7 +159,7 @@ TEST(pause_does_not_bunch_the_probes) {
 
 // --- with answers -------------------------------------------------------------------------
 
-static struct lab *answering; // the lab, if its agents answer probes at once, or NULL
+static struct lab *answering; // lab whose agents answer probes at once; NULL = none
 
 // Answer one probe from its destination address. Returns false if no probe has arrived.
 static bool answer_one(const struct lab *lab) {

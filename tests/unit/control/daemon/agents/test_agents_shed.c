@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tests of shed orders to an agent that the test simulates in the same process. An order is sent
-// repeatedly until an answer reports that it is over. Each order must end exactly once. If no such
-// answer arrives, all connections of the order count as ended.
+// repeatedly until an answer reports that the agent has finished the order. Each order must end
+// exactly once. If no such answer arrives, all connections of the order count as ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -26,12 +26,12 @@ struct lab {
 	uv_poll_t poll;
 	uv_timer_t pause;
 	struct sockaddr_in from;
-	uint32_t probed; // number of ended probes of weir_agents
+	uint32_t probed; // number of probes that weir_agents reported as answered
 	uint32_t ordered; // received orders
-	uint64_t ids; // bits of the ids of received orders
+	uint64_t ids; // bitmap of the ids of received orders: bit id % 64
 	struct weir_agent_shed order; // the last order
 	struct weir_agent_shed_answer answer; // sent for each order if result is set
-	uint32_t lost; // number of next orders that the agent does not answer
+	uint32_t lost; // number of further orders that the agent does not answer
 	// Counts and arguments of callbacks.
 	uint32_t ended;
 	struct weir_agents_shed_result result;
@@ -156,7 +156,7 @@ static void turn(struct lab *lab) {
 	uv_timer_stop(&lab->pause);
 }
 
-// Wait up to ten seconds: a busy machine makes the test slower, but does not fail it.
+// Wait up to ten seconds, so that the test does not fail on a busy machine.
 #define UNTIL(lab, condition) \
 	do { \
 		uint64_t begin_ns = uv_hrtime(); \
@@ -300,7 +300,7 @@ TEST(without_a_final_answer_all_connections_count) {
 	assert_int_equal(lab->result.result, WEIR_AGENT_SHED_OFF);
 }
 
-// A hook that hangs is killed at the deadline, so the final answer follows the deadline.
+// A hook that hangs is killed at the deadline. The agent sends the final answer after the deadline.
 TEST(final_answer_after_the_deadline_is_accepted) {
 	struct lab *lab = *state;
 	struct weir_agents_shed order = sample;

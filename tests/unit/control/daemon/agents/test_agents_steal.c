@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tests of steal requests to an agent that the test simulates in the same process. Each request
-// must end exactly once, with the only matching answer or without an answer.
+// must end exactly once, either with the answer that matches it, or without an answer.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct lab {
 	uint32_t answered; // answered probes
 	bool silent; // the agent does not answer probes
 	uint32_t requests; // received steal requests
-	uint32_t probed; // number of ended probes of weir_agents
+	uint32_t probed; // number of probes that weir_agents reported as ended
 	struct weir_agent_steal request; // the last request
 	// Counts and arguments of callbacks.
 	uint32_t ended;
@@ -347,7 +347,7 @@ TEST(invalid_requests_are_refused) {
 	EXPECT(token, 0, -ENOKEY);
 	weir_agents_set_keys(lab->agents, &lab->keys);
 	EXPECT(token, 0, 0);
-	EXPECT(token, 1, -EALREADY); // a second request about the flow
+	EXPECT(token, 1, -EALREADY); // a second request for the same flow
 	EXPECT(client_port, 50001, 0);
 	EXPECT(vip_port, 81, 0);
 #undef EXPECT
@@ -477,7 +477,7 @@ TEST(unrelated_answers_are_ignored) {
 	wrong.id++;
 	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_STEAL);
 	wrong = right;
-	wrong.agent++; // an answer of another process of the agent
+	wrong.agent++; // an answer from another agent process
 	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_STEAL);
 	wrong = right;
 	wrong.balancer++;
@@ -545,8 +545,8 @@ TEST(request_to_a_removed_agent_ends) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
 	assert_int_equal(lab->requests, 1);
-	// When the agent is added again, its requests have another balancer ID, so the old answer
-	// matches no request.
+	// When the agent is added again, requests to the agent have another balancer ID, so the old
+	// answer matches no request.
 	configure(lab);
 	hear(lab);
 	ask(lab, &sample);

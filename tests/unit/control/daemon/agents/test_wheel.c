@@ -20,8 +20,8 @@ static struct weir_wheel *make(uint64_t now_ms) {
 	return wheel;
 }
 
-// The test waits for the times that the wheel returns, over several revolutions. Each entry must
-// become due once, never early, and at most one tick late.
+// The test advances the clock by each timeout that the wheel returns, over several revolutions.
+// Each entry must become due once, never early, and at most one tick late.
 TEST(every_entry_is_due_in_time) {
 	struct timed *timed = calloc(ENTRIES, sizeof(*timed));
 	struct weir_wheel *wheel = make(1000);

@@ -35,7 +35,7 @@ struct rows {
 	struct server *server;
 	json_int_t at, n, cancel;
 	size_t pad; // size of a row in bytes; 0 = a row contains only its number
-	json_int_t others; // rows of another list that follows; -1 = no other list
+	json_int_t others; // number of rows of a second list; -1 = no second list
 };
 
 static json_t *padded(size_t bytes) {
@@ -256,7 +256,7 @@ json_t *hear(int fd) {
 	json_t *answer;
 
 	for (const char *newline = NULL; newline == NULL;) {
-		// Peek first: bytes after the newline belong to the next answer.
+		// Peek first, because bytes after the newline belong to the next answer.
 		ssize_t n = recv(fd, line + bytes, sizeof(line) - bytes, MSG_PEEK);
 
 		if (n < 0 && errno == EINTR) {
@@ -266,7 +266,7 @@ json_t *hear(int fd) {
 			fail_msg("no answer: %s", strerror(errno));
 		}
 		if (n <= 0) {
-			assert_int_equal(bytes, 0); // an answer must be complete, or there is none
+			assert_int_equal(bytes, 0); // the connection must not end within an answer
 			return NULL;
 		}
 		newline = memchr(line + bytes, '\n', (size_t)n);

@@ -49,17 +49,18 @@ int api_lab_setup(void **state); // *state is a struct server
 int api_lab_teardown(void **state);
 
 int client(const struct server *server); // returns a connected socket
-// Returns false if the server has closed.
+// Returns false if the server has closed the connection.
 bool put(int fd, const char *data, size_t bytes);
 void say(int fd, const char *text);
 // Send a text. This may fail, because the server may already have the maximum number of clients.
 void say_if_let(int fd, const char *text);
-// Read one answer; NULL at the end of the connection.
+// Read one answer. Returns NULL if the server has closed the connection.
 json_t *hear(int fd);
 // Read an answer and compare its code ("ok" if it has none).
 void expect(int fd, const char *code);
 void expect_end(int fd);
 void expect_alive(const struct server *server);
 // Check that the server is alive after many clients have closed their connections. The server
-// refuses new clients until it has detected this, so the function tries repeatedly.
+// refuses new clients until it has detected the closed connections, so the function tries
+// repeatedly.
 void expect_alive_soon(const struct server *server);

@@ -109,8 +109,8 @@ TEST(a1_deep_nesting_is_refused) {
 	close(fd);
 }
 
-// A request with too many values is refused before it is parsed: parsing takes time for each value,
-// much more than for each byte.
+// A request with too many values is refused before it is parsed, because the parser needs much more
+// time for a value than for a byte.
 TEST(a7_many_values_are_refused_unparsed) {
 	static const char *const repeated[] = {"0,", "\"x\",", "[],", "{},", "\"\\\"\","};
 	char line[1024];
@@ -195,7 +195,8 @@ TEST(a2_long_lists_of_one_user_are_bounded) {
 		fds[i] = client(*state);
 		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
 	}
-	// do not read before all have answers: each list that is read makes room for another list
+	// read only when all clients have an answer, because reading a list makes room for
+	// another list
 	wait_for_answers(fds, CLIENTS);
 	for (size_t i = 0; i < CLIENTS; i++) {
 		json_t *answer = hear(fds[i]);

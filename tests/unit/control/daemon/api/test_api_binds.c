@@ -119,9 +119,9 @@ static bool has_noted(const struct web *web) {
 	return lab_log_has(&web->lab, "removed service old: drain deadline reached");
 }
 
-// The service of the VIP was renamed. If the VIP moves to another machine, connections of the
-// former service also break. They are therefore counted until they end, even after the removal
-// deadline, at which connections are kept.
+// The service of the VIP was renamed. If the VIP moves to another machine, flows of the former
+// service also break. So the drain of the VIP waits for these flows, even if they were kept at the
+// removal deadline.
 TEST(vip_is_not_drained_while_a_renamed_service_has_flows) {
 	const struct web *web = *state;
 	struct weir_share_counters *of_old;

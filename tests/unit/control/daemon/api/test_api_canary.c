@@ -376,8 +376,8 @@ TEST(reload_with_a_policy_without_weights_rolls_back) {
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
 }
 
-// If the configured weight of the backend is 0, it keeps the weight of the last step after the
-// canary has ended.
+// If the configured weight of the backend is 0, the backend keeps the weight of the last step
+// after the canary has ended.
 TEST(canary_without_a_configured_weight) {
 	struct web *web = *state;
 

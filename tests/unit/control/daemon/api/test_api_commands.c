@@ -82,7 +82,8 @@ TEST(commands_longest_name_is_answered) {
 	json_t *answer;
 
 	for (size_t i = 0; i < bytes; i += 2) {
-		// Two-byte characters: a quote of fixed length may end inside a character
+		// Characters of two bytes, so that a quote of fixed length may end inside a
+		// character
 		memcpy(line + prefix + i, "\xc3\xa9", 2);
 	}
 	memcpy(line + (size_t)prefix + bytes, "\"}\n", 3);

@@ -142,7 +142,8 @@ TEST(invalid_arguments_are_refused) {
 		lab_code(&web->lab, JSON({"command": "policy.compare", "service": "x"})), "not-found");
 }
 
-// If a client disconnects or the process ends during a comparison, no memory leaks.
+// No memory is leaked if a client disconnects, or if the dataplane or weir-control ends, during a
+// comparison.
 TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);

@@ -190,9 +190,8 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	assert_int_equal(json_integer_value(json_object_get(cost, "flows")), 5);
 	assert_string_equal(text_of(cost, "text"), "5 open flows: UDP flows end: the next datagram "
 						   "goes to the service that then has its "
-						   "address "
-						   "and port; if there is no such service, "
-						   "closed_ports applies, or, if no bind has the "
+						   "address and port; if no service has them, "
+						   "closed_ports applies; if no bind has the "
 						   "address, the kernel gets the datagram");
 	json_decref(result);
 	weir_segment_service_counters(segment, 0, (uint32_t)dns)->open_flows = 0;
@@ -211,8 +210,9 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	json_decref(result);
 }
 
-// A value is pending, and then the file has the running value again. config.diff and config.reload
-// show that the pending change is withdrawn.
+// A change is pending until a restart of weir-dataplane. Without a restart, the file is changed
+// back to the running value. config.diff and config.reload show that the pending change is
+// cancelled.
 TEST(change_that_waits_is_taken_back) {
 	static const char *const commands[] = {"config.diff", "config.reload", "config.diff"};
 	struct web *web = *state;
@@ -324,7 +324,7 @@ TEST(configuration_that_does_not_fit_is_refused) {
 	used += (size_t)snprintf(services + used, room - used,
 		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
 		"\"tcp\", \"port\": 80}], \"table_size\": 65537, \"backends\": [");
-	for (int i = 0; i < 1100; i++) { // the lab's segment has room for 1024
+	for (int i = 0; i < 1100; i++) { // the lab's segment has room for 1024 backends
 		used += (size_t)snprintf(services + used, room - used,
 			"%s{\"name\": \"w-%d\", \"address\": \"10.1.%d.%d\"}", i > 0 ? ", " : "",
 			i + 1, i / 250, i % 250 + 1);

@@ -391,8 +391,8 @@ TEST(lookup_arguments_are_checked) {
 	"\"backends\": [{\"name\": \"w-0\", \"address\": \"10.0.1.10\"}"
 #define SUBSET_WORKERS 3
 
-// Starts a daemon with a service with 8 backends, and a dataplane with 3 workers. Each worker has a
-// subset of 5 backends.
+// Starts a daemon that has a service with 8 backends, and a dataplane with 3 workers. Each worker
+// has a subset of 5 backends.
 static void start_with_subsets(struct web *web) {
 	char text[2048];
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s", SUBSET_SERVICE);

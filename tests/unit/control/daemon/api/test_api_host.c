@@ -118,9 +118,10 @@ TEST(drain_takes_the_backends_of_all_services_out) {
 	assert_int_equal(number(host, "draining"), 3);
 	assert_int_equal(number(host, "open_flows"), 2);
 	assert_string_equal(drain_text(host, "state"), "draining");
-	// "-", because one service keeps its flows at the deadline and another one drops them
+	// "-", because one service keeps its flows at the deadline, and another service drops
+	// them
 	assert_string_equal(drain_text(host, "at_deadline"), "-");
-	// The service "alone" is in panic mode: its only backend still gets new flows.
+	// The service "alone" is in panic mode, so its only backend still gets new flows.
 	assert_int_equal(json_array_size(json_object_get(host, "in_use")), 1);
 	assert_string_equal(
 		json_string_value(json_array_get(json_object_get(host, "in_use"), 0)), "alone/a-1");
@@ -172,8 +173,8 @@ TEST(drain_can_be_repeated_and_leaves_maintenance_alone) {
 	*open -= 1;
 }
 
-// The counts of dropped flows fall to 0 soon after the deadline, so weir-control reads them
-// before that.
+// Soon after the deadline, the dropped flows are no longer open. The reply must still contain the
+// numbers of flows that were kept and dropped at the deadline.
 TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 	struct own *own = *state;
 	uint64_t *kept = open_flows(own, "web", "w-1"), *dropped = open_flows(own, "alone", "a-1");
@@ -295,7 +296,7 @@ static const char *text_of(const json_t *object, const char *name) {
 	return text != NULL ? text : "-";
 }
 
-// A command for a host makes one audit entry, whatever the number of backends.
+// A command for a host adds a single entry to the audit log, for any number of backends.
 TEST(one_audit_entry_records_a_whole_host) {
 	struct own *own = *state;
 	json_t *before = lab_result(&own->lab, JSON({"command": "audit.show"})), *after;
@@ -336,8 +337,8 @@ TEST(host_in_a_hundred_services_is_drained_by_one_command) {
 	assert_int_equal(number(host, "services"), SERVICES);
 	assert_int_equal(number(host, "draining") + number(host, "drained"), SERVICES);
 	json_decref(host);
-	// Real workers skip closed rows at once. This simulated dataplane does not, so the test
-	// waits for the new selections.
+	// Real workers skip drained backends at once. This simulated dataplane does not, so the
+	// test waits for the new selections.
 	for (int i = 0; i < SERVICES; i += 33) {
 		char name[8];
 

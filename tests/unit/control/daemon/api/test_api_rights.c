@@ -115,7 +115,7 @@ static enum outcome ask_as(
 }
 
 // Send a request as a user in the group of the control socket. This group has read access. In this
-// lab it is the group of root.
+// lab, the group of the socket is root's group.
 static enum outcome ask_as_member(struct lab *lab, const char *request) {
 	const gid_t groups[] = {0};
 
@@ -199,8 +199,8 @@ TEST(other_user_cannot_even_read) {
 		skip();
 	}
 	assert_int_equal(ask_as(lab, MEMBER, groups, 1, rows[0].request), NO_ANSWER);
-	// Members of the admin group also need the group of the socket: the admin group permits
-	// changes, but no connections.
+	// Members of the admin group must also be in the group of the socket, because the admin
+	// group permits changes, but not connections.
 	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[0].request), NO_ANSWER);
 }
 
@@ -242,7 +242,8 @@ TEST(own_user_may_change_without_an_admin_group) {
 	assert_int_equal(ask_as(lab, 0, groups, 1, rows[20].request), DONE);
 }
 
-// Opens the maximum number of connections, and sends requests through all of them continuously.
+// Opens the maximum number of connections, and continuously sends requests through each
+// connection.
 static void keep_all_places_busy(const struct lab *lab) {
 	static const char request[] = "{\"command\":\"version\"}\n";
 	int fds[WEIR_API_CLIENTS];

@@ -196,7 +196,7 @@ TEST(service_times_are_collected_only_if_needed) {
 	set_policy(&web->lab, "null");
 	assert_true(cost_is(segment, 0, 0));
 	sample(segment, 0, 2000000); // no policy needs this sample
-	since = lab_now_ms(); // wait for four times the interval of reading the rings
+	since = lab_now_ms(); // rings are read every 50 ms: wait for 200 ms
 	LAB_UNTIL(lab_now_ms() - since > 200);
 	assert_int_equal(ring->tail - segment->control_boxes[0].samples.head, 1);
 	json_decref(holder);
@@ -253,9 +253,9 @@ TEST(refusals) {
 	"\"window\": 10}, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}]}"
 
-// The ring is full of samples, and each takes long, so one iteration of the loop cannot read all of
-// them. The next iteration must follow at once: with pauses of 50 ms, 131 iterations would take
-// seconds.
+// The ring is full of samples. Processing a sample takes long, so one iteration of the loop cannot
+// read all samples. The next iteration must follow at once, because 131 iterations with pauses of
+// 50 ms would take seconds.
 TEST(samples_left_by_one_turn_are_read_in_the_next) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -276,8 +276,8 @@ TEST(samples_left_by_one_turn_are_read_in_the_next) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// An operator has set a policy. When the file names another policy, the file applies again.
-// Settings in the file also apply to the operator's policy.
+// An operator has set a policy. When the policy in the file changes, a reload replaces the
+// operator's policy. Settings in the file also apply to a policy that an operator sets.
 TEST(reload_with_another_policy) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one, *answer;

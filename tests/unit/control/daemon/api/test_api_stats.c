@@ -41,8 +41,8 @@ static bool is_busy_unknown(struct web *web, size_t worker) {
 }
 
 // A worker of the lab counts 30 busy cycles and 70 idle cycles in each iteration. Control reads
-// both counters one after the other, and an iteration may end in between. This error becomes
-// smaller with more iterations.
+// both counters one after the other. If an iteration ends in between, the percentage is not
+// exact. The error is smaller after more iterations.
 static bool is_busy_as_the_lab(double percent) {
 	return percent > 29 && percent < 31;
 }
@@ -151,8 +151,8 @@ static json_int_t grace_periods(struct web *web) {
 	return periods;
 }
 
-// The second change is published during the grace period of the first one. Workers count as
-// having loaded it only after another grace period.
+// The second change is published during the grace period of the first change. The second change
+// counts as loaded by the workers only after another grace period.
 TEST(adoption_is_awaited_for_each_publication) {
 	struct web *web = *state;
 	json_int_t published, measured;

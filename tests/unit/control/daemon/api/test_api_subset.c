@@ -292,8 +292,8 @@ TEST(panic_is_shown) {
 #define LARGE_WORKERS 8
 #define LARGE_SIZE 1400
 
-// Returns whether all members of all subsets are in use. At first, some members are not in use:
-// their next hops are unknown, because at most 256 next hops are looked up in a tick.
+// Returns whether all members of all subsets are in use. At first, the next hops of some members
+// are unknown, so these members are not in use. At most 256 next hops are looked up in a tick.
 static bool all_are_in_use(struct lab *lab) {
 	json_t *list = lab_result(lab, JSON({"command": "subset.show", "service": "large"}));
 	json_t *subset;

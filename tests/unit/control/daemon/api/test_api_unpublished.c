@@ -132,14 +132,14 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	assert_true(segment->roots->selection[0] != before);
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
 	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // the backend is drained
-	// otherwise the next publication would have no room
+	// wait until memory is free, because otherwise the next publication would fail
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	assert_true(set_weight(web, 7));
 	assert_int_equal(times_logged(web, "cannot publish new tables: "), 1);
 }
 
-// The row of a drained backend can always be published. If the heap has no room for the new
-// selection, weir-control reports this, too.
+// The row of a drained backend can always be published. The new selection cannot be published if
+// the heap has no room for it, and weir-control must report this.
 TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -166,9 +166,9 @@ TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	assert_int_equal(times_logged(web, "all changes are published"), 2);
 }
 
-// All memory of the heap has been in use. So the next control process cannot publish until a grace
-// period is over. The process keeps its configuration, and reports that the configuration is not
-// published yet.
+// weir-control restarts after all memory of the heap has been in use. The new process cannot
+// publish until a grace period is over. It keeps its configuration, and reports that the
+// configuration is not published yet.
 TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -187,7 +187,7 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_false(all_is_published(web));
 	answer = lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"}));
-	assert_non_null(strstr(not_published(answer), "worker 0 has used replaced tables"));
+	assert_non_null(strstr(not_published(answer), "worker 0 still uses replaced tables"));
 	assert_true(json_is_false(json_object_get(answer, "published")));
 	json_decref(answer);
 	wait_a_few_ticks();
@@ -229,8 +229,8 @@ TEST(reload_replaces_a_waiting_configuration) {
 			"backend": "w-3"})), "not-found");
 }
 
-// Wait until control has published nothing for a few ticks, and the workers have loaded
-// everything.
+// Waits a few ticks. Returns whether control has published nothing meanwhile, and the workers have
+// loaded all publications.
 static bool is_at_rest(struct web *web) {
 	const struct weir_news *news = lab_dataplane_segment(web->dataplane)->news;
 	uint64_t before = __atomic_load_n(&news->updates, __ATOMIC_ACQUIRE);

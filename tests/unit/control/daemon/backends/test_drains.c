@@ -214,8 +214,8 @@ TEST(end_of_the_drain_of_a_vip_names_its_bind) {
 	assert_bind_event(own, "bind ", ": drained: no open flows");
 }
 
-// The service keeps flows of backends that are down. Nevertheless the deadline of a drain resets
-// the flows of the drained backend.
+// The service keeps flows of backends that are down. But when a drain reaches its deadline, the
+// flows of the drained backend are reset.
 TEST(flows_are_dropped_at_the_deadline) {
 	struct own *own = *state;
 	uint8_t flags;
@@ -351,7 +351,8 @@ TEST(deadline_applies_without_a_dataplane) {
 	assert_int_equal(own->drains.count, 0);
 }
 
-// whole: remove the service; otherwise remove one bind. At the deadline the flows are reset.
+// Removes the service if `whole` is true, and one of its binds otherwise. The flows are reset at
+// the deadline.
 static void remove_at(struct own *own, uint64_t now_ns, bool whole) {
 	struct weir_config *next = own->config;
 
@@ -375,8 +376,8 @@ static uint32_t removed(const struct own *own) {
 	return weir_tables_removed_count(own->lab.tables);
 }
 
-// Tick at the deadline of remove_at. The tables' clock must be set, because the period in which
-// clients are refused begins at the time of that clock.
+// Tick at the deadline of a removal by remove_at(). Set the clock of the tables first: the
+// period in which clients are refused begins at this time.
 static bool tick_at_deadline(struct own *own) {
 	weir_tables_clock(own->lab.tables, (NOW + 10 * SECOND) / 1000000);
 	return tick(own, NOW + 10 * SECOND);
@@ -472,7 +473,7 @@ TEST(drain_of_a_removed_backend_goes_on_and_keeps_its_flows) {
 	weir_drains_follow(&own->drains, own->lab.tables);
 	assert_false(tick(own, NOW + SECOND - 1));
 	assert_int_equal(own->drains.count, 1);
-	// at_deadline does not apply to a removed backend: on_backend_down applies
+	// on_backend_down applies to a removed backend, and at_deadline does not
 	assert_true(tick(own, NOW + SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
 	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_RESET, 0);
@@ -493,7 +494,7 @@ TEST(several_begin_all_or_none) {
 	assert_int_equal(weir_drains_begin(drains, own->lab.tables, ids, 3, 0), -ENOENT);
 	assert_int_equal(drains->count, 0);
 	assert_int_equal(lab_state(&own->lab, ids[0]).admin, WEIR_ADMIN_READY);
-	for (int i = 0; i < 2; i++) { // the second time: another deadline for the same two backends
+	for (int i = 0; i < 2; i++) { // the second time, both backends are draining already
 		assert_int_equal(weir_drains_begin(drains, own->lab.tables, ids, 2, NOW), 0);
 		assert_int_equal(drains->count, 2);
 	}
@@ -565,7 +566,8 @@ TEST(readded_backend_does_not_drain) {
 	lab_config_free(without);
 }
 
-// The segment contains values of a drain phase that another process left, or random values.
+// The segment contains valid and invalid drain phases, or phases that do not fit the administrative
+// state. Only valid phases that fit the state are adopted.
 TEST(absurd_phases_in_the_segment_are_not_adopted) {
 	static const struct {
 		uint32_t admin, phase;

@@ -31,7 +31,7 @@ static bool excuses_without_route(const struct weir_links *links, int port, uint
 	return excused;
 }
 
-// The kernel has had a route all the time.
+// Like excuses_without_route(), but the kernel has had a route all the time.
 static bool excuses(const struct weir_links *links, int port, uint64_t began_ms, const char *why) {
 	return excuses_without_route(links, port, began_ms, 1, why);
 }
@@ -46,10 +46,11 @@ TEST(failures_without_a_link_are_no_result) {
 	links.ports[0].down = true;
 	links.ports[0].down_ms = 9400;
 	assert_true(excuses(&links, 0, 9000, "no result: port wan has no link"));
-	assert_false(excuses(&links, 1, 9000, "")); // has a link
+	assert_false(excuses(&links, 1, 9000, "")); // port lan has a link
 }
 
-// The link failed and came back while the check ran, or a neighbour is resolved again.
+// The link was down while the check ran, or came back less than a timeout before the check started.
+// In the second case, a neighbour may not be resolved again yet.
 TEST(failures_just_after_a_link_is_back_are_no_result) {
 	struct weir_links links = two_ports();
 
@@ -70,7 +71,8 @@ TEST(failures_until_a_route_is_back_after_the_link_are_no_result) {
 	assert_true(excuses_without_route(&links, 0, 14000, 0, why)); // no route yet
 	assert_true(excuses_without_route(&links, 0, 14000 + TIMEOUT_MS - 1, 14000, why));
 	assert_false(excuses_without_route(&links, 0, 14000 + TIMEOUT_MS, 14000, ""));
-	// Failures are not excused for ever. A route that is lost and found later is another event.
+	// Failures are not excused for ever, not even if the kernel loses the route and finds it
+	// again later.
 	assert_true(excuses_without_route(&links, 0, end_ms - 1, 0, why));
 	assert_false(excuses_without_route(&links, 0, end_ms, 0, ""));
 	assert_false(excuses_without_route(&links, 0, end_ms + 1000, end_ms + 900, ""));
@@ -82,7 +84,7 @@ TEST(an_unknown_port_needs_all_links_down) {
 	(void)state;
 	links.ports[0].down = true;
 	assert_false(excuses(&links, -1, 9000, ""));
-	assert_false(excuses(&links, 7, 9000, "")); // of a dataplane that had more ports
+	assert_false(excuses(&links, 7, 9000, "")); // a port of a dataplane that had more ports
 	links.ports[1].down = true;
 	assert_true(excuses(&links, -1, 9000, "no result: port wan has no link"));
 	assert_true(excuses(&links, 7, 9000, "no result: port wan has no link"));
@@ -97,7 +99,7 @@ static void make_link(void) {
 	      "up");
 }
 
-// The kernel updates the flag of a link without a carrier some time after the carrier is lost.
+// The kernel updates the link's flags some time after the carrier is lost.
 static void wait_for_link(uint32_t ifindex, enum weir_link_state wanted) {
 	const struct timespec pause = {.tv_nsec = 10000000};
 

@@ -83,8 +83,8 @@ static uint16_t id_of(const struct own *own, uint32_t backend) {
 }
 
 // Simulate one second. The `failing` backends (a bitmap) fail 10 connections each, and the other
-// backends establish 10 connections each; two workers count half each. Publishes changes. Returns
-// whether anything changed.
+// backends establish 10 connections each. Each of two workers counts half of the connections.
+// Publishes changes. Returns whether anything changed.
 static bool second(struct own *own, uint32_t failing) {
 	bool changed;
 
@@ -159,10 +159,10 @@ TEST(failing_backend_is_ejected_and_readmitted) {
 TEST(panic_and_share_limit_ejections) {
 	struct own *own = *state;
 
-	// Two of the four backends can be ejected: half of the backends remain, so panic mode does
-	// not start. After one second, each of the two has failed 10 of 10 connections. But the
-	// three other backends together have failed a third of their connections, so the difference
-	// may be random.
+	// Two of the four backends fail. Both can be ejected, because panic mode does not start
+	// while half of the backends remain. After one second, each of the two has failed 10 of 10
+	// connections, but the other three backends together have failed 10 of 30 connections. The
+	// difference may be random, so no backend is ejected yet.
 	second(own, 3);
 	assert_int_equal(ejected(own), 0);
 	second(own, 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests, with real tables, reports that a host rejects tunnel packets: for which backends a report
-// counts, and that reports eject these backends.
+// Tests, with real tables, what happens when a host reports that it rejects tunnel packets: for
+// which backends the report counts, and whether these backends are ejected.
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static int setup(void **state) {
 	assert_int_equal(weir_states_create(&own->log, on_changed, own, &own->states), 0);
 	assert_int_equal(weir_outliers_create(&own->log, own->states, &own->outliers), 0);
 	assert_int_equal(weir_rejections_create(own->outliers, &own->rejections), 0);
-	weir_rejections_tick(own->rejections, own->now_ms); // the service has no sockets
+	weir_rejections_tick(own->rejections, own->now_ms); // there are no sockets to read
 	lab_apply(&own->lab, own->config);
 	hop.source = weir_address_of(4, (const uint8_t[4]){10, 0, 8, 0});
 	hop.source_bits = 8;

@@ -169,8 +169,8 @@ TEST(word_of_a_port_counts_where_a_bind_covers_it) {
 	assert_int_equal(status.facts.word, WEIR_HEALTH_WORD_DOWN);
 }
 
-// Several ports have states, and two binds cover them, one with a range. The worst state counts. If
-// the port is a UDP port, the reason names UDP.
+// The agent announces states of several ports. Two binds cover these ports; one bind has a range of
+// UDP ports. The worst state counts. If it is the state of a UDP port, the reason contains "UDP".
 TEST(worst_port_of_all_binds_counts) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -219,7 +219,7 @@ TEST(word_of_a_port_ends_without_one_of_the_host) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// Reports of two sources arrive in turn. A state from an agent-check or from X-Weir-State does not
+// Reports of two sources alternate. A state from an agent-check or from X-Weir-State does not
 // replace the states of ports that the agent has announced. Otherwise the backend would change
 // between ready and down.
 TEST(word_of_a_port_stays_with_the_words_of_another_source) {
@@ -291,8 +291,8 @@ TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
-// A backend counts as at its limit when its queue is 75 % full, until the queue is below half of
-// this threshold.
+// A backend with an accept queue that is 75 % full is treated as a backend at its limit, until the
+// queue is less than 37.5 % full.
 TEST(full_accept_queue_counts_as_at_limit) {
 	static const struct {
 		double queue;
@@ -340,8 +340,8 @@ TEST(limit_is_divided) {
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / 3);
 	own->config->instance.clients = own->config->instance.members = 1;
-	// The number of balancers that use a backend is rounded up. So all of them together stay
-	// below the limit.
+	// The number of balancers that use a backend is rounded up. So the flows of all balancers
+	// together stay below the limit of the backend.
 	own->config->services[0].subset.size = 3;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000);
@@ -359,14 +359,14 @@ TEST(limit_is_divided) {
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
 }
 
-// The report contains the active requests of all clients. The limit of this instance is its own
-// flows, plus a part of the room that is left.
+// The report contains the number of active requests of all clients. The limit of this instance is
+// the number of its own flows, plus a share of the backend's free capacity.
 TEST(limit_follows_active_requests) {
 	static const struct {
 		double active;
 		uint32_t held, limit;
 	} cases[] = {
-		// the limit is the flows of this instance, plus a quarter of the room
+		// the flows of this instance, plus a quarter of the remaining capacity
 		{0, 0, 250}, {800, 0, 50}, {800, 800, 850}, {800, 500, 550}, {1000, 500, 500},
 		// more requests than the limit: each instance gets a limit below its own flows
 		{1200, 500, 450}, {1200, 0, 1},
@@ -381,7 +381,7 @@ TEST(limit_follows_active_requests) {
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	report.active_requests = 800;
 	weir_reports_take(own->reports, 1, &report, "agent");
-	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 250); // clients: 4
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 250); // 4 clients
 	own->config->services[0].workload = WEIR_WORKLOAD_REQUESTS;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_true((weir_reports_fields_used(own->reports, 1) & WEIR_REPORT(ACTIVE)) != 0);
@@ -498,9 +498,9 @@ TEST(cpus_make_an_automatic_weight) {
 	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
 }
 
-// The weight is computed from the speed of one CPU. The speed is read from the configured table, or
-// was measured by the agent, or is the frequency of the CPU. A measured speed of 1 GCU counts as 3
-// GHz.
+// The weight is computed from the speed of one CPU. The speed comes from the configured table, from
+// a measurement by the agent, or from the frequency of the CPU. A measured speed of 1 GCU counts as
+// 3 GHz.
 TEST(measured_speed_makes_an_automatic_weight) {
 	static struct weir_config_gcu table[] = {{"CPU of 2026", 2}, {"CPU of 2016", 0.5}};
 	const uint32_t fields = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ) | WEIR_REPORT(GCU);
@@ -544,8 +544,8 @@ TEST(measured_speed_makes_an_automatic_weight) {
 	own->config->gcu_count = 0;
 }
 
-// A percentage refers to the automatic weight, even if that weight is only the mean of other
-// backends.
+// A percentage refers to the automatic weight, even if that weight is only the mean of the weights
+// of other backends.
 TEST(percent_of_an_automatic_weight) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 50};
@@ -652,9 +652,9 @@ TEST(agents_measure_the_used_fields) {
 	assert_int_equal(weir_reports_fields_used(own->reports, 60000), 0);
 }
 
-// A backend has several sources of reports, and one of them is removed from the configuration. Its
-// reports are withdrawn. They would not expire, because the backend still reports from other
-// sources.
+// A backend has several sources of reports, and one of them is removed from the configuration. The
+// reports of this source are withdrawn. They would not expire, because the backend still reports
+// from other sources.
 TEST(removed_sources_withdraw_their_reports) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
@@ -739,8 +739,8 @@ TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {
 	assert_int_equal(lab_state(&own->lab, 1).own_weight, 50);
 }
 
-// When the state of a port ends, the reason names the port. It is not the reason of the host, which
-// may be old.
+// When the announced state of a port is revoked, the reason names the port. The reason of the
+// host is not used, because it may be old.
 TEST(end_of_a_word_of_a_port_is_the_reason) {
 	struct own *own = *state;
 	struct weir_report ready = {.word = WEIR_HEALTH_WORD_READY, .why = "weir-agent ready"};

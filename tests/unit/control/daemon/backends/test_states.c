@@ -16,7 +16,7 @@ struct own {
 	struct weir_states *states;
 	unsigned int changes; // number of changes reported by callback
 	unsigned int rechecks;
-	uint16_t rechecked; // id of the last backend
+	uint16_t rechecked; // id of the backend in the last recheck
 };
 
 static void on_changed(void *context) {
@@ -119,7 +119,7 @@ TEST(checks_and_words_become_one_state) {
 	assert_int_equal(health(own, "b0"), WEIR_HEALTH_HEALTHY);
 	assert_int_equal(own->changes, 5);
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_STARTING);
-	// No backend has this id.
+	// No backend has the ids 4 and 65535.
 	weir_states_set_verdict(own->states, 4, WEIR_HEALTH_VERDICT_PASSING, "");
 	weir_states_set_word(own->states, 65535, WEIR_HEALTH_WORD_DOWN, "agent", "");
 	weir_states_expire(own->states, 65535, "agent");
@@ -239,7 +239,7 @@ TEST(removed_backend_loses_its_state) {
 	reload(own, less);
 	assert_int_equal(weir_states_status(own->states, id, &status), -ENOENT);
 	say(own, "b2", WEIR_HEALTH_WORD_DOWN);
-	// Another address is another machine, so no state is kept.
+	// A backend with another address is another machine, so no state is kept.
 	moved->services[0].backends[2].address.bytes[3] ^= 0x40;
 	reload(own, moved);
 	assert_int_equal(health(own, "b2"), WEIR_HEALTH_STARTING);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests TCP reports, which contain the increase of an agent's sums over 10 to 20 seconds.
+// Tests TCP reports: rates from the increase of an agent's counters over the last 10 to 20 seconds.
 #include <errno.h>
 #include <math.h>
 
@@ -94,7 +94,7 @@ TEST(tcp_report_begins_again_with_another_process_of_the_agent) {
 	assert_true(status_of(&report, 4000).ipv4.retransmitted_percent == 0);
 }
 
-// An authentic sender reports sums that decrease, or more retransmitted segments than sent
+// Authenticated datagrams contain sums that decrease, or more retransmitted segments than sent
 // segments.
 TEST(tcp_report_of_impossible_sums_has_no_impossible_rate) {
 	struct weir_tcp_report report = {0};

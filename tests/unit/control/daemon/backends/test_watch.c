@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests that results of checks, and next hops, reach the workers. The checks connect to real
+// Tests that workers get the results of health checks and the next hops. The checks connect to real
 // listeners in a separate network namespace. The port has a gateway_mac, so next hops are known.
 #include "daemon_lab.h"
 #include "shell.h"
@@ -42,7 +42,7 @@
 struct own_lab {
 	struct lab lab;
 	struct lab_dataplane *dataplane;
-	int listener[3]; // listeners of b-1 and b-2; -1 = none
+	int listener[3]; // [1], [2]: listeners of b-1 and b-2; -1 = none
 };
 
 static int listener(int backend) {
@@ -467,7 +467,7 @@ static bool has_descriptor(const struct own_lab *own, unsigned int fd) {
 	return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// Leave the process this many unused descriptors. Returns the previous limit.
+// Limit control to n free descriptors. Returns the previous limit.
 static struct rlimit leave_descriptors(const struct own_lab *own, uint32_t n) {
 	struct rlimit before, few;
 	unsigned int fd = 0;
@@ -490,7 +490,7 @@ static json_int_t agents_configured(const struct own_lab *own) {
 	return n;
 }
 
-// With one descriptor control can read the file, but the agents need two sockets.
+// With one free descriptor, control can read the file. But probes to agents need two sockets.
 TEST(failures_for_lack_of_descriptors_are_retried) {
 	struct own_lab *own = *state;
 	struct rlimit before;

@@ -124,8 +124,8 @@ TEST(file_of_the_longest_canaries_of_all_services_is_read) {
 	free(records);
 }
 
-// The file is truncated after any byte, any byte is overwritten, or the file has other contents.
-// Then the file is refused, or the plan is valid.
+// The file is truncated after any byte, or any byte is overwritten. It is then refused, or its
+// plan is valid. A directory in place of the file is also refused.
 TEST(file_of_any_content_is_read_safely) {
 	const char *dir = *state;
 	struct weir_canary_record *read;

@@ -30,7 +30,7 @@ static const struct judged cases[] = {
 	{1000, 20, 1000, 20, true, GOOD}, {1000, 28, 1000, 20, true, GOOD}, // 1.4 times the errors
 	{1000, 36, 1000, 20, true, GOOD}, // 1.8 times the errors: may be random
 	{10000, 360, 10000, 200, true, WORSE}, // 1.8 times the errors of more requests
-	{1000, 2, 100000, 0, true, GOOD}, // two errors are no evidence
+	{1000, 2, 100000, 0, true, GOOD}, // two errors may be random
 	{1000, 3, 100000, 0, true, WORSE}, {60, 6, 1000, 20, true, WORSE}, // 10 % against 2 %
 	{60, 6, 1000, 20, false, UNDECIDED}, // before the end of the step this may be random
 };
@@ -52,7 +52,7 @@ TEST(errors_against_the_others) {
 			fail_msg("case %zu: %d: %s", i, verdict, why);
 		}
 		assert_true((why[0] == '\0') == (!one->at_end && verdict == UNDECIDED));
-		// The same cases with new flows in place of reports.
+		// Judge the same cases with new flows instead of reports.
 		canary.flows = canary.reported;
 		others.flows = others.reported;
 		memset(&canary.reported, 0, sizeof(canary.reported));

@@ -65,7 +65,7 @@ TEST(rates_count_for_the_time_that_passed) {
 
 	assert_true(counts.requests == 200 && counts.errors == 20);
 	assert_true(counts.latency_count == 200 && counts.latency_sum_ms == 1400);
-	assert_true(counts_of(&report, 5000, 2000, 5000).requests == 0); // counts before the step
+	assert_true(counts_of(&report, 5000, 2000, 5000).requests == 0); // before the step
 	assert_true(counts_of(&report, WEIR_CANARY_REPORT_MS, 2000, 60000).requests == 0);
 	report.given = WEIR_REPORT(ERRORS);
 	assert_true(counts_of(&report, 0, 1000, 60000).requests == 0);
@@ -112,7 +112,7 @@ TEST(figures_have_the_blindest_source) {
 	add_of(&signs.canary.reported, "agent", both);
 	add_of(&signs.canary.reported, "http", both);
 	assert_string_equal(weir_canary_figures(&signs), "agent");
-	// the report has no rate of errors
+	// the report has no error rate
 	add_of(&signs.others.reported, "http", WEIR_REPORT(REQUESTS));
 	assert_string_equal(weir_canary_figures(&signs), "passive");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests replays of recordings that the test makes: flows begin as a Poisson process, are assigned
-// to the backends in turn, and have exponential durations.
+// Tests replays. The test makes the recordings: flows begin as a Poisson process, are assigned to
+// the backends in turn, and have exponential durations.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -129,8 +129,8 @@ TEST(slices_make_no_difference) {
 	free(recording.flows);
 }
 
-// The recorded flows were assigned in turn. A replay of round-robin gives nearly the same result if
-// each flow lasts as long as flows of its new backend last.
+// The recorded flows were assigned to the backends in turn. A replay with round-robin gives
+// nearly the same result if the replay scales the duration of each flow to its new backend.
 TEST(replay_of_the_policy_in_use_is_near_to_the_recording) {
 	struct recording recording;
 	double was, scaled, measured;
@@ -140,8 +140,8 @@ TEST(replay_of_the_policy_in_use_is_near_to_the_recording) {
 	scaled = replay(&recording, WEIR_POLICY_ROUND_ROBIN).result.spread;
 	recording.params.scaled = false;
 	measured = replay(&recording, WEIR_POLICY_ROUND_ROBIN).result.spread;
-	// 20 of the 38 flows in progress are at the slow backend, ten times as many as at another
-	// backend
+	// 20 of the 38 flows in progress are at the slow backend, ten times as many as at each
+	// other backend
 	assert_true(was > 5);
 	assert_float_equal(scaled / was, 1, 0.1);
 	assert_true(measured < was / 2);

@@ -195,8 +195,8 @@ TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 	}
 }
 
-// The outer source address is the address of the port. If the port has no address, the kernel
-// selects one, as in weir-control.
+// The outer source address is the source address of the target. If the target has none, the
+// kernel selects an address.
 TEST(outer_source_is_the_requested_one, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
@@ -344,8 +344,8 @@ TEST(deleted_device_is_reported_once, setup, teardown) {
 	assert_int_equal(flow.port, 0);
 }
 
-// The flow is closed before its socket. The RST that closing the socket causes still goes to the
-// backend.
+// The flow is closed before its socket. Then the socket is closed, which causes an RST. The RST
+// still goes to the backend.
 TEST(reset_of_an_ended_flow_goes_to_its_backend, setup, teardown) {
 	static const uint8_t ack[] = {0x50, 0x04, 0, 0};
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);

@@ -11,10 +11,10 @@
 #define NGINX_PORT 8100
 #define TALKER_PORT 8101 // sends data that is not HTTP
 #define SILENT_PORT 8102 // sends nothing
-#define CLOSER_PORT 8103 // closes at once
-// the certificate of web.example for this server name, an untrusted certificate for other names
+#define CLOSER_PORT 8103 // closes each connection at once
+// the certificate of web.example for this server name; an untrusted certificate for other names
 #define TLS_PORT 8104
-#define OLD_PORT 8105 // the certificate of web.example, but expired
+#define OLD_PORT 8105 // an expired certificate of web.example
 #define ADDRESS_PORT 8106 // a certificate for the address 127.0.0.1
 #define GROUP_PORT 8107 // TLS with only Diffie-Hellman in a custom group
 

@@ -40,7 +40,7 @@ struct result probe_curl(const char *address, uint16_t port,
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	r = weir_health_http_start(curl, &params, &http);
 	assert_int_equal(result.calls, 0);
-	if (r) { // a probe that cannot start has a result as in health_check.c
+	if (r) { // a probe that cannot start gets the same result as in health_check.c
 		probe_done(&result, weir_probe_outcome_of(r), uv_strerror(r), NULL);
 	}
 	if (stall_ms > 0) {

@@ -26,7 +26,8 @@ def reset_on_close(connection):
 
 
 def wait_for_request(connection):
-    """Wait for the request: the kernel resets a connection that is closed with unread data."""
+    """Wait until the request has arrived, because the kernel resets a connection that is closed
+    with unread data."""
     select.select([connection], [], [], 5)
 
 

@@ -178,8 +178,8 @@ static bool has_passed(void *context) {
 	return status_of(context, 7).passed;
 }
 
-// Two failures are followed by passes, and fall is 3: the backend stays healthy. Then failures are
-// counted from 0 again.
+// Two failures are followed by passes. The backend stays healthy, because fall is 3. Afterwards,
+// failures are counted from 0 again.
 TEST(health_survives_fewer_failures_than_fall) {
 	struct lab *lab = *state;
 
@@ -209,7 +209,8 @@ static bool are_both_healthy(void *context) {
 	       status_of(context, 8).verdict == WEIR_HEALTH_VERDICT_PASSING;
 }
 
-// A backend that is far from use is checked ten times less often.
+// A backend that is neither a member of the subset nor a spare ("far") is checked ten times less
+// often.
 TEST(health_of_far_backends_is_checked_less_often) {
 	struct lab *lab = *state;
 	uint64_t near, far;
@@ -218,7 +219,7 @@ TEST(health_of_far_backends_is_checked_less_often) {
 	add(lab, 8, "::1");
 	configure(lab);
 	weir_health_set_far(lab->health, 7, true);
-	// this backend is not checked: the call has no effect
+	// this backend is not checked, so the call has no effect
 	weir_health_set_far(lab->health, 999, true);
 	assert_int_equal(status_of(lab, 7).interval_ms, 20); // the backend's state is not known yet
 	watch_lab_run(&lab->loop, are_both_healthy, lab, 5000, "both healthy");
@@ -233,8 +234,8 @@ TEST(health_of_far_backends_is_checked_less_often) {
 	assert_true(near > 3 * far);
 }
 
-// A backend far from use is checked at the configured interval again as soon as one of its checks
-// fails, or as soon as a check passes while the backend is refusing.
+// A "far" backend is checked at the configured interval again as soon as one of its checks fails,
+// or, if the backend is refusing, as soon as a check passes.
 TEST(health_of_far_backends_changes_at_full_speed) {
 	struct lab *lab = *state;
 
@@ -313,7 +314,7 @@ TEST(health_of_a_restarted_server_is_checked_at_once) {
 	lab->calls = 0;
 	begin = uv_hrtime();
 	weir_health_restart(lab->health, 7);
-	// this backend is not checked: the call has no effect
+	// this backend is not checked, so the call has no effect
 	weir_health_restart(lab->health, 999);
 	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_UNKNOWN);
 	assert_int_equal(lab->calls, 0);
@@ -327,8 +328,8 @@ TEST(health_of_a_restarted_server_is_checked_at_once) {
 	assert_true(status_of(lab, 7).passes <= 5); // one regular check may have followed
 }
 
-// The first check after the restart fails: the server will listen later, or never. So further
-// checks follow at the usual interval.
+// The first check after the restart fails, because the server does not listen yet. Further checks
+// follow at the usual interval.
 TEST(health_of_a_restarted_server_that_fails_keeps_its_pace) {
 	struct lab *lab = *state;
 
@@ -354,8 +355,8 @@ static bool has_more_checks(void *context) {
 	return checks_of(lab, 7) > 2;
 }
 
-// A backend that becomes near is checked soon. It does not wait until the next check at the slow
-// pace is due.
+// A backend that is no longer "far" is checked soon, before the next check at the long interval is
+// due.
 TEST(health_of_a_backend_that_becomes_near_is_checked_soon) {
 	struct lab *lab = *state;
 	uint64_t begin;

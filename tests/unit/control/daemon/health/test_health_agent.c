@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks with agents: checks of type agent, which use the agent's answers, and the slower pace of
-// idle backends.
+// Tests health checks of backends with agents. Checks of type agent use the agent's answers. Other
+// checks run less often while the backend is idle.
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +171,6 @@ TEST(idle_backend_is_checked_at_its_own_pace) {
 	passes = status_of(lab).passes;
 	watch_lab_idle(&lab->loop, 400);
 	assert_in_range(status_of(lab).passes - passes, 8, 22);
-	// this backend is not checked: the call has no effect
+	// this backend is not checked, so the call has no effect
 	weir_health_set_idle(lab->health, 999, 1000);
 }

@@ -42,8 +42,8 @@ TEST(body_is_found_in_parts_of_any_size) {
 	static const char letters[] = "ab";
 	char body[12], text[24];
 
-	// Search random words in random texts that have only two different letters. The result must
-	// be the same as the result of strstr.
+	// Search for random words in random texts that have only two different letters. The result
+	// must be the same as the result of strstr.
 	srandom(7);
 	for (int round = 0; round < 20000; round++) {
 		size_t words = 1 + (size_t)random() % 6, bytes = (size_t)random() % 20;

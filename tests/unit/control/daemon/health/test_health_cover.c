@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests the rate of the checks that cover the VIPs of new backends.
+// Tests the rate of the additional checks of new backends, which cover all VIPs of the service.
 #include "health_cover.h"
 #include "test.h"
 
@@ -18,7 +18,7 @@ TEST(many_backends_cover_their_vips_at_a_bounded_rate) {
 
 		assert_true(open * 1000u / ms <= WEIR_HEALTH_COVER_PER_S + 10);
 	}
-	assert_int_equal(weir_health_cover_ms(60000, 100, 1000), 1000); // as all other checks
+	assert_int_equal(weir_health_cover_ms(60000, 100, 1000), 1000); // the usual interval
 	assert_int_equal(weir_health_cover_ms(60000, 100, 10), 10);
 }
 

@@ -30,8 +30,8 @@ TEST(durations_of_unnamed_services_are_not_counted) {
 	weir_health_durations_fini(&durations);
 }
 
-// A counter of Prometheus may start again from 0. But a counter must not continue the counter of
-// another service.
+// A Prometheus counter may restart from 0, but must not start from the values of the previous
+// service.
 TEST(durations_begin_anew_with_another_service) {
 	struct weir_health_durations durations = {0};
 

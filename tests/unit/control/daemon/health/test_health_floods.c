@@ -201,7 +201,7 @@ TEST(body_that_never_ends_does_not_matter) {
 	assert_string_equal(probe_flood(floods[0], &check).detail, "timeout after 300 ms");
 	assert_string_equal(
 		probe_flood(floods[1], &check).detail, "HTTP 200, body without \"never\"");
-	// The status alone fails the probe.
+	// The status alone makes the probe fail.
 	assert_string_equal(
 		probe_flood(FLOOD("HTTP/1.1 503 No\r\n\r\n", ""), &check).detail, "HTTP 503");
 }

@@ -86,7 +86,7 @@ TEST(grpc_probe_verifies_the_certificate) {
 }
 
 static int answer(size_t n, const char *bytes) {
-	uint8_t *copy = malloc(n > 0 ? n : 1); // so that a sanitizer detects a read beyond it
+	uint8_t *copy = malloc(n > 0 ? n : 1); // so that ASan detects a read beyond the end
 	int status;
 
 	memcpy(copy, bytes, n);

@@ -155,7 +155,8 @@ static void connect_often(const char *name, size_t bytes, unsigned int times) {
 
 struct others {
 	unsigned int connections; // connections to each socket
-	unsigned int sockets; // result: number of sockets, one in each iteration
+	// result: number of libcurl's listening sockets, summed over all iterations of the loop
+	unsigned int sockets;
 };
 
 // Simulate another process that connects to each listening abstract socket before libcurl does.
@@ -206,7 +207,7 @@ static enum weir_probe_outcome probe_among(unsigned int connections) {
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
 	watch_lab_run(&loop, probe_has_result, &result, 5000, "a result");
-	// A few iterations: each iteration creates more connections.
+	// The probe must end after a few iterations, although each one adds connections.
 	assert_in_range(others.sockets, 1, 10);
 	weir_health_curl_free(curl);
 	uv_close((uv_handle_t *)&turn, NULL);

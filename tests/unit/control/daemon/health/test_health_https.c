@@ -110,7 +110,7 @@ TEST(https_probe_without_its_ca_file_is_unknown) {
 		"cannot read CA certificates from /nonexistent/ca.pem");
 }
 
-// Checks of several services that share an engine run one after the other, repeatedly.
+// Checks of several services share a weir_health_curl, and run one after the other, repeatedly.
 struct turn {
 	struct weir_config_health_check check;
 	enum weir_probe_outcome outcome;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks via the data path, as far as possible without a backend that decapsulates: the end-to-end
-// scenarios test that part (tests/e2e/scenarios_data_path.py).
+// Tests checks via the data path, except for the part that needs a backend that decapsulates. The
+// end-to-end scenarios test that part (tests/e2e/scenarios_data_path.py).
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>

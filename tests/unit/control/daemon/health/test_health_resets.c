@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests probes of servers that reset the connection, or close it without reading the request: data
-// sent before the reset counts. Runs in a network namespace of this process. Needs root.
+// Tests probes of servers that reset the connection, or close it without reading the request. Data
+// that was sent before the reset counts. Runs in a network namespace of this process. Needs root.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -18,8 +18,8 @@
 #include "probe_lab.h"
 
 #define ROUNDS 20
-// In every second round the loop stalls for this time, and the server has answered and reset before
-// the loop continues.
+// In every second round the loop stalls for this time. When the loop continues, the server has
+// already answered and reset the connection.
 #define STALL_MS 20
 
 #define HEAD "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 6\r\n\r\n"
@@ -263,8 +263,8 @@ static pid_t start_python(const char *dir) {
 	return pid;
 }
 
-// Start an nginx that answers when the first line is too long. It then closes without reading the
-// rest.
+// Start an nginx that answers when the first line of a request is too long. It then closes the
+// connection without reading the rest of the request.
 static pid_t start_nginx(const char *dir) {
 	char path[80];
 	const char *words[] = {"nginx", "-p", dir, "-c", path, "-e", "stderr", NULL};

@@ -48,7 +48,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Add the starts from first to last - 1. Returns how many of them run.
+// Request the starts first to last - 1. Returns how many of these probes run.
 static uint32_t add(struct lab *lab, uint32_t first, uint32_t last, bool is_failing) {
 	uint32_t running = 0;
 
@@ -95,7 +95,7 @@ TEST(starts_of_failing_backends_have_half) {
 }
 
 // While other starts wait, at most an eighth of the running checks may be checks of failing
-// backends. If more of them are running, other checks replace them when they end.
+// backends. If more are running, other checks start when these checks end.
 TEST(starts_of_failing_backends_have_an_eighth_while_others_wait) {
 	struct lab *lab = *state;
 
@@ -115,7 +115,7 @@ TEST(starts_cost_more_when_descriptors_are_scarce) {
 	limit_descriptors(lab, 512);
 	assert_int_equal(add(lab, 0, LIMIT, false), 512 / 2);
 	limit_descriptors(lab, lab->limit.rlim_cur);
-	for (uint32_t i = 0; i < LIMIT; i++) { // each start releases its cost
+	for (uint32_t i = 0; i < LIMIT; i++) { // each removal releases the full cost of its start
 		weir_health_starts_remove(&lab->starts, &lab->start[i]);
 	}
 	assert_int_equal(lab->starts.running, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests reports of backends in answers to checks: a server on the test's loop sends the test's
+// Tests reports of backends in answers to checks. A server on the event loop of the test sends the
 // answers. Runs in a network namespace of this process. Needs root.
 #include <errno.h>
 #include <stdio.h>
@@ -50,8 +50,8 @@ static void on_rest(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 	}
 }
 
-// An HTTP/2 client sends further data. If the server closed before reading it, the client would
-// lose the answer.
+// An HTTP/2 client sends further data. If the server closed the connection before reading this
+// data, the client would lose the answer.
 static void on_written(uv_write_t *request, int status) {
 	const struct lab *lab = request->handle->data;
 
@@ -236,7 +236,8 @@ TEST(lame_duck_of_a_503_passes) {
 	assert_true(lab->reports > 1); // the state is reported again
 }
 
-// Invalid UTF-8 would remove a row of JSON. Escape sequences could change the state of a terminal.
+// With invalid UTF-8, the JSON row could not be created. Escape sequences could change the state of
+// a terminal.
 TEST(detail_of_a_hostile_server_is_printable) {
 	static const char answer[] = // HTTP/2: SETTINGS, and HEADERS of a whole response
 		"\0\0\0\4\0\0\0\0\0"
@@ -260,7 +261,7 @@ TEST(state_is_withdrawn_by_an_answer_without_it) {
 	lab->answer = HTTP("503 Draining", "X-Weir-State: lame-duck\r\n");
 	configure(lab);
 	watch_lab_run(&lab->loop, has_report, lab, 5000, "lame-duck");
-	// A failing answer withdraws no state.
+	// An answer with a failing status does not withdraw the announced state.
 	expect_silence(lab, HTTP("500 Oops", ""));
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
 	// The failed check has discarded the announced state, so there is no state to withdraw.
@@ -276,7 +277,7 @@ TEST(state_is_withdrawn_by_an_answer_without_it) {
 	} while (lab->report.word == WEIR_HEALTH_WORD_STARTING);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 	assert_string_equal(lab->report.why, "answer has no X-Weir-State header");
-	expect_silence(lab, HTTP("200 OK", "")); // withdrawn once
+	expect_silence(lab, HTTP("200 OK", "")); // withdrawn only once
 	assert_int_equal(lab->verdicts, 0);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Estimates with the tables of tables_lab.h: writes samples like a worker, and reads costs and
-// weights like workers.
+// A lab for tests of estimates, with the tables of tables_lab.h. The lab writes samples, and reads
+// costs and weights, as a worker does.
 #pragma once
 
 #include "estimates.h"
@@ -17,8 +17,9 @@ struct estimates_lab {
 	uint64_t now; // time in ns
 };
 
-// Open the lab with services s0.. with backends b0.. each, policy maglev until the test changes it.
-// Nothing is applied yet.
+// Open the lab. It has the services s0, s1, and so on. Each service has the backends b0, b1, and so
+// on. The policy of all services is maglev until the test changes it. The configuration is not
+// applied yet.
 static inline void estimates_lab_open_large(struct estimates_lab *lab, const struct lab_room *room,
 	uint32_t services, uint32_t backends) {
 	lab_open(&lab->lab, room);

@@ -67,7 +67,7 @@ TEST(busy_time_is_divided_by_packets) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 1), 0);
 	assert_near(lab->loads.worker[0].share, 0.8);
 	assert_false(lab->loads.worker[1].alive); // the worker has counted no cycles
-	// Half of the old value, plus half of the new value.
+	// The result is half of the old value, plus half of the new value.
 	work(lab, 0, 200, 800);
 	lab->look.packets[0] += 10;
 	weir_bucket_loads_tick(&lab->loads, &lab->look);
@@ -99,9 +99,9 @@ TEST(moved_bucket_counts_for_both_workers) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0);
 }
 
-// Worker 0 receives packets and hands some over to worker 1. The time for handing over does not
-// count as load of its buckets: a packet of its own buckets costs as much as a packet of other
-// workers.
+// Worker 0 receives packets and hands some of them over to worker 1. The time for handing over
+// does not count as load of the buckets of worker 0. A packet of worker 0's buckets counts as
+// much as a packet of another worker's buckets.
 TEST(distributing_is_no_load_of_a_bucket) {
 	struct lab *lab = *state;
 

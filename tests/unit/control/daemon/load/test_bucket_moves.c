@@ -26,7 +26,7 @@ struct sim {
 	struct weir_bucket_moves *moves;
 	struct weir_bucket_look look;
 	uint32_t workers;
-	uint32_t distributor; // worker that receives packets for all; >= workers: none
+	uint32_t distributor; // worker that receives the packets of all; >= workers: none
 	double distributing; // share of the distributor's time for receiving
 	double load[WEIR_BUCKETS]; // load of the bucket's packets, as a share of a worker's time
 	double packets[WEIR_BUCKETS], busy[WEIR_WORKERS_MAX];
@@ -37,7 +37,7 @@ struct sim {
 	bool stealing;
 	bool restarted; // requests of a previous control process may be in flight
 	uint32_t requests, moved;
-	uint32_t moved_in[64]; // moves by tenth of a second, as a ring
+	uint32_t moved_in[64]; // number of moves in each tenth of a second, as a ring
 	uint32_t most_in_second;
 	uint64_t arrived_ms[WEIR_BUCKETS]; // time of the last move; 0 = the bucket has not moved
 	struct {
@@ -81,9 +81,9 @@ static void sim_free(struct sim *sim) {
 	free(sim);
 }
 
-// Set the total load. The fraction `hot` of it is in hot_buckets buckets: the first buckets of the
-// first worker, then those of the second worker, and so on. The remaining load is spread evenly
-// over all buckets.
+// Set the total load. hot: fraction of the load that is in hot_buckets buckets. These are the first
+// buckets of the first worker, then buckets of the second worker, and so on. The remaining load is
+// spread evenly over all buckets.
 static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets) {
 	uint32_t each = WEIR_BUCKETS / sim->workers;
 
@@ -219,8 +219,8 @@ static void run_ms(struct sim *sim, uint32_t ms) {
 	}
 }
 
-// Run for a long time. It is faster than run_ms: while no bucket is in transit, one step lasts
-// until the next tick.
+// Like run_ms(), for long times. It is faster, because a step lasts until the next tick while no
+// bucket is in transit.
 static void run_on(struct sim *sim, uint32_t ms) {
 	uint64_t end = sim->ms + ms;
 
@@ -328,7 +328,7 @@ TEST(moves_stop_where_they_do_not_pay) {
 			sim->load[bucket] = 0.01;
 		}
 		sim->move_s = cases[i].move_s;
-		sim->look.moves = 1; // moves before this process
+		sim->look.moves = 1; // a move before this process started
 		sim->look.move_cycles = (uint64_t)(sim->move_s * sim->look.hz);
 		sim_start(sim);
 		run_ms(sim, 5000);
@@ -387,7 +387,7 @@ TEST(moving_hot_spot_stays_within_the_bound) {
 			for (uint32_t bucket = 0; bucket < WEIR_BUCKETS; bucket++) {
 				sim->load[bucket] = 0.1 * workers[i] / WEIR_BUCKETS;
 			}
-			// The buckets that this worker has now.
+			// Add load to 20 of the buckets that this worker has now.
 			for (uint32_t n = 0, bucket = 0; bucket < WEIR_BUCKETS && n < 20;
 				bucket++) {
 				if (sim->look.owner[bucket] == (uint32_t)spot % workers[i]) {
@@ -500,8 +500,8 @@ TEST(requests_to_silent_workers_time_out) {
 	sim_free(sim);
 }
 
-// Guarantee B4: the owners of buckets count, not the answers. Buckets have moved although the
-// answers are lost.
+// Guarantee B4: the owners in the segment, not the answers, determine which buckets have moved. In
+// this test, buckets move, but the answers are lost.
 TEST(owners_are_authoritative_for_any_answer) {
 	struct sim *sim = sim_new(4);
 

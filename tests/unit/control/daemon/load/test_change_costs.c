@@ -99,8 +99,8 @@ TEST(cost_of_a_removed_backend_without_flows) {
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
 }
 
-// on_backend_down affects only flows of backends that are down or removed, so a change of it costs
-// only these flows.
+// on_backend_down affects only flows of backends that are down or removed. So a change of
+// on_backend_down costs only these flows.
 TEST(cost_of_another_on_backend_down) {
 	struct rig *rig = *state;
 
@@ -157,11 +157,8 @@ TEST(cost_of_a_removed_service) {
 	lab_remove_service(rig->to, 1);
 	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7,
 		"7 open flows: UDP flows end: the next datagram goes to the service that then has "
-		"its "
-		"address and port; if there is no such service, closed_ports applies, or, if no "
-		"bind has "
-		"the address, "
-		"the kernel gets the datagram");
+		"its address and port; if no service has them, closed_ports applies; if no bind "
+		"has the address, the kernel gets the datagram");
 	weir_difference_fini(&rig->difference);
 	lab_remove_service(rig->to, 0);
 	assert_cost(rig, "service s0", WEIR_CHANGE_STAY, 13,
@@ -317,11 +314,9 @@ TEST(renamed_service_says_what_was_set_by_hand) {
 	struct weir_tables *tables = rig->lab.tables;
 	const int id = weir_tables_service_find(tables, "s1");
 	const char *flows = "7 open flows: UDP flows end: the next datagram goes to the service "
-			    "that then has its "
-			    "address "
-			    "and port; if there is no such service, closed_ports applies, or, if "
-			    "no bind has the "
-			    "address, the kernel gets the datagram";
+			    "that then has its address and port; if no service has them, "
+			    "closed_ports applies; if no bind has the address, the kernel gets "
+			    "the datagram";
 	char text[800];
 
 	snprintf(rig->to->services[1].name, WEIR_CONFIG_NAME_BYTES, "other");
@@ -360,8 +355,9 @@ TEST(removed_bind_says_that_its_drain_ends) {
 	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, text);
 }
 
-// After a restart maglev selects the same backends again, unless the selection has changed. Flows
-// of a backend that gets no new flows are lost, because it is not in the selection.
+// After a restart of weir-dataplane, maglev selects the same backends again, unless the selection
+// has changed. If a backend gets no new flows, its flows are lost, because the backend is not in
+// the selection.
 TEST(cost_of_a_restart) {
 	struct rig *rig = *state;
 	uint16_t id = lab_id(&rig->lab, "s0", "b1");
@@ -389,7 +385,7 @@ TEST(cost_of_a_restart) {
 }
 
 // A removal alone breaks no flows. But a restarted worker has lost its flow table, and the new
-// tables do not contain what was removed.
+// tables do not contain the removed binds and services.
 TEST(cost_of_a_restart_with_removals) {
 	struct rig *rig = *state;
 
@@ -463,9 +459,10 @@ static void set_weight(struct rig *rig, uint32_t weight) {
 	lab_publish(&rig->lab);
 }
 
-// Weights have changed. Flows that began before can be at other backends than the new selection
-// chooses for them. A restart would break these flows. Flows that began afterwards are safe. Until
-// all workers use the new selection, each flow may be an older flow.
+// Weights have changed. A flow that began before the change may be at a different backend than
+// the new selection would choose, and a restart would break this flow. Flows that began after the
+// change are safe. Until all workers use the new selection, any flow may have begun with the old
+// selection.
 TEST(cost_of_a_restart_after_a_change_of_weights) {
 	struct rig *rig = *state;
 

@@ -107,7 +107,7 @@ TEST(many_renamed_backends_are_counted) {
 		0);
 	assert_int_equal(errors.warning_count, WEIR_CHANGE_RENAMES_MOST + 1);
 	assert_string_equal(errors.warning[WEIR_CHANGE_RENAMES_MOST].reason,
-		"4 more backends get new flows, although they got none under their previous "
-		"names");
+		"4 more backends get new flows, although they got no new flows under their "
+		"previous names");
 	weir_config_errors_fini(&errors);
 }

@@ -53,20 +53,20 @@ TEST(further_vips_of_checks_are_warned_of) {
 	add_bind(rig, "203.0.113.13", IPPROTO_TCP, port);
 	assert_warning(rig,
 		"checks via the data path will cover 203.0.113.13, too: a backend without this "
-		"address fails for all VIPs of the service; see weirctl doctor");
+		"address fails its checks for all VIPs of the service; see weirctl doctor");
 	rig->to->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
 	assert_warning(rig,
 		"checks via the data path will cover 203.0.113.13, too: a backend without this "
-		"address fails for all VIPs of the service, and its flows are reset; see weirctl "
-		"doctor");
+		"address fails its checks for all VIPs of the service, and its flows are reset; "
+		"see weirctl doctor");
 	add_bind(rig, "2001:db8:ffff:ffff:ffff:ffff:ffff:fff0", IPPROTO_TCP, port);
 	add_bind(rig, "2001:db8:ffff:ffff:ffff:ffff:ffff:fff1", IPPROTO_TCP, port);
 	add_bind(rig, "2001:db8:ffff:ffff:ffff:ffff:ffff:fff2", IPPROTO_TCP, port);
 	assert_warning(rig,
 		"checks via the data path will cover 203.0.113.13, "
 		"2001:db8:ffff:ffff:ffff:ffff:ffff:fff0 and 2 more VIPs, too: a backend without "
-		"these addresses fails for all VIPs of the service, and its flows are reset; see "
-		"weirctl doctor");
+		"these addresses fails its checks for all VIPs of the service, and its flows are "
+		"reset; see weirctl doctor");
 	// A service that is new has no clients yet.
 	snprintf(rig->to->services[0].name, WEIR_CONFIG_NAME_BYTES, "other");
 	assert_warning(rig, NULL);
@@ -87,15 +87,15 @@ TEST(vips_that_no_check_covers_are_not_warned_of) {
 	assert_warning(rig, NULL);
 }
 
-// Checks that begin to use the data path cover VIPs that no check has covered before.
+// If checks change to the data path, they check VIPs that no check has used before.
 TEST(checks_that_change_to_the_data_path_are_warned_of) {
 	struct rig *rig = *state;
 	char address[INET6_ADDRSTRLEN], reason[320];
 
 	rig->from->services[0].health_check.via = WEIR_VIA_DIRECT;
 	snprintf(reason, sizeof(reason),
-		"checks via the data path will cover %s: a backend without this address fails for "
-		"all VIPs of the service; see weirctl doctor",
+		"checks via the data path will cover %s: a backend without this address fails its "
+		"checks for all VIPs of the service; see weirctl doctor",
 		weir_address_format(
 			&rig->to->services[0].binds[0].address, address, sizeof(address)));
 	assert_warning(rig, reason);

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-// Guarantee of estimates.h: if the policy of a service needs no measurements, none are collected
-// for it.
+// Guarantee of estimates.h: no measurements are collected for a service whose policy does not
+// need them.
 TEST(nothing_is_collected_for_policies_that_need_nothing) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_RANDOM};
@@ -133,8 +133,8 @@ TEST(old_samples_are_skipped) {
 	estimates_lab_close(&lab);
 }
 
-// A removed backend's id is given to a new backend. The new backend starts without history. Samples
-// that are still in the ring belong to the removed backend.
+// The id of a removed backend is reused for a new backend. The new backend starts without
+// history. Samples that are still in the ring belong to the removed backend.
 TEST(new_owner_of_an_id_starts_without_history) {
 	struct estimates_lab lab;
 	struct weir_estimate estimate;
@@ -239,8 +239,8 @@ TEST(estimates_survive_a_restart_of_the_dataplane) {
 	estimates_lab_close(&lab);
 }
 
-// After a change of the window or the statistic, samples are collected from the start. The cost
-// stays until there are new samples. After a change of service_time, the cost does not stay.
+// A change of the window or of the statistic discards the collected samples, but the cost stays
+// until there are new samples. A change of service_time also discards the cost.
 TEST(change_of_settings) {
 	struct weir_config_policy *policy;
 	struct estimates_lab lab;
@@ -256,7 +256,7 @@ TEST(change_of_settings) {
 	lab_apply_follow(&lab);
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 0);
 	assert_int_equal(lab_cost(&lab, 0), 10 * LAB_MS);
-	for (uint64_t i = 1; i <= 5; i++) { // the window holds 3, 40 and 5
+	for (uint64_t i = 1; i <= 5; i++) { // the window holds 3, 40 and 5 ms
 		lab_sample(&lab, 0, 0, (i == 4 ? 40 : i) * LAB_MS);
 	}
 	lab_collect(&lab);
@@ -270,8 +270,8 @@ TEST(change_of_settings) {
 	estimates_lab_close(&lab);
 }
 
-// The new policy of a service needs no costs. Samples from before must not write costs, because
-// costs are no longer maintained.
+// The new policy of a service needs no costs. Samples from before the change must not write
+// costs, because costs are no longer maintained.
 TEST(policy_that_needs_less_takes_effect) {
 	struct estimates_lab lab;
 

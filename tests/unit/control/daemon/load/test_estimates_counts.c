@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
+// Tests how the signals that workers read are computed from the workers' counters and from reports.
 // With policies that count flows, each worker gets a share of the requests in progress that a
-// backend reports. Tests the path from the workers' counters and the reports to the signals that
-// workers read.
+// backend reports.
 #include <string.h>
 
 #include "backend_signal.h"

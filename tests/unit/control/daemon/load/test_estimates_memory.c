@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests estimates without memory: for a new configuration, and for new samples, each allocation
-// fails in turn. Some estimates may then be missing until the next attempt, but there must be no
-// other errors.
+// Tests estimates when no memory is available. Each allocation for a new configuration, and for
+// new samples, fails in turn. Some estimates may then be missing until the next attempt, but
+// there must be no other errors.
 #include <string.h>
 
 #include "estimates_lab.h"
@@ -11,7 +11,7 @@
 #define SERVICES 5
 #define SERVICE_OF_TIMES 3 // the service with fair-share in round 0
 #define BACKENDS 20 // more backends than the first allocation of a service has room for
-// minimum number of allocations of a configuration, to check that the test counts them
+// minimum number of allocations of a configuration; with fewer, the test has not counted them
 #define LEAST 20
 
 static void set_policies(struct estimates_lab *lab, uint32_t turn) {

@@ -71,7 +71,7 @@ TEST(service_times) {
 	expect_refused(
 		&lab, 0, WEIR_REPORT(UTILIZATION) | WEIR_REPORT(BUSY_TIME), "service-time-ms");
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 1);
-	lab_sample(&lab, 0, 0, LAB_SECOND); // ignored: the policy uses reported times
+	lab_sample(&lab, 0, 0, LAB_SECOND); // ignored, as the policy uses reported times
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 12500000);
 	estimates_lab_close(&lab);
@@ -89,7 +89,7 @@ static int give_times(struct estimates_lab *lab, uint32_t given, double ms, doub
 	return weir_estimates_report(lab->estimates, 0, &report, lab->now, why, sizeof(why));
 }
 
-// A report has the mean time of n requests. It counts like n reports of one request.
+// A report with the mean time of n requests counts like n reports of one request each.
 TEST(means_count_by_their_number_of_requests) {
 	const uint32_t both = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
 	struct estimates_lab lab;
@@ -165,7 +165,7 @@ static void expect_errors(struct estimates_lab *lab, uint16_t id, uint32_t least
 }
 
 // A backend starts to fail. After half a second its errors count as active flows of each of two
-// workers. After the last report of errors they expire within the error window.
+// workers. After the last report of errors, the errors expire within the error window.
 TEST(errors_count_as_active_flows) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_POWER_OF_TWO};

@@ -69,8 +69,8 @@ TEST(estimate_without_newer_samples_is_unknown) {
 
 #define TIMED_REPORTS 100000u
 
-// A service has n backends, which report in turn. Returns the CPU time of one report in seconds,
-// after a first report of each backend, which allocates memory.
+// A service has n backends, which report in turn. Returns the CPU time of one report in seconds.
+// The first report of each backend is not measured, because it allocates memory.
 static double report_s(uint32_t n) {
 	const struct lab_room room = {.max_services = 1, .max_backends = n, .heap_bytes = 64 << 20};
 	struct weir_report report = {.given = WEIR_REPORT(SERVICE_TIME), .service_time_ms = 7};
@@ -100,7 +100,8 @@ TEST(report_cost_does_not_depend_on_the_number_of_backends) {
 	double few = report_s(100), many = report_s(10000);
 
 	print_message("%.0f ns, with 100 times as many %.0f ns\n", few * 1e9, many * 1e9);
-	// a factor of up to 20 for caches; it would be 100 if each report accessed all backends
+	// A factor of up to 20 is allowed for cache misses. It would be 100 if each report accessed
+	// all backends.
 	assert_true(many < 20 * few);
 }
 
@@ -193,7 +194,7 @@ TEST(error_window_follows_the_service_time) {
 		bool published;
 	} steps[] = {
 		{20, 1000, false}, // 200 ms; the minimum is 1 s
-		{140, 1000, false}, // 1400 ms: less than 1.5 times
+		{140, 1000, false}, // 1400 ms: less than 1.5 times 1000 ms
 		{160, 1600, true},
 		{200, 1600, false},
 		{250, 2500, true},

@@ -44,7 +44,7 @@ static struct turns collect_all(struct estimates_lab *lab) {
 }
 
 // The first sample of each backend is more work, because it allocates the statistics of the
-// backend. So fewer of them are read in one iteration.
+// backend. So fewer samples are read in one iteration.
 TEST(first_samples_are_read_in_turns) {
 	const uint64_t most =
 		(WEIR_ESTIMATES_TURN + WEIR_ESTIMATES_FIRST - 1) / WEIR_ESTIMATES_FIRST;
@@ -151,8 +151,8 @@ TEST(no_sample_is_lost_or_overtaken) {
 	estimates_lab_close(&lab);
 }
 
-// The tables change. Waiting samples belong to the backends that had the ids before, so all of them
-// are read first.
+// The tables change. Waiting samples belong to the backends that had the ids before, so all waiting
+// samples are read first.
 TEST(change_of_the_tables_reads_all_samples_first) {
 	struct estimates_lab lab;
 

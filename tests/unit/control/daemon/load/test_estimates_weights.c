@@ -59,7 +59,7 @@ TEST(reported_weights_replace_the_configured_ones) {
 	assert_in_range(report_for(&lab, requests, 2, 5), 3, 4);
 	assert_in_range(weight_of(&lab, 0), 4990, 5010);
 	assert_in_range(weight_of(&lab, 1), 14990, 15010);
-	assert_in_range(weight_of(&lab, 2), 9990, 10010); // unknown weight: the mean
+	assert_in_range(weight_of(&lab, 2), 9990, 10010); // unknown, so it is the mean
 	assert_int_equal(lab_publish(&lab.lab), 1);
 	assert_int_equal(lab_publish(&lab.lab), 0);
 	estimates_lab_close(&lab);
@@ -318,7 +318,7 @@ TEST(settings_of_reported_weights_change_without_a_new_start) {
 	lab_apply_follow(&lab);
 	report_for(&lab, requests, 0, 8);
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 790, 810);
-	policy->expiration_ms = 30000; // after 36 s, so the configured weights return
+	policy->expiration_ms = 30000; // the reports expire, so the configured weights return
 	lab_apply_follow(&lab);
 	report_for(&lab, requests, 0, 29);
 	assert_int_equal(weight_of(&lab, 0), weight_of(&lab, 1));
@@ -371,7 +371,7 @@ TEST(balanced_weights_start_with_automatic_ones) {
 		lab.now += LAB_SECOND;
 		weir_estimates_second(lab.estimates, lab.now);
 	}
-	// Three times the weight of the other backend, slightly corrected.
+	// Balancing has reduced the ratio of the weights, which was 3 at the start.
 	assert_true(lab_state(&lab.lab, 0).reported_weight > 0);
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 150, 299);
 	estimates_lab_close(&lab);

@@ -36,9 +36,9 @@ TEST(samples_busy_is_of_the_last_two_samples) {
 	struct weir_segment *segment = *state;
 	struct weir_samples samples;
 
-	work(segment, 0, 1000000, 0); // long ago: 100 % busy
+	work(segment, 0, 1000000, 0); // before the first sample
 	weir_samples_init(&samples, segment);
-	assert_true(weir_samples_busy_percent(&samples, segment, 0) < 0); // no cycles since then
+	assert_true(weir_samples_busy_percent(&samples, segment, 0) < 0); // no cycles since init
 	work(segment, 0, 25, 75);
 	assert_true(weir_samples_busy_percent(&samples, segment, 0) == 25);
 	work(segment, 1, 0, 1);

@@ -90,11 +90,11 @@ TEST(unknown_costs_count_as_the_mean) {
 	lab.control->costs[0] = 1000;
 	lab.control->costs[1] = 3000;
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
-	// the third cost is unknown, so it counts as the mean, 2; the shares have the ratios 1 :
-	// 1/3 : 1/2
+	// the third cost is unknown, so the mean (2000) is used; the shares have the ratios
+	// 1 : 1/3 : 1/2
 	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6));
 	weir_shares_free(shares);
-	source.segment = NULL; // no dataplane is attached: costs are unknown
+	source.segment = NULL; // without a dataplane, costs are unknown
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_effective(shares, &of), 33.333);
 	assert_true(weir_shares_recent(shares, &of) < 0);

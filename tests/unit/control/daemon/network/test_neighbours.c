@@ -233,8 +233,7 @@ static struct weir_way way_to(const struct lab *lab, const char *text) {
 	return weir_neighbours_way(lab->neighbours, &address);
 }
 
-// An address on the link is allowed to be silent, because its host may be down. A gateway must
-// answer.
+// An address on the link need not answer, because its host may be down. A gateway must answer.
 TEST(neighbours_way_needs_a_route_and_its_gateway, setup, teardown) {
 	static const char behind[] = "10.9.0.1", silent[] = "10.1.0.77";
 	struct lab *lab = *state;
@@ -424,7 +423,7 @@ TEST(neighbours_retry_a_failed_lookup, setup, teardown) {
 	watch(lab, "10.0.0.11");
 	configure(lab);
 	expect(lab, "10.0.0.11", MAC0);
-	watch_lab_idle(&lab->loop, 2500); // the rounds caused by the new links have ended
+	watch_lab_idle(&lab->loop, 2500); // until the lookups that the new links caused have ended
 	watch(lab, "10.1.0.11");
 	*lookups_to_fail() = 2;
 	configure(lab);
@@ -572,7 +571,7 @@ TEST(neighbours_of_ten_thousand_backends, setup, teardown) {
 	watch_lab_run(&lab->loop, has_ten_thousand, lab, 60000, "10,000 reports");
 	print_message("10,000 addresses: %.1f ms\n", (double)(uv_hrtime() - start) / 1e6);
 	lab->calls = 0;
-	SHELL("ip route replace 10.50.0.0/16 via 10.1.0.11"); // all next hops move
+	SHELL("ip route replace 10.50.0.0/16 via 10.1.0.11"); // all next hops change
 	watch_lab_run(&lab->loop, has_ten_thousand, lab, 60000, "10,000 more");
 	free(addresses);
 }
@@ -656,8 +655,8 @@ TEST(neighbours_port_of_stacked_links) {
 
 #define SILENT 10000u
 
-// There are more next hops that do not answer than one iteration sends datagrams to. Other next
-// hops are probed nevertheless.
+// So many next hops do not answer that one iteration cannot send a datagram to each of them. Other
+// next hops are probed nevertheless.
 TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 	struct entry *entries = calloc(SILENT, sizeof(*entries));

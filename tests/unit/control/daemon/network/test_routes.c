@@ -278,7 +278,7 @@ static bool has_lost(void *context) {
 	return ((struct lab *)context)->lost > 0;
 }
 
-// The test does not read events, until there are more events than the socket's buffer has room for.
+// The test reads no events until the buffer of the socket has overflowed.
 TEST(routes_lost_events_are_reported) {
 	struct lab *lab = *state;
 

@@ -234,7 +234,7 @@ TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
 
 	lab->now_s += 800;
 	assert_int_equal(update(lab).added, 0);
-	// as the steer program writes it; in the other map the key is not used
+	// set the time of use as the steer program does, but only in one of the two maps
 	set_used(fd, 443, lab->now_s);
 	lab->now_s += 800;
 	update(lab);
@@ -293,7 +293,7 @@ TEST(steer_map_port_that_returns_is_not_leaving) {
 	assert_int_equal(update(lab).leaving, 0);
 	assert_true(holds(lab->fds[0], VIP, IPPROTO_TCP, 443));
 	assert_false(holds(lab->fds[0], VIP, WEIR_STEER_LEAVING, 443));
-	lab->services[0].bind_count = 1; // the ports are removed again, and their time restarts
+	lab->services[0].bind_count = 1; // the ports are removed again, so their timeout restarts
 	lab->now_s += 895;
 	update(lab);
 	lab->now_s += 895;

@@ -318,8 +318,8 @@ TEST(reload_without_memory_keeps_what_runs) {
 	weir_config_free(runs);
 }
 
-// The position of the instance in its fleet changes at once, even if another change in the file
-// needs a restart of the dataplane.
+// client_id, clients, member and members of the instance change at once, even if another change
+// in the file needs a restart of the dataplane.
 TEST(reload_applies_the_position_of_the_instance) {
 	struct lab *lab = *state;
 	const struct weir_config_instance *instance;

@@ -23,7 +23,7 @@ struct own {
 	struct weir_flow_lists *lists;
 	struct weir_prng prng;
 	answer how;
-	uint32_t hung; // number of a worker that hangs, or WEIR_WORKERS_MAX
+	uint32_t hung; // index of the worker that hangs, or WEIR_WORKERS_MAX
 	uint64_t looked[WEIR_WORKERS_MAX]; // number of lines read by each worker
 	uint32_t waiting; // maximum number of requests that waited for a worker
 	uint32_t answers; // number of answers to lists
@@ -75,7 +75,7 @@ static int teardown(void **state) {
 
 // --- workers --------------------------------------------------------------------------------
 
-// Answer that each line has a flow, up to a page of flows.
+// Answer as if each line had a flow, until the page is full.
 static void answer_all(struct own *own, uint32_t worker, struct weir_message *message) {
 	struct weir_listed_flow *page = own->dataplane->flow_pages[worker].flow[message->list.page];
 	uint32_t last = message->list.last < LINES ? message->list.last : LINES;
@@ -220,7 +220,8 @@ TEST(deletion_repeats_until_no_flow_is_left, setup, teardown) {
 	assert_int_equal(own->count, 0);
 }
 
-// A list has a page for each request. A deletion writes no pages, so it has more requests.
+// A list needs a page for each request in flight. A deletion needs no pages, so it can have more
+// requests in flight.
 TEST(deletion_has_more_requests_than_a_list, setup, teardown) {
 	struct own *own = *state;
 
@@ -271,7 +272,7 @@ TEST(worker_that_answers_again_gets_requests_again, setup, teardown) {
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
 	assert_true(own->incomplete);
 	own->hung = WEIR_WORKERS_MAX;
-	work(own); // process its previous request
+	work(own); // the worker processes its previous request
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
 	assert_false(own->incomplete);
 }
@@ -347,7 +348,7 @@ TEST(lists_without_memory_fail_and_the_next_do_not, setup, teardown) {
 	assert_false(own->incomplete);
 }
 
-// With any answers of workers, each list ends.
+// Each list ends, whatever the workers answer.
 TEST(lists_survive_any_answer, setup, teardown) {
 	struct own *own = *state;
 

@@ -9,7 +9,7 @@
 struct lab {
 	struct weir_segment *dataplane, *control;
 	struct weir_mailboxes mailboxes;
-	uint32_t taken[2]; // number of responses by receiver
+	uint32_t taken[2]; // number of responses that each receiver got
 	uint64_t sequence; // sequence number of the last response
 	uint32_t worker;
 };

@@ -15,7 +15,7 @@ struct own {
 	struct weir_segment *dataplane, *control;
 	struct weir_mailboxes mailboxes;
 	struct weir_table_walk walk;
-	uint32_t hung; // number of a worker that hangs, or NEVER
+	uint32_t hung; // index of the worker that hangs, or NEVER
 	uint32_t most; // maximum number of lines that a worker reads for a message
 	uint8_t requested[LAB_WORKERS][LINES]; // number of requests for each line
 	uint64_t late; // number of late responses

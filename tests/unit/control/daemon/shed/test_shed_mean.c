@@ -77,7 +77,8 @@ static void expect_step(
 	assert_int_equal(step.duration_ms, duration_ms);
 }
 
-// Each end is counted for the timeout, whatever follows, and for at most a sixteenth longer.
+// An ended flow is counted for the timeout, and at most a sixteenth of the timeout longer. Flows
+// that end later do not prolong this time.
 TEST(gone_flows_expire_one_by_one) {
 	static const uint32_t timeouts_ms[] = {100, 16000, 900000, 86400000};
 
@@ -85,7 +86,7 @@ TEST(gone_flows_expire_one_by_one) {
 		const uint64_t timeout_ms = timeouts_ms[t], step_ms = timeout_ms / 40 + 1;
 		struct weir_shed_gone gone = {0};
 
-		// One end at the end of each step, for three timeouts.
+		// One flow ends at the end of each step, for three times the timeout.
 		for (uint64_t i = 1; i <= 120; i++) {
 			const uint64_t now_ms = 1000000 + i * step_ms;
 			uint64_t least = 0, most = 0;
@@ -128,7 +129,7 @@ TEST(order_is_of_one_second_and_never_above_a_bound) {
 	expect_step(1000, 0, 50000, 0, 1000);
 	expect_step(1000, 1000, 1000, 1, 1000);
 	expect_step(1000, 1000, 1999, 1, 1000);
-	// If the rate is below one connection per second, the order has one connection and lasts
+	// If the rate is below one connection per second, the order is for one connection and lasts
 	// longer.
 	expect_step(1000, 1000, 500, 1, 2000);
 	expect_step(1000, 1000, WEIR_SHED_RATE_LEAST_MILLI, 1, WEIR_AGENT_STEAL_AHEAD_MS);

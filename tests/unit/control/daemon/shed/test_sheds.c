@@ -25,20 +25,20 @@ struct shed_lab { // one service with three backends
 	void *context;
 	uint16_t id[3];
 	uint64_t now_ms;
-	// Calls of the sheds.
+	// Calls that the sheds have made, and results that the test returns.
 	struct weir_agents_shed order; // the last order
 	uint32_t orders;
-	int refuse; // negative errno of the next orders
+	int refuse; // result of further orders: 0 or negative errno
 	bool silent; // the agent does not answer probes
-	uint64_t sums; // reads of the counters of a backend
-	uint32_t begun;
-	uint8_t state; // state at the last call that `begun` counts
+	uint64_t sums; // number of reads of the counters of a backend
+	uint32_t begun; // number of calls of on_begun()
+	uint8_t state; // state of the shed in the last call of on_begun()
 	char why[WEIR_SHED_WHY_BYTES];
 };
 
 static struct shed_lab *current;
 
-// The linker replaces the functions of the agents by these.
+// The linker replaces functions that the sheds call with the functions below.
 int __wrap_weir_agents_order_shed(struct weir_agents *agents, const struct weir_agents_shed *order);
 int __wrap_weir_agents_status(
 	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret);
@@ -201,12 +201,12 @@ TEST(shed_ends_at_the_mean) {
 	begin(test);
 	assert_int_equal(first(test)->first.mean, MEAN);
 	assert_int_equal(first(test)->first.above, 20);
-	assert_int_equal(test->order.count, 10); // the connections of one second
+	assert_int_equal(test->order.count, 10); // the rate permits 10 connections per second
 	assert_int_equal(test->order.keep, MEAN);
 	assert_int_equal(test->order.rate_milli_per_s, 10000);
 	assert_int_equal(test->order.binds[0].port_first, 80);
-	// The balancer does not see an RST: the flows stay in its table, and the clients come to
-	// the new backend.
+	// The server sends the RSTs directly to the clients, so the flows stay in the table of
+	// the balancer. The clients connect again, and get another backend.
 	set_flows(test, 2, 10);
 	answer(test, result_of(50, 10));
 	assert_int_equal(test->order.count, 10);
@@ -244,8 +244,8 @@ TEST(shed_ends_when_only_other_flows_are_above_the_mean) {
 	}
 	assert_int_equal(first(test)->state, WEIR_SHED_DONE);
 	assert_string_equal(first(test)->why,
-		"its server has 40 connections, no more than the mean (17 flows above it: UDP, or "
-		"connections that have ended)");
+		"its server has 40 connections, which is not above the mean (17 flows above the "
+		"mean: UDP, or connections that have ended)");
 }
 
 TEST(orders_without_an_answer_count_in_full) {
@@ -257,10 +257,11 @@ TEST(orders_without_an_answer_count_in_full) {
 	assert_int_equal(first(test)->ended, 10);
 	assert_int_equal(first(test)->level.flows, 60);
 	second(test);
-	assert_int_equal(first(test)->level.flows, 50); // they may have ended
+	assert_int_equal(first(test)->level.flows, 50); // 10 connections may have ended
 	assert_int_equal(test->order.count, 10);
 	answer(test, lost);
-	// Nothing is left above the mean, so nothing more is ordered until the agent has counted.
+	// No flow is left above the mean, so no further connections are ended until the agent has
+	// counted its connections.
 	second(test);
 	assert_int_equal(test->order.count, 0);
 	answer(test, (struct weir_agents_shed_result){.ended = 0});
@@ -291,7 +292,7 @@ TEST(shed_ends_at_most_as_many_as_there_were) {
 	assert_int_equal(first(test)->state, WEIR_SHED_DONE);
 }
 
-// Clients that do not connect again lower the sum of the flows, but not the mean of the shed.
+// If clients do not connect again, the number of flows falls, but the mean of the shed stays.
 TEST(mean_does_not_fall_with_the_shed) {
 	struct shed_lab *test = *state;
 
@@ -305,7 +306,7 @@ TEST(mean_does_not_fall_with_the_shed) {
 	set_flows(test, 2, 100);
 	answer(test, result_of(45, 0));
 	second(test);
-	assert_int_equal(test->order.keep, 50); // 50 + 0 + 100 flows
+	assert_int_equal(test->order.keep, 50); // mean of 50, 0 and 100 flows
 	assert_int_equal(test->order.count, 0);
 }
 
@@ -318,7 +319,7 @@ TEST(connections_that_leave_are_not_ordered_again) {
 	hook.method = WEIR_AGENT_SHED_HOOK;
 	assert_int_equal(start(test, 0, false), 0);
 	answer(test, hook);
-	assert_int_equal(test->order.count, 20); // of two seconds
+	assert_int_equal(test->order.count, 20); // as many as end in two seconds
 	hook.ended = hook.leaving = 10;
 	answer(test, hook);
 	assert_int_equal(first(test)->level.mean, MEAN);
@@ -333,7 +334,7 @@ TEST(connections_that_leave_are_not_ordered_again) {
 		second(test);
 		assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
 	}
-	set_flows(test, 0, 40); // the workers have seen their FINs
+	set_flows(test, 0, 40); // the workers have seen the FINs
 	hook.leaving = 0;
 	hook.connections = 40;
 	answer(test, hook);
@@ -376,7 +377,7 @@ TEST(agent_that_does_not_permit_ends_the_start) {
 	answer(test, (struct weir_agents_shed_result){.ended = 0});
 	assert_string_equal(test->why,
 		"its weir-agent answers probes, but did not answer the order within 1500 ms: it is "
-		"busy, or of a version without sheds");
+		"busy, or its version does not support sheds");
 	assert_null(first(test));
 	assert_int_equal(test->begun, 2);
 	// The agent withdraws the permission while the shed runs.
@@ -391,7 +392,8 @@ static const struct weir_agents_shed_result busy = {.answered = true,
 	.result = WEIR_AGENT_SHED_BUSY,
 	.method = WEIR_AGENT_SHED_IDLE};
 
-// An agent that is busy has counted nothing: its answers are no reason to end the shed.
+// An agent that answers "busy" has not counted its connections, so its answers must not end the
+// shed.
 TEST(busy_agent_is_waited_for) {
 	struct shed_lab *test = *state;
 
@@ -416,11 +418,12 @@ TEST(busy_agent_ends_the_start) {
 	assert_int_equal(start(test, 0, false), 0);
 	answer(test, busy);
 	assert_int_equal(test->state, WEIR_SHED_FAILED);
-	assert_non_null(strstr(test->why, "of another balancer or of another service"));
+	assert_non_null(strstr(test->why, "of another balancer, or of another service"));
 	assert_null(first(test));
 }
 
-// LATE has no numbers either, and its order counts in full.
+// The answer "late" contains no counts of connections. All connections of its order count as
+// ended.
 TEST(late_answers_are_no_answers) {
 	struct shed_lab *test = *state;
 	struct weir_agents_shed_result late = {.answered = true,
@@ -515,14 +518,15 @@ TEST(shed_ends_with_its_time_its_backend_or_the_dataplane) {
 	assert_string_equal(first(test)->why, "the backend is drained");
 }
 
-// A shed with one end every 10 s: each flow leaves the table its timeout after its end.
+// The shed ends one connection every 10 s. The flow of each connection is removed from the flow
+// table when its timeout has passed since the connection ended.
 TEST(ended_flows_are_subtracted_until_their_timeout) {
 	struct shed_lab *test = *state;
 
 	test->config->flow_table.established_ms = 60000;
 	begin(test);
 	for (uint32_t i = 1; i <= 12; i++) {
-		// Of the ends of the last minute the flows are in the table.
+		// Flows that ended in the last minute are still in the table.
 		set_flows(test, 0, i <= 6 ? 60 : 60 - (i - 6));
 		answer(test, result_of(60 - i, 1));
 		assert_int_equal(first(test)->level.flows, 60 - i);
@@ -532,8 +536,8 @@ TEST(ended_flows_are_subtracted_until_their_timeout) {
 	assert_int_equal(first(test)->state, WEIR_SHED_RUNNING);
 }
 
-// Whether an order without an answer has ended flows is unknown: this shed counts them, in case it
-// has, and no other.
+// It is not known whether an order without an answer has ended flows. The shed of this order
+// counts these flows as ended, but other sheds do not.
 TEST(lost_orders_do_not_lower_the_mean) {
 	struct shed_lab *test = *state;
 
@@ -574,7 +578,7 @@ static void move_backend(struct shed_lab *test, struct weir_config *config) {
 	set_flows(test, 0, 60);
 }
 
-// A backend with a new address is another backend: its connections are others.
+// A backend with a new address is another server with other connections, so its shed ends.
 TEST(shed_ends_with_the_address_of_its_backend) {
 	struct shed_lab *test = *state;
 	struct weir_config *config = lab_config_copy(test->config);
@@ -586,7 +590,8 @@ TEST(shed_ends_with_the_address_of_its_backend) {
 	assert_int_not_equal(test->id[0], before);
 	answer(test, result_of(45, 5));
 	assert_int_equal(first(test)->state, WEIR_SHED_FAILED);
-	assert_string_equal(first(test)->why, "the backend was removed, or has another address");
+	assert_string_equal(
+		first(test)->why, "the backend was removed, or its address has changed");
 	test->begun = 0;
 	begin(test);
 	assert_int_equal(first(test)->level.flows, 60);
@@ -612,7 +617,8 @@ TEST(sheds_of_removed_backends_are_dropped) {
 	test->config = config;
 }
 
-// A start that fails leaves the last shed of the backend, and the flows that it has ended.
+// If a start fails, the last shed of the backend stays, and so does the number of flows that it
+// has ended.
 TEST(failed_start_keeps_the_last_shed) {
 	struct shed_lab *test = *state;
 
@@ -632,8 +638,8 @@ TEST(failed_start_keeps_the_last_shed) {
 	assert_int_equal(first(test)->ended, 0);
 }
 
-// The result of an order that was in flight when its shed was abandoned counts, even if another
-// shed of the backend was started.
+// A shed is abandoned while its order is in flight. The result of the order still counts for this
+// shed, even if another shed of the backend was started.
 TEST(late_result_counts_for_its_shed) {
 	struct shed_lab *test = *state;
 	struct weir_agents_shed order;
@@ -656,8 +662,9 @@ TEST(late_result_counts_for_its_shed) {
 	assert_int_equal(first(test)->ended, 7);
 }
 
-// Starts and seconds of the most sheds, in a service of 1000 backends: a second reads the counters
-// of each backend once for all of them, and of each shed's own backend.
+// The maximum number of sheds runs in a service with 1000 backends. Each second, the counters of
+// each backend are read once for all sheds. For each shed, the counters of its backend are read at
+// most twice more.
 TEST(many_sheds_read_each_backend_once_a_second) {
 	struct shed_lab *test = *state;
 	struct weir_agents_shed orders[WEIR_AGENTS_SHEDS_MAX];
@@ -716,7 +723,7 @@ TEST(shed_waits_while_its_service_is_in_panic_mode) {
 	second(test);
 	assert_int_equal(test->orders, 3);
 	assert_int_equal(test->order.count, 10);
-	// It ends in its time, too, whatever it waits for.
+	// The shed expires at its deadline, whatever it waits for.
 	answer(test, result_of(50, 0));
 	weir_tables_set_health(test->lab.tables, test->id[2], WEIR_HEALTH_REFUSING);
 	lab_publish(&test->lab);

@@ -36,7 +36,7 @@ struct own {
 	enum workers workers;
 	int move_answer; // replaces the correct answer; -1 = correct
 	uint32_t widest; // widest range requested from a worker
-	uint32_t waited_ms; // ms for which each flow has waited; the test can set syn_ms instead
+	uint32_t waited_ms; // ms since the SYN of each flow; not used if the test sets syn_ms
 	uint64_t syn_ms; // time of the SYN of all flows; 0 = unused
 	uint32_t lists; // lists requested from workers
 	uint64_t requested_ms; // time when an agent received the last request
@@ -59,8 +59,8 @@ int teardown(void **state);
 void configure(struct own *own); // apply own->config
 void report(struct own *own, uint16_t backend, double queue, double limit);
 void begin_flows(struct own *own, uint32_t n); // flows at VICTIM
-// Begin n flows at VICTIM, and wait until its agent has received a request for each. The agent does
-// not answer yet.
+// Begin n flows at VICTIM, and wait until its agent has received a request for each flow. The agent
+// does not answer yet.
 void hold_answers(struct own *own, uint32_t n);
 uint32_t flows_at(const struct own *own, uint16_t backend);
 void answer_all(struct own *own); // answer the requests that agents have received

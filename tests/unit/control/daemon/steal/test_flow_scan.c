@@ -299,7 +299,7 @@ TEST(scan_keeps_flows_that_agents_can_handle) {
 	assert_memory_equal(own->scan.flow[0].client, client, sizeof(client));
 }
 
-// In a flood, the scan ends when it has as many flows as it keeps. Listing further flows would
+// In a flood, the scan ends when it has its maximum number of flows. Listing further flows would
 // waste time of workers and control.
 TEST(scan_ends_when_it_is_full) {
 	const uint32_t at_once = LAB_WORKERS * WEIR_TABLE_WALK_RANGES;
@@ -359,8 +359,8 @@ static uint32_t kept_of(const struct own *own, uint16_t backend) {
 	return count;
 }
 
-// Thousands of flows wait at one backend, and a few at another backend. The scan finds all of the
-// few flows.
+// Thousands of flows wait at one backend, and a few flows wait at another backend. The scan finds
+// all flows of the other backend.
 TEST(scan_finds_waiting_flows_beside_a_flood) {
 	struct own *own = *state;
 	const uint32_t few = LAB_WORKERS * (LINES / WEIR_WAITING_LINES + 1);

@@ -213,7 +213,7 @@ TEST(steals_count_refusals_of_agents) {
 	static const struct {
 		enum weir_agent_steal_result result;
 		enum weir_flow_steal_outcome outcome;
-		bool pauses; // whether the agent gets no further request at once
+		bool pauses; // whether the agent then gets no requests for a while
 		bool logged; // whether the remedy is logged, in one line
 	} cases[] = {
 		{WEIR_AGENT_STEAL_RUNNING, WEIR_FLOW_STEAL_RUNNING, false, false},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests the costs of waiting and of a move for a connection. A connection stays if a move does not
-// reduce its waiting time.
+// Tests the estimated cost of waiting and the cost of a move, in seconds. A connection stays if a
+// move does not reduce its waiting time.
 #include "steal_costs.h"
 
 #include <math.h>

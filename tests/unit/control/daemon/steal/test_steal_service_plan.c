@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests the plan of one service: several full backends share the room in the queues of other
-// backends, and room is used only once.
+// Tests the plan of one service. Several full backends share the room in the queues of other
+// backends, and this room is used only once.
 #include "steal_plan_lab.h"
 
 #include <math.h>
@@ -31,8 +31,8 @@ TEST(a_round_is_shared_by_all_full_backends, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// A report contains how much room a queue has. Several rounds use the same report, and moved flows
-// arrive only with the clients' next SYN. So the room in a report is used only once until then.
+// A report shows how much room a queue has. Several rounds use the same report, and moved flows
+// arrive only with the next SYN of their clients. Until then, the room must be used only once.
 TEST(room_is_used_once, setup, teardown) {
 	struct own *own = *state;
 	uint32_t given[BACKENDS] = {0}, count;
@@ -73,8 +73,8 @@ TEST(refusals_use_no_room, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// A thief must have reported recently: within the longest pause between probes of its agent plus a
-// timeout, but at least 5 s and at most a minute.
+// The last report of a thief must be recent. It must not be older than the longest pause between
+// probes of its agent plus a timeout. This limit is at least 5 s and at most a minute.
 TEST(thieves_have_reported_recently, setup, teardown) {
 	static const struct {
 		uint32_t inactive_ms, most_ms;
@@ -106,8 +106,8 @@ TEST(thieves_have_reported_recently, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Run rounds for ten seconds. With two full backends, the agent of the second one always answers
-// `answer`. Returns how many connections of the first backend were moved.
+// Run rounds for ten seconds. With two full backends, the agent of the second backend always
+// answers `answer`. Returns how many connections of the first backend were moved.
 static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_steal_outcome answer,
 	uint32_t *ret_refused) {
 	uint32_t moved = 0, count;
@@ -213,8 +213,8 @@ TEST(refused_ports_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, false);
 }
 
-// The same applies to addresses. For example, the server listens only at IPv4 addresses, and
-// requests for IPv6 addresses are refused.
+// Refused addresses do not pause the agent either. For example, the server listens only at IPv4
+// addresses, so requests for IPv6 addresses are refused.
 TEST(refused_addresses_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, true);
 }
@@ -376,13 +376,13 @@ static double time_of_take_over(uint32_t count) {
 	return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
 }
 
-// No agent can help, and a reload takes over the pauses of all backends. It must visit each backend
-// once. If it visited all backends for each backend, it would block the loop for seconds, and take
-// 256 times as long.
+// No agent can help, and a reload takes over the pauses of all backends. The reload must take
+// linear time. Quadratic time would block the loop for seconds, and the second measurement would
+// take 256 times as long as the first.
 TEST(pauses_are_taken_over_in_one_pass) {
 	double few = time_of_take_over(MANY / 16), many = time_of_take_over(MANY);
 
-	// the minimum of several runs: other programs use the caches, too
+	// take the minimum of several runs, because other programs use the CPU caches, too
 	for (unsigned int i = 1; i < 5; i++) {
 		few = fmin(few, time_of_take_over(MANY / 16));
 		many = fmin(many, time_of_take_over(MANY));
