@@ -41,8 +41,8 @@
 	X(flow_hits, PACKETS, "flow_hit_packets", \
 		"Packets that matched a flow in the flow table.") \
 	X(flow_new, FLOWS, "new_flows", "Flows inserted into the flow table.") \
-	X(flow_untracked, FLOWS, "untracked_flows", \
-		"New flows not tracked (table full); the Maglev fallback chooses the backend.") \
+	X(flow_untracked, PACKETS, "untracked_packets", \
+		"Packets without an entry (table full); the Maglev fallback selects a backend.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
 
 // Since ABI 6. In the segment they follow all other counters, in space that was reserved before.

@@ -71,6 +71,19 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 	weir_findings_cure(findings, "systemctl restart weir-dataplane");
 }
 
+static void report_flow_table(struct weir_doctor *doctor) {
+	const json_int_t untracked = json_integer_value(get(doctor->status, "untracked"));
+
+	if (untracked > 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "flow table",
+			"is full: %lld packet%s in the last minute without an entry; their flows "
+			"may break when backends change",
+			(long long)untracked, weir_plural((uint64_t)untracked));
+		weir_findings_cure(&doctor->findings,
+			"raise flow_table.flows_per_worker, unless a flood fills the table");
+	}
+}
+
 void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
 	const json_t *dataplane = get(doctor->status, "dataplane");
 	char why[320];
@@ -80,6 +93,7 @@ void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
 	}
 	if (json_is_integer(get(dataplane, "pid"))) {
 		report_process(doctor, dataplane);
+		report_flow_table(doctor);
 	} else if (weir_processes_explain(&doctor->found_dataplane, WEIR_PROGRAM_DATAPLANE,
 			   doctor->run_dir, why, sizeof(why))) {
 		weir_findings_add(

@@ -68,7 +68,8 @@ enum weir_doctor_need {
 		"weir-control responds, is attached to weir-dataplane, and has the version of " \
 		"weirctl") \
 	X(dataplane, NOTHING, "dataplane", \
-		"weir-dataplane runs, and none of its workers is stalled") \
+		"weir-dataplane runs, none of its workers is stalled, and the flow table was not " \
+		"full in the last minute") \
 	X(services, NOTHING, "services", \
 		"each service has a usable backend; no panic mode, no rejected flows") \
 	X(health, NOTHING, "health", \

@@ -2,6 +2,7 @@
 """Behaviour at the limits: floods, full tables, fragments, invalid packets."""
 import os
 import random
+import re
 import socket
 import struct
 
@@ -70,6 +71,12 @@ def full_table_refuses_no_connection(lab):
         assert worker_sum(lab, "flow_untracked") > 0
         for line in opened:
             assert line.ask() == line.backend, "a connection moved"
+        code, out, _ = lab.weirctl("status", check=False)
+        assert code == 1 and "WARNING: the flow table is full: " in out, (code, out)
+        wait_for("the line in the log", lambda: "the flow table is full: packets are forwarded without" in
+                 lab.programs["control"].output(), 5)
+        _, out, _ = lab.weirctl("doctor", check=False)
+        assert re.search("warning +dataplane +flow table +is full: ", out), out
     finally:
         for line in opened:
             line.close()

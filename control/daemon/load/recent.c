@@ -33,6 +33,15 @@ static struct count limited_of(const struct weir_segment *segment, uint32_t serv
 	return (struct count){sum.spilled + sum.rejected + base, base};
 }
 
+static struct count untracked_of(const struct weir_segment *segment) {
+	struct count count = {0};
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		count.now += weir_counter_read(&segment->worker_counters[worker].flow_untracked);
+	}
+	return count;
+}
+
 // Adds rows for new ids. All samples of a new row are set to the current count, because its history
 // is unknown; its rate is then 0.
 static int grow(uint64_t (**rows)[WEIR_RECENT_SAMPLES], uint32_t *count, uint32_t wanted,
@@ -70,6 +79,9 @@ void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segmen
 	if (grow(&recent->new_flows, &recent->backends, backends, segment, new_flows_of) < 0 ||
 		grow(&recent->limited, &recent->services, services, segment, limited_of) < 0) {
 		return;
+	}
+	if (recent->slice == 0) {
+		recent->untracked[recent->next] = untracked_of(segment).now;
 	}
 	for (uint32_t end = slice_end(recent->backends, recent->slice);
 		recent->sampled_backends < end; recent->sampled_backends++) {
@@ -131,4 +143,28 @@ uint64_t weir_recent_limited(
 	}
 	return since(limited_of(segment, service),
 		recent->limited[service][oldest(recent, service < recent->sampled_services)]);
+}
+
+uint64_t weir_recent_untracked(
+	const struct weir_recent *recent, const struct weir_segment *segment) {
+	if (segment == NULL || recent->samples == 0) {
+		return 0;
+	}
+	return since(untracked_of(segment), recent->untracked[oldest(recent, recent->slice > 0)]);
+}
+
+void weir_recent_log_untracked(
+	struct weir_recent *recent, const struct weir_segment *segment, struct weir_log *log) {
+	const bool full = weir_recent_untracked(recent, segment) > 0;
+
+	if (full && !recent->full) {
+		weir_log_write(log, WEIR_LOG_WARN,
+			"the flow table is full: packets are forwarded without an entry, and their "
+			"flows may break when backends change; raise flow_table.flows_per_worker, "
+			"unless a flood fills the table");
+	} else if (!full && recent->full) {
+		weir_log_write(log, WEIR_LOG_INFO,
+			"the flow table has room: no packet without an entry for a minute");
+	}
+	recent->full = full;
 }

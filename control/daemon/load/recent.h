@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent: counts flows in about the last minute: the new flows of each backend, and the flows of
-// each service that were spilled or rejected at the limit. The counters are sampled every
-// WEIR_RECENT_STEP_S seconds. A sample is taken in WEIR_RECENT_SLICES slices, because sampling all
-// ids at once would block the loop for too long.
+// Recent: counts of about the last minute: the new flows of each backend, the flows of each service
+// that were spilled or rejected at the limit, and the packets forwarded without an entry because
+// the flow table was full. The counters are sampled every WEIR_RECENT_STEP_S seconds. A sample is
+// taken in WEIR_RECENT_SLICES slices, because sampling all ids at once would block the loop for too
+// long.
 //
 // Threads: one. No clock.
 #pragma once
 
+#include <stdbool.h>
+
+#include "log.h"
 #include "segment.h"
 
 #define WEIR_RECENT_STEP_S 5
@@ -16,6 +20,8 @@
 struct weir_recent { // zero-initialized
 	uint64_t (*new_flows)[WEIR_RECENT_SAMPLES]; // [backends]
 	uint64_t (*limited)[WEIR_RECENT_SAMPLES]; // [services]
+	uint64_t untracked[WEIR_RECENT_SAMPLES]; // taken with the first slice of a sample
+	bool full; // the log has a line that the flow table is full
 	uint32_t backends, services; // number of elements in new_flows and limited
 	uint32_t samples; // number of complete samples, up to WEIR_RECENT_SAMPLES
 	uint32_t next; // index of the sample in progress
@@ -44,3 +50,11 @@ uint64_t weir_recent_new_flows(
 // oldest sample (see weir_recent_new_flows).
 uint64_t weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);
+// Returns the number of packets that all workers forwarded without an entry in the flow table since
+// the oldest sample, because the table was full.
+uint64_t weir_recent_untracked(
+	const struct weir_recent *recent, const struct weir_segment *segment);
+// Logs when the flow table becomes full (weir_recent_untracked is no longer 0), and when it has had
+// room for a minute. Call once per second.
+void weir_recent_log_untracked(
+	struct weir_recent *recent, const struct weir_segment *segment, struct weir_log *log);

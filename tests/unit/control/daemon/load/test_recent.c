@@ -69,6 +69,28 @@ TEST(limited_flows_of_a_service) {
 	weir_segment_free(segment);
 }
 
+TEST(untracked_packets_of_all_workers) {
+	struct weir_segment *segment = lab_segment(NULL);
+	struct weir_recent recent = {0};
+
+	segment->worker_counters[0].flow_untracked = 100; // before the first sample
+	assert_int_equal(weir_recent_untracked(&recent, segment), 0);
+	weir_recent_take(&recent, segment, 1, 1);
+	assert_int_equal(weir_recent_untracked(&recent, segment), 0);
+	segment->worker_counters[0].flow_untracked += 3;
+	segment->worker_counters[1].flow_untracked += 4;
+	assert_int_equal(weir_recent_untracked(&recent, segment), 7);
+	weir_recent_take_slice(&recent, segment, 1, 1); // the first slice of a sample
+	assert_int_equal(weir_recent_untracked(&recent, segment), 7);
+	for (int i = 0; i < WEIR_RECENT_SAMPLES; i++) {
+		weir_recent_take(&recent, segment, 1, 1);
+	}
+	assert_int_equal(weir_recent_untracked(&recent, segment), 0);
+	assert_int_equal(weir_recent_untracked(&recent, NULL), 0);
+	weir_recent_fini(&recent);
+	weir_segment_free(segment);
+}
+
 static uint32_t sampled(const struct weir_recent *recent) {
 	return recent->sampled_backends + recent->sampled_services;
 }
