@@ -67,6 +67,12 @@ static void join(char what[WHAT_BYTES], const char *of, const char *name) {
 	snprintf(what, WHAT_BYTES, "%s%s%s", of, of[0] != '\0' ? " " : "", name);
 }
 
+// Returns the text of a value in a change; "none" for an empty string, such as a file that is not
+// set.
+static const char *shown(const struct weir_json_key *key, const char *value) {
+	return key->secret ? HIDDEN : value[0] != '\0' ? value : "none";
+}
+
 static void compare_value(
 	struct collector *collector, const struct weir_json_key *key, const struct pair *pair) {
 	char before[TEXT_BYTES], after[TEXT_BYTES], what[WHAT_BYTES];
@@ -76,7 +82,7 @@ static void compare_value(
 	if (strcmp(before, after) != 0) {
 		join(what, pair->what, key->key);
 		note(collector, WEIR_CHANGE_CHANGE, key, key->names_object ? pair->what : what,
-			key->secret ? HIDDEN : before, key->secret ? HIDDEN : after);
+			shown(key, before), shown(key, after));
 	}
 }
 

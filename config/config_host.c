@@ -74,6 +74,17 @@ static bool exists(const struct if_nameindex *interfaces, const char *name) {
 	return false;
 }
 
+// Returns the number of receive queues of an interface; 0 if unknown.
+static uint32_t count_queues(const char *interface) {
+	char path[96];
+	uint32_t count = 0;
+
+	do {
+		snprintf(path, sizeof(path), "/sys/class/net/%.15s/queues/rx-%u", interface, count);
+	} while (access(path, F_OK) == 0 && ++count < WEIR_CONFIG_CORES_MAX);
+	return count;
+}
+
 int weir_config_add_warning(
 	struct weir_config_errors *errors, const struct weir_config_error *warning) {
 	struct weir_config_error *grown = realloc(
@@ -101,16 +112,30 @@ int weir_config_warn_interfaces(
 	for (uint32_t i = 0; r == 0 && i < config->port_count; i++) {
 		const struct weir_config_port *port = &config->ports[i];
 		struct weir_config_error warning = {.line = port->line};
+		uint32_t queues;
 
-		if (!weir_config_device_interface(port->device, name) || exists(interfaces, name)) {
+		if (!weir_config_device_interface(port->device, name)) {
 			continue;
 		}
-		list_names(interfaces, names);
-		snprintf(warning.path, sizeof(warning.path), "ports[%u].device", i);
-		snprintf(warning.reason, sizeof(warning.reason),
-			"interface %s does not exist on this host, and weir-dataplane would not "
-			"start; interfaces: %s",
-			name, names);
+		queues = count_queues(name);
+		if (!exists(interfaces, name)) {
+			list_names(interfaces, names);
+			snprintf(warning.path, sizeof(warning.path), "ports[%u].device", i);
+			snprintf(warning.reason, sizeof(warning.reason),
+				"interface %s does not exist on this host, and weir-dataplane "
+				"would not start; interfaces: %s",
+				name, names);
+		} else if (port->queues > queues && queues > 0) {
+			snprintf(warning.path, sizeof(warning.path), "ports[%u].queues", i);
+			snprintf(warning.reason, sizeof(warning.reason),
+				"interface %s has %u queue%s, fewer than %u, and weir-dataplane "
+				"would not start; lower \"queues\", or run \"ethtool -L %s "
+				"combined %u\" if the device supports it",
+				name, queues, queues == 1 ? "" : "s", port->queues, name,
+				port->queues);
+		} else {
+			continue;
+		}
 		r = weir_config_add_warning(errors, &warning);
 	}
 	if_freenameindex(interfaces);

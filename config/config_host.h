@@ -30,7 +30,7 @@ int weir_config_add_warning(
 	struct weir_config_errors *errors, const struct weir_config_error *warning);
 
 // Adds a warning for each port whose interface does not exist in the network namespace of this
-// process. The warning lists the existing interfaces. It is not an error, because the file may be
+// process, or has fewer receive queues than the port. It is not an error, because the file may be
 // for another host. Returns 0 or -ENOMEM (some warnings are missing).
 int weir_config_warn_interfaces(
 	const struct weir_config *config, struct weir_config_errors *errors);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config_host.h"
 #include "config_keys.h"
 
 void weir_config_check_instance(struct weir_json_reader *reader,
@@ -89,6 +90,39 @@ static bool is_interface_name(const char *device) {
 	       strncmp(device, "dpni", 4) != 0;
 }
 
+// Returns whether a device is of a driver that opens a network interface.
+static bool opens_interface(const char *device) {
+	return strncmp(device, "net_af_xdp", strlen("net_af_xdp")) == 0 ||
+	       strncmp(device, "net_af_packet", strlen("net_af_packet")) == 0;
+}
+
+// Check the interfaces of such devices. weir-dataplane does not start if there is none, or if two
+// ports have the same.
+static void check_interface(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config *config, uint32_t i) {
+	const char *device = config->ports[i].device;
+	char name[IF_NAMESIZE], other[IF_NAMESIZE];
+
+	if (!opens_interface(device)) {
+		return;
+	}
+	if (!weir_config_device_interface(device, name)) {
+		weir_json_error_at(reader, place, "device",
+			"has no interface; append it: \"%.*s,iface=INTERFACE\"",
+			(int)strcspn(device, ","), device);
+		return;
+	}
+	for (uint32_t j = 0; j < i; j++) {
+		if (weir_config_device_interface(config->ports[j].device, other) &&
+			strcmp(name, other) == 0) {
+			weir_json_error_at(reader, place, "device",
+				"interface %s is already used by ports[%u]; give each port its own "
+				"interface",
+				name, j);
+		}
+	}
+}
+
 void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");
@@ -109,6 +143,7 @@ void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_
 				"\"net_tap%u,iface=%s\", which creates the interface",
 				port->exception, i, port->exception);
 		}
+		check_interface(reader, &place, config, i);
 		if (strncmp(port->device, "net_af_xdp", strlen("net_af_xdp")) == 0 &&
 			port->mtu > WEIR_CONFIG_AF_XDP_MTU_MOST) {
 			weir_json_error_at(reader, &place, "mtu",

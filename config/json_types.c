@@ -7,9 +7,13 @@
 #include <strings.h>
 
 #include "json_reader.h"
+#include "nearest.h"
 #include "plural.h"
 
 #define CHOICES_BYTES 192 // maximum length of the list of choices in a message
+#define CHOICES_MOST 32 // maximum number of choices that are suggested
+#define MEANT_BYTES 64 // size of a suggestion
+#define SUGGEST_FROM 5 // with fewer choices, the list is enough
 
 static const char *article(const json_t *json) {
 	switch (json_typeof(json)) {
@@ -192,8 +196,10 @@ static void format_text(
 static bool read_choice(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const char *text = weir_json_string(reader, place, key, json);
-	char all[CHOICES_BYTES] = "", shown[WEIR_JSON_SHOWN];
+	char all[CHOICES_BYTES] = "", shown[WEIR_JSON_SHOWN], meant[MEANT_BYTES] = "";
 	const char *same = NULL; // choice that differs from the text only in upper and lower case
+	const char *names[CHOICES_MOST], *nearest;
+	uint32_t count = 0;
 	size_t used = 0;
 
 	if (text == NULL) {
@@ -211,15 +217,24 @@ static bool read_choice(struct weir_json_reader *reader, const struct weir_json_
 			used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
 				used ? ", " : "", choice->name);
 		}
+		if (count < CHOICES_MOST) {
+			names[count++] = choice->name;
+		}
 	}
 	weir_printable(text, shown, sizeof(shown));
+	nearest = count >= SUGGEST_FROM ? weir_nearest(text, names, count) : NULL;
+	if (nearest != NULL) {
+		snprintf(meant, sizeof(meant), "did you mean \"%s\"? ", nearest);
+	}
 	if (same != NULL) {
 		weir_json_error(reader, place, "unknown value \"%s\"; write \"%s\"", shown, same);
 	} else if (key->versioned) {
 		weir_json_error(reader, place,
-			"\"%s\" is not supported by this version; supported: %s", shown, all);
+			"\"%s\" is not supported by this version; %ssupported: %s", shown, meant,
+			all);
 	} else {
-		weir_json_error(reader, place, "unknown value \"%s\"; use one of: %s", shown, all);
+		weir_json_error(
+			reader, place, "unknown value \"%s\"; %suse one of: %s", shown, meant, all);
 	}
 	return false;
 }

@@ -8,6 +8,7 @@
 #include "device.h"
 #include "doctor.h"
 #include "kernel.h"
+#include "plural.h"
 #include "tree.h"
 
 #define NET "/sys/class/net"
@@ -165,7 +166,12 @@ static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_
 	if (!device->af_xdp || queues == 0) {
 		return;
 	}
-	if (!hardware && queues > 1) {
+	if (port->queues > queues) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
+			"has %u queue%s, and port %s needs %u: weir-dataplane would not start",
+			queues, weir_plural(queues), port->name, port->queues);
+		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
+	} else if (!hardware && queues > 1) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
 			"has %u receive queues without a transmit queue: AF_XDP cannot use them",
 			queues);

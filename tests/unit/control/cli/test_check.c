@@ -108,7 +108,8 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 
 	assert_non_null(file);
 	fprintf(file, "{\"ports\": [\n"
-		      "{\"name\": \"a\", \"device\": \"net_af_xdp0,iface=lo\"},\n"
+		      "{\"name\": \"a\", \"device\": \"net_af_xdp0,iface=lo\", "
+		      "\"queues\": 3},\n"
 		      "{\"name\": \"b\", \"device\": \"net_af_xdp1,start_queue=1,iface=none-7\"},\n"
 		      "{\"name\": \"c\", \"device\": \"net_tap0,iface=none-8\"}],\n" A_SERVICE);
 	fclose(file);
@@ -122,7 +123,13 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 		result = json_loads(outcome.out, 0, NULL);
 		warnings = json_object_get(result, "warnings");
 		first = json_array_get(warnings, 0);
-		assert_int_equal(json_array_size(warnings), 1);
+		assert_int_equal(json_array_size(warnings), 2);
+		assert_string_equal(
+			json_string_value(json_object_get(first, "path")), "ports[0].queues");
+		expect_contains(json_string_value(json_object_get(first, "reason")),
+			"interface lo has 1 queue, fewer than 3, and weir-dataplane would not "
+			"start; lower \"queues\", or run \"ethtool -L lo combined 3\"");
+		first = json_array_get(warnings, 1);
 		assert_int_equal(json_integer_value(json_object_get(first, "line")), 3);
 		assert_string_equal(
 			json_string_value(json_object_get(first, "path")), "ports[1].device");
@@ -135,7 +142,7 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 	outcome = RUN("/nonexistent", "config", "check", path);
 	unlink(path);
 	expect_contains(outcome.out, ":3: warning: ports[1].device: interface none-7 does not");
-	expect_contains(outcome.out, "backends: 1, warnings: 1)\n");
+	expect_contains(outcome.out, "backends: 1, warnings: 2)\n");
 	free_outcome(&outcome);
 }
 
@@ -309,7 +316,8 @@ TEST(standard_input_is_read) {
 TEST(errors_of_a_peer_are_escaped) {
 	json_t *errors = json_loads(
 		JSON([{"line": 3, "column": 0, "path": "a\u001bb", "reason": "x\ny"}, {},
-			7]), 0, NULL);
+			7]), 0,
+			NULL);
 	char *text;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
