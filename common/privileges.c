@@ -38,6 +38,7 @@ static int resolve_as_root(const char *user, const char *group, const char *defa
 
 	if (entry == NULL && user == NULL) {
 		entry = find_user(FALLBACK_USER);
+		run_as->fallback = true;
 	}
 	if (entry == NULL) {
 		snprintf(why, why_bytes, "--user %s: no such user",

@@ -17,6 +17,7 @@ struct weir_run_as {
 	gid_t gid;
 	char user[64]; // name of the user, for messages
 	bool change; // the process was started as root, and must change its uid and gid
+	bool fallback; // the user is `nobody`, because there is no user `weir`
 };
 
 // Finds the user and group to run as. user, group: as on the command line; NULL = the default.

@@ -9,6 +9,7 @@
 #include <linux/ethtool.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "decap_loader.h"
 #include "doctor_checks.h"
@@ -17,6 +18,7 @@
 #include "tree.h"
 
 #define CLIENT_MTU 1500u
+#define LOOK_S 3u // how long refused packets are counted
 #define TUNNEL 768 // ARPHRD_TUNNEL: ipip
 #define TUNNEL6 769 // ARPHRD_TUNNEL6: ip6tnl
 #define SIT 776 // ARPHRD_SIT
@@ -55,9 +57,24 @@ static bool find_tunnel(char *ret, size_t bytes) {
 
 static void report_refused(struct weir_agent_doctor *doctor, const struct weir_decap_stats *stats) {
 	const char *interface = doctor->options->interface;
-	const uint64_t refused = stats->result[WEIR_DECAP_SOURCE].packets;
+	const uint64_t before = stats->result[WEIR_DECAP_SOURCE].packets;
+	struct weir_decap_stats later = *stats;
+	uint64_t refused;
+	char why[256];
 
-	if (refused > 0) {
+	if (before == 0) {
+		return;
+	}
+	sleep(LOOK_S); // the counter begins with weir-decap: are packets still refused?
+	(void)weir_decap_stats_of(interface, &later, why, sizeof(why));
+	refused = later.result[WEIR_DECAP_SOURCE].packets;
+	if (refused == before) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
+			"%" PRIu64
+			" tunnel packet%s refused so far, because their source is not in --from; "
+			"none in the last %u s",
+			refused, weir_plural(refused), LOOK_S);
+	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
 			"%" PRIu64
 			" tunnel packet%s refused: their source is not in --from. If they are "

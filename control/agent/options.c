@@ -443,8 +443,10 @@ static int take_operands(struct weir_agent_options *options, const struct weir_c
 		return -EINVAL;
 	}
 	if (line->operands > 1 + is_key) {
-		snprintf(why, why_bytes, "unexpected \"%s\"; leave it out",
-			weir_terminal_text(line->operand[1 + is_key], shown, sizeof(shown)));
+		snprintf(why, why_bytes, "unexpected \"%s\"; %s",
+			weir_terminal_text(line->operand[1 + is_key], shown, sizeof(shown)),
+			options->command == WEIR_AGENT_EXEC ? "put \"--\" before the command"
+							    : "leave it out");
 		return -EINVAL;
 	}
 	return 0;

@@ -464,7 +464,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 	const json_t *left = json_object_get(drain, "left_ms");
 	const char *then = json_string_value(json_object_get(drain, "at_deadline"));
 	json_int_t out_of_use = number(host, "maintenance"), services = number(host, "services");
-	json_int_t backends = number(host, "backends") - out_of_use;
+	json_int_t backends = number(host, "backends");
 	const json_t *in_use = json_object_get(host, "in_use");
 	char names[256], removed[320], flows[FLOWS_BYTES];
 
@@ -483,9 +483,9 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 			weir_show_value(left, WEIR_SHOW_DURATION, names, sizeof(names)),
 			then != NULL ? then : "keep or drop, depending on the service");
 	}
-	if (out_of_use > 0) {
-		fprintf(cli->out, "; %" JSON_INTEGER_FORMAT " %sin maintenance", out_of_use,
-			backends > 0 ? "more " : "");
+	if (out_of_use > 0 && out_of_use < backends) {
+		fprintf(cli->out, "; %" JSON_INTEGER_FORMAT " of the backends in maintenance",
+			out_of_use);
 	}
 	fprintf(cli->out, "%s\n", removed_text(host, removed, sizeof(removed)));
 	if (json_array_size(in_use) > 0) {

@@ -179,7 +179,7 @@ int weir_flow_list_run(struct weir_cli *cli, const struct weir_cli_command *comm
 		json_decref(page);
 	}
 	json_decref(request);
-	if (r == WEIR_CLI_DONE && !list.headed && !cli->options->json) {
+	if (r == WEIR_CLI_DONE && !list.headed && !list.incomplete && !cli->options->json) {
 		fprintf(cli->out, "no flows\n");
 	}
 	if (list.incomplete) {

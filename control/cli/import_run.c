@@ -32,8 +32,10 @@ static void print_json(FILE *out, const struct weir_import *import) {
 
 // Returns 0 or negative errno.
 static int write_report(const struct weir_cli *cli, const struct weir_import *import) {
-	const char *file = cli->options->report;
-	FILE *out = file != NULL ? fopen(file, "w") : cli->err;
+	const bool all = cli->options->report != NULL || cli->options->all;
+	const bool is_file = cli->options->report != NULL && strcmp(cli->options->report, "-") != 0;
+	const char *file = is_file ? cli->options->report : NULL;
+	FILE *out = is_file ? fopen(file, "w") : cli->err;
 	char shown[PATH_BYTES];
 	int r = 0;
 
@@ -43,7 +45,7 @@ static int write_report(const struct weir_cli *cli, const struct weir_import *im
 		if (cli->options->json) {
 			print_json(out, import);
 		} else {
-			weir_import_report_print(out, import, file != NULL || cli->options->all);
+			weir_import_report_print(out, import, all);
 		}
 		if (file != NULL && (fflush(out) != 0 || ferror(out))) {
 			r = -EIO;

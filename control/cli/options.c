@@ -290,7 +290,9 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(FLAG, "strict", NULL, "treat warnings as errors", FIELD(strict),
 		.groups = WEIR_CLI_STRICT),
 	WEIR_OPTION_ROW(TEXT, "report", "NOTES",
-		"write notes about settings without a counterpart in Weir to this file",
+		"write all notes about settings without a counterpart in Weir to this file; - = "
+		"standard "
+		"error",
 		FIELD(report), .fallback = "standard error, as a summary", .min = 1,
 		.groups = WEIR_CLI_REPORT),
 	WEIR_OPTION_ROW(FLAG, "all", NULL, "print each note instead of a summary", FIELD(all),

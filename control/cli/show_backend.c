@@ -158,7 +158,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 	if (word != NULL && (strcmp(word, "lame-duck") == 0 || strcmp(word, "down") == 0)) {
 		add(notes, &used, "reports %s", word);
 	}
-	if (json_is_true(json_object_get(row, "at_limit"))) {
+	if (json_is_true(json_object_get(row, "accept_queue_full"))) {
 		add(notes, &used, "accept queue full");
 	}
 	add_limit(notes, &used, row);
@@ -172,9 +172,9 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 // --- one backend --------------------------------------------------------------------------
 
 static const char *const of_state[] = {"admin", "admin_since_ms", "drain", "health", "since_ms",
-	"why", "verdict", "word", "leaving", "binds_refuse_ms", "resolved", "ejected", "at_limit",
-	"max_active_flows", "counted_flows", "agent", "agent_age_ms", "unchecked_ms",
-	"unchecked_why", "in_selection", "shed", NULL};
+	"why", "verdict", "word", "leaving", "binds_refuse_ms", "resolved", "ejected",
+	"accept_queue_full", "max_active_flows", "counted_flows", "agent", "agent_age_ms",
+	"unchecked_ms", "unchecked_why", "in_selection", "shed", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
 	"capacity", "effective_weight", "slow_start_percent", "share_percent", "achieved_percent",
 	NULL};
@@ -198,7 +198,8 @@ static void print_section(FILE *out, json_t *object, const char *title, const ch
 	json_decref(section);
 }
 
-static void print_rest(FILE *out, const json_t *rest) {
+static void print_rest(FILE *out, json_t *rest) {
+	json_object_del(rest, "at_limit"); // the same as accept_queue_full
 	if (json_object_size(rest) > 0) {
 		fprintf(out, "\nFLOWS\n");
 		weir_show_fields(out, rest);

@@ -305,6 +305,15 @@ int main(int argc, char **argv) {
 		return EXIT_USAGE;
 	}
 	log.level = options.log_level;
+	if (run_as.fallback) {
+		weir_log_write(&log, WEIR_LOG_WARN,
+			"there is no user " WEIR_USER_DEFAULT
+			", so this process runs as %s, which weir-dataplane refuses: create the "
+			"user (useradd --system --user-group " WEIR_USER_DEFAULT
+			") and start both again, or set --user here and --control-user of "
+			"weir-dataplane",
+			run_as.user);
+	}
 	weir_daemon_log_warnings(&log, options.config, &errors);
 	weir_config_errors_fini(&errors);
 	r = run(&options, &run_as, admin_group, &log, reload);

@@ -262,7 +262,7 @@ const struct weir_family weir_families[] = {
 		PLAIN),
 	GAUGE(BACKEND, "weir_backend_next_hop_known", "", "resolved",
 		"1 if the next hop to the backend is resolved.", PLAIN),
-	GAUGE(BACKEND, "weir_backend_at_limit", "", "at_limit",
+	GAUGE(BACKEND, "weir_backend_accept_queue_full", "", "accept_queue_full",
 		"1 if the backend reports a full accept queue.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_max_active_flows", "", "max_active_flows",
 		"Maximum number of active flows of the backend through this instance.", PLAIN),

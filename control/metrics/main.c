@@ -66,10 +66,16 @@ static int drop_privileges(const struct weir_metrics_options *options, struct we
 			r = weir_account_group("group", options->group, WEIR_GROUP_DEFAULT, &gid,
 				why, sizeof(why));
 		}
-		if (r == 0 && (uid == (uid_t)-1 || uid == 0 || gid == (gid_t)-1)) {
+		if (r == 0 && gid == (gid_t)-1) {
+			snprintf(why, sizeof(why),
+				"there is no group " WEIR_GROUP_DEFAULT
+				": create it (groupadd --system " WEIR_GROUP_DEFAULT
+				"), or set --group to the group of weir-control");
+			r = -ENOENT;
+		} else if (r == 0 && (uid == (uid_t)-1 || uid == 0)) {
 			snprintf(why, sizeof(why),
 				"weir-metrics must not keep running as root: set --user to another "
-				"user, and --group to the group of weir-control");
+				"user");
 			r = -EINVAL;
 		}
 		if (r == 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||

@@ -2,6 +2,7 @@
 """Access rights of group members to the sockets, the run directory and the processes."""
 import json
 import os
+import pwd
 import stat
 import subprocess
 import time
@@ -189,6 +190,11 @@ def control_of_another_user_gets_the_reason(lab):
     wait_for("control to end", lambda: not control.alive(), 10)
     assert control.process.returncode == 1, control.tail()
     assert "--control-user" in control.tail() and "belongs to user 1, " in control.tail()
+    if "weir" not in (user.pw_name for user in pwd.getpwall()):
+        lab.control_options = ()
+        control = lab.spawn_control()
+        wait_for("control to end", lambda: not control.alive(), 10)
+        assert "there is no user weir, so this process runs as nobody" in control.tail(), control.tail()
     lab.control_options = ("--user", "daemon", "--group", "nogroup")
     lab.start_control()
     lab.wait_ready()

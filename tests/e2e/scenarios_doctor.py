@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from agents import Agents
 from lab import VIP4, VIP6, backend_address, web
@@ -555,8 +557,18 @@ def doctor_finds_problems_on_a_backend(lab):
     expect("decap", "eth0", "ok")
     weirctl_doctor(lab)  # sends probes through the tunnel, which the decapsulator refuses
     found, _ = look(lab)
-    assert any("their source is not in --from. If they are from a balancer, add" in row["found"]
+    assert any("because their source is not in --from; none in the last 3 s" in row["found"]
                for row in found.values()), found
+    with ThreadPoolExecutor(1) as pool:
+        ended = threading.Event()
+        probing = pool.submit(lambda: [weirctl_doctor(lab) for _ in iter(ended.is_set, True)])
+        try:
+            wait_for("refused packets", lambda: any(
+                "their source is not in --from. If they are from a balancer, add" in row["found"]
+                for row in look(lab)[0].values()), 60)
+        finally:
+            ended.set()
+        probing.result()
 
     listen = "import socket, time; s = socket.socket(); s.bind(('', 81)); s.listen(511); time.sleep(999)"
     lab.program("small-queue", b1, "/usr/bin/python3", "-c", listen)

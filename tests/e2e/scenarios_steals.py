@@ -216,7 +216,7 @@ def release(lab, clients, seconds=20):
     """Resume the server, and check that every waiting client gets its answer."""
     lab.programs["ids-1"].signal(signal.SIGCONT)
     clients.run(seconds)
-    wait_for("queues empty", lambda: not any(each["at_limit"] for each in lab.backends("ids")), 10)
+    wait_for("queues empty", lambda: not any(each["accept_queue_full"] for each in lab.backends("ids")), 10)
 
 
 @scenario(services=[ids(agent=SELDOM)], start=False, alone=True)
@@ -289,7 +289,7 @@ def connections_leave_a_server_with_lost_answers(lab):
             on = Clients(lab.client, 160, 0.04).run(15, Clients.all_connected)
             with_steal, steals = figures(on), lab.api("flow.steals")
             print(f"on {with_steal}, {steals['services']}", flush=True)
-            assert not lab.backend("web-1", "ids")["at_limit"]
+            assert not lab.backend("web-1", "ids")["accept_queue_full"]
             assert with_steal["failed"] == 0, (with_steal, steals)
             assert with_steal["p99_retransmits"] <= 1, (with_steal, steals)
             assert steals["services"][0]["moved"] >= len(on.all) // len(BACKENDS), steals
@@ -355,7 +355,7 @@ def steals_survive_kills(lab):
             assert all(client.answer for client in clients.all), figures(clients)
             clients.close()
             wait_for("answers of all agents", lambda: all(
-                (each.get("report") or {}).get("accept_queue_limit") and not each["at_limit"]
+                (each.get("report") or {}).get("accept_queue_limit") and not each["accept_queue_full"]
                 for each in lab.backends("ids")), 15)
         assert moved > 0, "nothing was stolen"
 
@@ -379,7 +379,7 @@ def steals_survive_stops(lab):
             assert all(client.answer for client in clients.all), figures(clients)
             clients.close()
             wait_for("answers of all agents", lambda: all(
-                (each.get("report") or {}).get("accept_queue_limit") and not each["at_limit"]
+                (each.get("report") or {}).get("accept_queue_limit") and not each["accept_queue_full"]
                 for each in lab.backends("ids")), 15)
         assert moved > 0, "nothing was stolen"
 
@@ -456,7 +456,7 @@ def steals_accept_one_valid_answer(lab):
             # All clients start while web-1 reports room in its queue; otherwise web-1 would get
             # no clients.
             agent_of[1].agent.values["accept_queue"] = 0
-            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
+            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["accept_queue_full"], 10)
             lab.programs["ids-1"].signal(signal.SIGSTOP)
             clients = Clients(lab.client, 160, 0.04)
             agent_of[1].agent.values["accept_queue"] = BACKLOG + 1
@@ -504,7 +504,7 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
             had this report in time, the number of steal requests before the report, and how long the
             first client that did not fit in a queue had waited by then, in seconds."""
             values["accept_queue"] = 0
-            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
+            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["accept_queue_full"], 10)
             liar.requests = 0
             lab.programs["ids-1"].signal(signal.SIGSTOP)
             first = (BACKLOG + 1) * len(BACKENDS)
@@ -513,7 +513,7 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
             clients.run(again_after, lambda _: liar.requests > 0)
             asked, waited = liar.requests, time.monotonic() - clients.all[first].began
             values["accept_queue"] = 0
-            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["at_limit"], 10, 0.01)
+            wait_for("room in the queue", lambda: not lab.backend("web-1", "ids")["accept_queue_full"], 10, 0.01)
             in_time = time.monotonic() - clients.all[first].began < STAY_SECONDS
             lab.programs["ids-1"].signal(signal.SIGCONT)
             clients.run(60)

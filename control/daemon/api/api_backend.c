@@ -133,6 +133,7 @@ void weir_json_condition(
 		state->own_weight == WEIR_WEIGHT_UNSET
 			? json_null()
 			: json_integer((json_int_t)state->own_weight));
+	json_object_set_new(object, "accept_queue_full", json_boolean(state->at_limit));
 	json_object_set_new(object, "at_limit", json_boolean(state->at_limit));
 	json_object_set_new(object, "max_active_flows",
 		state->limit == 0 ? json_null() : json_integer((json_int_t)state->limit));

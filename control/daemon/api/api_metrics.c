@@ -162,7 +162,7 @@ static json_t *utilization(const struct condition *is) {
 	X("binds_refuse_ms", weir_json_binds_refuse(figures->daemon, state)) \
 	X("resolved", json_boolean(state->resolved)) \
 	X("ejected", json_boolean(state->ejected)) \
-	X("at_limit", json_boolean(state->at_limit)) \
+	X("accept_queue_full", json_boolean(state->at_limit)) \
 	X("max_active_flows", count_or_null(state->limit != 0, state->limit)) \
 	X("counted_flows", weir_json_counted_flows(figures->daemon, state)) \
 	X("in_selection", json_boolean(state->in_selection)) \

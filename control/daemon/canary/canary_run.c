@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <stdio.h>
 #include <string.h>
 
 #include "canary_private.h"
@@ -30,11 +31,19 @@ static const char *pause_of(
 	return state->in_selection ? NULL : "the backend gets no new flows yet";
 }
 
-// Returns why a canary is rolled back without being compared with other backends; NULL = it is not
-// rolled back.
-static const char *failure_of(const struct weir_backend_state *state) {
+// Returns why a canary is rolled back without being compared with other backends, or NULL if it is
+// not rolled back. why: memory for the text.
+static const char *failure_of(const struct weir_canaries *canaries,
+	const struct weir_backend_state *state, char why[WEIR_CANARY_WHY_BYTES]) {
+	struct weir_states_status known = {.why = ""};
+
 	if (state->health == WEIR_HEALTH_REFUSING) {
-		return "its health checks fail";
+		weir_states_status(canaries->of.states, state->id, &known);
+		snprintf(why, WEIR_CANARY_WHY_BYTES, "%s%s%s",
+			known.facts.word == WEIR_HEALTH_WORD_DOWN ? "it was announced as down"
+								  : "its health checks fail",
+			known.why[0] != '\0' ? ": " : "", known.why);
+		return why;
 	}
 	return state->ejected ? "the backend was ejected, because its connections fail" : NULL;
 }
@@ -108,7 +117,7 @@ static void look(struct weir_canaries *canaries, struct weir_canary *canary, uin
 		return;
 	}
 	failure = weir_canary_misfit(canaries->tables, canary->service, why, sizeof(why));
-	failure = failure != NULL ? failure : failure_of(&state);
+	failure = failure != NULL ? failure : failure_of(canaries, &state, why);
 	if (failure != NULL) {
 		weir_canary_end(canaries, canary, WEIR_CANARY_ROLLED_BACK, failure);
 		return;

@@ -354,9 +354,9 @@ function stateOf(row) {
 	if (row.drain) {
 		words.push(drainText(row.drain));
 	}
-	for (const word of ["ejected", "leaving", "at_limit"]) {
+	for (const word of ["ejected", "leaving", "accept_queue_full"]) {
 		if (row[word]) {
-			words.push(word.replace("_", " "));
+			words.push(word.replaceAll("_", " "));
 		}
 	}
 	if (typeof row.binds_refuse_ms === "number") {

@@ -364,5 +364,5 @@ TEST(options_of_exec) {
 		assert_int_equal(parse(bad[i], &options, why, sizeof(why)), -EINVAL);
 	}
 	assert_int_equal(parse("exec nginx -- x", &options, why, sizeof(why)), -EINVAL);
-	assert_string_equal(why, "unexpected \"nginx\"; leave it out");
+	assert_string_equal(why, "unexpected \"nginx\"; put \"--\" before the command");
 }

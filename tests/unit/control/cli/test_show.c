@@ -261,7 +261,7 @@ TEST(notes_of_backends) {
 	expect_shown(weir_show_backends, "web/",
 		JSON([{"service": "web", "name": "a", "leaving": true, "resolved": false},
 			{"service": "web", "name": "b", "leaving": false, "resolved": true,
-			"since_ms": 2000, "word": "lame-duck", "at_limit": true,
+			"since_ms": 2000, "word": "lame-duck", "accept_queue_full": true,
 			"drain": {"state": "draining", "left_ms": 1500}, "report": {"age_ms": 98},
 			"agent": "silent", "agent_age_ms": 12400},
 			{"service": "web", "name": "c", "since_ms": 61000, "weight": 100,

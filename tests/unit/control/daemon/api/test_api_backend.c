@@ -17,6 +17,7 @@ TEST(nothing_is_shown_without_reports) {
 	assert_true(json_is_null(json_object_get(row, "reported_weight")));
 	assert_true(json_is_null(json_object_get(row, "own_weight")));
 	assert_true(json_is_null(json_object_get(row, "auto_weight")));
+	assert_true(json_is_false(json_object_get(row, "accept_queue_full")));
 	assert_true(json_is_false(json_object_get(row, "at_limit")));
 	assert_true(json_is_null(json_object_get(row, "max_active_flows")));
 	assert_true(json_is_null(json_object_get(row, "counted_flows")));

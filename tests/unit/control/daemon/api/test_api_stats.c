@@ -216,7 +216,7 @@ TEST(metrics_show_agrees_with_backend_show) {
 		"binds_refuse_ms",
 		"resolved",
 		"ejected",
-		"at_limit",
+		"accept_queue_full",
 		"max_active_flows",
 		"counted_flows",
 		"in_selection",
