@@ -546,7 +546,7 @@ struct weir_sample { // 16 bytes, [worker]
 	uint64_t service_ns;
 	uint16_t backend;
 	uint16_t reserved;
-	// Time of writing: lower bits of CLOCK_MONOTONIC in units of WEIR_SAMPLE_TICK_NS.
+	// End of that time: lower bits of CLOCK_MONOTONIC in units of WEIR_SAMPLE_TICK_NS.
 	uint32_t end;
 };
 _Static_assert(sizeof(struct weir_sample) == 16, "segment ABI");

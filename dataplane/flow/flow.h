@@ -78,9 +78,9 @@ struct weir_flow_listener {
 	void (*resumed)(void *context, uint16_t backend);
 	// The flow was removed from the table. outcome: WEIR_OUTCOME_KNOWN if the flow had finished
 	// before, otherwise an enum weir_outcome; service_ns is then the time until its last
-	// packet.
+	// packet, and idle_ns the time since its last packet, if service_ns is not 0.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
-		uint64_t service_ns, bool half_open);
+		uint64_t service_ns, uint64_t idle_ns, bool half_open);
 	// Returns false if the table must end the flow (EVICTED). A UDP flow must end if its
 	// address and port no longer belong to the service of its backend. A TCP flow must end if
 	// its bind was removed and the drain of the bind has ended. Called from within sweep

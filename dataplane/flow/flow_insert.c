@@ -219,7 +219,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 		weir_flow_release_destination(table, bucket, slot);
 	}
 	table->listener.ended(table->listener.context, backend, WEIR_FLOW_END_EVICTED,
-		WEIR_OUTCOME_ABANDONED, 0, true);
+		WEIR_OUTCOME_ABANDONED, 0, 0, true);
 	return (int)slot;
 }
 

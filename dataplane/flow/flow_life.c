@@ -134,20 +134,18 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 	uint32_t word = *place->word;
 	unsigned int phase = weir_flow_phase_of(word);
 	int outcome = WEIR_OUTCOME_KNOWN;
-	uint64_t took_ns = 0;
+	uint64_t took_ns = 0, idle_ns = 0;
 
 	if (weir_flow_is_open(phase)) {
 		outcome = (int)outcome_of(phase, end);
 	}
 	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // the last packet ended the flow
-		uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns)
-				   << table->shift[phase];
-
+		idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns) << table->shift[phase];
 		took_ns = service_ns(table, place, now_ns - idle_ns);
 	}
 	WEIR_PROBE_FLOW_END((int)end, (uint16_t)word, place->word);
 	table->listener.ended(table->listener.context, (uint16_t)word, end, outcome, took_ns,
-		weir_flow_is_unproven(phase));
+		idle_ns, weir_flow_is_unproven(phase));
 }
 
 static inline void slot_clear(struct weir_flow_table *table, const struct weir_flow_place *place,

@@ -9,6 +9,10 @@
 #include "lookup.h"
 #include "probes.h"
 
+// Maximum age of the end of a flow in its sample. More than the longest recording of weir-control
+// (10 minutes), and much less than the period of weir_sample.end.
+#define SAMPLE_AGE_MAX_NS (UINT64_C(1000) * 1000000000)
+
 // --- begin and end --------------------------------------------------------------------------
 
 // This worker's state for the policy of a service.
@@ -98,20 +102,22 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 }
 
 // If weir-control does not read samples in time, samples are lost: the worker never waits.
+// idle_ns: time since the last packet of the flow; 0 if the packet of this burst ends it.
 static __rte_noinline void sample(
-	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns) {
+	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns, uint64_t idle_ns) {
 	const struct weir_segment *segment = pipeline->segment;
 	struct weir_sample_ring *ring = &segment->worker_boxes[pipeline->worker].samples;
 	const uint64_t *head = &segment->control_boxes[pipeline->worker].samples.head;
 	uint64_t tail = ring->tail;
 
+	idle_ns = idle_ns < SAMPLE_AGE_MAX_NS ? idle_ns : SAMPLE_AGE_MAX_NS;
 	if (tail - __atomic_load_n(head, __ATOMIC_ACQUIRE) >= WEIR_SAMPLES) {
 		weir_counter_add(&ring->lost, 1);
 		return;
 	}
 	ring->sample[tail % WEIR_SAMPLES] = (struct weir_sample){.service_ns = service_ns,
 		.backend = backend,
-		.end = (uint32_t)(pipeline->now_ns / WEIR_SAMPLE_TICK_NS)};
+		.end = (uint32_t)((pipeline->now_ns - idle_ns) / WEIR_SAMPLE_TICK_NS)};
 	__atomic_store_n(&ring->tail, tail + 1, __ATOMIC_RELEASE);
 }
 
@@ -123,7 +129,7 @@ static inline void count_finish(struct weir_share_counters *counters, bool error
 }
 
 static inline void finish(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,
-	enum weir_outcome outcome, uint64_t service_ns, bool half_open) {
+	enum weir_outcome outcome, uint64_t service_ns, uint64_t idle_ns, bool half_open) {
 	bool error = outcome == WEIR_OUTCOME_REFUSED || outcome == WEIR_OUTCOME_UNANSWERED;
 
 	count_finish(weir_burst_backend_counters(pipeline, backend), error);
@@ -135,7 +141,7 @@ static inline void finish(struct weir_pipeline *pipeline, uint16_t backend, uint
 	weir_policy_ended(&pipeline->policy, client_of(pipeline, service), backend, outcome,
 		pipeline->now_ns);
 	if (service_ns != 0 && outcome == WEIR_OUTCOME_COMPLETED) {
-		sample(pipeline, backend, service_ns);
+		sample(pipeline, backend, service_ns, idle_ns);
 	}
 }
 
@@ -155,7 +161,7 @@ static void flow_finished(void *context, uint16_t backend, enum weir_outcome out
 	uint64_t service_ns, bool half_open) {
 	struct weir_pipeline *pipeline = context;
 
-	finish(pipeline, backend, pipeline->owner[backend], outcome, service_ns, half_open);
+	finish(pipeline, backend, pipeline->owner[backend], outcome, service_ns, 0, half_open);
 }
 
 static void flow_resumed(void *context, uint16_t backend) {
@@ -184,7 +190,7 @@ static inline void count_end(struct weir_share_counters *counters, enum weir_flo
 }
 
 static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
-	uint64_t service_ns, bool half_open) {
+	uint64_t service_ns, uint64_t idle_ns, bool half_open) {
 	struct weir_pipeline *pipeline = context;
 	uint16_t service = pipeline->owner[backend];
 	struct weir_share_counters *of_backend = weir_burst_backend_counters(pipeline, backend);
@@ -200,7 +206,7 @@ static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, 
 		count_end(of_service, end);
 	}
 	if (outcome != WEIR_OUTCOME_KNOWN) {
-		finish(pipeline, backend, service, (enum weir_outcome)outcome, service_ns,
+		finish(pipeline, backend, service, (enum weir_outcome)outcome, service_ns, idle_ns,
 			half_open);
 	}
 }

@@ -4,11 +4,12 @@ busy."""
 import json
 import math
 import re
+import subprocess
 import time
 from collections import Counter
 
 import clients
-from lab import BACKENDS, VIP4, lines, web
+from lab import BACKENDS, VIP4, echo, lines, web
 from netns import wait_for
 from scenario import scenario
 from work import Servers, Work, work
@@ -536,3 +537,25 @@ def policy_compare_predicts_the_shares(lab):
         assert predicted / 1.6 < got < predicted * 1.6, (name, predicted, got)
     assert servers.accepted()
     set_policy(lab, "round-robin")
+
+
+@scenario(services=[echo(**policy("least-loaded"))],
+          config={"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"udp": 4000}}})
+def policy_compare_leaves_out_earlier_flows(lab):
+    """UDP flows that began in an earlier recording, and time out in the next one, are not in the next one"""
+    def compare(seconds):
+        return subprocess.Popen([lab.binary("weirctl"), "--run-dir", lab.run_dir, "policy",
+                                 "compare", "echo", f"--for={seconds}s", "--json"],
+                                text=True, stdout=subprocess.PIPE)
+
+    first = compare(2)
+    time.sleep(0.5)
+    sessions = [clients.Udp(lab.client, VIP4) for _ in range(10)]
+    for _ in range(3):
+        for session in sessions:
+            session.ask()
+        time.sleep(0.05)
+    found = json.loads(first.communicate(timeout=30)[0])
+    assert found["began"] == 10 and found["flows"] == 0, found
+    found = json.loads(compare(6).communicate(timeout=40)[0])
+    assert found["began"] == found["flows"] == 0, found

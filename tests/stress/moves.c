@@ -361,13 +361,14 @@ static void on_resumed(void *context, uint16_t backend) {
 }
 
 static void on_ended(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
-	uint64_t service_ns, bool half_open) {
+	uint64_t service_ns, uint64_t idle_ns, bool half_open) {
 	struct worker *worker = context;
 
 	(void)backend;
 	(void)end;
 	(void)outcome;
 	(void)service_ns;
+	(void)idle_ns;
 	(void)half_open;
 	worker->ended++;
 }

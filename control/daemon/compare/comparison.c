@@ -9,6 +9,8 @@
 
 #include "totals.h"
 
+// The start of a flow is computed from its end and its duration, which are rounded to 1 and 16 us.
+#define START_ERROR_NS 20000u
 #define SLICE 4096u // flows sorted or replayed in one iteration of the loop
 #define NONE UINT16_MAX
 
@@ -184,7 +186,8 @@ static void on_sample(void *context, const struct weir_estimates_sample *sample)
 	if (number == NONE) {
 		return; // the backend belongs to another service
 	}
-	if (sample->service_ns > sample->end_ns || start_ns < comparison->began_ns) {
+	if (sample->service_ns > sample->end_ns ||
+		start_ns < comparison->began_ns + START_ERROR_NS) {
 		return; // the flow began before the recording
 	}
 	if (!has_room(comparison)) {
@@ -267,6 +270,10 @@ static void on_recorded(uv_timer_t *timer) {
 	result->recorded_ms = (ended_ns - comparison->began_ns) / 1000000;
 	result->began = weir_sum_service(of->segment, comparison->service).new_flows -
 			comparison->new_flows;
+	if (result->began < comparison->count + result->omitted) {
+		// The samples come from another process, which can be wrong about the ends.
+		result->began = comparison->count + result->omitted;
+	}
 	result->lost = lost_samples(of->segment) - comparison->lost;
 	result->params.flows = comparison->flows;
 	result->params.flow_count = comparison->count;

@@ -33,6 +33,7 @@ struct lab {
 	uint64_t ended[4];
 	uint64_t finished[4]; // finished flows, by enum weir_outcome
 	uint64_t service_ns; // service time of the last flow that finished
+	uint64_t idle_ns; // of the last flow that ended
 	uint64_t answered; // flows that were established after a SYN
 };
 
@@ -68,9 +69,10 @@ static inline void on_resumed(void *context, uint16_t backend) {
 }
 
 static inline void on_ended(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
-	uint64_t service_ns, bool half_open) {
+	uint64_t service_ns, uint64_t idle_ns, bool half_open) {
 	struct lab *f = context;
 
+	f->idle_ns = idle_ns;
 	if (outcome != WEIR_OUTCOME_KNOWN) {
 		on_finished(context, backend, (enum weir_outcome)outcome, service_ns, half_open);
 	}

@@ -443,6 +443,47 @@ TEST(new_flow_shows_half_open_flows) {
 	}
 }
 
+// The sample of a UDP flow is written when the flow times out, but the flow ended with its last
+// packet, at most 1000 s before.
+TEST(new_flow_sample_of_udp_ends_with_the_last_packet) {
+	for (unsigned int late = 0; late < 2; late++) {
+		struct weir_selection_params policy =
+			weir_selection_defaults(1, WEIR_POLICY_LEAST_LOADED, LAB_SLOTS);
+		struct weir_pipeline_params params = lab_params();
+		struct frame_spec spec = lab_tcp(1, 0);
+		const struct weir_sample_ring *ring;
+		uint64_t last_ns, end_ns;
+		struct lab *lab;
+
+		params.flow_table.timeout_ms[WEIR_FLOW_UDP] = late ? 2000000 : 30000;
+		lab = lab_open(&params);
+		lab_publish_default(lab);
+		policy.settings.needs |= WEIR_NEEDS_TIMES;
+		lab_publish_policy(lab, &policy, (uint16_t[]){4, 5}, 2);
+		ring = samples_of(lab);
+		spec.protocol = 17;
+		spec.destination_port = 53;
+		spec.payload = 24;
+		assert_int_equal(lab_send(lab, &spec).choice, WEIR_CHOICE_NEW);
+		lab->now_ns += 2000 * MS;
+		assert_int_equal(lab_send(lab, &spec).action, WEIR_ACTION_FORWARD);
+		last_ns = lab->now_ns;
+		while (ring->tail == 0 && lab->now_ns < last_ns + 4000000 * MS) {
+			lab_wait(lab, 100);
+		}
+		assert_int_equal(ring->tail, 1);
+		assert_true(lab->now_ns > last_ns + 29000 * MS);
+		end_ns = (uint64_t)ring->sample[0].end * WEIR_SAMPLE_TICK_NS;
+		if (late) {
+			last_ns = lab->now_ns - 1000000 * MS;
+		} else {
+			assert_in_range(ring->sample[0].service_ns, 1700 * MS, 2300 * MS);
+		}
+		assert_in_range(end_ns, last_ns - 300 * MS, last_ns + 300 * MS);
+		lab_free(lab);
+	}
+}
+
 TEST(new_flow_samples_without_a_reader_are_lost_and_counted) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_sample_ring *ring;
