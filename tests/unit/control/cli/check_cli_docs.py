@@ -170,10 +170,10 @@ def check_without_daemon(weirctl, document, problems):
         problems.append(f"cli.md: commands without the daemon: {sorted(said)}, help: {sorted(does)}")
 
 
-def complete(root, words):
-    """Returns the completions that bash offers after these words."""
+def complete(root, words, current=""):
+    """Returns the completions that bash offers for the word `current` after these words."""
     script = (f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
-              f"COMP_WORDS=({' '.join(map(shlex.quote, words))} '')\n"
+              f"COMP_WORDS=({' '.join(map(shlex.quote, [*words, current]))})\n"
               f"COMP_CWORD={len(words)}\n_weirctl\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n")
     return set(subprocess.run(["bash", "-c", script], check=True, text=True,
                               capture_output=True).stdout.split())
@@ -200,6 +200,42 @@ def check_completion(weirctl, commands, server, root, problems):
     policies = complete(root, [weirctl, "service", "set", "web", "policy", "="])
     if not {"maglev", "power-of-two", "configured"} <= policies:
         problems.append(f"completion of policies: {policies}")
+
+
+# A weirctl that shows three services. Services web and api have a backend b1.
+BACKENDS = {"web": ["b1", "b2"], "api": ["b1"], "dns": ["dns-1"]}
+SHOW = """import json, sys
+backends = json.loads(sys.argv[1])
+only = sys.argv[-1][:-1] if sys.argv[-1].endswith("/") else None
+rows = [{"service": service, "name": name, "id": 0, "drain": {"name": "x"}}
+        for service in backends for name in backends[service] if only in (None, service)]
+if "service" in sys.argv:
+    rows = [{"name": service, "binds": [{"name": "x"}]} for service in backends]
+print(json.dumps(rows, indent=2))
+"""
+
+
+def check_backend_completion(root, problems):
+    """Check that every name that bash offers for a backend is accepted, as one of several services
+    can have a backend of the same name."""
+    with tempfile.TemporaryDirectory(prefix="weirctl-completion-") as folder:
+        weirctl = folder + "/weirctl"
+        with open(weirctl, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(SHOW)} "
+                       f"{shlex.quote(json.dumps(BACKENDS))} \"$@\"\n")
+        os.chmod(weirctl, 0o755)
+        for words, current, wanted in (
+                ("backend drain", "", {"web/b1", "api/b1", "b2", "dns-1"}),
+                ("backend drain", "web/", {"web/b1", "web/b2"}),
+                ("health history", "dns/d", {"dns/dns-1"}),
+                ("weight set", "b", {"b2"}),
+                ("flow list --backend", "api/", {"api/b1"}),
+                ("canary start", "", {"web", "api", "dns"}),
+                ("canary start dns", "", {"dns-1"}),
+                ("canary start web", "", {"b1", "b2"})):
+            offered = complete(root, [weirctl, *words.split()], current)
+            if offered != wanted:
+                problems.append(f"completion of {words} {current}: {offered}, not {wanted}")
 
 
 def check_option_completion(weirctl, commands, root, problems):
@@ -333,6 +369,7 @@ def main():
                 problems.append(f"{match[1]}\ndocument:\n{match[2]}weirctl:\n{found}")
         check_completion(weirctl, commands, server, root, problems)
         check_api_docs(server.answers, root, problems)
+    check_backend_completion(root, problems)
     check_option_completion(weirctl, commands, root, problems)
     check_rights(weirctl, commands, root, problems)
     check_arguments(root, problems)
