@@ -31,6 +31,11 @@ static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		return false;
 	}
+	if (weir_api_text(call, "backend") != NULL && weir_api_text(call, "service") == NULL &&
+		weir_api_peek_backend(daemon, call) == -ENOENT) {
+		weir_api_no_backend(daemon, call, weir_api_text(call, "backend"), true);
+		return true;
+	}
 	if (weir_api_text(call, "backend") != NULL) {
 		return weir_api_peek_backend(daemon, call) != -EEXIST &&
 		       weir_api_find_backend(daemon, call) < 0;

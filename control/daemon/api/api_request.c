@@ -81,12 +81,28 @@ static const char *removed_text(
 	return text;
 }
 
+// Returns whether the text is "SERVICE/", with the name of a service. Commands for backends have
+// this form for all backends of the service.
+static bool is_service_with_slash(const struct weir_daemon *daemon, const char *text) {
+	char name[WEIR_CONFIG_NAME_BYTES] = "";
+	size_t length = strlen(text);
+
+	if (length < 2 || length > sizeof(name) || text[length - 1] != '/') {
+		return false;
+	}
+	memcpy(name, text, length - 1);
+	return weir_tables_service_find(daemon->tables, name) >= 0;
+}
+
 int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 	int id = weir_tables_service_find(daemon->tables, service);
 	char text[REMOVED_BYTES];
 
-	if (id < 0) {
+	if (id < 0 && is_service_with_slash(daemon, service)) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND,
+			"no such service: \"%.100s\": write the name without \"/\"", service);
+	} else if (id < 0) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such service: \"%.100s\"%s", service,
 			removed_text(daemon, service, text));
 	}
@@ -123,11 +139,19 @@ static int search(const struct weir_daemon *daemon, const char *name, char servi
 }
 
 void weir_api_no_backend(
-	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
-	weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"%s", name,
-		weir_tables_service_find(daemon->tables, name) >= 0
-			? "; a service has this name: specify SERVICE/NAME"
-			: "");
+	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name, bool many) {
+	char all[128] = "";
+
+	if (weir_tables_service_find(daemon->tables, name) < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"", name);
+		return;
+	}
+	if (many) {
+		snprintf(all, sizeof(all), ", or %.100s/ for all its backends", name);
+	}
+	weir_api_fail(call, WEIR_API_NOT_FOUND,
+		"no such backend: \"%.100s\"; a service has this name: specify SERVICE/NAME%s",
+		name, all);
 }
 
 static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
@@ -139,7 +163,7 @@ static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call,
 			"several services have a backend \"%.100s\": specify the service (%s)",
 			name, services);
 	} else if (found < 0) {
-		weir_api_no_backend(daemon, call, name);
+		weir_api_no_backend(daemon, call, name, false);
 	}
 	return found;
 }

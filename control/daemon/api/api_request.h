@@ -24,9 +24,10 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 // Find the one backend named by `backend` and optionally `service`. Returns its id. On an error,
 // fails the call and returns a negative number.
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
-// Fails the call because no service has a backend of this name.
+// Fails the call because no service has a backend of this name. many: the command also takes all
+// backends of a service.
 void weir_api_no_backend(
-	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name);
+	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name, bool many);
 // Finds a backend like weir_api_find_backend, but does not fail the call. Returns the id, or a
 // negative number if there is no such backend, or if there are several.
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);

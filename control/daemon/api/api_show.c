@@ -324,7 +324,7 @@ void weir_api_backend_show(struct weir_daemon *daemon, struct weir_api_call *cal
 	if (json_array_size(list) == 0) {
 		json_decref(list);
 		if (service == NULL) {
-			weir_api_no_backend(daemon, call, backend);
+			weir_api_no_backend(daemon, call, backend, true);
 		} else {
 			weir_api_fail(call, WEIR_API_NOT_FOUND,
 				"no such backend: \"%.100s\" in service %.100s", backend, service);

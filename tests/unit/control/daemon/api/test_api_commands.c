@@ -47,7 +47,17 @@ static const struct row rows[] = {
 	{"{\"command\": \"backend.drain\", \"backend\": \"web\"}", "not-found",
 		"no such backend: \"web\"; a service has this name: specify SERVICE/NAME"},
 	{"{\"command\": \"backend.show\", \"backend\": \"web\"}", "not-found",
-		"no such backend: \"web\"; a service has this name: specify SERVICE/NAME"},
+		"no such backend: \"web\"; a service has this name: specify SERVICE/NAME, or web/ "
+		"for all its backends"},
+	{"{\"command\": \"health.history\", \"backend\": \"web\"}", "not-found",
+		"no such backend: \"web\"; a service has this name: specify SERVICE/NAME, or web/ "
+		"for all its backends"},
+	{"{\"command\": \"health.history\", \"backend\": \"wbe\"}", "not-found",
+		"no such backend: \"wbe\""},
+	{"{\"command\": \"health.show\", \"service\": \"web/\"}", "not-found",
+		"no such service: \"web/\": write the name without \"/\""},
+	{"{\"command\": \"service.show\", \"service\": \"wbe/\"}", "not-found",
+		"no such service: \"wbe/\""},
 	{"{\"command\": \"backend.show\", \"backend\": \"wbe\"}", "not-found",
 		"no such backend: \"wbe\""},
 	{"{\"command\": \"service.show\", \"service\": null}", "ok", ""},
