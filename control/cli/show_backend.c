@@ -87,12 +87,19 @@ static void add_weight_notes(char *notes, size_t *used, const json_t *row) {
 	const json_t *own = json_object_get(row, "own_weight");
 	const json_t *automatic = json_object_get(row, "auto_weight");
 	const json_t *slow = json_object_get(row, "slow_start_percent");
+	const char *canary = json_string_value(json_object_get(row, "canary"));
 
 	if (json_is_integer(automatic) && json_integer_value(automatic) == 0) {
 		add(notes, used, "CPUs not reported");
 	}
 	if (json_is_integer(set)) {
-		add(notes, used, "weight set to %" JSON_INTEGER_FORMAT, json_integer_value(set));
+		add(notes, used, "weight set to %" JSON_INTEGER_FORMAT "%s",
+			json_integer_value(set),
+			canary == NULL ? ""
+			: strcmp(canary, "rolled-back") == 0
+				? " by the canary, which was rolled back"
+			: strcmp(canary, "paused") == 0 ? " by the canary, which is paused"
+							: " by the canary");
 	} else if (json_is_integer(own)) {
 		add(notes, used, "reports weight %" JSON_INTEGER_FORMAT, json_integer_value(own));
 	}
@@ -175,9 +182,9 @@ static const char *const of_state[] = {"admin", "admin_since_ms", "drain", "heal
 	"why", "verdict", "word", "leaving", "binds_refuse_ms", "resolved", "ejected",
 	"accept_queue_full", "max_active_flows", "counted_flows", "agent", "agent_age_ms",
 	"unchecked_ms", "unchecked_why", "in_selection", "shed", NULL};
-static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
-	"capacity", "effective_weight", "slow_start_percent", "share_percent", "achieved_percent",
-	NULL};
+static const char *const of_weight[] = {"weight", "runtime_weight", "canary", "reported_weight",
+	"own_weight", "capacity", "effective_weight", "slow_start_percent", "share_percent",
+	"achieved_percent", NULL};
 
 // Print some members of an object under a title, and remove them from the object.
 static void print_section(FILE *out, json_t *object, const char *title, const char *const keys[]) {

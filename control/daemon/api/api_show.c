@@ -215,6 +215,17 @@ json_t *weir_json_binds_refuse(
 				    : 0);
 }
 
+// Returns the state of the canary that has set the weight of a backend, or null.
+static json_t *json_canary(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state) {
+	const char *canary = NULL;
+
+	if (state->runtime_weight != WEIR_WEIGHT_UNSET && !state->leaving) {
+		canary = weir_canaries_keeping(daemon->canaries, state->service, state->name);
+	}
+	return canary != NULL ? json_string(canary) : json_null();
+}
+
 static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backend_state *state,
 	const struct weir_shares *shares) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
@@ -245,6 +256,7 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 			state->share.part == 0 ? json_null()
 					       : weir_json_percent(100.0 * state->share.part /
 								   WEIR_POLICY_PART_ONE));
+		json_object_set_new(object, "canary", json_canary(daemon, state));
 		weir_json_condition(object, daemon, state);
 		weir_json_share(object, daemon->segment != NULL ? &counters : NULL);
 	}

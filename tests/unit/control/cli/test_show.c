@@ -306,6 +306,37 @@ TEST(notes_of_backends) {
 					"web/d    agent not probed: no keys\n");
 }
 
+TEST(notes_of_weights_that_a_canary_has_set) {
+	static const struct {
+		const char *canary, *note;
+	} cases[] = {
+		{"null", "weight set to 22\n"},
+		{"\"running\"", "weight set to 22 by the canary\n"},
+		{"\"paused\"", "weight set to 22 by the canary, which is paused\n"},
+		{"\"rolled-back\"", "weight set to 22 by the canary, which was rolled back\n"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char rows[256], *text = NULL;
+		size_t bytes = 0;
+		FILE *out = open_memstream(&text, &bytes);
+		json_t *list;
+
+		snprintf(rows, sizeof(rows),
+			"[{\"service\": \"web\", \"name\": \"a\", \"runtime_weight\": 22, "
+			"\"canary\": %s}]",
+			cases[i].canary);
+		list = json_loads(rows, 0, NULL);
+		weir_show_backends_within(out, list, 0);
+		fclose(out);
+		if (strstr(text, cases[i].note) == NULL) {
+			fail_msg("%s: %s", cases[i].note, text);
+		}
+		json_decref(list);
+		free(text);
+	}
+}
+
 #define REMOVED(name, flows) \
 	"{\"service\": \"web\", \"name\": \"" name "\", \"leaving\": true, " \
 	"\"binds_refuse_ms\": 270000, \"open_flows\": " flows "}"

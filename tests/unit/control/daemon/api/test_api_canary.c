@@ -39,6 +39,20 @@ static json_int_t weight_of(struct web *web, const char *backend) {
 	return weight;
 }
 
+// Returns whether backend.show has this state of the canary that has set the weight of a backend.
+// NULL: no canary has.
+static bool is_set_by(struct web *web, const char *backend, const char *wanted) {
+	json_t *holder = NULL;
+	const json_t *canary =
+		json_object_get(lab_backend(&web->lab, &holder, "web", backend), "canary");
+	bool is = wanted == NULL ? json_is_null(canary)
+				 : json_is_string(canary) &&
+					   strcmp(json_string_value(canary), wanted) == 0;
+
+	json_decref(holder);
+	return is;
+}
+
 // Returns the state of the canary, or "" if there is none.
 static const char *state_of(struct web *web, char text[32]) {
 	json_t *list = lab_result(&web->lab, JSON({"command": "canary.show"}));
@@ -214,6 +228,8 @@ TEST(running_canary_owns_its_weight_until_it_is_stopped) {
 
 	release(lab_result(&web->lab, START_LONG));
 	assert_int_equal(weight_of(web, "w-1"), 3);
+	LAB_UNTIL(is_set_by(web, "w-1", "running"));
+	assert_true(is_set_by(web, "w-2", NULL));
 	refuse(web, "refused", "weirctl canary stop web",
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": 9}));
 	refuse(web, "refused", "weirctl canary stop web",
@@ -236,6 +252,7 @@ TEST(running_canary_owns_its_weight_until_it_is_stopped) {
 	release(lab_result(&web->lab, JSON({"command": "canary.stop", "service": "web"})));
 	assert_true(is_in(web, "stopped"));
 	assert_int_equal(weight_of(web, "w-1"), 3);
+	assert_true(is_set_by(web, "w-1", NULL));
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
 	assert_int_equal(weight_of(web, "w-1"), 100);
@@ -251,6 +268,7 @@ TEST(failing_canary_is_rolled_back_and_stays_so) {
 	assert_true(is_in(web, "rolled-back"));
 	assert_true(has_figures(web, "report"));
 	assert_int_equal(weight_of(web, "w-1"), 0);
+	assert_true(is_set_by(web, "w-1", "rolled-back"));
 	assert_true(audit_has(web, "canary.rollback", "errors: 50.00 %"));
 	assert_true(lab_log_has(&web->lab, "canary web/w-1: rolled back: errors: 50.00 %"));
 	reload_with(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE,
