@@ -78,6 +78,14 @@ def checks_of_every_type(lab):
     write(folder, "line", "up ready")
     expect(lab, "line", "healthy", "healthy")
     expect(lab, "beside", "healthy", "healthy")
+    own = ("own_weight", "max_active_flows")
+    write(folder, "line", "75% maxconn:20")
+    wait_for("own weight and limit", lambda: [lab.backend("web-1", "beside")[key] for key in own] == [75, 20])
+    write(folder, "line", "up")  # "up" changes neither the weight nor the limit
+    time.sleep(1)
+    assert [lab.backend("web-1", "beside")[key] for key in own] == [75, 20]
+    write(folder, "line", "up 100% maxconn:0")
+    wait_for("no limit", lambda: [lab.backend("web-1", "beside")[key] for key in own] == [100, None])
     assert "agent-check: reply" in lab.weirctl("health", "show", "beside")[1]
     lab.programs["grpc-1"].kill()
     expect(lab, "rpc", "refusing", "healthy")

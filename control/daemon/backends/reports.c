@@ -141,10 +141,19 @@ static void write_tables(struct weir_reports *reports, uint16_t id) {
 
 // --- reports --------------------------------------------------------------------------------
 
-// Returns whether a report from this source changes a value. given: whether the report contains the
-// value. Records the source of the value.
-static bool concerns(struct entry *entry, enum reported what, const char *source, bool given) {
-	if (!given && !is_by(entry, what, source)) {
+struct origin { // where a report comes from
+	const char *source;
+	// Values that the report does not contain stay. If false, they are withdrawn.
+	bool keeps;
+};
+
+// Returns whether a report changes a value. given: whether the report contains the value. Records
+// the source of the value.
+static bool concerns(
+	struct entry *entry, enum reported what, const struct origin *origin, bool given) {
+	const char *source = origin->source;
+
+	if (!given && (origin->keeps || !is_by(entry, what, source))) {
 		return false;
 	}
 	snprintf(entry->by[what], sizeof(entry->by[what]), "%s", given ? source : "");
@@ -172,12 +181,12 @@ static void set_share(struct entry *entry, uint32_t share) {
 }
 
 static void take_limit(struct weir_reports *reports, uint16_t id, const struct weir_report *report,
-	const char *source) {
+	const struct origin *origin) {
 	struct entry *entry = &reports->entries[id];
 	bool given = (report->given & WEIR_REPORT(MAX_ACTIVE)) != 0;
 	bool has_active = entry->requests && (report->given & WEIR_REPORT(ACTIVE)) != 0;
 
-	if (concerns(entry, REPORTED_LIMIT, source, given)) {
+	if (concerns(entry, REPORTED_LIMIT, origin, given)) {
 		entry->limit = given ? (uint32_t)report->max_active_flows : 0;
 		set_share(entry,
 			weir_reports_share(entry->limit, entry->divisor,
@@ -185,12 +194,13 @@ static void take_limit(struct weir_reports *reports, uint16_t id, const struct w
 	}
 }
 
-static void take_queue(struct entry *entry, const struct weir_report *report, const char *source) {
+static void take_queue(
+	struct entry *entry, const struct weir_report *report, const struct origin *origin) {
 	uint32_t fields = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
 	bool given = (report->given & fields) == fields && report->accept_queue_limit > 0;
 	double full = report->accept_queue_limit * entry->accept_queue_percent / 100;
 
-	if (!concerns(entry, REPORTED_QUEUE, source, given)) {
+	if (!concerns(entry, REPORTED_QUEUE, origin, given)) {
 		return;
 	}
 	if (!given || entry->accept_queue_percent == 0) {
@@ -223,11 +233,12 @@ static void take_service_time(
 		     : report->service_time_ms / 1000 / served);
 }
 
-static void take_weight(struct entry *entry, const struct weir_report *report, const char *source) {
+static void take_weight(
+	struct entry *entry, const struct weir_report *report, const struct origin *origin) {
 	bool absolute = (report->given & WEIR_REPORT(WEIGHT)) != 0;
 	bool percent = (report->given & WEIR_REPORT(WEIGHT_PERCENT)) != 0;
 
-	if (!concerns(entry, REPORTED_WEIGHT, source, absolute || percent)) {
+	if (!concerns(entry, REPORTED_WEIGHT, origin, absolute || percent)) {
 		return;
 	}
 	entry->weight = !absolute                      ? WEIR_WEIGHT_UNSET
@@ -276,6 +287,7 @@ static uint32_t take_cpus(
 
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	const struct weir_report *report, const char *source) {
+	const struct origin origin = {source, weir_reports_source_keeps(source)};
 	const uint64_t at_ms = weir_monotonic_ns() / 1000000;
 	struct entry *entry = find(reports, id);
 	uint32_t cpus;
@@ -284,10 +296,10 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	if (entry == NULL) {
 		return 0;
 	}
-	take_limit(reports, id, report, source);
-	take_queue(entry, report, source);
+	take_limit(reports, id, report, &origin);
+	take_queue(entry, report, &origin);
 	take_service_time(entry, report, at_ms);
-	take_weight(entry, report, source);
+	take_weight(entry, report, &origin);
 	cpus = take_cpus(reports, id, report);
 	entry->last = *report;
 	entry->any = true;
@@ -311,11 +323,12 @@ const char *weir_reports_why(const struct weir_reports *reports) {
 
 static void withdraw_load(struct weir_reports *reports, uint16_t id, const char *source) {
 	static const struct weir_report nothing = {0};
+	const struct origin origin = {.source = source, .keeps = false};
 	struct entry *entry = &reports->entries[id];
 
-	take_limit(reports, id, &nothing, source);
-	take_queue(entry, &nothing, source);
-	take_weight(entry, &nothing, source);
+	take_limit(reports, id, &nothing, &origin);
+	take_queue(entry, &nothing, &origin);
+	take_weight(entry, &nothing, &origin);
 	write_tables(reports, id);
 }
 

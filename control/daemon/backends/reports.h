@@ -16,8 +16,9 @@
 // Accept queue: when the queue reaches accept_queue_percent of its limit, the backend is at its
 // limit until the queue is below half of this percentage.
 //
-// A value is withdrawn when its source omits the value in the next report; reports of other sources
-// withdraw nothing. The CPUs, from which an automatic weight is computed, are never withdrawn.
+// A value is withdrawn when its source omits the value in the next report, except a value of an
+// agent-check; reports of other sources withdraw nothing. The CPUs, from which an automatic weight is
+// computed, are never withdrawn.
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -114,6 +114,10 @@ bool weir_reports_read_load(const struct weir_config_service *service, const cha
 	return !is_http(source) || service->health_check.orca;
 }
 
+bool weir_reports_source_keeps(const char *source) {
+	return strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT_CHECK)) == 0;
+}
+
 // Returns whether the settings of the service still allow reports from this source. If not, the
 // values of the source must be withdrawn now, because no later report can withdraw them.
 bool weir_reports_have_source(const struct weir_config_service *service, const char *source) {

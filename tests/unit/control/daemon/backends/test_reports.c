@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent_check.h"
 #include "cpu_model.h"
 #include "reports.h"
 #include "tables_lab.h"
@@ -426,6 +427,74 @@ TEST(weight_is_applied_and_withdrawn) {
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 65535);
 	weir_reports_source_gone(own->reports, 1, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
+}
+
+// Passes a line of an agent-check to the reports of backend 1.
+static void take_line(struct own *own, const char *line) {
+	struct weir_agent_check words = {0};
+	char complaint[WEIR_AGENT_CHECK_COMPLAINT_BYTES];
+	struct weir_report report;
+
+	assert_int_equal(weir_agent_check_read(&words, line, strlen(line), &report, complaint), 0);
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+}
+
+// As in HAProxy, a line of an agent-check changes only what it contains.
+TEST(weight_and_limit_of_an_agent_check_stay_without_their_keyword) {
+	static const struct {
+		const char *line;
+		uint32_t weight, limit;
+	} rows[] = {
+		{"75%\n", 75, 0},
+		{"up\n", 75, 0},
+		{"ready up maxconn:30\n", 75, 30},
+		{"up\n", 75, 30},
+		{"weight:30\n", 30, 30}, // the same class as N%
+		{"up\n", 30, 30},
+		{"maxconn:5\n", 30, 5},
+		{"up # nothing new\n", 30, 5},
+		{"up 7%5 maxconn:x\n", 30, 5}, // invalid numbers change nothing
+		{"weight:50%\n", 50, 5},
+		{"maxconn:0\n", 50, 0}, // no limit
+		{"up\n", 50, 0},
+		{"100% maxconn:9\n", 100, 9},
+		{"up\n", 100, 9},
+	};
+	struct own *own = *state;
+	struct weir_report others = {.given = WEIR_REPORT(WEIGHT), .weight = 40};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		take_line(own, rows[i].line);
+		assert_int_equal(lab_state(&own->lab, 1).effective_weight, rows[i].weight);
+		assert_int_equal(lab_state(&own->lab, 1).max_active_flows, rows[i].limit);
+	}
+	// The weight of another source stays as well, until the agent-check has a weight.
+	weir_reports_take(own->reports, 1, &others, "api");
+	take_line(own, "up\n");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 40);
+	take_line(own, "60%\n");
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 60);
+	weir_reports_second(own->reports, now_ms() + WEIR_REPORTS_EXPIRE_MS + 1);
+	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
+}
+
+// Other sources describe themselves completely in each report.
+TEST(weight_of_another_source_ends_without_it) {
+	static const char *const sources[] = {"agent", "http", "api"};
+	struct own *own = *state;
+	const struct weir_report nothing = {.word = WEIR_HEALTH_WORD_READY};
+	const struct weir_report report = {.given = WEIR_REPORT(WEIGHT) | WEIR_REPORT(MAX_ACTIVE),
+		.weight = 40,
+		.max_active_flows = 5};
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		weir_reports_take(own->reports, 1, &report, sources[i]);
+		assert_int_equal(lab_state(&own->lab, 1).effective_weight, 40);
+		weir_reports_take(own->reports, 1, &nothing, sources[i]);
+		assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
+		assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
+	}
 }
 
 // Reports expire after three minutes, or after four intervals if that is longer.
