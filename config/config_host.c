@@ -2,9 +2,11 @@
 #include "config_host.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SHOWN_MOST 8u // maximum names in a warning
@@ -175,6 +177,88 @@ int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_e
 			"CPU %u is not online on this host, and weir-dataplane would not start; "
 			"use CPUs that \"lscpu -e\" lists as online",
 			config->workers.cores[i]);
+		r = weir_config_add_warning(errors, &warning);
+	}
+	return r;
+}
+
+// Returns whether a file contains the first line of a certificate in PEM. The line may have a word
+// before CERTIFICATE: "TRUSTED" or "X509".
+static bool has_certificate(FILE *file) {
+	static const char begin[] = "-----BEGIN ", end[] = "CERTIFICATE-----";
+	char line[256];
+
+	while (fgets(line, sizeof(line), file) != NULL) {
+		if (strncmp(line, begin, strlen(begin)) == 0 && strstr(line, end) != NULL) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Returns an open regular file, or -1 with errno. Opening a pipe does not block.
+static int open_regular(const char *file) {
+	const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+
+	if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
+		close(fd);
+		errno = EINVAL;
+		return -1;
+	}
+	return fd;
+}
+
+int weir_config_try_ca_file(const char *file, char why[WEIR_CONFIG_CA_WHY_BYTES]) {
+	const int fd = open_regular(file);
+	FILE *stream = fd >= 0 ? fdopen(fd, "r") : NULL;
+	int r = stream == NULL ? -errno : has_certificate(stream) ? 0 : -EBADMSG;
+
+	if (r < 0) {
+		snprintf(why, WEIR_CONFIG_CA_WHY_BYTES, "cannot read CA certificates from %s: %s",
+			file,
+			r == -EBADMSG  ? "no certificate in PEM"
+			: r == -EINVAL ? "not a regular file"
+				       : strerror(-r));
+	}
+	if (stream != NULL) {
+		fclose(stream);
+	} else if (fd >= 0) {
+		close(fd);
+	}
+	return r;
+}
+
+// Returns the CA file that the health check of a service reads, or "".
+static const char *ca_file_of(const struct weir_config_service *service) {
+	return service->health_check.verify ? service->health_check.ca_file : "";
+}
+
+// Returns whether an earlier service has the same CA file.
+static bool is_repeated(const struct weir_config *config, uint32_t service) {
+	for (uint32_t i = 0; i < service; i++) {
+		if (strcmp(ca_file_of(&config->services[i]),
+			    ca_file_of(&config->services[service])) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_fault_fn fault,
+	struct weir_config_errors *errors) {
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
+		const char *file = ca_file_of(&config->services[i]);
+		struct weir_config_error warning = {.line = config->services[i].line};
+
+		if (file[0] == '\0' || is_repeated(config, i) ||
+			!fault(file, warning.reason, sizeof(warning.reason))) {
+			continue;
+		}
+		snprintf(
+			warning.path, sizeof(warning.path), "services[%u].health_check.ca_file", i);
 		r = weir_config_add_warning(errors, &warning);
 	}
 	return r;

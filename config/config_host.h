@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Warnings about resources that a configuration needs, but that this host lacks: the CPUs of
-// workers, and the interfaces in the names of devices. Interfaces that Weir creates may be missing.
+// workers, the CA files of health checks, and the interfaces in the names of devices. Interfaces
+// that Weir creates may be missing.
 //
 // Threads: any.
 #pragma once
@@ -37,3 +38,18 @@ int weir_config_warn_interfaces(
 // Add a warning for each CPU of a worker that is not online. Return values as for
 // weir_config_warn_interfaces.
 int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_errors *errors);
+
+#define WEIR_CONFIG_CA_WHY_BYTES 320
+
+// Reads a CA file as a health check does: a regular file with at least one certificate in PEM.
+// Returns 0, or a negative errno: -EBADMSG for a file without a certificate, -EINVAL for one that
+// is not regular. why: the file and the error.
+int weir_config_try_ca_file(const char *file, char why[WEIR_CONFIG_CA_WHY_BYTES]);
+
+// Writes the reason of a warning about a CA file, or returns false if there is no fault.
+typedef bool (*weir_config_ca_fault_fn)(const char *file, char *reason, size_t bytes);
+
+// Adds a warning for each CA file with a fault, at the first service whose health check uses it.
+// Return values as for weir_config_warn_interfaces.
+int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_fault_fn fault,
+	struct weir_config_errors *errors);

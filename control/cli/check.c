@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <pwd.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "agent_keys.h"
 #include "config_host.h"
 #include "daemon_options.h"
+#include "readable.h"
 #include "terminal.h"
 
 #define WHY_BYTES 256
@@ -75,6 +77,48 @@ static void warn_keys(const struct weir_config *config, struct weir_config_error
 	(void)weir_config_add_warning(found, &warning); // out of memory: no warning
 }
 
+// Gets the identity of weir-control's user. Returns false if this host has no such user.
+static bool control_ids(struct weir_reader_ids *ret) {
+	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
+	int groups = WEIR_READABLE_GROUPS;
+
+	if (weir == NULL) {
+		return false;
+	}
+	*ret = (struct weir_reader_ids){.uid = weir->pw_uid, .gid = weir->pw_gid};
+	if (getgrouplist(WEIR_USER_DEFAULT, weir->pw_gid, ret->group, &groups) < 0) {
+		return false; // more groups than there is room for
+	}
+	ret->groups = (unsigned int)groups;
+	return true;
+}
+
+// Describes a CA file that weir-control would not read. Reads the file as the user of weirctl. If
+// this user is root, evaluates the permissions of weir-control's user as well.
+static bool ca_fault(const char *file, char *reason, size_t bytes) {
+	char why[WEIR_CONFIG_CA_WHY_BYTES], found[WEIR_READABLE_FOUND_BYTES];
+	char cure[WEIR_READABLE_CURE_BYTES];
+	struct weir_reader_ids ids;
+	int r = weir_config_try_ca_file(file, why);
+
+	if (r == -EACCES && geteuid() != 0) {
+		snprintf(reason, bytes, "not checked: %s; run weirctl as root", why);
+		return true;
+	}
+	if (r == 0 && geteuid() == 0 && control_ids(&ids) &&
+		weir_readable_by(&ids, file, found, cure) == WEIR_READABLE_NO) {
+		snprintf(why, sizeof(why), "user %s may not read %s: %s", WEIR_USER_DEFAULT, file,
+			found);
+		r = -EACCES;
+	}
+	if (r == 0) {
+		return false;
+	}
+	snprintf(reason, bytes,
+		"%s; health checks of weir-control on this host would have no result", why);
+	return true;
+}
+
 int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	const bool standard_input = strcmp(cli->words[0], "-") == 0;
 	const char *file = standard_input ? "/dev/stdin" : cli->words[0];
@@ -91,6 +135,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		(void)weir_config_warn_interfaces(config, &found); // out of memory: fewer warnings
 		(void)weir_config_warn_cpus(config, &found);
 		warn_keys(config, &found);
+		(void)weir_config_warn_ca_files(config, ca_fault, &found);
 	}
 	errors = weir_config_errors_json(found.error, found.count);
 	warnings = weir_config_errors_json(found.warning, of_file);

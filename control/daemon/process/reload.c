@@ -140,6 +140,17 @@ static bool needs_restart(const struct weir_difference *difference) {
 	return false;
 }
 
+// Describes a CA file that weir-control cannot read.
+static bool ca_fault(const char *file, char *reason, size_t bytes) {
+	char why[WEIR_CONFIG_CA_WHY_BYTES];
+
+	if (weir_config_try_ca_file(file, why) == 0) {
+		return false;
+	}
+	snprintf(reason, bytes, "%s; health checks with it have no result", why);
+	return true;
+}
+
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan) {
 	int r;
@@ -161,6 +172,7 @@ int weir_reload_plan(
 	// Ignore errors: if out of memory, some warnings are missing.
 	(void)weir_config_warn_interfaces(plan->config, &plan->errors);
 	(void)weir_config_warn_cpus(plan->config, &plan->errors);
+	(void)weir_config_warn_ca_files(plan->config, ca_fault, &plan->errors);
 	r = weir_config_compare(reload->config, plan->config, &plan->difference);
 	if (r < 0 || !needs_restart(&plan->difference)) {
 		return r;

@@ -3,6 +3,8 @@
 // Arguments of the test: a valid configuration, an invalid configuration, and a file with the
 // errors that are expected for the invalid configuration.
 #include <jansson.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -205,6 +207,114 @@ TEST(key_file_that_weir_control_would_not_read_is_a_warning) {
 		free_outcome(&outcome);
 	}
 	unlink(path);
+}
+
+// Write a configuration with two services whose https checks use the same CA file. keys: further
+// keys of the checks.
+static void write_with_ca(const char *path, const char *ca_file, const char *keys) {
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fprintf(file,
+		"{\"ports\": [{\"name\": \"a\", \"device\": \"net_null0\"}], \"services\": [");
+	for (int i = 0; i < 2; i++) {
+		fprintf(file,
+			"%s\n{\"name\": \"s%d\", \"binds\": [{\"address\": \"198.51.100.1%d\", "
+			"\"protocol\": \"tcp\", \"port\": 443}], \"health_check\": {\"type\": "
+			"\"https\", %s%s%s%s}, \"backends\": [{\"name\": \"b\", \"address\": "
+			"\"10.0.0.1\"}]}",
+			i > 0 ? "," : "", i, i, keys, ca_file != NULL ? "\"ca_file\": \"" : "",
+			ca_file != NULL ? ca_file : "", ca_file != NULL ? "\"" : "");
+	}
+	fprintf(file, "]}\n");
+	fclose(file);
+}
+
+static void expect_ca_warning(const char *path, const char *expected) {
+	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)path);
+	const char *first = strstr(outcome.out, ":2: warning: services[0].health_check.ca_file: ");
+
+	assert_int_equal(outcome.status, 0);
+	if (expected == NULL) {
+		assert_null(strstr(outcome.out, "ca_file"));
+	} else {
+		assert_non_null(first);
+		expect_contains(first, expected);
+		expect_contains(first,
+			"; health checks of weir-control on this host would have no result\n");
+		// one warning for the file
+		assert_null(strstr(strstr(first, "ca_file: ") + 1, "ca_file: "));
+	}
+	free_outcome(&outcome);
+}
+
+TEST(ca_file_that_weir_control_would_not_read_is_a_warning) {
+	char path[] = "/tmp/weir-test-XXXXXX", ca[64];
+	FILE *file;
+
+	close(mkstemp(path));
+	snprintf(ca, sizeof(ca), "%s.pem", path);
+	write_with_ca(path, NULL, "\"path\": \"/\"");
+	expect_ca_warning(path, NULL);
+	write_with_ca(path, ca, "");
+	expect_ca_warning(path, ".pem: No such file or directory");
+	file = fopen(ca, "w");
+	assert_non_null(file);
+	fputs("-----BEGIN PRIVATE KEY-----\n", file);
+	fflush(file);
+	expect_ca_warning(path, ".pem: no certificate in PEM");
+	fputs("AAAA\n-----END PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\nAAAA\n", file);
+	assert_int_equal(fchmod(fileno(file), 0644), 0);
+	fclose(file);
+	expect_ca_warning(path, NULL);
+	unlink(ca);
+	assert_int_equal(mkdir(ca, 0755), 0);
+	expect_ca_warning(path, ".pem: not a regular file");
+	rmdir(ca);
+	assert_int_equal(mkfifo(ca, 0644), 0);
+	expect_ca_warning(path, ".pem: not a regular file");
+	unlink(ca);
+	unlink(path);
+}
+
+// Adds a user named weir, in the mount namespace of this process. Returns false without root.
+static bool add_user(const char *passwd) {
+	FILE *file = fopen(passwd, "w");
+
+	assert_non_null(file);
+	fprintf(file, "root:x:0:0::/:/bin/sh\nweir:x:54321:54321::/:/bin/false\n");
+	fclose(file);
+	return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
+	       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount(passwd, "/etc/passwd", NULL, MS_BIND, NULL) == 0;
+}
+
+TEST(ca_file_that_only_root_may_read_is_a_warning) {
+	char path[] = "/tmp/weir-test-XXXXXX", ca[64], passwd[64];
+	FILE *file;
+
+	close(mkstemp(path));
+	snprintf(ca, sizeof(ca), "%s.pem", path);
+	snprintf(passwd, sizeof(passwd), "%s.passwd", path);
+	file = fopen(ca, "w");
+	assert_non_null(file);
+	fputs("-----BEGIN CERTIFICATE-----\n", file);
+	assert_int_equal(fchmod(fileno(file), 0600), 0);
+	fclose(file);
+	write_with_ca(path, ca, "");
+	if (!add_user(passwd)) {
+		unlink(path);
+		unlink(ca);
+		unlink(passwd);
+		skip();
+	}
+	expect_ca_warning(path, ".pem: mode 0600, owner root, group root");
+	assert_int_equal(chmod(ca, 0644), 0);
+	expect_ca_warning(path, NULL);
+	assert_int_equal(umount("/etc/passwd"), 0);
+	unlink(path);
+	unlink(ca);
+	unlink(passwd);
 }
 
 TEST(cpu_that_is_not_online_is_a_warning) {

@@ -288,6 +288,37 @@ TEST(interface_that_does_not_exist_is_in_both_answers) {
 	LAB_UNTIL(lab_log_has(&web->lab, "ports[0].device: interface none-7 does not exist"));
 }
 
+TEST(unreadable_ca_file_is_in_both_answers) {
+	static const char *const commands[] = {"config.diff", "config.reload"};
+	struct web *web = *state;
+
+	lab_write_config(&web->lab,
+		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
+		"\"tcp\", \"port\": 443}], \"table_size\": 1009, \"health_check\": {\"type\": "
+		"\"https\", \"ca_file\": \"/nonexistent/ca.pem\"}, \"backends\": [{\"name\": "
+		"\"w-1\", \"address\": \"10.0.1.11\"}]}");
+	for (size_t i = 0; i < 2; i++) {
+		json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), commands[i]);
+		json_t *warnings = json_object_get(result, "warnings"), *warning;
+		bool found = false;
+		size_t j;
+
+		json_array_foreach (warnings, j, warning) {
+			found |= strcmp(text_of(warning, "path"),
+					 "services[0].health_check.ca_file") == 0 &&
+				 strcmp(text_of(warning, "reason"),
+					 "cannot read CA certificates from /nonexistent/ca.pem: "
+					 "No such file or directory; health checks with it have "
+					 "no result") == 0;
+		}
+		assert_true(found);
+		json_decref(result);
+	}
+	LAB_UNTIL(lab_log_has(&web->lab,
+		"services[0].health_check.ca_file: cannot read CA certificates from "
+		"/nonexistent/ca.pem"));
+}
+
 TEST(invalid_file_is_refused_with_every_error) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
