@@ -86,6 +86,11 @@ def checks_of_every_type(lab):
     assert [lab.backend("web-1", "beside")[key] for key in own] == [75, 20]
     write(folder, "line", "up 100% maxconn:0")
     wait_for("no limit", lambda: [lab.backend("web-1", "beside")[key] for key in own] == [100, None])
+    write(folder, "state", "drain")  # not a word of X-Weir-State
+    wait_for("unknown state", lambda: 'unknown state "drain", use "lame-duck"' in
+             lab.weirctl("health", "show", "tls")[1])
+    os.remove(os.path.join(folder, "state"))
+    expect(lab, "tls", "healthy", "healthy")
     assert "agent-check: reply" in lab.weirctl("health", "show", "beside")[1]
     lab.programs["grpc-1"].kill()
     expect(lab, "rpc", "refusing", "healthy")

@@ -41,6 +41,7 @@ static bool find(struct weir_health_answer *answer, const char *data, size_t byt
 static void begin_report(struct weir_health_answer *answer) {
 	answer->report = (struct weir_report){.word = WEIR_HEALTH_WORD_NONE};
 	answer->complaint[0] = '\0';
+	answer->has_unknown_state = false;
 	answer->has_load = false;
 	answer->grpc_status = -1;
 	answer->grpc_message[0] = '\0';
@@ -63,12 +64,28 @@ static bool is_word(const char *value, size_t bytes, const char *word) {
 	return bytes == strlen(word) && strncasecmp(value, word, bytes) == 0;
 }
 
+// Keeps the start of the first unknown state. Bytes that are not printable ASCII become '?'.
+static void keep_unknown_state(struct weir_health_answer *answer, const char *value, size_t bytes) {
+	const size_t most = sizeof(answer->unknown_state) - 1, n = bytes < most ? bytes : most;
+
+	if (answer->has_unknown_state) {
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		answer->unknown_state[i] = value[i] >= ' ' && value[i] <= '~' ? value[i] : '?';
+	}
+	answer->unknown_state[n] = '\0';
+	answer->has_unknown_state = true;
+}
+
 static void take_state(struct weir_health_answer *answer, const char *value, size_t bytes) {
 	for (unsigned int word = WEIR_HEALTH_WORD_NONE + 1; word < WEIR_HEALTH_WORD_COUNT; word++) {
 		if (is_word(value, bytes, weir_health_word_name((enum weir_health_word)word))) {
 			answer->report.word = (uint8_t)word;
+			return;
 		}
 	}
+	keep_unknown_state(answer, value, bytes);
 }
 
 static void take_load(struct weir_health_answer *answer, const char *line, size_t bytes) {
@@ -180,6 +197,47 @@ bool weir_health_answer_body(struct weir_health_answer *answer, const char *data
 	return !answer->enough;
 }
 
+// Describes an unknown state. For a common word of other programs, suggests the state to use.
+static void describe_unknown_state(
+	const struct weir_health_answer *answer, char *text, size_t bytes) {
+	static const struct {
+		const char *word;
+		enum weir_health_word means;
+	} others[] = {
+		{"up", WEIR_HEALTH_WORD_READY},
+		{"healthy", WEIR_HEALTH_WORD_READY},
+		{"drain", WEIR_HEALTH_WORD_LAME_DUCK},
+		{"draining", WEIR_HEALTH_WORD_LAME_DUCK},
+		{"lameduck", WEIR_HEALTH_WORD_LAME_DUCK},
+		{"lame_duck", WEIR_HEALTH_WORD_LAME_DUCK},
+		{"maint", WEIR_HEALTH_WORD_DOWN},
+		{"maintenance", WEIR_HEALTH_WORD_DOWN},
+		{"fail", WEIR_HEALTH_WORD_DOWN},
+		{"stopped", WEIR_HEALTH_WORD_DOWN},
+	};
+	const char *state = answer->unknown_state;
+	int used = snprintf(text, bytes, "X-Weir-State: unknown state \"%s\"", state);
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (strcasecmp(state, others[i].word) == 0) {
+			snprintf(text + used, bytes - (size_t)used, ", use \"%s\"",
+				weir_health_word_name(others[i].means));
+		}
+	}
+}
+
+// Appends the unknown state, if there is one.
+static void append_unknown_state(
+	const struct weir_health_answer *answer, char *detail, size_t bytes) {
+	size_t used = strlen(detail);
+	char text[96];
+
+	if (answer->has_unknown_state) {
+		describe_unknown_state(answer, text, sizeof(text));
+		snprintf(detail + used, bytes - used, "; %s", text);
+	}
+}
+
 // Appends the error in the load report, if there is one.
 static void describe_load(const struct weir_health_answer *answer, char *detail, size_t bytes) {
 	size_t used = strlen(detail);
@@ -199,6 +257,7 @@ static enum weir_probe_outcome judge_grpc(
 
 	if (status != 200) {
 		snprintf(detail, bytes, "HTTP %ld, not gRPC", status);
+		append_unknown_state(answer, detail, bytes);
 		return WEIR_PROBE_FAILED;
 	}
 	if (answer->grpc_status != 0) {
@@ -206,6 +265,7 @@ static enum weir_probe_outcome judge_grpc(
 			answer->grpc_status < 0 ? "response has no grpc-status"
 						: weir_grpc_status_name(answer->grpc_status),
 			answer->grpc_message[0] != '\0' ? ": " : "", answer->grpc_message);
+		append_unknown_state(answer, detail, bytes);
 		return WEIR_PROBE_FAILED;
 	}
 	serving = answer->body_bytes <= sizeof(answer->grpc)
@@ -214,6 +274,7 @@ static enum weir_probe_outcome judge_grpc(
 	snprintf(detail, bytes, "%s",
 		serving < 0 ? "response is not a grpc.health.v1 message"
 			    : weir_grpc_serving_name(serving));
+	append_unknown_state(answer, detail, bytes);
 	describe_load(answer, detail, bytes);
 	return serving == WEIR_GRPC_SERVING ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }
@@ -225,6 +286,7 @@ static enum weir_probe_outcome judge_http(
 
 	if (good && !answer->found) {
 		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
+		append_unknown_state(answer, detail, bytes);
 		return WEIR_PROBE_FAILED;
 	}
 	if (!good && status < 400) { // the server reports no error: name the expected range as well
@@ -233,6 +295,7 @@ static enum weir_probe_outcome judge_http(
 	} else {
 		snprintf(detail, bytes, "HTTP %ld", status);
 	}
+	append_unknown_state(answer, detail, bytes);
 	describe_load(answer, detail, bytes);
 	return good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }
@@ -244,8 +307,12 @@ enum weir_probe_outcome weir_health_answer_judge(
 	if (word != WEIR_HEALTH_WORD_NONE) {
 		snprintf(detail, bytes, "HTTP %ld, %s", status, weir_health_word_name(word));
 		weir_report_set_why(&answer->report, detail, strlen(detail));
+	} else if (answer->has_unknown_state) {
+		describe_unknown_state(answer, detail, bytes);
+		weir_report_set_why(&answer->report, detail, strlen(detail));
 	}
 	if (word != WEIR_HEALTH_WORD_NONE && word != WEIR_HEALTH_WORD_READY) {
+		append_unknown_state(answer, detail, bytes);
 		return word == WEIR_HEALTH_WORD_DOWN ? WEIR_PROBE_FAILED : WEIR_PROBE_PASSED;
 	}
 	return answer->check->type == WEIR_CHECK_GRPC ? judge_grpc(answer, status, detail, bytes)

@@ -203,7 +203,9 @@ static void apply_word(struct weir_health_check *check, struct weir_report *repo
 		static const char why[] = "answer has no X-Weir-State header";
 
 		report->word = WEIR_HEALTH_WORD_READY;
-		weir_report_set_why(report, why, sizeof(why) - 1);
+		if (report->why[0] == '\0') { // otherwise, the header has an unknown state
+			weir_report_set_why(report, why, sizeof(why) - 1);
+		}
 	}
 }
 

@@ -152,11 +152,9 @@ TEST(header_gives_the_state) {
 		"HTTP 503, lame-duck");
 }
 
-TEST(header_without_a_valid_state_is_ignored) {
-	static const char *const headers[] = {"X-Weir-State: nothing\r\n", "X-Weir-State:\r\n",
-		"X-Weir-State: lame\r\n", "X-Weir-State: lame-duckling\r\n", "X-Weir-State\r\n",
-		": down\r\n", "X-Weir-State : down\r\n", "\r\n", "", "HTTP/", "HTT",
-		"X-Weir-State: down down\r\n"};
+TEST(line_that_is_not_the_header_is_ignored) {
+	static const char *const headers[] = {"X-Weir-State\r\n", ": down\r\n",
+		"X-Weir-State : down\r\n", "\r\n", "", "HTTP/", "HTT"};
 
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
 		assert_int_equal(
@@ -164,11 +162,70 @@ TEST(header_without_a_valid_state_is_ignored) {
 	}
 }
 
+// An unknown state is ignored, and shown. For a word of an HAProxy agent or of weirctl, the detail
+// has the word to use.
+TEST(unknown_state_is_ignored_and_shown) {
+#define UNKNOWN(state) "passed: HTTP 200; X-Weir-State: unknown state \"" state "\""
+	static const struct {
+		const char *header, *expected;
+	} rows[] = {
+		{"X-Weir-State: bogus\r\n", UNKNOWN("bogus")},
+		{"X-Weir-State: drain\r\n", UNKNOWN("drain") ", use \"lame-duck\""},
+		{"X-Weir-State: Draining\r\n", UNKNOWN("Draining") ", use \"lame-duck\""},
+		{"X-Weir-State: maint\r\n", UNKNOWN("maint") ", use \"down\""},
+		{"X-Weir-State: up\r\n", UNKNOWN("up") ", use \"ready\""},
+		{"X-Weir-State:\r\n", UNKNOWN("")},
+		{"X-Weir-State: none\r\n", UNKNOWN("none")},
+		{"X-Weir-State: lame\r\n", UNKNOWN("lame")},
+		{"X-Weir-State: lame-duckling\r\n", UNKNOWN("lame-duckling")},
+		{"X-Weir-State: down down\r\n", UNKNOWN("down down")},
+		{"X-Weir-State: \x1b[2J\xc3\x9b\x7f\r\n", UNKNOWN("?[2J???")},
+		{"X-Weir-State: 123456789 123456789 123456789\r\n",
+			UNKNOWN("123456789 123456789 1234")},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct weir_report report = REPORT(200, rows[i].expected, rows[i].header);
+
+		assert_int_equal(report.word, WEIR_HEALTH_WORD_NONE);
+		assert_memory_equal(report.why, "X-Weir-State: unknown state \"", 29);
+	}
+	// the first unknown state is shown
+	REPORT(200, UNKNOWN("one"), "X-Weir-State: one\r\n", "X-Weir-State: two\r\n");
+	REPORT(503, "failed: HTTP 503; X-Weir-State: unknown state \"drain\", use \"lame-duck\"",
+		"X-Weir-State: drain\r\n");
+	assert_string_equal(
+		REPORT(503, "passed: HTTP 503, lame-duck; X-Weir-State: unknown state \"off\"",
+			"X-Weir-State: lame-duck\r\n", "X-Weir-State: off\r\n")
+			.why,
+		"HTTP 503, lame-duck");
+}
+
+// The detail has room for 95 characters, and the reason of a report for 63.
+TEST(detail_with_an_unknown_state_fits) {
+	struct weir_config_health_check check = check_of("0123456789 0123456789 0123456789");
+	struct weir_report report = report_by(check,
+		(const char *const[]){"X-Weir-State: 123456789 123456789 123456789\r\n", NULL}, 200,
+		"failed: HTTP 200, body without \"0123456789 0123456789 0123456789\"; "
+		"X-Weir-State: unknown state \"1234567");
+
+	assert_string_equal(report.why, "X-Weir-State: unknown state \"123456789 123456789 1234\"");
+	check.type = WEIR_CHECK_GRPC;
+	report_by(check, (const char *const[]){"X-Weir-State: drain\r\n", NULL}, 503,
+		"failed: HTTP 503, not gRPC; X-Weir-State: unknown state \"drain\", use "
+		"\"lame-duck\"");
+	report_by(check, (const char *const[]){"X-Weir-State: drain\r\n", NULL}, 200,
+		"failed: response has no grpc-status; X-Weir-State: unknown state \"drain\", use "
+		"\"lame-duck\"");
+}
+
 TEST(header_of_an_interim_answer_is_ignored) {
 	assert_int_equal(REPORT(200, "passed: HTTP 200", "HTTP/1.1 103 Early Hints\r\n",
 				 "X-Weir-State: down\r\n", "\r\n", "HTTP/1.1 200 OK\r\n")
 				 .word,
 		WEIR_HEALTH_WORD_NONE);
+	REPORT(200, "passed: HTTP 200", "HTTP/1.1 103 Early Hints\r\n", "X-Weir-State: bogus\r\n",
+		"\r\n", "HTTP/1.1 200 OK\r\n");
 }
 
 #define LOAD(orca_, expected, ...) \

@@ -281,6 +281,26 @@ TEST(state_is_withdrawn_by_an_answer_without_it) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
+// An answer with an unknown state withdraws the state as an answer without the header does. The
+// reason in the history names the unknown state.
+TEST(state_is_withdrawn_by_an_unknown_one) {
+	struct lab *lab = *state;
+
+	lab->answer = HTTP("200 OK", "X-Weir-State: lame-duck\r\n");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_report, lab, 5000, "lame-duck");
+	lab->answer = HTTP("200 OK", "X-Weir-State: drain\r\n");
+	do {
+		lab->reports = 0;
+		watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
+	} while (lab->report.word == WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
+	assert_string_equal(
+		lab->report.why, "X-Weir-State: unknown state \"drain\", use \"lame-duck\"");
+	assert_string_equal(status_of(lab).detail,
+		"HTTP 200; X-Weir-State: unknown state \"drain\", use \"lame-duck\"");
+}
+
 // A state that was announced before a reload, or to an earlier control process, is withdrawn.
 TEST(state_is_withdrawn_by_another_check) {
 	struct lab *lab = *state;
