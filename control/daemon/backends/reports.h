@@ -17,8 +17,8 @@
 // limit until the queue is below half of this percentage.
 //
 // A value is withdrawn when its source omits the value in the next report, except a value of an
-// agent-check; reports of other sources withdraw nothing. The CPUs, from which an automatic weight is
-// computed, are never withdrawn.
+// agent-check; reports of other sources withdraw nothing. The CPUs, from which an automatic weight
+// is computed, are never withdrawn.
 //
 // Threads: only the event loop's thread.
 #pragma once

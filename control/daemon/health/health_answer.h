@@ -6,9 +6,9 @@
 //
 // The header "X-Weir-State: WORD" contains the state that the backend reports: ready, starting,
 // lame-duck or down. An answer with the state starting or lame-duck passes with any HTTP status,
-// because the backend serves requests. An answer with the state down fails. Another word is ignored,
-// as if the header were absent, and shown in the detail. The load is read from ORCA headers if the
-// check is configured with orca.
+// because the backend serves requests. An answer with the state down fails. Another word is
+// ignored, as if the header were absent, and shown in the detail. The load is read from ORCA
+// headers if the check is configured with orca.
 //
 // Threads: any; no I/O, no allocation.
 #pragma once
