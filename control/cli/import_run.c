@@ -35,7 +35,7 @@ static int write_report(const struct weir_cli *cli, const struct weir_import *im
 	const bool all = cli->options->report != NULL || cli->options->all;
 	const bool is_file = cli->options->report != NULL && strcmp(cli->options->report, "-") != 0;
 	const char *file = is_file ? cli->options->report : NULL;
-	FILE *out = is_file ? fopen(file, "w") : cli->err;
+	FILE *out = file != NULL ? fopen(file, "w") : cli->err;
 	char shown[PATH_BYTES];
 	int r = 0;
 
