@@ -3,21 +3,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "plural.h"
+
 #define SHOWN_MOST 8u // maximum names in a warning
+#define QUEUES_MOST 1024u // maximum number of queues that are counted
+#define CA_READ_MOST (1l << 20) // bytes of a CA file in which the first certificate must begin
 #define NAMES_BYTES (SHOWN_MOST * (IF_NAMESIZE + 2) + 32)
+
+bool weir_config_device_opens_interface(const char *device) {
+	return strncmp(device, "net_af_xdp", strlen("net_af_xdp")) == 0 ||
+	       strncmp(device, "net_af_packet", strlen("net_af_packet")) == 0;
+}
 
 bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]) {
 	const char *at = strchr(device, ',');
 
 	ret[0] = '\0';
-	if (strncmp(device, "net_af_xdp", strlen("net_af_xdp")) != 0 &&
-		strncmp(device, "net_af_packet", strlen("net_af_packet")) != 0) {
+	if (!weir_config_device_opens_interface(device)) {
 		return false;
 	}
 	for (; at != NULL; at = strchr(at, ',')) {
@@ -76,14 +85,14 @@ static bool exists(const struct if_nameindex *interfaces, const char *name) {
 	return false;
 }
 
-// Returns the number of receive queues of an interface; 0 if unknown.
-static uint32_t count_queues(const char *interface) {
-	char path[96];
+uint32_t weir_config_count_queues(const char *root, const char *interface) {
+	char path[PATH_MAX];
 	uint32_t count = 0;
 
 	do {
-		snprintf(path, sizeof(path), "/sys/class/net/%.15s/queues/rx-%u", interface, count);
-	} while (access(path, F_OK) == 0 && ++count < WEIR_CONFIG_CORES_MAX);
+		snprintf(path, sizeof(path), "%s/sys/class/net/%.15s/queues/rx-%u", root, interface,
+			count);
+	} while (access(path, F_OK) == 0 && ++count < QUEUES_MOST);
 	return count;
 }
 
@@ -119,7 +128,7 @@ int weir_config_warn_interfaces(
 		if (!weir_config_device_interface(port->device, name)) {
 			continue;
 		}
-		queues = count_queues(name);
+		queues = weir_config_count_queues("", name);
 		if (!exists(interfaces, name)) {
 			list_names(interfaces, names);
 			snprintf(warning.path, sizeof(warning.path), "ports[%u].device", i);
@@ -133,7 +142,7 @@ int weir_config_warn_interfaces(
 				"interface %s has %u queue%s, fewer than %u, and weir-dataplane "
 				"would not start; lower \"queues\", or run \"ethtool -L %s "
 				"combined %u\" if the device supports it",
-				name, queues, queues == 1 ? "" : "s", port->queues, name,
+				name, queues, weir_plural(queues), port->queues, name,
 				port->queues);
 		} else {
 			continue;
@@ -188,7 +197,7 @@ static bool has_certificate(FILE *file) {
 	static const char begin[] = "-----BEGIN ", end[] = "CERTIFICATE-----";
 	char line[256];
 
-	while (fgets(line, sizeof(line), file) != NULL) {
+	while (fgets(line, sizeof(line), file) != NULL && ftell(file) <= CA_READ_MOST) {
 		if (strncmp(line, begin, strlen(begin)) == 0 && strstr(line, end) != NULL) {
 			return true;
 		}

@@ -16,6 +16,8 @@
 // processes in the same network namespace use weir-check1, weir-check2, ...
 #define WEIR_CHECK_DEVICE "weir-check"
 
+// Returns whether the driver of a device opens an existing network interface.
+bool weir_config_device_opens_interface(const char *device);
 // Gets the interface that a device needs, for example lb0 for "net_af_xdp0,iface=lb0". Returns
 // false with ret "" if the device needs no interface, because its driver has no interface or
 // creates one.
@@ -25,6 +27,10 @@ bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]);
 // WEIR_CHECK_DEVICE (for checks), "dtap" (DPDK's default name of a tap) and "weir" (name of a tap
 // in the documentation). Each name may have a number at the end.
 bool weir_config_is_own_interface(const char *name);
+
+// Returns the number of receive queues of an interface; 0 if unknown. root: directory in which /sys
+// is looked up; "" = this host.
+uint32_t weir_config_count_queues(const char *root, const char *interface);
 
 // Add a copy of the warning. Returns 0 or -ENOMEM (the warning is not added).
 int weir_config_add_warning(

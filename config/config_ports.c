@@ -90,20 +90,14 @@ static bool is_interface_name(const char *device) {
 	       strncmp(device, "dpni", 4) != 0;
 }
 
-// Returns whether a device is of a driver that opens a network interface.
-static bool opens_interface(const char *device) {
-	return strncmp(device, "net_af_xdp", strlen("net_af_xdp")) == 0 ||
-	       strncmp(device, "net_af_packet", strlen("net_af_packet")) == 0;
-}
-
-// Check the interfaces of such devices. weir-dataplane does not start if there is none, or if two
-// ports have the same.
+// Check the interface of a port whose driver opens one. weir-dataplane does not start if there is
+// none, or if two ports have the same.
 static void check_interface(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config *config, uint32_t i) {
 	const char *device = config->ports[i].device;
 	char name[IF_NAMESIZE], other[IF_NAMESIZE];
 
-	if (!opens_interface(device)) {
+	if (!weir_config_device_opens_interface(device)) {
 		return;
 	}
 	if (!weir_config_device_interface(device, name)) {

@@ -291,8 +291,7 @@ static const struct weir_option rows[] = {
 		.groups = WEIR_CLI_STRICT),
 	WEIR_OPTION_ROW(TEXT, "report", "NOTES",
 		"write all notes about settings without a counterpart in Weir to this file; - = "
-		"standard "
-		"error",
+		"standard error",
 		FIELD(report), .fallback = "standard error, as a summary", .min = 1,
 		.groups = WEIR_CLI_REPORT),
 	WEIR_OPTION_ROW(FLAG, "all", NULL, "print each note instead of a summary", FIELD(all),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config_host.h"
 #include "device.h"
 #include "doctor.h"
 #include "kernel.h"
@@ -104,16 +105,6 @@ void weir_doctor_check_mtu(struct weir_doctor *doctor) {
 	each_interface(doctor, look_at_mtu);
 }
 
-static uint32_t count_queues(const struct weir_doctor *doctor, const char *interface) {
-	uint32_t count = 0;
-
-	while (count < 1024 &&
-		weir_tree_has(doctor->root, NET "/%s/queues/rx-%u", interface, count)) {
-		count++;
-	}
-	return count;
-}
-
 // Adds the command that changes the number of queues. weir-dataplane must be stopped for the
 // change. The kernel refuses to remove a queue that AF_XDP uses. If a queue is added, packets to
 // VIPs that arrive on this queue go to the kernel until weir-dataplane restarts.
@@ -158,7 +149,7 @@ static void report_queues(struct weir_doctor *doctor, const char *interface, uin
 
 static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_port *port,
 	const struct weir_doctor_device *device) {
-	const uint32_t queues = count_queues(doctor, device->interface);
+	const uint32_t queues = weir_config_count_queues(doctor->root, device->interface);
 	const uint32_t workers = doctor->config->workers.count;
 	// veth and other virtual devices have separate receive and transmit queues.
 	const bool hardware = weir_tree_has(doctor->root, NET "/%s/device", device->interface);

@@ -77,10 +77,10 @@ static void report_flow_table(struct weir_doctor *doctor) {
 	if (untracked > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "flow table",
 			"is full: %lld packet%s in the last minute without an entry; their flows "
-			"may break when backends change",
+			"may break when backends change: raise flow_table.flows_per_worker, unless "
+			"a flood fills the table",
 			(long long)untracked, weir_plural((uint64_t)untracked));
-		weir_findings_cure(&doctor->findings,
-			"raise flow_table.flows_per_worker, unless a flood fills the table");
+		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 	}
 }
 

@@ -134,8 +134,7 @@ static uint64_t judge_flow_table(const struct weir_daemon *daemon, struct verdic
 	if (untracked > 0) {
 		add(verdict, WEIR_STATUS_WARNING,
 			"the flow table is full: %llu packet%s in the last minute without an "
-			"entry; "
-			"their flows may break when backends change (raise "
+			"entry; their flows may break when backends change (raise "
 			"flow_table.flows_per_worker, or find the flood)",
 			(unsigned long long)untracked, weir_plural(untracked));
 	}
