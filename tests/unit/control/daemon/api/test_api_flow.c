@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "flow_lookup.h"
 #include "selection.h"
 
 static json_t *lookup(struct web *web, const char *source, unsigned int source_port,
@@ -318,29 +319,40 @@ TEST(lookups_leave_room_for_a_deletion) {
 				   "\"source_port\": 9, \"destination\": \"198.51.100.10\", "
 				   "\"destination_port\": 80}";
 	struct web *web = *state;
-	int fd[40], refused = 0;
+	int refused, attempts = 0;
+	uint64_t began_ms, took_ms;
 	char line[256];
 	size_t n =
 		(size_t)snprintf(line, sizeof(line), "{\"command\": \"flow.lookup\", %s\n", flow);
 
 	lab_dataplane_hang(web->dataplane, true);
-	for (int i = 0; i < 40; i++) {
-		fd[i] = lab_connect(&web->lab);
-		lab_send(fd[i], line, n);
-	}
-	// These lookups are refused, because earlier lookups use all slots
-	for (int i = 39; i >= 30; i--) {
-		json_t *answer = lab_read_answer(fd[i]);
+	// After WEIR_LOOKUP_MS the first lookups time out. If this machine takes longer for all 40,
+	// their slots are free again before the last ones, and the test has shown nothing.
+	do {
+		int fd[40];
 
-		refused += strcmp(text_of(answer, "code"), "refused") == 0;
-		json_decref(answer);
-	}
-	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"flow.delete\", %s", flow), "timeout");
+		assert_in_range(attempts++, 0, 50);
+		refused = 0;
+		began_ms = lab_now_ms();
+		for (int i = 0; i < 40; i++) {
+			fd[i] = lab_connect(&web->lab);
+			lab_send(fd[i], line, n);
+		}
+		// These lookups are refused, because earlier lookups use all slots.
+		for (int i = 39; i >= 30; i--) {
+			json_t *answer = lab_read_answer(fd[i]);
+
+			refused += strcmp(text_of(answer, "code"), "refused") == 0;
+			json_decref(answer);
+		}
+		took_ms = lab_now_ms() - began_ms;
+		assert_string_equal(
+			lab_code(&web->lab, "{\"command\": \"flow.delete\", %s", flow), "timeout");
+		for (int i = 0; i < 40; i++) {
+			close(fd[i]);
+		}
+	} while (refused != 10 && took_ms > WEIR_LOOKUP_MS / 2);
 	assert_int_equal(refused, 10);
-	for (int i = 0; i < 40; i++) {
-		close(fd[i]);
-	}
 	lab_dataplane_hang(web->dataplane, false);
 }
 
