@@ -136,6 +136,11 @@ def failing_canary_is_rolled_back(lab):
     assert lab.backend("web-3", "api")["effective_weight"] == 100
     assert not lab.api("canary.show")
     end_without_a_file(lab)
+    lab.weirctl("weight", "set", "api/web-3", "configured")
+    lab.weirctl("canary", "start", "api", "web-3", "--every", "300s")
+    lab.programs["app-3"].kill()
+    wait_for_end(lab, "rolled-back")
+    assert canary_of(lab)["why"].startswith("its health checks fail: "), canary_of(lab)
 
 
 def end_without_a_file(lab):

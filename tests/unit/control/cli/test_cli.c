@@ -443,6 +443,23 @@ TEST(incomplete_result_is_no_success) {
 	server_stop(server);
 }
 
+// Without an answer it is unknown whether there are flows.
+TEST(list_without_an_answer_is_not_empty) {
+	static const struct server_answer answers[] = {
+		{"flow.list", "{\"ok\": true, \"result\": {\"flows\": [], \"next\": null, "
+			      "\"incomplete\": true}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "flow", "list");
+
+	assert_int_equal(outcome.status, 1);
+	assert_string_equal(outcome.out, "");
+	assert_string_equal(outcome.err,
+		"weirctl: the output is incomplete: a worker did not answer in time\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 // A stalled worker loses the packets in its queues. Scripts can detect this by the exit status.
 TEST(stalled_worker_gives_exit_status_1) {
 	static const struct server_answer answers[] = {

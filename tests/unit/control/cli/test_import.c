@@ -286,6 +286,12 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	assert_int_equal(json_array_size(json_object_get(json, "notes")), 3);
 	assert_true(json_is_true(json_object_get(json, "ok")));
 	json_decref(json);
+	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, (char[]){"--report"},
+		(char[]){"-"}, main_file);
+	assert_int_equal(outcome.status, WEIR_CLI_DONE);
+	expect_contains(outcome.err, "b.inc:2: differs: ops: ");
+	assert_int_equal(access("-", F_OK), -1);
+	free_outcome(&outcome);
 	write_file(included, "virtual_server 192.0.2.1 80 {\n \x1b[2J\n");
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 	assert_int_equal(outcome.status, WEIR_CLI_REFUSED);
