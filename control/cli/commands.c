@@ -416,7 +416,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "any new flow. The mean is the number of flows that the backend would have if this balancer's\n"
 	 "open flows to all backends that get new flows were distributed by weight. The weir-agent of\n"
 	 "the backend ends the connections, if it runs with --shed-idle or --shed-hook: at most N per\n"
-	 "second, and no more than are above the mean. \"backend show NAME\" shows the progress.\n"
+	 "second, until the backend is at the mean. \"backend show NAME\" shows the progress.\n"
 	 BACKEND_TEXT,
 	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,
 	 weir_shed_build, weir_shed_show, weir_shed_run, true},
