@@ -136,7 +136,8 @@ int weir_config_warn_interfaces(
 				"interface %s does not exist on this host, and weir-dataplane "
 				"would not start; interfaces: %s",
 				name, names);
-		} else if (port->queues > queues && queues > 0) {
+		} else if (port->queues > queues && queues > 0 &&
+			   strstr(port->device, "queue_count=") == NULL) { // overrides "queues"
 			snprintf(warning.path, sizeof(warning.path), "ports[%u].queues", i);
 			snprintf(warning.reason, sizeof(warning.reason),
 				"interface %s has %u queue%s, fewer than %u, and weir-dataplane "
