@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Health of backends, and the history of their health.
+#include "show_lab.h"
+
+// No cause is omitted, because operators read the history to find causes.
+TEST(history_shows_causes_on_a_narrow_terminal) {
+	static const char list[] = JSON(
+		[{"time_ms": 0, "service": "web", "backend": "web-4", "from": "healthy",
+			"to": "refusing", "source": "check", "why": "connection refused"},
+			{"time_ms": 1, "service": "web", "backend": "web-4", "from": "refusing",
+				"to": "refusing", "source": "next-hop", "why": "next hop resolved"},
+			{"time_ms": 2, "service": "web", "backend": null, "from": null, "to": null,
+				"source": "drain",
+				"why": "removed bind tcp 198.51.100.10:80: drain deadline reached: its open flows reset; the whole service has 5 open flows"}]);
+	const struct weir_cli cli = {0};
+
+	for (uint32_t width = 80; width <= 200; width += 120) {
+		json_t *result = json_loads(list, 0, NULL);
+		char *text;
+		size_t bytes;
+		FILE *out = open_memstream(&text, &bytes);
+
+		setenv("TZ", "UTC0", 1);
+		weir_show_history_within(&cli, out, result, width);
+		fclose(out);
+		if (width == 80) {
+			assert_string_equal(text,
+				"1970-01-01 00:00:00.000  web/web-4  healthy -> refusing  (check)\n"
+				"    connection refused\n"
+				"1970-01-01 00:00:00.001  web/web-4  refusing  (next-hop)\n"
+				"    next hop resolved\n"
+				"1970-01-01 00:00:00.002  web  (drain)\n"
+				"    removed bind tcp 198.51.100.10:80: drain deadline reached: "
+				"its open flows\n"
+				"    reset; the whole service has 5 open flows\n");
+		} else {
+			expect_contains(text, "TIME                     SERVICE  BACKEND  FROM");
+		}
+		free(text);
+		json_decref(result);
+	}
+}
+
+TEST(empty_history_has_the_name) {
+	expect_shown(weir_show_history, "web/", "[]",
+		"no health changes of web/ since the start of weir-control\n");
+	expect_shown(weir_show_history, NULL, "[]",
+		"no health changes since the start of weir-control\n");
+}
+
+TEST(health_without_results_of_checks) {
+	expect_shown(weir_show_health, NULL,
+		JSON([{"service": "web", "backend": "a", "check": "tcp", "health": "healthy",
+			"unchecked_ms": 45000, "unchecked_why": "permission denied",
+			"last": {"ok": null, "detail": "no result: permission denied"},
+			"agent_check": {"last": {"detail": "up"}}}]),
+			"SERVICE  BACKEND  CHECK  HEALTH   SINCE  EJECTED  PASSES  FAILS  LAST-OK  "
+			"LAST-MS  "
+			"AGE  DETAIL\n"
+			"web      a        tcp    healthy      -        -       -      -  -        "
+			"      -  "
+			"  -  no result for 45.0s: permission denied; agent-check: up\n");
+}
+
+// If the health check fails, the reason of the check is shown, not the reason of the announced
+// state.
+TEST(health_that_a_backend_announced) {
+	expect_shown(weir_show_health, NULL,
+		JSON([{"service": "web", "backend": "a", "check": "http", "word": "down",
+			"why": "port 80: no listening socket",
+			"last": {"ok": true, "detail": "HTTP 200"},
+			"agent_check": {"last": {"detail": "up"}}},
+			{"service": "web", "backend": "b", "word": "lame-duck", "why": "lame-duck",
+			"last": null},
+			{"service": "web", "backend": "c", "word": "down", "why": "refused",
+			"last": {"ok": false, "detail": "refused"}},
+			{"service": "web", "backend": "d", "word": "ready", "why": "fine",
+			"last": {"ok": true, "detail": "HTTP 200"}}]),
+						"SERVICE  BACKEND  CHECK  HEALTH  SINCE  EJECTED  "
+						"PASSES  FAILS  LAST-OK  "
+						"LAST-MS  AGE  DETAIL\n"
+						"web      a        http   -           -        -   "
+						"    -      -  yes      "
+						"      -    -  reports down: port 80: no listening "
+						"socket; HTTP 200; "
+						"agent-check: up\n"
+						"web      b        -      -           -        -   "
+						"    -      -  -        "
+						"      -    -  reports lame-duck\n"
+						"web      c        -      -           -        -   "
+						"    -      -  no       "
+						"      -    -  refused\n"
+						"web      d        -      -           -        -   "
+						"    -      -  yes      "
+						"      -    -  HTTP 200\n");
+}
