@@ -12,7 +12,6 @@ import glob
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 
@@ -114,16 +113,17 @@ class Tree:
     def check_circles(self, root, build):
         """Check for circular calls between source files, using the symbols of object files."""
         defined, wanted = {}, collections.defaultdict(set)
-        for path, command in self.commands(root, build):
-            output = os.path.join(command["directory"], command["output"])
-            listing = subprocess.run(["nm", "-g", output], stdout=subprocess.PIPE, text=True,
-                                     check=True).stdout
-            for line in listing.splitlines():
-                kind, symbol = line.split()[-2:]
-                if kind == "U":
-                    wanted[path].add(symbol)
-                else:
-                    defined[symbol] = path
+        paths = {os.path.join(command["directory"], command["output"]): path
+                 for path, command in self.commands(root, build)}
+        listing = subprocess.run(["nm", "-g", "--print-file-name", *paths], stdout=subprocess.PIPE,
+                                 text=True, check=True).stdout
+        for line in listing.splitlines():
+            output, entry = line.rsplit(":", 1)
+            kind, symbol = entry.split()[-2:]
+            if kind == "U":
+                wanted[paths[output]].add(symbol)
+            else:
+                defined[symbol] = paths[output]
         graph = {path: sorted({defined[symbol] for symbol in symbols if symbol in defined} - {path})
                  for path, symbols in wanted.items()}
         state, stack = {}, []
@@ -158,7 +158,7 @@ class Tree:
         for path, command in self.commands(root, build):
             room, checked = self.room(path), checked + 1
             allowed = self.below(room) | {os.path.dirname(path), "."}
-            for word in shlex.split(command["command"]):
+            for word in command["command"].split():
                 if not word.startswith("-I"):
                     continue
                 folder = os.path.relpath(os.path.join(command["directory"], word[2:]), root)
