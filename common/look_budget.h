@@ -22,7 +22,7 @@ static inline void weir_look_budget_spend(struct weir_look_budget *budget, uint6
 	budget->spent_ns += cpu_ns;
 }
 
-// The time until the next scan is permitted; 0 = now. now_ns: monotonic.
+// Returns the time until the next scan is permitted; 0 = now. now_ns: monotonic.
 static inline uint64_t weir_look_budget_rest_ms(struct weir_look_budget *budget, uint64_t now_ns) {
 	uint64_t paid_ns = (now_ns - budget->paid_ns) / budget->share;
 

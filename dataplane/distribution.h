@@ -46,7 +46,8 @@ struct weir_distribution {
 _Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX,
 	"there must be enough distributors for all queues of all ports");
 
-// Returns whether flows are in buckets, or why not. may_share: the workers can share a flow memory.
+// Returns whether flows are assigned to buckets and, if not, the reason. may_share: the workers can
+// share one flow memory (pipeline_parts.h).
 enum weir_bucketing weir_distribution_bucketing(
 	const struct weir_distributed_port *port, uint32_t ports, uint32_t workers, bool may_share);
 // If devices spread some of the flows, returns their RSS key: the hash with this key then gives the

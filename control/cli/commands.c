@@ -413,10 +413,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"backend", "shed", "--to-mean [--rate N/s] [--dry-run] [SERVICE/]NAME",
 	 "end connections of a backend that has more connections than the mean of its service",
 	 "For use after a scale-out: the clients connect again, and a backend is selected as for\n"
-	 "any new flow. The mean is the number of flows that the backend would have if this balancer's\n"
-	 "open flows to all backends that get new flows were distributed by weight. The weir-agent of\n"
-	 "the backend ends the connections, if it runs with --shed-idle or --shed-hook: at most N per\n"
-	 "second, until the backend is at the mean. \"backend show NAME\" shows the progress.\n"
+	 "any new flow. The mean is the backend's share, by weight, of this balancer's open flows; only\n"
+	 "backends that get new flows count. The weir-agent of the backend ends the connections, if it\n"
+	 "runs with --shed-idle or --shed-hook: at most N per second, until the backend is at the mean.\n"
+	 "\"backend show NAME\" shows the progress.\n"
 	 BACKEND_TEXT,
 	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,
 	 weir_shed_build, weir_shed_show, weir_shed_run, true},
@@ -588,16 +588,16 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "convert ipvsadm rules to a configuration; needs no daemon",
 	 "Reads the output of \"ipvsadm -S -n\" from FILE. Without FILE, or with FILE \"-\", reads standard\n"
 	 "input. Writes the configuration to standard output, and a summary of the rules without a\n"
-	 "counterpart in Weir to standard error, the most serious first. With --all each of these rules is\n"
-	 "printed; with --report each is written to the file NOTES. With --json the notes are JSON.\n",
+	 "counterpart in Weir to standard error, the most serious first. --all prints each of these rules.\n"
+	 "--report writes each of them to the file NOTES instead. --json writes them as JSON.\n",
 	 "weirctl import ipvs --report notes rules", NULL, 0, 1, WEIR_CLI_REPORT, NULL, NULL,
 	 weir_import_ipvs_run, false},
 	{"import", "keepalived", "[--id NAME] [--all] [--report NOTES] FILE",
 	 "convert the virtual servers of a keepalived.conf to a configuration; needs no daemon",
 	 "Reads FILE, and the files that FILE includes. FILE \"-\" is standard input.\n"
 	 "Writes the configuration to standard output, and a summary of the statements without a counterpart\n"
-	 "in Weir to standard error, the most serious first. With --all each of these statements is printed;\n"
-	 "with --report each is written to the file NOTES. With --json the notes are JSON.\n",
+	 "in Weir to standard error, the most serious first. --all prints each of these statements.\n"
+	 "--report writes each of them to the file NOTES instead. --json writes them as JSON.\n",
 	 "weirctl import keepalived /etc/keepalived/keepalived.conf", NULL, 1, 1,
 	 WEIR_CLI_REPORT | WEIR_CLI_ID, NULL, NULL, weir_import_keepalived_run, false},
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,

@@ -46,7 +46,8 @@ static void report_unreachable(struct weir_doctor *doctor) {
 static void report_detached(struct weir_doctor *doctor) {
 	if (doctor->dataplane == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
-			"responds in %.100s; no weir-dataplane is running there", doctor->run_dir);
+			"responds on its socket in %.100s; no weir-dataplane is running there",
+			doctor->run_dir);
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
@@ -82,8 +83,8 @@ void weir_doctor_check_control(struct weir_doctor *doctor) {
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_OK, "weir-control",
-		"responds in %.100s, version %s, attached to the dataplane", doctor->run_dir,
-		version != NULL ? version : "unknown");
+		"responds on its socket in %.100s, version %s, attached to the dataplane",
+		doctor->run_dir, version != NULL ? version : "unknown");
 }
 
 void weir_doctor_check_clock(struct weir_doctor *doctor) {

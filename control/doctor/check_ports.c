@@ -229,7 +229,7 @@ void weir_doctor_check_numa(struct weir_doctor *doctor) {
 	}
 }
 
-// Appends " net.ipvN.conf.IF.KEY=0" to the list if KEY is enabled: the kernel then accepts
+// Appends " net.ipvN.conf.IF.KEY=0" to the list if KEY is enabled, that is, if the kernel accepts
 // redirects or router advertisements on the interface.
 static void add_accepted(const struct weir_doctor *doctor, int family, const char *interface,
 	const char *key, char *list, size_t bytes) {

@@ -421,7 +421,7 @@ def doctor_names_the_directory_of_daemons(lab):
             check_places(lab, other, {"dataplane": dataplane, "control": control})
             if control == dataplane == "elsewhere":
                 status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--run-dir", other)
-                assert re.search(rf"^ok +control +weir-control +responds in {other}, ", output, re.M), output
+                assert re.search(rf"^ok +control +weir-control +responds on its socket in {other}, ", output, re.M), output
             lab.programs["control"].stop()
         lab.programs["dataplane"].stop()
 

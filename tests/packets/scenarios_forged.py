@@ -53,7 +53,7 @@ def test_single_datagrams_leave_room_for_tcp(lab):
     run = lab.run(made, forged + come, step_ns=10_000)
     expect(tracked(run, 3000, 200) > 120, f"{tracked(run, 3000, 200)} of 200 SYNs were tracked")
     expect_together(run, (3000, 200), (3200, 200), (3400, 200))
-    # Half-open flows end after a few seconds; then SYNs are tracked as before the forged packets.
+    # Half-open flows end after a few seconds; then SYNs are tracked again, as before the flood.
     run = lab.run(made, forged + [(6 * SECOND, flows(1)[0])] + flows(200, first=1), step_ns=10_000)
     expect_equal(tracked(run, 3001, 200), 200, "SYNs tracked after the flood")
 

@@ -42,7 +42,7 @@ struct rig_result {
 	uint64_t stragglers; // packets of previous trials
 	uint64_t unexpected; // any other packets
 	uint64_t broken; // packets with a wrong checksum or address (verify)
-	// Packets that came back from another backend than earlier packets of the same flow
+	// Packets that came back from a different backend than earlier packets of the same flow
 	uint64_t moved;
 	uint64_t polls; // number of polls while sending
 	uint64_t polls_with; // polls that returned packets

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tests decap.bpf.c: runs the program in the kernel on a table of frames, and checks each resulting
-// frame byte by byte, and which result the program counts. Needs CAP_BPF and CAP_NET_ADMIN.
+// frame byte by byte, and which counter of results the program increments. Needs CAP_BPF and
+// CAP_NET_ADMIN.
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -30,7 +30,7 @@ SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", 
 SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 
-# REQUESTS: commands that send a request with another name. FIRST_WORDS: words that the completion
+# REQUESTS: commands that send a request with a different name. FIRST_WORDS: words that the completion
 # offers after a command without a verb.
 REQUESTS = {"trace": "capture.start", "service.drain": "bind.drain", "vip.drain": "bind.drain",
             "service.ready": "bind.ready", "vip.ready": "bind.ready", "vip.show": "bind.show",

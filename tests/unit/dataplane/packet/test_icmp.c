@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ICMP: echo replies, "too big" replies, the flow that an error is about, and the rate limit of
-// replies. Checksums of the replies are recomputed.
+// Tests ICMP: echo replies, "too big" replies, the flow that an ICMP error refers to, and the rate
+// limit of replies. The tests recompute the checksums of the replies.
 #include "icmp.h"
 
 #include <errno.h>

@@ -42,7 +42,7 @@ TEST(tcp_figures_are_for_the_backends_that_want_them) {
 	UNTIL(lab, lab->tcps == 1);
 	assert_int_equal(lab->tcps_of_9, 1);
 	assert_int_equal(lab->tcp.ipv4.connections, 7);
-	// TCP statistics do not change states and load.
+	// TCP statistics do not change the reported state or load.
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 	weir_agents_set_wants(lab->agents, 9, WEIR_REPORT(ACTIVE));
 	tcp = tcp_figures(lab, 2001);
