@@ -122,6 +122,20 @@ const char *weir_reported_share_unused(
 	return follows(share) ? NULL : do_not_follow;
 }
 
+double weir_reported_share_charge(const struct weir_reported_share *share,
+	const struct weir_reported_count *count, uint64_t now_ns) {
+	double mean, charge;
+
+	if (now_ns >= count->until_ns || count->too_few ||
+		weir_reported_share_unused(share, 1, now_ns) != NULL) {
+		return 1;
+	}
+	mean = share->all / share->own;
+	charge = (count->all + mean) / (count->own + 1) / mean;
+	charge = charge < WEIR_REPORTED_CHARGE_MOST ? charge : WEIR_REPORTED_CHARGE_MOST;
+	return charge > 1 / WEIR_REPORTED_CHARGE_MOST ? charge : 1 / WEIR_REPORTED_CHARGE_MOST;
+}
+
 static uint64_t signal_of(const struct weir_reported_share *share, double all, uint32_t workers,
 	uint32_t errors, uint64_t before) {
 	double spread = SPREADS * share->begun / workers;

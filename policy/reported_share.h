@@ -34,6 +34,11 @@
 //            that always reports 0 would get more flows than the others. A report of more than
 //            four times the mean counts as four times the mean.
 //
+// A policy that predicts service times (fair-share) has no number of flows to correct. It charges a
+// backend for each flow of this instance. Therefore the cost of a flow is multiplied by the charge
+// of the backend, which is above 1 if the backend has more requests of other clients than the mean
+// backend.
+//
 // Threads: pure functions.
 #pragma once
 
@@ -44,6 +49,7 @@
 
 #define WEIR_REPORTED_SHARE_GAIN 0.15
 #define WEIR_REPORTED_SHARE_FOLLOWS 0.5
+#define WEIR_REPORTED_CHARGE_MOST 4.0
 
 struct weir_reported_share { // for a service. All zeroes: no report yet
 	// Moving averages over the last reports. own: flows of this instance at the backend; all:
@@ -82,6 +88,14 @@ void weir_reported_share_add(struct weir_reported_share *share, struct weir_repo
 // number of workers of this instance that send flows to the backend, > 0.
 const char *weir_reported_share_unused(
 	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns);
+
+// Returns the charge of a backend: (all / own) / (sum of all / sum of own), from its last report,
+// and from the averages over all backends. Limited to 1 / WEIR_REPORTED_CHARGE_MOST to
+// WEIR_REPORTED_CHARGE_MOST. One flow is added to `own`, and its part to `all`, so that a backend
+// without flows of this instance has a charge. Returns 1 if no report can be used: none is valid,
+// weir_reported_share_unused has a reason with one worker, or the backend reports too few requests.
+double weir_reported_share_charge(const struct weir_reported_share *share,
+	const struct weir_reported_count *count, uint64_t now_ns);
 
 // Returns the new signal of a backend after its report. errors: as for weir_signal_of_errors.
 // before: the current signal.

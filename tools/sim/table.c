@@ -274,6 +274,9 @@ static void take_active(
 
 	weir_reported_share_add(&client->share, &slot->count, client->table.count, (double)active,
 		&own, sim->now_ns);
+	if ((client->table.settings.needs & WEIR_NEEDS_ERRORS) == 0) {
+		return; // table_costs uses it
+	}
 	client->cost_ns[id] = weir_reported_share_signal(&client->share, &slot->count, 1,
 		active_errors(sim, slot->backend), client->cost_ns[id], sim->now_ns);
 }
@@ -281,7 +284,8 @@ static void take_active(
 void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t active) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		struct weir_sim_client *client = &sim->client[i];
-		bool counts = (client->table.settings.needs & WEIR_NEEDS_ERRORS) != 0;
+		bool counts = (client->table.settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
+			      sim->policy->name == WEIR_POLICY_FAIR_SHARE;
 
 		for (uint32_t id = 0; counts && id < client->slot_count; id++) {
 			if (client->slot[id].backend == backend && client->slot[id].member) {
@@ -336,9 +340,14 @@ void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client) 
 	weir_moving_costs(sim->numbers, client->table.count, sim->numbers);
 	for (uint32_t i = 0; i < client->table.count; i++) {
 		uint16_t id = client->candidates[i].id;
+		const struct weir_sim_slot *slot = &client->slot[id];
+		double cost = (double)sim->numbers[i];
 
-		client->cost_ns[id] =
-			sim->numbers[i] + cost_of_errors(sim, client->slot[id].backend);
+		if (sim->policy->name == WEIR_POLICY_FAIR_SHARE) {
+			cost *= weir_reported_share_charge(
+				&client->share, &slot->count, sim->now_ns);
+		}
+		client->cost_ns[id] = (uint64_t)cost + cost_of_errors(sim, slot->backend);
 	}
 }
 

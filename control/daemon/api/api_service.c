@@ -223,6 +223,8 @@ static json_t *json_settings(struct weir_daemon *daemon, uint16_t id,
 			settings, "error_window_ms", json_integer(state->settings.error_window_ms));
 		json_object_set_new(settings, "error_window_automatic",
 			json_boolean(config->error_window_ms == 0));
+	}
+	if ((needs & WEIR_NEEDS_ERRORS) != 0 || state->policy == WEIR_POLICY_FAIR_SHARE) {
 		unused =
 			weir_estimates_requests_unused(daemon->estimates, id, weir_daemon_now_ns());
 		set(settings, "reported_requests", unused != NULL ? unused : "used");

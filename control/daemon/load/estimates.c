@@ -152,9 +152,13 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 		backend->collected = false;
 		store_cost(estimates, state->id, 0);
 	}
-	if (!service->errors && (backend->count.last_ns != 0 ||
-					weir_signal_is_share(load_signal(estimates, state->id)))) {
+	if (!service->errors && !service->charges && backend->count.last_ns != 0) {
 		backend->count = (struct weir_reported_count){0};
+		if (!service->costs) {
+			store_cost(estimates, state->id, 0);
+		}
+	}
+	if (!service->errors && weir_signal_is_share(load_signal(estimates, state->id))) {
 		store_cost(estimates, state->id, 0);
 	}
 	if (!service->probes && backend->probed_ns != 0) {
@@ -282,6 +286,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	service->weights = weights;
 	service->costs = costs;
 	service->errors = errors;
+	service->charges = costs && state->policy == WEIR_POLICY_FAIR_SHARE;
 	service->probes = probes;
 	service->subset = config->subset.algorithm != WEIR_SUBSET_NONE ? config->subset.size : 0;
 	service->count = 0;
@@ -419,8 +424,10 @@ static void settle(struct weir_estimates *estimates, bool new_segment, uint64_t 
 		if (service != NULL && service->costs) {
 			weir_estimates_write(estimates, service, now_ns);
 		}
-		if (service != NULL && service->errors) {
+		if (service != NULL && (service->errors || service->charges)) {
 			weir_estimates_count_users(estimates, service);
+		}
+		if (service != NULL && service->errors) {
 			weir_estimates_write_counts(estimates, service, now_ns);
 		}
 	}
@@ -529,8 +536,10 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
 		if (service->costs) {
 			weir_estimates_write(estimates, service, now_ns);
 		}
-		if (service->errors) {
+		if (service->errors || service->charges) {
 			weir_estimates_count_users(estimates, service);
+		}
+		if (service->errors) {
 			weir_estimates_write_counts(estimates, service, now_ns);
 		}
 		if (service->probes) {

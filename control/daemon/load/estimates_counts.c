@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Estimates for policies that count flows: reported errors, and shares of reported requests in
-// progress.
+// Estimates from reported errors and requests in progress: shares for policies that count flows,
+// and charges for fair-share.
 #include "backend_signal.h"
 #include "estimates_private.h"
 
@@ -119,10 +119,10 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 	uint32_t errors;
 	uint64_t word;
 
-	if (!service->errors || (report->given & WEIR_REPORT(ACTIVE)) == 0) {
+	if ((!service->errors && !service->charges) || (report->given & WEIR_REPORT(ACTIVE)) == 0) {
 		return 0;
 	}
-	if (signal == NULL || segment->abi < WEIR_ABI_SHARES) {
+	if (signal == NULL || (service->errors && segment->abi < WEIR_ABI_SHARES)) {
 		// later reports are used when a dataplane that supports shares is attached
 		return WEIR_REPORT(ACTIVE);
 	}
@@ -130,6 +130,11 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 	flows.outside = backend->users == 0;
 	weir_reported_share_add(&service->share, &backend->count, service->count,
 		report->active_requests, &flows, now_ns);
+	if (service->charges) {
+		weir_estimates_changed(estimates, id);
+		weir_estimates_write_changed(estimates, service, now_ns);
+		return WEIR_REPORT(ACTIVE);
+	}
 	errors = errors_of(estimates, backend, now_ns);
 	word = backend->users > 0 ? weir_reported_share_signal(&service->share, &backend->count,
 					    backend->users, errors, *signal, now_ns)
@@ -146,7 +151,12 @@ const char *weir_estimates_requests_unused(
 			? estimates->service[service]
 			: NULL;
 
-	return weir_reported_share_unused(found != NULL ? &found->share : &none,
-		found != NULL && found->users_most > 0 ? found->users_most : estimates->workers,
+	if (found == NULL) {
+		return weir_reported_share_unused(&none, 1, now_ns);
+	}
+	return weir_reported_share_unused(&found->share,
+		found->charges          ? 1
+		: found->users_most > 0 ? found->users_most
+					: estimates->workers,
 		now_ns);
 }

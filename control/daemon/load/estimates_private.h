@@ -32,7 +32,8 @@ struct service_estimates {
 	uint64_t adjusted_ns; // when weights were last derived from reports
 	// service times of all flows of the service, for the error window
 	struct weir_moving *times;
-	struct weir_reported_share share; // if errors: this instance's share of the requests
+	// if errors or charges: this instance's share of the requests
+	struct weir_reported_share share;
 	struct weir_config_policy config; // a copy of the configuration
 	enum weir_policy policy;
 	uint32_t subset; // number of backends that a group of instances uses; 0 = all
@@ -53,6 +54,7 @@ struct service_estimates {
 	bool costs; // the service needs costs of its backends
 	// the service needs reported errors and requests in progress, which count as active flows
 	bool errors;
+	bool charges; // costs include the charge of a backend (reported_share.h)
 	bool probes; // the service needs reported requests in progress and latency
 	bool window; // the service needs an automatic error window
 	bool weights; // the service needs weights from reports
@@ -75,9 +77,10 @@ struct backend_estimates {
 	uint64_t owner; // hash of the backend to which the estimates belong
 	uint64_t inherited_ns; // cost from the segment, used until inherited_until_ns
 	uint64_t inherited_until_ns;
-	struct weir_reported_count count; // if service->errors: last report of requests
-	// If service->errors: number of workers that give the backend new flows, updated every
-	// second.
+	// if service->errors or ->charges: last report of requests
+	struct weir_reported_count count;
+	// If service->errors or ->charges: number of workers that give the backend new flows,
+	// updated every second.
 	uint32_t users;
 	uint64_t latency_ns; // if service->probes: latest latency; 0 = unknown
 	uint64_t probed_ns; // time of the latest probe; 0 = none
@@ -149,12 +152,13 @@ bool weir_estimates_adjust_window(
 
 // --- estimates_counts.c ---
 
-// Uses the requests in progress of a report, for a policy that counts flows. Returns the fields
-// that were used.
+// Uses the requests in progress of a report, for a policy that counts flows or charges backends for
+// them. Returns the fields that were used.
 uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns);
-// Counts, for each backend of a service with `errors` set, the workers that give the backend new
-// flows. Only some workers do so if the service has subsets, or while a backend is drained or down.
+// Counts, for each backend of a service with `errors` or `charges` set, the workers that give the
+// backend new flows. Only some workers do so if the service has subsets, or while a backend is
+// drained or down.
 void weir_estimates_count_users(
 	struct weir_estimates *estimates, struct service_estimates *service);
 // For a service whose policy counts flows: write the signals of its backends, which are errors and

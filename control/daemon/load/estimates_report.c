@@ -173,9 +173,9 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 		snprintf(why, bytes,
 			"policy %s uses service times measured by the workers; to use reported "
 			"service times, set \"service_time\" to \"reported\" in the "
-			"configuration; the policy also uses reported errors-per-second with "
+			"configuration; the policy also uses %sreported errors-per-second with "
 			"requests-per-second",
-			policy);
+			policy, service->charges ? "active-requests, and " : "");
 	} else {
 		snprintf(why, bytes, "policy %s needs %s in each report", policy,
 			service->config.measurement == WEIR_MEASUREMENT_BUSY ? "busy-time-ms"
@@ -205,6 +205,9 @@ uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t i
 	}
 	if (service != NULL && service->errors) {
 		wants |= WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE);
+	}
+	if (service != NULL && service->charges) {
+		wants |= WEIR_REPORT(ACTIVE);
 	}
 	if (service != NULL && service->probes) {
 		wants |= WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_TIME) |

@@ -191,16 +191,24 @@ uint64_t weir_estimates_error_window_ns(
 	return state.settings.error_window_ms * 1000000ull;
 }
 
-// Returns `cost` plus the cost of the errors that the backend has reported. The cost of a failed
-// request is the error window: the time for which an error counts as an active flow. Without the
-// cost of errors, a backend that fails requests immediately would have the lowest cost.
-static uint64_t with_errors(const struct weir_estimates *estimates,
+// Returns `cost`, multiplied by the backend's charge, plus the cost of the errors that the backend
+// has reported. The cost of a failed request is the error window: the time for which an error
+// counts as an active flow. Without the cost of errors, a backend that fails requests immediately
+// would have the lowest cost.
+static uint64_t with_reports(const struct weir_estimates *estimates,
 	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
-	if (backend->errors == NULL) {
-		return cost;
+	const struct service_estimates *service = backend->service;
+
+	// An inherited cost includes the charge.
+	if (service->charges && cost != backend->inherited_ns) {
+		cost = (uint64_t)((double)cost * weir_reported_share_charge(
+							 &service->share, &backend->count, now_ns));
 	}
-	return cost + weir_reported_errors_cost_ns(backend->errors,
-			      weir_estimates_error_window_ns(estimates, backend->service), now_ns);
+	if (backend->errors != NULL) {
+		cost += weir_reported_errors_cost_ns(backend->errors,
+			weir_estimates_error_window_ns(estimates, service), now_ns);
+	}
+	return cost;
 }
 
 // Recalculates the estimate of a backend. Writes the cost of the backend if the estimate is known
@@ -218,7 +226,7 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	backend->known_ns = cost;
 	if (cost > 0 || backend->errors != NULL) {
 		cost = cost > 0 ? cost : mean_of(service);
-		store(segment, id, with_errors(estimates, backend, cost, now_ns));
+		store(segment, id, with_reports(estimates, backend, cost, now_ns));
 	}
 }
 
@@ -252,7 +260,7 @@ static void write_unknown(const struct weir_estimates *estimates,
 
 		if (backend->known_ns == 0) {
 			store(segment, service->member[i],
-				with_errors(estimates, backend, mean, now_ns));
+				with_reports(estimates, backend, mean, now_ns));
 		}
 	}
 	service->known_then = service->known;
@@ -323,7 +331,7 @@ void weir_estimates_write_probe(
 	uint64_t window_ns = weir_estimates_error_window_ns(estimates, backend->service);
 
 	if (backend->errors != NULL) {
-		latency_ns = with_errors(estimates, backend, latency_ns, now_ns);
+		latency_ns = with_reports(estimates, backend, latency_ns, now_ns);
 		active += weir_reported_errors_active(backend->errors, 1, window_ns, now_ns);
 	}
 	if (segment != NULL) {

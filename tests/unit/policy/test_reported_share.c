@@ -120,6 +120,62 @@ TEST(worker_with_nearly_all_flows_needs_no_reports) {
 	assert_null(weir_reported_share_unused(&fleet.share, 2, fleet.now_ns));
 }
 
+// Flows of this instance turn over, and the others stay where they are.
+static void run_own(struct fleet *fleet, uint32_t rounds) {
+	for (uint32_t round = 0; round < rounds; round++) {
+		for (uint32_t turn = 0; turn < 5; turn++) {
+			turn_over(fleet, fleet->own, true);
+		}
+		fleet->now_ns += 100 * MS;
+		for (uint32_t i = 0; i < BACKENDS; i++) {
+			report(fleet, i, fleet->own[i] + fleet->others[i]);
+		}
+	}
+}
+
+static double charge_of(const struct fleet *fleet, uint32_t i) {
+	return weir_reported_share_charge(&fleet->share, &fleet->count[i], fleet->now_ns);
+}
+
+TEST(charge_is_high_where_others_send_requests) {
+	struct fleet fleet = fleet_of(10, 10);
+	double mean;
+
+	fleet.others[0] = 40;
+	fleet.own[0] = 8;
+	run_own(&fleet, 50);
+	mean = fleet.share.all / fleet.share.own;
+	assert_true(fabs(mean - 23.0 / 10) < 0.3);
+	for (uint32_t i = 0; i < BACKENDS; i++) {
+		double all = fleet.own[i] + fleet.others[i];
+		double charge = (all + mean) / (fleet.own[i] + 1) / mean;
+
+		assert_true(fabs(charge_of(&fleet, i) - fmin(charge, 4)) < 1e-9);
+	}
+	assert_true(charge_of(&fleet, 0) > 1.3);
+	fleet.others[0] = 100000; // counts as four times the mean
+	report(&fleet, 0, fleet.own[0] + fleet.others[0]);
+	assert_true(charge_of(&fleet, 0) <= WEIR_REPORTED_CHARGE_MOST);
+	fleet.now_ns += 10 * SECOND;
+	assert_true(charge_of(&fleet, 0) == 1);
+}
+
+TEST(charge_needs_reports_that_can_be_true) {
+	struct fleet fleet = fleet_of(10, 10);
+
+	assert_true(charge_of(&fleet, 0) == 1); // no report
+	run(&fleet, 200, 10, false, true); // they do not follow the flows
+	assert_true(charge_of(&fleet, 0) == 1);
+	fleet = fleet_of(10, 10);
+	run_own(&fleet, 50);
+	assert_true(charge_of(&fleet, 0) != 1);
+	report(&fleet, 0, fleet.own[0] * 0.4); // fewer than the flows of this instance
+	assert_true(charge_of(&fleet, 0) == 1);
+	fleet = fleet_of(30, 2); // this instance has nearly all requests
+	run_own(&fleet, 50);
+	assert_true(charge_of(&fleet, 0) == 1);
+}
+
 // Of 100 flows, `turns` flows are replaced within 100 ms.
 TEST(reports_count_the_less_the_more_flows_have_ended_since) {
 	static const struct {

@@ -138,7 +138,9 @@ TEST(settings_are_those_that_the_policy_uses) {
 	settings = json_object_get(show_web(&web->lab, &holder), "settings");
 	assert_string_equal(text_of(settings, "statistic"), "average");
 	assert_int_equal(number_of(settings, "window"), 386);
-	assert_int_equal(json_object_size(settings), 5);
+	assert_string_equal(
+		text_of(settings, "reported_requests"), "no reports of requests in progress");
+	assert_int_equal(json_object_size(settings), 6);
 	set_policy(&web->lab, "\"interleaved-weighted-round-robin\"");
 	settings = json_object_get(show_web(&web->lab, &holder), "settings");
 	assert_string_equal(text_of(settings, "rounds"), "incremental");

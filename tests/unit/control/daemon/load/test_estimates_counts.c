@@ -170,6 +170,60 @@ TEST(backend_in_maintenance_is_not_in_the_averages) {
 	estimates_lab_close(&lab);
 }
 
+// The service times of all backends are equal, but backend 1 has three times as many requests of
+// other instances.
+TEST(fair_share_charges_for_the_requests_of_others) {
+	struct estimates_lab lab;
+
+	open_lab(&lab, WEIR_POLICY_FAIR_SHARE);
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		lab_sample(&lab, 0, id, 10 * LAB_MS);
+	}
+	lab_collect(&lab);
+	assert_true((weir_estimates_wants(lab.estimates, 0) & WEIR_REPORT(ACTIVE)) != 0);
+	for (uint32_t round = 0; round < 40; round++) {
+		lab.now += LAB_SECOND / 10;
+		for (uint16_t id = 0; id < BACKENDS; id++) {
+			uint32_t open = 4 + (round + id) / 2 % 2 * 4;
+
+			set_flows(&lab, id, open, 2 * round);
+			report(&lab, id, open + (id == 1 ? 3 * OTHERS : OTHERS));
+		}
+	}
+	assert_null(weir_estimates_requests_unused(lab.estimates, 0, lab.now));
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		set_flows(&lab, id, 8, 80);
+		report(&lab, id, 8 + (id == 1 ? 3 * OTHERS : OTHERS));
+	}
+	// 6 of 24 requests are flows of this instance.
+	assert_in_range(lab_cost(&lab, 0), 6 * LAB_MS, 7.5 * LAB_MS);
+	assert_in_range(lab_cost(&lab, 1), 12.5 * LAB_MS, 14.5 * LAB_MS);
+	lab.now += 10 * LAB_SECOND; // the reports have expired
+	weir_estimates_second(lab.estimates, lab.now);
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		assert_int_equal(lab_cost(&lab, id), 10 * LAB_MS);
+	}
+	estimates_lab_close(&lab);
+}
+
+// With other policies, the counts of reports are not kept.
+TEST(charges_end_with_the_policy) {
+	struct estimates_lab lab;
+
+	open_lab(&lab, WEIR_POLICY_FAIR_SHARE);
+	for (uint16_t id = 0; id < BACKENDS; id++) {
+		lab_sample(&lab, 0, id, 10 * LAB_MS);
+	}
+	lab_collect(&lab);
+	run(&lab, 40);
+	assert_int_not_equal(lab_cost(&lab, 0), 10 * LAB_MS);
+	lab_policy(&lab, 0, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN);
+	lab_apply_follow(&lab);
+	weir_estimates_second(lab.estimates, lab.now);
+	assert_int_equal(lab_cost(&lab, 0), 10 * LAB_MS);
+	estimates_lab_close(&lab);
+}
+
 TEST(without_reports_there_are_none) {
 	struct estimates_lab lab;
 

@@ -225,7 +225,8 @@ TEST(errors_cost_as_much_as_the_window) {
 		lab_policy(&lab, 0, policies[p]);
 		lab_apply_follow(&lab);
 		assert_int_equal(weir_estimates_wants(lab.estimates, 0),
-			WEIR_REPORT(ERRORS) | WEIR_REPORT(REQUESTS));
+			WEIR_REPORT(ERRORS) | WEIR_REPORT(REQUESTS) |
+				(policies[p] == WEIR_POLICY_FAIR_SHARE ? WEIR_REPORT(ACTIVE) : 0));
 		for (uint32_t i = 0; i < 6; i++) {
 			lab.now += LAB_SECOND / 2;
 			lab_sample(&lab, 0, 0, LAB_MS / 2);
