@@ -156,6 +156,26 @@ json_t *weir_local_status_read(const struct weir_agent_options *options) {
 	return status;
 }
 
+// Names the services that stay lame-duck or down, because "ready" applies to the host only.
+static void print_announced(const json_t *status, const struct weir_agent_options *options) {
+	const json_t *service;
+	size_t i;
+
+	json_array_foreach (json_object_get(status, "services"), i, service) {
+		const char *name = json_string_value(json_object_get(service, "service"));
+		const char *word = json_string_value(json_object_get(service, "word"));
+
+		if (name != NULL && word != NULL && strcmp(word, "ready") != 0 &&
+			strcmp(word, "none") != 0) {
+			fprintf(stderr,
+				"weir-agent: service %s stays %s, as announced for it; to end "
+				"this, run "
+				"\"weir-agent announce ready --service %s --run-dir %s\"\n",
+				name, word, name, options->run_dir);
+		}
+	}
+}
+
 enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) {
 	json_t *status = NULL;
 	enum weir_agent_exit r = send_command(options, "{\"command\": \"ready\"}\n", &status);
@@ -163,6 +183,7 @@ enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) 
 	if (r == WEIR_AGENT_DONE) {
 		printf("ready: balancers to notify: %zu\n",
 			json_array_size(json_object_get(status, "balancers")));
+		print_announced(status, options);
 		json_decref(status);
 	}
 	return r;

@@ -69,22 +69,26 @@ static json_t *json_warnings(
 	return json_pack("[s]", text);
 }
 
-// Returns whether the last report of the backend's agent announces lame-duck, for the host or for a
-// port. If so, "ready" has no lasting effect: the agent repeats the announcement, so the backend is
-// lame-duck again after the next report.
-static bool is_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id) {
+// Returns the command that ends the lame duck of the last report of the backend's agent, or NULL if
+// the report announces none, for the host or for a port. With such a report, "backend ready" has no
+// lasting effect: the agent repeats the announcement, so the backend is lame-duck again after the
+// next report.
+static const char *end_of_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_reports_status status;
-	bool lame;
 
 	if (weir_reports_status(daemon->reports, id, &status) < 0 ||
 		strcmp(status.source, "agent") != 0) {
-		return false;
+		return NULL;
 	}
-	lame = status.report->word == WEIR_HEALTH_WORD_LAME_DUCK;
+	if (status.report->word == WEIR_HEALTH_WORD_LAME_DUCK) {
+		return "weir-agent ready";
+	}
 	for (uint32_t i = 0; i < status.report->port_word_count; i++) {
-		lame |= status.report->port_words[i].word == WEIR_HEALTH_WORD_LAME_DUCK;
+		if (status.report->port_words[i].word == WEIR_HEALTH_WORD_LAME_DUCK) {
+			return "weir-agent announce ready";
+		}
 	}
-	return lame;
+	return NULL;
 }
 
 // Describes a backend after a change to its state has been published.
@@ -173,22 +177,24 @@ void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *ca
 void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
 	int id = find_backend(daemon, call);
 	struct weir_backend_state state;
-	bool announced;
+	const char *end = NULL;
 	json_t *result;
 
 	if (id < 0) {
 		return;
 	}
-	announced = weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
-		    state.health == WEIR_HEALTH_LAME_DUCK &&
-		    is_announced_lame_duck(daemon, (uint16_t)id);
+	if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+		state.health == WEIR_HEALTH_LAME_DUCK) {
+		end = end_of_announced_lame_duck(daemon, (uint16_t)id);
+	}
 	weir_api_make_ready(daemon, (uint16_t)id);
 	weir_api_publish_now(daemon, call);
 	result = json_admin(daemon, (uint16_t)id);
-	if (announced) {
+	if (end != NULL) {
 		json_array_append_new(json_object_get(result, "warnings"),
-			json_string("the agent announces lame-duck again in its next report; to "
-				    "end this, run \"weir-agent ready\" on the host"));
+			json_sprintf("the agent announces lame-duck again in its next report; to "
+				     "end this, run \"%s\" on the host",
+				end));
 	}
 	weir_api_answer(call, result);
 }

@@ -88,6 +88,14 @@ def agent_announces_the_word_of_an_application(lab):
         answer = notice(old)
         assert (answer["word"], answer["why"].rstrip(b"\0")) == \
             ("lame-duck", b"3 ports: by the application"), answer
+        # "weir-agent ready" applies to the host. It names the services to which it does not apply.
+        done = subprocess.run([lab.agent_binary, "ready", "--run-dir", lab.run_dir], stderr=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True, timeout=20)
+        for service, word in (("web", "lame-duck"), ("dns", "down")):
+            assert (f"service {service} stays {word}, as announced for it; to end this, run \"weir-agent announce "
+                    f"ready --service {service} --run-dir {lab.run_dir}\"\n") in done.stderr, done
+        assert done.returncode == 0 and "balancers to notify: 2" in done.stdout, done
+        assert service_of(lab)["word"] == "lame-duck"
         assert announce(lab, WEB, "ready", "--service", "web")[0] == 0
         assert notice(balancer)["ports"] == {f"{DNS}/udp": ("down", 3)}
         assert ask(sock(lab, "dns"), b"READY=1\nSTATUS=hello").startswith("dns: ready")
