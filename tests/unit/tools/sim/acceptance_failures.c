@@ -162,12 +162,12 @@ TEST(reports_show_the_requests_of_other_clients) {
 		{"power-16", P99, 5700, 6700},
 		{"power-16-100ms", P99, 3400, 4000},
 		{"power-16-1s", P99, 4300, 5100},
-		{"fair-16", P99, 6600, 8000},
-		{"fair-16-100ms", P99, 5700, 7100},
-		{"fair-16-of-4", P99, 11700, 14400},
-		{"fair-16-of-4", WASTED, 11, 14.5},
-		{"fair-16-of-4-100ms", P99, 8300, 10300},
-		{"fair-16-of-4-100ms", WASTED, 8, 11.2},
+		// The 99th percentile of fair-share differs by a factor of two between seeds.
+		{"fair-16", WASTED, 9, 11.5},
+		{"fair-16-100ms", WASTED, 4.5, 8},
+		{"fair-16-of-4", WASTED, 12, 16.5},
+		{"fair-16-of-4-100ms", WASTED, 8.5, 13.5},
+		{"fair-16-of-4-100ms", P99, 7000, 9500},
 	};
 
 	CHECK("other_clients", bands);
