@@ -96,6 +96,10 @@ uint32_t weir_config_count_queues(const char *root, const char *interface) {
 	return count;
 }
 
+bool weir_config_lacks_queues(const struct weir_config_port *port, uint32_t queues) {
+	return port->queues > queues && queues > 0 && strstr(port->device, "queue_count=") == NULL;
+}
+
 int weir_config_add_warning(
 	struct weir_config_errors *errors, const struct weir_config_error *warning) {
 	struct weir_config_error *grown = realloc(
@@ -136,8 +140,7 @@ int weir_config_warn_interfaces(
 				"interface %s does not exist on this host, and weir-dataplane "
 				"would not start; interfaces: %s",
 				name, names);
-		} else if (port->queues > queues && queues > 0 &&
-			   strstr(port->device, "queue_count=") == NULL) { // overrides "queues"
+		} else if (weir_config_lacks_queues(port, queues)) {
 			snprintf(warning.path, sizeof(warning.path), "ports[%u].queues", i);
 			snprintf(warning.reason, sizeof(warning.reason),
 				"interface %s has %u queue%s, fewer than %u, and weir-dataplane "

@@ -31,6 +31,9 @@ bool weir_config_is_own_interface(const char *name);
 // Returns the number of receive queues of an interface; 0 if unknown. root: directory in which /sys
 // is looked up; "" = this host.
 uint32_t weir_config_count_queues(const char *root, const char *interface);
+// Returns whether the port needs more receive queues than its interface has. queues: number of the
+// interface, 0 = unknown. False if the device overrides the key "queues" with queue_count=.
+bool weir_config_lacks_queues(const struct weir_config_port *port, uint32_t queues);
 
 // Add a copy of the warning. Returns 0 or -ENOMEM (the warning is not added).
 int weir_config_add_warning(

@@ -157,7 +157,7 @@ static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_
 	if (!device->af_xdp || queues == 0) {
 		return;
 	}
-	if (port->queues > queues && strstr(port->device, "queue_count=") == NULL) {
+	if (weir_config_lacks_queues(port, queues)) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
 			"has %u queue%s, and port %s needs %u: weir-dataplane would not start",
 			queues, weir_plural(queues), port->name, port->queues);
