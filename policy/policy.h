@@ -594,6 +594,10 @@ static inline uint32_t weir_policy_slot(uint64_t hash, uint32_t slots) {
 const char *weir_policy_name(enum weir_policy policy); // "unknown" when out of range
 int weir_policy_parse(const char *name); // enum weir_policy or -EINVAL
 uint8_t weir_policy_needs(enum weir_policy policy);
+// Returns whether the cost of a flow includes the charge of its backend (reported_share.h).
+static inline bool weir_policy_charges(enum weir_policy policy) {
+	return policy == WEIR_POLICY_FAIR_SHARE;
+}
 // Returns whether the shares of backends depend on their weights. With every policy, a backend with
 // weight 0 gets no new flows.
 bool weir_policy_uses_weights(enum weir_policy policy);

@@ -156,7 +156,7 @@ json_t *weir_local_status_read(const struct weir_agent_options *options) {
 	return status;
 }
 
-// Names the services that stay lame-duck or down, because "ready" applies to the host only.
+// Names the services with another announced state, because "ready" applies to the host only.
 static void print_announced(const json_t *status, const struct weir_agent_options *options) {
 	const json_t *service;
 	size_t i;
@@ -165,12 +165,11 @@ static void print_announced(const json_t *status, const struct weir_agent_option
 		const char *name = json_string_value(json_object_get(service, "service"));
 		const char *word = json_string_value(json_object_get(service, "word"));
 
-		if (name != NULL && word != NULL && strcmp(word, "ready") != 0 &&
-			strcmp(word, "none") != 0) {
+		if (name != NULL && word != NULL && strcmp(word, "ready") != 0) {
 			fprintf(stderr,
 				"weir-agent: service %s stays %s, as announced for it; to end "
-				"this, run "
-				"\"weir-agent announce ready --service %s --run-dir %s\"\n",
+				"this, run \"weir-agent announce ready --service %s --run-dir "
+				"%s\"\n",
 				name, word, name, options->run_dir);
 		}
 	}

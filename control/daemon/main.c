@@ -308,8 +308,8 @@ int main(int argc, char **argv) {
 	if (run_as.fallback) {
 		weir_log_write(&log, WEIR_LOG_WARN,
 			"there is no user " WEIR_USER_DEFAULT
-			", so this process runs as %s. weir-dataplane refuses it, unless it runs "
-			"with --control-user %s; create the user (useradd --system "
+			", so this process runs as %s, which weir-dataplane refuses unless it was "
+			"started with --control-user %s: create the user (useradd --system "
 			"--user-group " WEIR_USER_DEFAULT
 			") and start both again, or set --user here and "
 			"--control-user of weir-dataplane",

@@ -285,7 +285,7 @@ void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		struct weir_sim_client *client = &sim->client[i];
 		bool counts = (client->table.settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
-			      sim->policy->name == WEIR_POLICY_FAIR_SHARE;
+			      weir_policy_charges((enum weir_policy)sim->policy->name);
 
 		for (uint32_t id = 0; counts && id < client->slot_count; id++) {
 			if (client->slot[id].backend == backend && client->slot[id].member) {
@@ -343,7 +343,7 @@ void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client) 
 		const struct weir_sim_slot *slot = &client->slot[id];
 		double cost = (double)sim->numbers[i];
 
-		if (sim->policy->name == WEIR_POLICY_FAIR_SHARE) {
+		if (weir_policy_charges((enum weir_policy)sim->policy->name)) {
 			cost *= weir_reported_share_charge(
 				&client->share, &slot->count, sim->now_ns);
 		}

@@ -224,7 +224,8 @@ static json_t *json_settings(struct weir_daemon *daemon, uint16_t id,
 		json_object_set_new(settings, "error_window_automatic",
 			json_boolean(config->error_window_ms == 0));
 	}
-	if ((needs & WEIR_NEEDS_ERRORS) != 0 || state->policy == WEIR_POLICY_FAIR_SHARE) {
+	if ((needs & WEIR_NEEDS_ERRORS) != 0 ||
+		weir_policy_charges((enum weir_policy)state->policy)) {
 		unused =
 			weir_estimates_requests_unused(daemon->estimates, id, weir_daemon_now_ns());
 		set(settings, "reported_requests", unused != NULL ? unused : "used");

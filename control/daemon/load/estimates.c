@@ -152,7 +152,7 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 		backend->collected = false;
 		store_cost(estimates, state->id, 0);
 	}
-	if (!service->errors && !service->charges && backend->count.last_ns != 0) {
+	if (!service->requests && backend->count.last_ns != 0) {
 		backend->count = (struct weir_reported_count){0};
 		if (!service->costs) {
 			store_cost(estimates, state->id, 0);
@@ -286,7 +286,8 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	service->weights = weights;
 	service->costs = costs;
 	service->errors = errors;
-	service->charges = costs && state->policy == WEIR_POLICY_FAIR_SHARE;
+	service->charges = weir_policy_charges((enum weir_policy)state->policy);
+	service->requests = errors || service->charges;
 	service->probes = probes;
 	service->subset = config->subset.algorithm != WEIR_SUBSET_NONE ? config->subset.size : 0;
 	service->count = 0;
@@ -424,7 +425,7 @@ static void settle(struct weir_estimates *estimates, bool new_segment, uint64_t 
 		if (service != NULL && service->costs) {
 			weir_estimates_write(estimates, service, now_ns);
 		}
-		if (service != NULL && (service->errors || service->charges)) {
+		if (service != NULL && service->requests) {
 			weir_estimates_count_users(estimates, service);
 		}
 		if (service != NULL && service->errors) {
@@ -536,7 +537,7 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
 		if (service->costs) {
 			weir_estimates_write(estimates, service, now_ns);
 		}
-		if (service->errors || service->charges) {
+		if (service->requests) {
 			weir_estimates_count_users(estimates, service);
 		}
 		if (service->errors) {

@@ -119,7 +119,7 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 	uint32_t errors;
 	uint64_t word;
 
-	if ((!service->errors && !service->charges) || (report->given & WEIR_REPORT(ACTIVE)) == 0) {
+	if (!service->requests || (report->given & WEIR_REPORT(ACTIVE)) == 0) {
 		return 0;
 	}
 	if (signal == NULL || (service->errors && segment->abi < WEIR_ABI_SHARES)) {

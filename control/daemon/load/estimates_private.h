@@ -32,7 +32,7 @@ struct service_estimates {
 	uint64_t adjusted_ns; // when weights were last derived from reports
 	// service times of all flows of the service, for the error window
 	struct weir_moving *times;
-	// if errors or charges: this instance's share of the requests
+	// if requests: this instance's share of the requests
 	struct weir_reported_share share;
 	struct weir_config_policy config; // a copy of the configuration
 	enum weir_policy policy;
@@ -55,6 +55,7 @@ struct service_estimates {
 	// the service needs reported errors and requests in progress, which count as active flows
 	bool errors;
 	bool charges; // costs include the charge of a backend (reported_share.h)
+	bool requests; // the service uses reported requests in progress: errors or charges
 	bool probes; // the service needs reported requests in progress and latency
 	bool window; // the service needs an automatic error window
 	bool weights; // the service needs weights from reports
@@ -77,10 +78,9 @@ struct backend_estimates {
 	uint64_t owner; // hash of the backend to which the estimates belong
 	uint64_t inherited_ns; // cost from the segment, used until inherited_until_ns
 	uint64_t inherited_until_ns;
-	// if service->errors or ->charges: last report of requests
-	struct weir_reported_count count;
-	// If service->errors or ->charges: number of workers that give the backend new flows,
-	// updated every second.
+	struct weir_reported_count count; // if service->requests: last report of requests
+	// If service->requests: number of workers that give the backend new flows, updated every
+	// second.
 	uint32_t users;
 	uint64_t latency_ns; // if service->probes: latest latency; 0 = unknown
 	uint64_t probed_ns; // time of the latest probe; 0 = none
@@ -156,9 +156,8 @@ bool weir_estimates_adjust_window(
 // them. Returns the fields that were used.
 uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns);
-// Counts, for each backend of a service with `errors` or `charges` set, the workers that give the
-// backend new flows. Only some workers do so if the service has subsets, or while a backend is
-// drained or down.
+// Counts, for each backend of a service with `requests` set, the workers that give the backend new
+// flows. Only some workers do so if the service has subsets, or while a backend is drained or down.
 void weir_estimates_count_users(
 	struct weir_estimates *estimates, struct service_estimates *service);
 // For a service whose policy counts flows: write the signals of its backends, which are errors and

@@ -137,13 +137,22 @@ static uint64_t mean_of(const struct service_estimates *service) {
 	return service->known > 0 ? (uint64_t)(service->known_ns / service->known) : 0;
 }
 
-uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns) {
+// Returns the estimate from samples and reports; 0 = unknown.
+static uint64_t measured_cost(const struct backend_estimates *backend, uint64_t now_ns) {
 	uint64_t stale_ns = backend->service->config.stale_ms * 1000000ull;
-	uint64_t cost = backend->times != NULL
-				? weir_moving_estimate_ns(backend->times, now_ns, stale_ns)
-				: 0;
 
-	return cost == 0 && now_ns < backend->inherited_until_ns ? backend->inherited_ns : cost;
+	return backend->times != NULL ? weir_moving_estimate_ns(backend->times, now_ns, stale_ns)
+				      : 0;
+}
+
+static uint64_t inherited_cost(const struct backend_estimates *backend, uint64_t now_ns) {
+	return now_ns < backend->inherited_until_ns ? backend->inherited_ns : 0;
+}
+
+uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns) {
+	uint64_t measured = measured_cost(backend, now_ns);
+
+	return measured > 0 ? measured : inherited_cost(backend, now_ns);
 }
 
 void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id) {
@@ -191,24 +200,26 @@ uint64_t weir_estimates_error_window_ns(
 	return state.settings.error_window_ms * 1000000ull;
 }
 
-// Returns `cost`, multiplied by the backend's charge, plus the cost of the errors that the backend
-// has reported. The cost of a failed request is the error window: the time for which an error
-// counts as an active flow. Without the cost of errors, a backend that fails requests immediately
-// would have the lowest cost.
-static uint64_t with_reports(const struct weir_estimates *estimates,
+// Returns `cost` plus the cost of the errors that the backend has reported. The cost of a failed
+// request is the error window: the time for which an error counts as an active flow. Without the
+// cost of errors, a backend that fails requests immediately would have the lowest cost.
+static uint64_t with_errors(const struct weir_estimates *estimates,
 	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
+	if (backend->errors == NULL) {
+		return cost;
+	}
+	return cost + weir_reported_errors_cost_ns(backend->errors,
+			      weir_estimates_error_window_ns(estimates, backend->service), now_ns);
+}
+
+// Returns `cost`, multiplied by the charge of the backend if the service uses charges.
+static uint64_t charged(const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
 	const struct service_estimates *service = backend->service;
 
-	// An inherited cost includes the charge.
-	if (service->charges && cost != backend->inherited_ns) {
-		cost = (uint64_t)((double)cost * weir_reported_share_charge(
-							 &service->share, &backend->count, now_ns));
-	}
-	if (backend->errors != NULL) {
-		cost += weir_reported_errors_cost_ns(backend->errors,
-			weir_estimates_error_window_ns(estimates, service), now_ns);
-	}
-	return cost;
+	return service->charges
+		       ? (uint64_t)((double)cost * weir_reported_share_charge(&service->share,
+							   &backend->count, now_ns))
+		       : cost;
 }
 
 // Recalculates the estimate of a backend. Writes the cost of the backend if the estimate is known
@@ -225,8 +236,12 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	service->known -= backend->known_ns > 0;
 	backend->known_ns = cost;
 	if (cost > 0 || backend->errors != NULL) {
+		// An inherited cost includes the charge.
+		bool inherited = cost > 0 && measured_cost(backend, now_ns) == 0;
+
 		cost = cost > 0 ? cost : mean_of(service);
-		store(segment, id, with_reports(estimates, backend, cost, now_ns));
+		cost = inherited ? cost : charged(backend, cost, now_ns);
+		store(segment, id, with_errors(estimates, backend, cost, now_ns));
 	}
 }
 
@@ -260,7 +275,8 @@ static void write_unknown(const struct weir_estimates *estimates,
 
 		if (backend->known_ns == 0) {
 			store(segment, service->member[i],
-				with_reports(estimates, backend, mean, now_ns));
+				with_errors(estimates, backend, charged(backend, mean, now_ns),
+					now_ns));
 		}
 	}
 	service->known_then = service->known;
@@ -331,7 +347,7 @@ void weir_estimates_write_probe(
 	uint64_t window_ns = weir_estimates_error_window_ns(estimates, backend->service);
 
 	if (backend->errors != NULL) {
-		latency_ns = with_reports(estimates, backend, latency_ns, now_ns);
+		latency_ns = with_errors(estimates, backend, latency_ns, now_ns);
 		active += weir_reported_errors_active(backend->errors, 1, window_ns, now_ns);
 	}
 	if (segment != NULL) {
