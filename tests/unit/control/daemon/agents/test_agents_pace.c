@@ -58,6 +58,20 @@ TEST(new_word_is_accepted_and_confirmed_at_once) {
 	UNTIL(lab, lab->probes > probes + 1);
 }
 
+// Probe the agent until probes are less frequent. Returns the number of probes so far.
+static unsigned int probe_rarely(struct lab *lab, struct weir_agents_target *target) {
+	unsigned int probes;
+
+	target->inactive_interval_ms = 60000;
+	assert_int_equal(weir_agents_configure(lab->agents, target, 1), 0);
+	UNTIL(lab, lab->answered >= 5);
+	run_ms(lab, 60); // probes are less frequent from now on
+	probes = lab->probes;
+	run_ms(lab, 150);
+	assert_int_equal(lab->probes, probes);
+	return probes;
+}
+
 // weir-control requests additional fields within an interval, and sends another probe after the
 // agent has had time to measure. Then probes become less frequent again.
 TEST(agent_gets_additional_fields_soon) {
@@ -66,13 +80,7 @@ TEST(agent_gets_additional_fields_soon) {
 	struct weir_agents_status status;
 	unsigned int probes;
 
-	target.inactive_interval_ms = 60000;
-	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
-	UNTIL(lab, lab->answered >= 5);
-	run_ms(lab, 60); // probes are less frequent from now on
-	probes = lab->probes;
-	run_ms(lab, 150);
-	assert_int_equal(lab->probes, probes);
+	probes = probe_rarely(lab, &target);
 	weir_agents_set_wants(lab->agents, 5, WEIR_REPORT(ACTIVE) | WEIR_REPORT(UTILIZATION));
 	UNTIL(lab, lab->probes == probes + 1);
 	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(UTILIZATION));
@@ -240,13 +248,7 @@ TEST(hastened_agent_is_probed_at_the_interval) {
 	struct weir_agents_target target = target_of(lab, 5);
 	unsigned int probes;
 
-	target.inactive_interval_ms = 60000;
-	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
-	UNTIL(lab, lab->answered >= 5);
-	run_ms(lab, 60); // probes are less frequent from now on
-	probes = lab->probes;
-	run_ms(lab, 150);
-	assert_int_equal(lab->probes, probes);
+	probes = probe_rarely(lab, &target);
 	weir_agents_hasten(lab->agents, 6); // backend 6 has no agent
 	weir_agents_hasten(lab->agents, 5);
 	UNTIL(lab, lab->probes == probes + target.settled);
