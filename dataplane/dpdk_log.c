@@ -10,8 +10,8 @@
 
 static enum weir_log_level level_of_dpdk(int level) {
 	if (level <= 0) {
-		return WEIR_LOG_INFO; // not called while DPDK writes a message, so there is no
-				      // level
+		// not called while DPDK writes a message, so there is no level
+		return WEIR_LOG_INFO;
 	}
 	if (level <= (int)RTE_LOG_ERR) {
 		return WEIR_LOG_ERROR;
