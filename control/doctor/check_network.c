@@ -206,12 +206,42 @@ static bool forwards(const struct weir_doctor *doctor, const struct weir_address
 	return value > 0;
 }
 
+// Returns whether the kernel processes copies of the packets that a port gets for this VIP.
+static bool kernel_gets_copies(const struct weir_doctor *doctor, const struct weir_address *vip) {
+	for (uint32_t i = 0; i < doctor->config->port_count; i++) {
+		const struct weir_doctor_device device =
+			weir_doctor_device_of(&doctor->config->ports[i]);
+		int64_t off = 0;
+
+		if (vip->family == 6) {
+			(void)weir_tree_number(doctor->root, &off,
+				"/proc/sys/net/ipv6/conf/%s/disable_ipv6", device.interface);
+		}
+		if (device.af_packet && off == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Returns whether the kernel would answer a packet to the VIP with an ICMP error, according to the
+// result of weir_kernel_route. Without forwarding, only IPv6 answers.
+static bool answers_error(const struct weir_doctor *doctor, const struct weir_address *vip, int r,
+	const struct weir_kernel_route *route) {
+	const bool none = r == -EHOSTUNREACH || r == -ENETUNREACH || r == -EACCES;
+	const bool refused =
+		r == 0 && (route->type == RTN_UNREACHABLE || route->type == RTN_PROHIBIT);
+
+	return (none || refused) && (vip->family == 6 || forwards(doctor, vip));
+}
+
 static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *vip) {
 	struct weir_findings *findings = &doctor->findings;
 	const int bits = vip->family == 4 ? 32 : 128;
 	const char *six = vip->family == 4 ? "" : "-6 ";
+	const bool copies = kernel_gets_copies(doctor, vip);
 	char text[INET6_ADDRSTRLEN];
-	struct weir_kernel_route route;
+	struct weir_kernel_route route = {0};
 	int r = weir_kernel_route(vip, &route);
 
 	weir_address_format(vip, text, sizeof(text));
@@ -226,11 +256,22 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 			six, text);
 	} else if (r == 0 && route.type == RTN_UNICAST && forwards(doctor, vip)) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, text,
-			"this host forwards packets, and has a route to the VIP via %s: packets "
-			"that Weir passes to the kernel are routed in a loop until their TTL "
-			"expires",
-			route.interface);
-		weir_findings_cure(findings, "ip %sroute add unreachable %s/%d", six, text, bits);
+			"this host forwards packets, and has a route to the VIP via %s: %s are "
+			"routed in a loop until their TTL expires",
+			route.interface,
+			copies ? "the copies that the kernel gets of all packets, with AF_PACKET,"
+			       : "packets that Weir passes to the kernel");
+		weir_findings_cure(findings, "ip %sroute %s %s/%d", six,
+			copies ? "replace blackhole" : "add unreachable", text, bits);
+	} else if (copies && answers_error(doctor, vip, r, &route)) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
+			"%s: with AF_PACKET the kernel answers its copy of each packet to the VIP "
+			"with an ICMP error, so connections of clients fail",
+			r == -ENETUNREACH ? "this host has no route to the VIP"
+			: r == -EACCES || route.type == RTN_PROHIBIT
+				? "the route to the VIP has type prohibit"
+				: "the route to the VIP has type unreachable");
+		weir_findings_cure(findings, "ip %sroute replace blackhole %s/%d", six, text, bits);
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_OK, text,
 			"not an address of this host, and no routing loop");

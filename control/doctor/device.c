@@ -24,6 +24,7 @@ struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *p
 	struct weir_doctor_device device = {0};
 
 	device.af_xdp = strncmp(port->device, "net_af_xdp", strlen("net_af_xdp")) == 0;
+	device.af_packet = strncmp(port->device, "net_af_packet", strlen("net_af_packet")) == 0;
 	if (!weir_config_device_interface(port->device, device.interface) && is_pci(port->device)) {
 		int length = (int)strcspn(port->device, ",");
 

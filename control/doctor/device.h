@@ -14,7 +14,7 @@
 struct weir_doctor_device {
 	char interface[IF_NAMESIZE]; // "" = none
 	char pci[32]; // "" = none
-	bool af_xdp;
+	bool af_xdp, af_packet;
 };
 
 struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);

@@ -80,7 +80,8 @@ enum weir_doctor_need {
 	X(offloads, CONFIG, "offloads", \
 		"receive offloads that merge packets (LRO, GRO); checksum offload on veth") \
 	X(vips, SERVICES, "vips", \
-		"VIPs are not addresses of this host, and do not cause routing loops") \
+		"VIPs are not addresses of this host, and cause no routing loops or, with " \
+		"AF_PACKET, ICMP errors") \
 	X(rp_filter, SERVICES, "rp-filter", \
 		"reverse path filter (rp_filter) accepts replies from the VIPs") \
 	X(backends, SERVICES, "backends", "route, neighbour, tunnel, VIP and MTU of each backend")

@@ -11,6 +11,7 @@ import clients
 from lab import BACKENDS, VIP4, VIP6, echo, lines, make_random_file, service, upload, web
 from netns import wait_for
 from scenario import scenario
+from scenarios_doctor import cure, find, inside
 from scenarios_metrics import http
 
 
@@ -225,6 +226,41 @@ def af_packet_port(lab):
         lab, "net_af_packet0,iface=lb0,framesz=2048,blocksz=4096",
         lambda: lab.lb.ip("link", "set", "lb0", "address", STATIC_MAC))
     requests_and_upload(lab)
+
+
+@scenario(start=False, lb_mtu=1500, services=[web()])
+def doctor_finds_errors_of_the_kernel_with_af_packet(lab):
+    """With AF_PACKET the kernel answers its copies of packets with ICMP errors, unless the VIP has a blackhole route"""
+    start_with_static_gateway(lab, "net_af_packet0,iface=lb0,framesz=2048,blocksz=4096",
+                              lambda: lab.lb.ip("link", "set", "lb0", "address", STATIC_MAC))
+
+    def mends(vip, words):
+        row = find(lab, "vips", vip, "fault", words)
+        assert "answers its copy of each packet to the VIP with an ICMP error" in row["found"], row
+        failed = clients.curl_batch(lab.client, vip, 20)
+        assert failed.ok < 20, "no request failed"
+        cure(lab, row)
+        find(lab, "vips", vip, "ok")
+        done = clients.curl_batch(lab.client, vip, 20)
+        assert done.ok == 20, done.errors[:5]
+        lab.lb.ip("route", "del", "blackhole", vip)
+
+    find(lab, "vips", VIP6, "ok")  # the default route: not an error, without forwarding
+    for kind in ("unreachable", "prohibit"):
+        lab.lb.ip("route", "add", kind, VIP6)
+        mends(VIP6, f"the route to the VIP has type {kind}")
+    lab.lb.ip("-6", "route", "del", "default")
+    lab.lb.ip("-6", "route", "add", "2001:db8:c::/64", "via", "2001:db8:a::1")  # the kernel's errors reach clients
+    mends(VIP6, "this host has no route to the VIP")
+    inside(lab.lb, "sysctl", "-w", "net.ipv6.conf.lb0.disable_ipv6=1")
+    find(lab, "vips", VIP6, "ok")
+
+    lab.lb.ip("route", "replace", "unreachable", VIP4)
+    find(lab, "vips", VIP4, "ok")  # without forwarding, the kernel does not answer with IPv4
+    inside(lab.lb, "sysctl", "-w", "net.ipv4.ip_forward=1")
+    mends(VIP4, "the route to the VIP has type unreachable")
+    row = find(lab, "vips", VIP4, "warning", "the copies that the kernel gets of all packets, with AF_PACKET, are")
+    assert row["cure"] == f"ip route replace blackhole {VIP4}/32", row
 
 
 @scenario(start=False, services=[lines()])
