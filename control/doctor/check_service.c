@@ -186,6 +186,26 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 	}
 }
 
+// Adds the command that ends a lame duck that a weir-agent reports. If an application announced it
+// for a port, "weir-agent ready" does not end it. The services of the agent usually have the names
+// that they have here.
+static void cure_lame_duck(struct weir_findings *findings, const json_t *row) {
+	const json_t *report = get(row, "report"), *port;
+	size_t i;
+
+	json_array_foreach (get(report, "port_words"), i, port) {
+		if (is(port, "word", "lame-duck") && !is(report, "word", "lame-duck")) {
+			weir_findings_cure(findings,
+				"ssh %s weir-agent announce ready --service %s # or as "
+				"\"weir-agent "
+				"status\" names the lame duck",
+				text_of(row, "address"), text_of(row, "service"));
+			return;
+		}
+	}
+	weir_findings_cure(findings, "ssh %s weir-agent ready", text_of(row, "address"));
+}
+
 // Reports states that last until a command ends them: drained, maintenance, lame duck.
 static void report_resting(struct weir_findings *findings, const json_t *row, const char *subject) {
 	const bool drained = is(row, "admin", "drain");
@@ -223,7 +243,7 @@ static void report_resting(struct weir_findings *findings, const json_t *row, co
 			"ssh %s systemctl start weir-agent # or: weirctl backend ready %s", address,
 			subject);
 	} else if (is(row, "agent", "answers")) {
-		weir_findings_cure(findings, "ssh %s weir-agent ready", address);
+		cure_lame_duck(findings, row);
 	} else {
 		weir_findings_cure(findings, "weirctl backend ready %s", subject);
 	}

@@ -10,6 +10,7 @@ from agents import Agents
 from lab import service
 from netns import wait_for
 from scenario import scenario
+from scenarios_doctor import find, inside
 from scenarios_restart import backends, undisturbed_requests, wait_used
 
 HOSTS = int(os.environ.get("WEIR_HOSTS", "3"))
@@ -74,3 +75,41 @@ def sigterm_to_exec_fails_nothing(lab):
     others = lab.api("health.history", service="lines", backend="web-1")
     assert not [each for each in others if each["to"] == "lame-duck"], others
     wait_for("every backend", lab.all_usable, 20)
+
+
+@scenario(start=False, hosts=1, services=[
+    service(name, port, protocol, backends={"web-1": 100}, agent={"interval_ms": 500})
+    for name, port, protocol in (("web", 80, "tcp"), ("names", 53, "udp"))])
+def lame_duck_of_an_application_is_ended(lab):
+    """Doctor and "weirctl backend ready" name what ends a lame duck that an application has announced"""
+    agents = Agents(lab, "--service", "web=80", "--service", "names=53/udp")
+    agents.start_lab()
+    host, directory = lab.namespaces["b1"], ("--run-dir", agents.run_dir(1))
+
+    def agent(*words):
+        status, output = inside(host, lab.binary("weir-agent"), *words, *directory)
+        assert status == 0, output
+
+    def lame_duck(name, command):
+        row = find(lab, "health", name + "/web-1", "warning", "lame duck")
+        assert row["cure"].startswith(f"ssh 10.0.0.11 {command}"), row
+        warnings = [line for line in lab.weirctl("backend", "ready", name + "/web-1")[1].splitlines()
+                    if line.startswith("warning: ")]
+        ends = command.partition(" --service")[0]
+        assert warnings == ["warning: the agent announces lame-duck again in its next report; to end this, run "
+                            f'"{ends}" on the host'], warnings
+        find(lab, "health", name + "/web-1", "warning", "lame duck")  # announced again
+        agent(*row["cure"].partition(" #")[0].split()[3:])
+
+    for name in ("web", "names"):
+        agent("announce", "lame-duck", "--service", name)
+        lame_duck(name, f"weir-agent announce ready --service {name} # or as ")
+        find(lab, "health", "backends", "ok")
+    agent("announce", "lame-duck", "--service", "web")
+    find(lab, "health", "web/web-1", "warning", "lame duck")
+    agent("lame-duck", "--interval", "1s")
+    find(lab, "health", "names/web-1", "warning", "lame duck")
+    lame_duck("web", "weir-agent ready")
+    wait_for("the host to be ready", lambda: lab.backend("web-1", "web")["report"]["word"] == "ready", 10)
+    lame_duck("web", "weir-agent announce ready --service web")
+    find(lab, "health", "backends", "ok")

@@ -45,6 +45,10 @@ static json_t *json_report(const struct weir_reports_status *status) {
 				json_real(weir_report_value(report, field)));
 		}
 	}
+	if (report->word != WEIR_HEALTH_WORD_NONE) {
+		json_object_set_new(object, "word",
+			json_string(weir_health_word_name((enum weir_health_word)report->word)));
+	}
 	if (report->port_word_count > 0) {
 		json_object_set_new(object, "port_words", json_port_words(report));
 	}
