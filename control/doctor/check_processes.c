@@ -20,6 +20,7 @@
 #include "readable.h"
 #include "tree.h"
 
+#define USER_BYTES 64
 #define AGENT_KEYS "/etc/weir/agent.keys" // default key file of weir-agent
 
 void weir_doctor_check_kernel(struct weir_doctor *doctor) {
@@ -227,6 +228,53 @@ static void check_contents(
 	weir_agent_keys_wipe(&keys);
 }
 
+// Returns whether the running weir-control has permission to read a file. If it does not, adds a
+// fault, with the permissions that are missing. effect: what follows from it. then: a command to
+// run after they are granted; "" = none.
+static enum weir_readable check_readable(struct weir_doctor *doctor, const char *path,
+	const char *effect, const char *then, char user[USER_BYTES]) {
+	char found[WEIR_READABLE_FOUND_BYTES], cure[WEIR_READABLE_CURE_BYTES];
+	enum weir_readable readable;
+	struct weir_reader_ids ids;
+
+	if (doctor->root[0] != '\0' || doctor->control == 0 ||
+		!weir_readable_ids(doctor->control, &ids)) {
+		return WEIR_READABLE_UNKNOWN;
+	}
+	weir_user_name(ids.uid, user, USER_BYTES);
+	readable = weir_readable_by(&ids, path, found, cure);
+	if (readable == WEIR_READABLE_NO) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, path,
+			"weir-control (user %s) cannot read the file, so %s: %s", user, effect,
+			found);
+		weir_findings_cure(&doctor->findings, "%s%s", cure, cure[0] != '\0' ? then : "");
+	}
+	return readable;
+}
+
+// Checks whether the running weir-control has permission to read the configuration file, which a
+// reload needs. At startup, weir-control reads the file before it drops root privileges. A missing
+// permission therefore causes an error only at the next reload.
+static void check_configuration(struct weir_doctor *doctor) {
+	char user[USER_BYTES];
+
+	if (check_readable(doctor, doctor->config_path, "reloads fail", "", user) ==
+		WEIR_READABLE_YES) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, doctor->config_path,
+			"weir-control (user %s) can read the file", user);
+	}
+}
+
+// Checks whether the running weir-control has permission to read the key file, which it reads again
+// in each reload.
+static bool can_read_keys(struct weir_doctor *doctor) {
+	char user[USER_BYTES];
+
+	return check_readable(doctor, doctor->config->agents.key_file,
+		       "it uses the previous keys, or none", " && weirctl config reload",
+		       user) != WEIR_READABLE_NO;
+}
+
 // Checks the key file. If it is missing, the remedy copies the key file of a backend, because the
 // agents of the backends have the same key. If the backend has no key file, the remedy generates
 // the key on the backend, because weir-agent need not be installed on the balancer.
@@ -236,7 +284,7 @@ static void check_keys(struct weir_doctor *doctor, const struct weir_config_back
 	struct stat status;
 
 	if (stat(weir_tree_path(doctor->root, file, full), &status) == 0) {
-		if (is_strict(doctor, file, &status, 0640)) {
+		if (is_strict(doctor, file, &status, 0640) && can_read_keys(doctor)) {
 			check_contents(doctor, full, &status);
 		}
 	} else if (errno == ENOENT) {
@@ -247,35 +295,6 @@ static void check_keys(struct weir_doctor *doctor, const struct weir_config_back
 			" || weir-agent key generate' > %s) && chgrp weir %s",
 			weir_address_format(&backend->address, address, sizeof(address)), file,
 			file);
-	}
-}
-
-// Checks whether the running weir-control has permission to read the configuration file, which a
-// reload needs. At startup, weir-control reads the file before it drops root privileges. A missing
-// permission therefore causes an error only at the next reload.
-static void check_configuration(struct weir_doctor *doctor) {
-	struct weir_findings *findings = &doctor->findings;
-	char found[WEIR_READABLE_FOUND_BYTES], cure[WEIR_READABLE_CURE_BYTES], user[64];
-	struct weir_reader_ids ids;
-
-	if (doctor->root[0] != '\0' || doctor->control == 0 ||
-		!weir_readable_ids(doctor->control, &ids)) {
-		return;
-	}
-	weir_user_name(ids.uid, user, sizeof(user));
-	switch (weir_readable_by(&ids, doctor->config_path, found, cure)) {
-	case WEIR_READABLE_YES:
-		weir_findings_add(findings, WEIR_FINDING_OK, doctor->config_path,
-			"weir-control (user %s) can read the file", user);
-		break;
-	case WEIR_READABLE_NO:
-		weir_findings_add(findings, WEIR_FINDING_FAULT, doctor->config_path,
-			"weir-control (user %s) cannot read the file, so reloads fail: %s", user,
-			found);
-		weir_findings_cure(findings, "%s", cure);
-		break;
-	case WEIR_READABLE_UNKNOWN:
-		break;
 	}
 }
 

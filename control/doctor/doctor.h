@@ -56,7 +56,7 @@ enum weir_doctor_need {
 		"the kernel's neighbour table is large enough for the backends") \
 	X(access, NOTHING, "access", \
 		"permissions of the run directory, its sockets and the key file; weir-control " \
-		"can read the configuration") \
+		"can read the configuration and the key file") \
 	X(limits, NOTHING, "limits", "locked memory and open files of the running processes") \
 	X(program, NOTHING, "program", \
 		"running processes whose program file was replaced, or that use another run " \

@@ -29,7 +29,7 @@ struct weir_finding {
 	const char *check; // name of the check, borrowed
 	char subject[96]; // the object that was checked
 	char found[448];
-	char cure[320]; // a shell command; "" = none
+	char cure[352]; // a shell command; "" = none
 };
 
 struct weir_findings { // initialize to zero

@@ -33,6 +33,7 @@ import scenarios_control
 import scenarios_data_path
 import scenarios_deaths
 import scenarios_doctor
+import scenarios_doctor_files
 import scenarios_flows
 import scenarios_hostile
 import scenarios_lame_duck
@@ -65,7 +66,7 @@ import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies,
-           scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_control,
+           scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
            scenarios_status, scenarios_flows, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_other_flows, scenarios_ports, scenarios_subsets,
            scenarios_worker,
