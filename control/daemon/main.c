@@ -61,7 +61,7 @@ static int make_directories(
 
 // Checks the permissions that a later reload will need, so that problems are reported at startup.
 static int check_access(const struct weir_control_options *options,
-	const struct weir_run_as *run_as, struct weir_log *log) {
+	const struct weir_run_as *run_as, struct weir_log *log, const struct weir_reload *reload) {
 	if (access(options->run_dir, X_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR,
 			"user %s cannot enter run directory %s: start weir-dataplane and "
@@ -70,10 +70,10 @@ static int check_access(const struct weir_control_options *options,
 			run_as->user, options->run_dir);
 		return -EACCES;
 	}
-	if (access(options->config, R_OK) < 0) {
+	if (access(weir_reload_file(reload), R_OK) < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
 			"user %s cannot read %s: reloads fail until the user can read the file",
-			run_as->user, options->config);
+			run_as->user, weir_reload_file(reload));
 	}
 	return 0;
 }
@@ -202,7 +202,7 @@ static int run(const struct weir_control_options *options, const struct weir_run
 			strerror(-r));
 		goto close_sockets;
 	}
-	r = check_access(options, run_as, log);
+	r = check_access(options, run_as, log, reload);
 	if (r < 0) {
 		goto close_sockets;
 	}
@@ -212,7 +212,7 @@ static int run(const struct weir_control_options *options, const struct weir_run
 		goto close_sockets;
 	}
 	weir_log_write(log, WEIR_LOG_INFO, "weir-control %s (pid %d, user %s), configuration %s",
-		WEIR_VERSION, (int)getpid(), run_as->user, options->config);
+		WEIR_VERSION, (int)getpid(), run_as->user, weir_reload_file(reload));
 	r = weir_daemon_init(&daemon, options->run_dir, run_as->user, log, reload);
 	if (r < 0) {
 		goto close_api_socket;

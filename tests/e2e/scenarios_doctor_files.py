@@ -5,7 +5,7 @@ import os
 from agents import Agents
 from lab import web
 from scenario import scenario
-from scenarios_doctor import cure, find
+from scenarios_doctor import cure, find, inside, weirctl_doctor
 
 
 @scenario(start=False, services=[web({"web-1": 100}, agent={})], hosts=1)
@@ -25,3 +25,23 @@ def doctor_finds_keys_that_control_cannot_read(lab):
     cure(lab, row)
     find(lab, "access", keys, "ok", "mode 0640, 1 key")
     assert "Permission denied" not in lab.weirctl("config", "reload")[2]
+
+
+@scenario(start=False, services=[web({"web-1": 100})], hosts=1)
+def relative_configuration_is_found_from_anywhere(lab):
+    """With a relative --config, weir-control reports an absolute path, which doctor finds from any directory"""
+    lab.start_backends()
+    lab.start_dataplane()
+    lab.program("control", lab.lb, "sh", "-c", 'cd "$0" && exec "$@"', lab.dir, lab.binary("weir-control"), "--config",
+                os.path.basename(lab.config_path), "--run-dir", lab.run_dir, *lab.control_options)
+    lab.wait_for_program("control", lambda: lab.api("version"), 10)
+    lab.wait_ready()
+    assert os.getcwd() != lab.dir and lab.api("version")["config"] == lab.config_path
+    found, _ = weirctl_doctor(lab)
+    assert not [row for (check, _), row in found.items() if check == "config" and row["level"] == "fault"], found
+    find(lab, "access", lab.config_path, "ok", "can read the file")
+    lab.weirctl("config", "reload")
+    assert lab.api("audit.show")[-1]["object"] == lab.config_path, lab.api("audit.show")
+    os.chmod(lab.config_path, 0o600)
+    status, output = inside(lab.lb, "sh", "-c", f"cd {lab.dir} && {lab.binary('weirctl')} doctor --run-dir run")
+    assert status == 2 and "weir-control (user nobody) cannot read the file, so reloads fail" in output, output

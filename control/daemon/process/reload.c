@@ -2,9 +2,11 @@
 #include "reload.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config_host.h"
 #include "config_running.h"
@@ -73,6 +75,24 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 	return -EOPNOTSUPP;
 }
 
+// Joins a relative path with the working directory, because clients have other ones. Symbolic links
+// are kept, so that a reload follows a link that has changed. Returns 0 with *ret owned by the
+// caller, or negative errno.
+static int make_absolute(const char *file, char **ret) {
+	char directory[PATH_MAX] = "";
+
+	if (file[0] != '/' && getcwd(directory, sizeof(directory)) == NULL) {
+		return -errno;
+	}
+	while (strncmp(file, "./", 2) == 0) {
+		file += 2 + strspn(file + 2, "/");
+	}
+	return asprintf(ret, "%s%s%s", directory,
+		       file[0] == '/' || strcmp(directory, "/") == 0 ? "" : "/", file) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
 int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
 	struct weir_config_errors *errors) {
 	struct weir_reload *reload;
@@ -83,9 +103,9 @@ int weir_reload_create(const char *file, bool data_path_checks, struct weir_relo
 	if (reload == NULL) {
 		return -ENOMEM;
 	}
-	reload->file = strdup(file);
-	if (reload->file == NULL) {
-		r = -ENOMEM;
+	r = make_absolute(file, &reload->file);
+	if (r < 0) {
+		reload->file = NULL;
 		goto free_reload;
 	}
 	reload->data_path_checks = data_path_checks;

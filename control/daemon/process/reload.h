@@ -25,9 +25,10 @@ struct weir_reload_plan {
 	struct weir_config_errors errors;
 };
 
-// Reads the configuration at startup. data_path_checks: whether checks via the data path are
-// possible. If not, a configuration with such checks is rejected. Returns 0, or negative errno with
-// the reasons in errors. errors is always initialised; release it with weir_config_errors_fini.
+// Reads the configuration at startup. file: may be relative to the working directory.
+// data_path_checks: whether checks via the data path are possible. If not, a configuration with
+// such checks is rejected. Returns 0, or negative errno with the reasons in errors. errors is
+// always initialised; release it with weir_config_errors_fini.
 int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
 	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
@@ -39,8 +40,8 @@ int weir_reload_without_data_path(struct weir_reload *reload);
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);
 // Returns the file from which the configuration in use was read.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);
-// Returns the file that was passed to weir_reload_create. A restart reads this file, and so does a
-// reload that names no file.
+// Returns the absolute path of the file that was passed to weir_reload_create. A restart reads this
+// file, and so does a reload that names no file.
 const char *weir_reload_file(const struct weir_reload *reload);
 
 // Read a file (NULL: weir_reload_file) and compare it with the configuration in use. plan is always

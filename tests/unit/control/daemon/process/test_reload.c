@@ -58,6 +58,26 @@ static int teardown(void **state) {
 
 TEST_EACH(setup, teardown);
 
+TEST(reload_file_is_absolute) {
+	static const char *const names[] = {"weir.json", "./weir.json", ".//./weir.json"};
+	struct lab *lab = *state;
+	char before[256];
+
+	assert_non_null(getcwd(before, sizeof(before)));
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct weir_config_errors errors;
+		struct weir_reload *reload;
+
+		assert_int_equal(chdir(lab->dir), 0);
+		assert_int_equal(weir_reload_create(names[i], false, &reload, &errors), 0);
+		assert_int_equal(chdir(before), 0);
+		weir_config_errors_fini(&errors);
+		assert_string_equal(weir_reload_file(reload), lab->file);
+		assert_string_equal(weir_reload_file_in_use(reload), lab->file);
+		weir_reload_free(reload);
+	}
+}
+
 TEST(reload_commit_uses_the_new_configuration) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
