@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "config_difference.h"
@@ -130,6 +131,8 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 	if (file == NULL) {
 		file = used != NULL ? used : weir_tree_path(root, CONFIG_DEFAULT, default_path);
 	}
+	doctor.path_unknown = cli->options->config == NULL && used == NULL && root[0] == '\0' &&
+			      access(file, F_OK) < 0;
 	(void)weir_config_read(file, &config, &errors);
 	runs = read_running(cli, root, doctor.version);
 	runs = runs != NULL ? complete(runs, file, &doctor) : NULL;

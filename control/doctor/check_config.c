@@ -111,10 +111,27 @@ static void report_substitute(struct weir_doctor *doctor) {
 	}
 }
 
+// Reports that the path of the configuration is unknown: it is not a fault of the default file that
+// it does not exist, because weir-control may use another one.
+static void report_unknown_path(struct weir_doctor *doctor) {
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "configuration",
+		"its path is unknown while weir-control does not answer, and %s does not exist: "
+		"give --config%s; skipped checks: %s",
+		doctor->config_path,
+		doctor->config != NULL ? "; checking what weir-dataplane runs with, without the "
+					 "services"
+				       : "",
+		doctor->skipped);
+}
+
 void weir_doctor_check_config(struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->file;
 	const uint32_t before = doctor->findings.count;
 
+	if (doctor->path_unknown) {
+		report_unknown_path(doctor);
+		return;
+	}
 	for (uint32_t i = 0; i < doctor->errors->count; i++) {
 		show(doctor, WEIR_FINDING_FAULT, &doctor->errors->error[i]);
 	}

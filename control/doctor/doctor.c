@@ -48,10 +48,11 @@ static void find_processes(struct weir_doctor *doctor) {
 	}
 }
 
-// Removes commands that would restart weir-dataplane. Call if weir-dataplane could not start again.
-static void withhold_restarts(struct weir_findings *findings) {
+// Removes commands that contain these words: those that would restart weir-dataplane when it could
+// not start again, and those that open a configuration file that is not known.
+static void withhold(struct weir_findings *findings, const char *words) {
 	for (uint32_t i = 0; i < findings->count; i++) {
-		if (strstr(findings->list[i].cure, "start weir-dataplane") != NULL) {
+		if (strstr(findings->list[i].cure, words) != NULL) {
 			findings->list[i].cure[0] = '\0';
 		}
 	}
@@ -158,7 +159,10 @@ void weir_doctor_run(struct weir_doctor *doctor) {
 		}
 	}
 	if (doctor->restart_fails) {
-		withhold_restarts(&doctor->findings);
+		withhold(&doctor->findings, "start weir-dataplane");
+	}
+	if (doctor->path_unknown) {
+		withhold(&doctor->findings, "editor ");
 	}
 	if (doctor->root[0] == '\0' && doctor->version == NULL && doctor->error != -EACCES &&
 		doctor->error != -EPERM) {

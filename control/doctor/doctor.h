@@ -89,6 +89,9 @@ enum weir_doctor_need {
 struct weir_doctor {
 	const char *root; // directory that contains /proc, /sys and /run; "" = this machine
 	const char *config_path;
+	// config_path is the default and does not exist, and weir-control, which may use another
+	// file, did not answer.
+	bool path_unknown;
 	const struct weir_config *file; // NULL = the file could not be read
 	// The configuration that is running: the configuration file, but with the settings of the
 	// dataplane that weir-dataplane is running with. Without a valid file, only the settings of

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weirctl doctor: the configuration file and the key file of a running weir-control."""
 import os
+import signal
 
 from agents import Agents
 from lab import web
@@ -45,3 +46,31 @@ def relative_configuration_is_found_from_anywhere(lab):
     os.chmod(lab.config_path, 0o600)
     status, output = inside(lab.lb, "sh", "-c", f"cd {lab.dir} && {lab.binary('weirctl')} doctor --run-dir run")
     assert status == 2 and "weir-control (user nobody) cannot read the file, so reloads fail" in output, output
+
+
+def without_path(lab, words):
+    """Check that doctor says that the path is unknown, and opens no editor."""
+    found, status = weirctl_doctor(lab)
+    row = found["config", "configuration"]
+    assert row["level"] == "warning" and row["cure"] is None and status == 2, row
+    assert row["found"].startswith("its path is unknown while weir-control does not answer, and /etc/weir/weir.json "
+                                   f"does not exist: give --config; {words}"), row
+    assert not [row for (check, _), row in found.items() if "/etc/weir" in str(row["cure"])], found
+    assert [subject for check, subject in found if check == "config"] == ["configuration"], found
+    return found
+
+
+@scenario(services=[web({"web-1": 100})], hosts=1)
+def doctor_asks_for_the_path_while_control_hangs(lab):
+    """While weir-control hangs or is dead, the path of the configuration is unknown, not a fault of the default file"""
+    runs = "checking what weir-dataplane runs with, without the services; skipped checks: restart, neighbour-table, "
+    lab.programs["control"].signal(signal.SIGSTOP)
+    found = without_path(lab, runs)
+    assert found["control", "weir-control"]["cure"] == "systemctl restart weir-control", found
+    lab.programs["control"].signal(signal.SIGCONT)
+    lab.programs["control"].kill()
+    without_path(lab, runs)
+    found, _ = weirctl_doctor(lab, "--config", lab.config_path)
+    assert ("config", "configuration") not in found, found
+    lab.programs["dataplane"].stop()
+    without_path(lab, "skipped checks: restart, cores, ")
