@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "config_keys.h"
+#include "driver_names.h"
 
 // Warns about the default hash_seed, which is public: an attacker who has the seed can choose ports
 // so that all flows get the same backend.
@@ -238,6 +239,27 @@ static void warn_source(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
+// Warns about a device whose driver is probably a typing error: with an unknown driver,
+// weir-dataplane does not start. It is no error, because DPDK may have further drivers.
+static void warn_driver(struct weir_json_reader *reader, const struct weir_json_place *root,
+	uint32_t number, const char *key, const char *device) {
+	const struct weir_json_place ports = weir_json_place_member(root, "ports");
+	const struct weir_json_place port = weir_json_place_element(&ports, number);
+	const struct weir_json_place place = weir_json_place_member(&port, key);
+	char guess[WEIR_DRIVER_GUESS_BYTES];
+
+	if (device[0] == '\0' || weir_driver_is_known(device)) {
+		return;
+	}
+	weir_driver_guess(device, guess);
+	weir_json_warning(reader, &place,
+		"\"%.*s\" has the name of no known driver of DPDK, and weir-dataplane would "
+		"probably not start; %s%s%s",
+		(int)strcspn(device, ","), device, guess[0] != '\0' ? "did you mean \"" : "",
+		guess[0] != '\0' ? guess : "see \"device\" in the reference",
+		guess[0] != '\0' ? "\"?" : "");
+}
+
 void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place services = weir_json_place_member(root, "services");
@@ -245,6 +267,8 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 	warn_seed(reader, root, config);
 	for (uint32_t i = 0; i < config->port_count; i++) {
 		warn_source(reader, root, config, i);
+		warn_driver(reader, root, i, "device", config->ports[i].device);
+		warn_driver(reader, root, i, "exception", config->ports[i].exception);
 	}
 	warn_no_service(reader, &services, config);
 	warn_unchecked(reader, &services, config);

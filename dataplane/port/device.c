@@ -13,6 +13,7 @@
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 
+#include "driver_names.h"
 #include "netdev.h"
 #include "port_statistics.h"
 
@@ -235,6 +236,29 @@ static void find_interface(const struct weir_device_plan *plan, const struct rte
 
 // --- open and close -----------------------------------------------------------------------
 
+// Explains why DPDK has not created a device. DPDK reports -EFAULT if it has no driver for it.
+static int refuse_probe(
+	const struct weir_device_plan *plan, int error, char *why, size_t why_bytes) {
+	const char *name = plan->devargs.name, *text = plan->devargs.text;
+	char guess[WEIR_DRIVER_GUESS_BYTES] = "";
+
+	if (error != -EFAULT) {
+		return refuse(why, why_bytes, error,
+			"device %s: DPDK cannot create the device \"%s\": %s", name, text,
+			strerror(-error));
+	}
+	if (weir_driver_is_known(text)) {
+		return refuse(why, why_bytes, error,
+			"device %s: DPDK has no driver for it here; install the package of the "
+			"driver (Debian: librte-net-...)",
+			name);
+	}
+	weir_driver_guess(text, guess);
+	return refuse(why, why_bytes, error, "device %s: no driver of DPDK has this name%s%s%s",
+		name, guess[0] != '\0' ? "; did you mean " : "", guess,
+		guess[0] != '\0' ? "?" : "");
+}
+
 static int probe(const struct weir_device_plan *plan, struct weir_device *device, char *why,
 	size_t why_bytes) {
 	int r = 0;
@@ -251,9 +275,7 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		r = rte_dev_probe(plan->devargs.text);
 	}
 	if (r < 0) {
-		return refuse(why, why_bytes, r,
-			"device %s: DPDK cannot create the device \"%s\": %s", device->name,
-			plan->devargs.text, strerror(-r));
+		return refuse_probe(plan, r, why, why_bytes);
 	}
 	r = rte_eth_dev_get_port_by_name(device->name, &device->id);
 	if (r < 0) {

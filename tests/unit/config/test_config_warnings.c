@@ -49,7 +49,24 @@ struct expected {
 	" ms): connections time out before they can be moved; lower after_ms or raise " \
 	"syn_seen\n"
 
+#define DEVICES(device, exception) \
+	"{" SEED " \"ports\": [{\"name\": \"wan\",\n\"device\": \"" device \
+	"\",\n\"exception\": \"" exception \
+	"\"}], \"services\": [" UNCHECKED("", BIND, BACKEND) "]}"
+#define NO_DRIVER(name) \
+	"\"" name "\" has the name of no known driver of DPDK, and weir-dataplane would probably " \
+	"not start; "
+
 static const struct expected cases[] = {
+	{DEVICES("net_afxdp0,iface=eth0", "net_tpa3,iface=weir0"),
+		"2:11: ports[0].device: " NO_DRIVER(
+			"net_afxdp0") "did you mean \"net_af_xdp0\"?\n"
+				      "3:14: ports[0].exception: " NO_DRIVER(
+					      "net_tpa3") "did you mean \"net_tap3\"?\n"},
+	{DEVICES("net_e1000,x=0000:01:00.0", "virtio_user0,path=/dev/vhost-net"),
+		"2:11: ports[0].device: " NO_DRIVER(
+			"net_e1000") "see \"device\" in the reference\n"},
+	{DEVICES("0000:01:00.0", "net_tap0,iface=weir0"), ""},
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND)), ""},
 	{CONFIG("\n", ""), // no warning about the seed, because no service uses it
 		"2:64: services: is empty: nothing is forwarded, and \"weirctl status\" "

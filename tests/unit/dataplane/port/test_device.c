@@ -152,8 +152,16 @@ TEST(failed_opens_name_the_device) {
 
 	assert_int_equal(open_named(lab, "net_af_packet5,iface=no-such-if", 1), -ENODEV);
 	assert_non_null(strstr(lab->why, "no-such-if"));
-	assert_true(open_named(lab, "net_nonsense0", 1) < 0);
-	assert_non_null(strstr(lab->why, "net_nonsense0"));
+	assert_int_equal(open_named(lab, "net_nonsense0", 1), -EFAULT);
+	assert_string_equal(lab->why, "device net_nonsense0: no driver of DPDK has this name");
+	assert_int_equal(open_named(lab, "net_afxdp3,iface=eth0", 1), -EFAULT);
+	assert_string_equal(lab->why,
+		"device net_afxdp3: no driver of DPDK has this name; did you mean net_af_xdp3?");
+	// A driver that is known, but not built into DPDK for this machine.
+	assert_int_equal(open_named(lab, "net_mvpp2,iface=eth0", 1), -EFAULT);
+	assert_string_equal(lab->why,
+		"device net_mvpp2: DPDK has no driver for it here; install the package of the "
+		"driver (Debian: librte-net-...)");
 	assert_true(open_named(lab, "net_pcap0,rx_pcap=/no/such/file.pcap", 1) < 0);
 	assert_non_null(strstr(lab->why, "net_pcap0"));
 	assert_true(open_named(lab, "0000:7f:1f.7", 1) < 0);
