@@ -296,7 +296,8 @@ static void on_second(uv_timer_t *timer) {
 	weir_sheds_second(daemon->sheds, weir_daemon_now_ns() / NS_PER_MS);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
-		weir_recent_log_untracked(&daemon->recent, daemon->segment, daemon->log);
+		weir_recent_log_untracked(&daemon->recent, daemon->segment,
+			&weir_reload_config(daemon->reload)->flow_table, daemon->log);
 		if (daemon->steer_due ||
 			weir_tables_removed_count(daemon->tables) != daemon->steered_removed ||
 			(daemon->leaving_ns != 0 && weir_daemon_now_ns() >= daemon->leaving_ns)) {

@@ -73,13 +73,18 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 
 static void report_flow_table(struct weir_doctor *doctor) {
 	const json_int_t untracked = json_integer_value(get(doctor->status, "untracked"));
+	const bool half_open = is(doctor->status, "no_room_for", "half-open");
 
 	if (untracked > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "flow table",
-			"is full: %lld packet%s in the last minute without an entry; their flows "
-			"may break when backends change: raise flow_table.flows_per_worker, unless "
-			"a flood fills the table",
-			(long long)untracked, weir_plural((uint64_t)untracked));
+			"%s: %lld packet%s in the last minute without an entry; their flows may "
+			"break when backends change: %s",
+			half_open ? "has no room for half-open flows" : "is full",
+			(long long)untracked, weir_plural((uint64_t)untracked),
+			half_open ? "find the flood, or raise flow_table.half_open_percent or "
+				    "flow_table.flows_per_worker"
+				  : "raise flow_table.flows_per_worker, unless a flood fills the "
+				    "table");
 		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 	}
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Behaviour at the limits: floods, full tables, fragments, invalid packets."""
+import json
 import os
 import random
 import re
@@ -62,6 +63,23 @@ def syn_flood_evicts_no_established_flow(lab):
 
 
 @scenario(services=[lines()], config=SMALL_TABLE)
+def flood_takes_the_share_of_half_open_flows(lab):
+    """A SYN flood uses up the share of half-open flows: status, doctor and the log do not call the table full"""
+    no_room = "has no room for half-open flows"
+    with raw_socket(lab.client) as sock:
+        for n in range(20000):
+            sock.sendto(syn(f"203.0.113.{n % 250 + 1}", 1024 + n // 250), (VIP4, 0))
+            if n % 100 == 0 and worker_sum(lab, "flow_untracked") > 0:
+                break
+    wait_for("the line in the log", lambda: f"the flow table {no_room}" in lab.programs["control"].output(), 5)
+    status = json.loads(lab.weirctl("status", "--json", check=False)[1])
+    assert status["no_room_for"] == "half-open" and f"the flow table {no_room}: " in status["summary"], status
+    assert "is full" not in status["summary"] + lab.programs["control"].output(), status
+    _, out, _ = lab.weirctl("doctor", check=False)
+    assert re.search(f"warning +dataplane +flow table +{no_room}: .* flow_table.half_open_percent", out), out
+
+
+@scenario(services=[lines()], config=SMALL_TABLE)
 def full_table_refuses_no_connection(lab):
     """If only 1,024 of 1,500 connections fit into the table, the others use the Maglev fallback and are counted"""
     opened = []
@@ -71,6 +89,7 @@ def full_table_refuses_no_connection(lab):
         assert worker_sum(lab, "flow_untracked") > 0
         for line in opened:
             assert line.ask() == line.backend, "a connection moved"
+        assert lab.api("status")["no_room_for"] == "flows"
         code, out, _ = lab.weirctl("status", check=False)
         assert code == 1 and "WARNING: the flow table is full: " in out, (code, out)
         wait_for("the line in the log", lambda: "the flow table is full: packets are forwarded without" in

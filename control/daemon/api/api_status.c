@@ -127,18 +127,33 @@ static void judge_links(const struct weir_daemon *daemon, struct verdict *verdic
 	}
 }
 
-// Report that the flow table is full: if backends change, flows without an entry may move.
-static uint64_t judge_flow_table(const struct weir_daemon *daemon, struct verdict *verdict) {
+// Report that the flow table has no room: if backends change, flows without an entry may move.
+static uint64_t judge_flow_table(const struct weir_daemon *daemon, struct verdict *verdict,
+	enum weir_recent_lack *ret_lack) {
 	const uint64_t untracked = weir_recent_untracked(&daemon->recent, daemon->segment);
+	const enum weir_recent_lack lack = weir_recent_lack(
+		&daemon->recent, daemon->segment, &weir_reload_config(daemon->reload)->flow_table);
+	const bool half_open = lack == WEIR_RECENT_LACK_HALF_OPEN;
 
 	if (untracked > 0) {
 		add(verdict, WEIR_STATUS_WARNING,
-			"the flow table is full: %llu packet%s in the last minute without an "
-			"entry; their flows may break when backends change (raise "
-			"flow_table.flows_per_worker, or find the flood)",
-			(unsigned long long)untracked, weir_plural(untracked));
+			"the flow table %s: %llu packet%s in the last minute without an entry; "
+			"their flows may break when backends change (%s)",
+			half_open ? "has no room for half-open flows" : "is full",
+			(unsigned long long)untracked, weir_plural(untracked),
+			half_open ? "find the flood, or raise flow_table.half_open_percent or "
+				    "flow_table.flows_per_worker"
+				  : "raise flow_table.flows_per_worker, or find the flood");
 	}
+	*ret_lack = lack;
 	return untracked;
+}
+
+// Returns the member "no_room_for", or NULL for null.
+static const char *lack_name(enum weir_recent_lack lack) {
+	return lack == WEIR_RECENT_LACK_NONE        ? NULL
+	       : lack == WEIR_RECENT_LACK_HALF_OPEN ? "half-open"
+						    : "flows";
 }
 
 // --- services -------------------------------------------------------------------------------
@@ -330,6 +345,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		.rejecting_names = json_array()};
 	const struct weir_stalls *stalls = weir_daemon_stalls(daemon);
 	uint32_t ids = daemon->tables != NULL ? weir_tables_service_ids(daemon->tables) : 0;
+	enum weir_recent_lack lack = WEIR_RECENT_LACK_NONE;
 	uint64_t untracked = 0;
 	uint32_t unchecked = 0;
 
@@ -341,19 +357,21 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	judge_dataplane(daemon, stalls, &verdict);
 	if (daemon->segment != NULL) {
 		judge_links(daemon, &verdict);
-		untracked = judge_flow_table(daemon, &verdict);
+		untracked = judge_flow_table(daemon, &verdict, &lack);
 		judge_services(&services, only >= 0, &verdict);
 		unchecked = judge_checks(daemon, only, &verdict);
 		judge_keys(daemon, only, &verdict);
 	}
-	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+	return json_pack(
+		"{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:I, s:s?, s:o, s:o, s:o, s:o, s:o}",
 		"level", level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
 		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
 		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
 		"eligible", (json_int_t)services.eligible, "unchecked", (json_int_t)unchecked,
-		"untracked", (json_int_t)untracked, "not_eligible", services.none_names,
-		"unreachable", services.unreachable_names, "panic", services.panic_names, "drained",
-		services.drained_names, "rejecting", services.rejecting_names);
+		"untracked", (json_int_t)untracked, "no_room_for", lack_name(lack), "not_eligible",
+		services.none_names, "unreachable", services.unreachable_names, "panic",
+		services.panic_names, "drained", services.drained_names, "rejecting",
+		services.rejecting_names);
 }
 
 // Returns the id of the service that the call names. Returns WEIR_SERVICE_NONE if the service has

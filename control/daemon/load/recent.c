@@ -153,18 +153,69 @@ uint64_t weir_recent_untracked(
 	return since(untracked_of(segment), recent->untracked[oldest(recent, recent->slice > 0)]);
 }
 
-void weir_recent_log_untracked(
-	struct weir_recent *recent, const struct weir_segment *segment, struct weir_log *log) {
-	const bool full = weir_recent_untracked(recent, segment) > 0;
+// Returns whether half-open flows use their share, and all others do not use the rest. limit: room
+// for flows.
+static bool lacks_share(uint64_t half_open, uint64_t others, uint64_t limit, uint32_t percent) {
+	const uint64_t share = limit * percent / 100, rest = limit - share;
 
-	if (full && !recent->full) {
+	return half_open >= share - share / 8 && others < rest - rest / 8;
+}
+
+// Judges from the current numbers of flows. A worker counts IPv4 and IPv6 flows together, although
+// each has its own room.
+static enum weir_recent_lack judge(
+	const struct weir_segment *segment, const struct weir_config_flow_table *table) {
+	const uint64_t room = (uint64_t)table->flows_per_worker * segment->workers;
+	uint64_t flows = 0, half_open = 0, others;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		const struct weir_worker_counters *counters = &segment->worker_counters[worker];
+
+		flows += weir_counter_read(&counters->flows);
+		half_open += weir_counter_read(&counters->flows_half_open);
+	}
+	others = flows > half_open ? flows - half_open : 0;
+	return lacks_share(half_open, others, room, table->half_open_percent) ||
+			       lacks_share(half_open, others, room * table->ipv6_percent / 100,
+				       table->half_open_percent)
+		       ? WEIR_RECENT_LACK_HALF_OPEN
+		       : WEIR_RECENT_LACK_TABLE;
+}
+
+enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
+	const struct weir_segment *segment, const struct weir_config_flow_table *table) {
+	if (weir_recent_untracked(recent, segment) == 0) {
+		return WEIR_RECENT_LACK_NONE;
+	}
+	return recent->lack != WEIR_RECENT_LACK_NONE ? recent->lack : judge(segment, table);
+}
+
+void weir_recent_log_untracked(struct weir_recent *recent, const struct weir_segment *segment,
+	const struct weir_config_flow_table *table, struct weir_log *log) {
+	const enum weir_recent_lack before = recent->lack;
+	const uint64_t untracked = untracked_of(segment).now;
+	const bool more = untracked != recent->looked;
+
+	recent->looked = untracked;
+	if (weir_recent_untracked(recent, segment) == 0) {
+		recent->lack = WEIR_RECENT_LACK_NONE;
+	} else if (more || before == WEIR_RECENT_LACK_NONE) {
+		const enum weir_recent_lack now = judge(segment, table);
+
+		recent->lack = now > before ? now : before;
+	}
+	if (recent->lack == WEIR_RECENT_LACK_NONE && before != WEIR_RECENT_LACK_NONE) {
+		weir_log_write(log, WEIR_LOG_INFO,
+			"the flow table has room: no packet without an entry for a minute");
+	} else if (recent->lack > before && recent->lack == WEIR_RECENT_LACK_HALF_OPEN) {
+		weir_log_write(log, WEIR_LOG_WARN,
+			"the flow table has no room for half-open flows: packets of new flows are "
+			"forwarded without an entry; find the flood, or raise "
+			"flow_table.half_open_percent or flow_table.flows_per_worker");
+	} else if (recent->lack > before) {
 		weir_log_write(log, WEIR_LOG_WARN,
 			"the flow table is full: packets are forwarded without an entry, and their "
 			"flows may break when backends change; raise flow_table.flows_per_worker, "
 			"unless a flood fills the table");
-	} else if (!full && recent->full) {
-		weir_log_write(log, WEIR_LOG_INFO,
-			"the flow table has room: no packet without an entry for a minute");
 	}
-	recent->full = full;
 }

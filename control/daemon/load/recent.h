@@ -2,26 +2,35 @@
 //
 // Recent: counts of about the last minute: the new flows of each backend, the flows of each service
 // that were spilled or rejected at the limit, and the packets forwarded without an entry because
-// the flow table was full. The counters are sampled every WEIR_RECENT_STEP_S seconds. A sample is
-// taken in WEIR_RECENT_SLICES slices, because sampling all ids at once would block the loop for too
-// long.
+// the flow table, or its share of half-open flows, was full. The counters are sampled every
+// WEIR_RECENT_STEP_S seconds. A sample is taken in WEIR_RECENT_SLICES slices, because sampling all
+// ids at once would block the loop for too long.
 //
 // Threads: one. No clock.
 #pragma once
 
 #include <stdbool.h>
 
+#include "config.h"
 #include "log.h"
 #include "segment.h"
 
 #define WEIR_RECENT_STEP_S 5
 #define WEIR_RECENT_SAMPLES 13 // the oldest is 60 s before the newest
 
+// What packets without an entry lack room in.
+enum weir_recent_lack {
+	WEIR_RECENT_LACK_NONE,
+	WEIR_RECENT_LACK_HALF_OPEN, // the share of half-open flows
+	WEIR_RECENT_LACK_TABLE, // the flow table
+};
+
 struct weir_recent { // zero-initialized
 	uint64_t (*new_flows)[WEIR_RECENT_SAMPLES]; // [backends]
 	uint64_t (*limited)[WEIR_RECENT_SAMPLES]; // [services]
 	uint64_t untracked[WEIR_RECENT_SAMPLES]; // taken with the first slice of a sample
-	bool full; // the log has a line that the flow table is full
+	uint64_t looked; // untracked packets until the last call of weir_recent_log_untracked
+	enum weir_recent_lack lack; // the worst of the last minute, as logged
 	uint32_t backends, services; // number of elements in new_flows and limited
 	uint32_t samples; // number of complete samples, up to WEIR_RECENT_SAMPLES
 	uint32_t next; // index of the sample in progress
@@ -51,10 +60,14 @@ uint64_t weir_recent_new_flows(
 uint64_t weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);
 // Returns the number of packets that all workers forwarded without an entry in the flow table since
-// the oldest sample, because the table was full.
+// the oldest sample, because there was no room.
 uint64_t weir_recent_untracked(
 	const struct weir_recent *recent, const struct weir_segment *segment);
-// Logs when the flow table becomes full (weir_recent_untracked is no longer 0), and when it has had
-// room for a minute. Call once per second.
-void weir_recent_log_untracked(
-	struct weir_recent *recent, const struct weir_segment *segment, struct weir_log *log);
+// Returns what these packets lacked room in. It is concluded from the numbers of flows while they
+// were counted, because the counter does not distinguish the causes.
+enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
+	const struct weir_segment *segment, const struct weir_config_flow_table *table);
+// Logs when the flow table, or its share of half-open flows, becomes full (weir_recent_untracked is
+// no longer 0), and when it has had room for a minute. Call once per second.
+void weir_recent_log_untracked(struct weir_recent *recent, const struct weir_segment *segment,
+	const struct weir_config_flow_table *table, struct weir_log *log);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <stdio.h>
+#include <string.h>
+
 #include "tables_lab.h"
 
 #include "recent.h"
@@ -87,6 +90,87 @@ TEST(untracked_packets_of_all_workers) {
 	}
 	assert_int_equal(weir_recent_untracked(&recent, segment), 0);
 	assert_int_equal(weir_recent_untracked(&recent, NULL), 0);
+	weir_recent_fini(&recent);
+	weir_segment_free(segment);
+}
+
+static void put_flows(struct weir_segment *segment, uint64_t flows, uint64_t half_open) {
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		segment->worker_counters[worker].flows = flows;
+		segment->worker_counters[worker].flows_half_open = half_open;
+		segment->worker_counters[worker].flow_untracked++;
+	}
+}
+
+TEST(packets_without_an_entry_lack_room_for_half_open_flows_or_for_all) {
+	static const struct {
+		uint64_t flows, half_open; // of each worker
+		enum weir_recent_lack lack;
+	} cases[] = {{460, 252, WEIR_RECENT_LACK_HALF_OPEN}, // IPv4: the share is 256 of 1024
+		{256, 256, WEIR_RECENT_LACK_HALF_OPEN}, {1020, 250, WEIR_RECENT_LACK_TABLE},
+		{1024, 0, WEIR_RECENT_LACK_TABLE}, {800, 100, WEIR_RECENT_LACK_TABLE},
+		{120, 64, WEIR_RECENT_LACK_HALF_OPEN}, // IPv6: the share is 64 of 256
+		{256, 64, WEIR_RECENT_LACK_TABLE}, {0, 10, WEIR_RECENT_LACK_TABLE}};
+	const struct weir_config_flow_table table = {
+		.flows_per_worker = 1024, .half_open_percent = 25, .ipv6_percent = 25};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_segment *segment = lab_segment(NULL);
+		struct weir_recent recent = {0};
+
+		weir_recent_take(&recent, segment, 1, 1);
+		assert_int_equal(weir_recent_lack(&recent, segment, &table), WEIR_RECENT_LACK_NONE);
+		put_flows(segment, cases[i].flows, cases[i].half_open);
+		if (weir_recent_lack(&recent, segment, &table) != cases[i].lack) {
+			fail_msg("case %zu", i);
+		}
+		weir_recent_fini(&recent);
+		weir_segment_free(segment);
+	}
+}
+
+// The half-open flows of a flood end before the packets are a minute old. The table can become full
+// later in this minute.
+TEST(lack_of_room_is_logged_once_and_remembered) {
+	static const char *const lines[] = {
+		"no room for half-open flows", "the flow table is full", "the flow table has room"};
+	const struct weir_config_flow_table table = {
+		.flows_per_worker = 1024, .half_open_percent = 25, .ipv6_percent = 25};
+	struct weir_segment *segment = lab_segment(NULL);
+	struct weir_recent recent = {0};
+	char text[4096];
+	FILE *file = tmpfile();
+	struct weir_log log = {.fd = fileno(file), .level = WEIR_LOG_INFO};
+	const char *at = text;
+
+	weir_recent_take(&recent, segment, 1, 1);
+	weir_recent_log_untracked(&recent, segment, &table, &log);
+	put_flows(segment, 260, 256);
+	weir_recent_log_untracked(&recent, segment, &table, &log);
+	segment->worker_counters[0].flows_half_open = 0;
+	segment->worker_counters[0].flows = 4;
+	weir_recent_log_untracked(&recent, segment, &table, &log);
+	assert_int_equal(weir_recent_lack(&recent, segment, &table), WEIR_RECENT_LACK_HALF_OPEN);
+	put_flows(segment, 1024, 0);
+	weir_recent_log_untracked(&recent, segment, &table, &log);
+	put_flows(segment, 260, 256);
+	weir_recent_log_untracked(&recent, segment, &table, &log);
+	assert_int_equal(weir_recent_lack(&recent, segment, &table), WEIR_RECENT_LACK_TABLE);
+	for (int i = 0; i < WEIR_RECENT_SAMPLES; i++) {
+		weir_recent_take(&recent, segment, 1, 1);
+		weir_recent_log_untracked(&recent, segment, &table, &log);
+	}
+	assert_int_equal(weir_recent_lack(&recent, segment, &table), WEIR_RECENT_LACK_NONE);
+	rewind(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		at = strstr(at, lines[i]);
+		if (at == NULL) {
+			fail_msg("no \"%s\" in %s", lines[i], text);
+		}
+	}
+	assert_null(strstr(at + strlen(lines[2]), "flow table"));
+	fclose(file);
 	weir_recent_fini(&recent);
 	weir_segment_free(segment);
 }
