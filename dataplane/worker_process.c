@@ -141,19 +141,24 @@ static void run_pipeline(struct weir_worker *worker, struct rte_mbuf **pkts, uin
 }
 
 // Process a burst during a capture. In addition to the normal processing, record each packet that
-// matches the capture.
+// matches the capture. A capture of one flow divides the burst.
 static __rte_noinline void process_captured(struct weir_worker *worker, struct rte_mbuf **pkts,
 	uint16_t n, uint8_t in_port, bool offered) {
-	worker->capturing =
-		weir_packet_capture_begin(worker->capture, pkts, n, in_port, worker->now_ns);
-	run_pipeline(worker, pkts, n, in_port, offered);
-	if (worker->capturing) {
-		weir_packet_capture_note(worker->capture, worker->verdicts);
-	}
-	deliver_burst(worker, pkts, n, in_port);
-	if (worker->capturing) {
-		weir_packet_capture_end(worker->capture);
-		worker->capturing = false;
+	uint16_t run;
+
+	for (uint16_t i = 0; i < n; i = (uint16_t)(i + run)) {
+		run = (uint16_t)(n - i);
+		worker->capturing = weir_packet_capture_begin(
+			worker->capture, pkts + i, &run, in_port, worker->now_ns);
+		run_pipeline(worker, pkts + i, run, in_port, offered);
+		if (worker->capturing) {
+			weir_packet_capture_note(worker->capture, worker->verdicts);
+		}
+		deliver_burst(worker, pkts + i, run, in_port);
+		if (worker->capturing) {
+			weir_packet_capture_end(worker->capture);
+			worker->capturing = false;
+		}
 	}
 }
 

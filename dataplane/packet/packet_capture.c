@@ -30,6 +30,7 @@ struct weir_packet_capture {
 	const struct weir_ring_position *read; // position up to which weir-control has read
 	uint64_t number; // number of the capture order with these terms; 0 = no order yet
 	bool sound; // the terms are in range
+	bool one_flow; // the terms are those of one flow
 	struct weir_capture_terms terms;
 	struct weir_icmp_limit limit;
 	uint64_t now_ns; // time of the burst
@@ -69,6 +70,9 @@ static void adopt(struct weir_packet_capture *capture, uint64_t number, uint64_t
 	}
 	capture->number = number;
 	capture->sound = r == 0;
+	capture->one_flow =
+		capture->terms.source_port != 0 && capture->terms.destination_port != 0 &&
+		capture->terms.client_bits >= (capture->terms.client_family == 6 ? 128 : 32);
 	if (r == 0) {
 		capture->limit = (struct weir_icmp_limit){.cost_ns = capture->terms.interval_ns,
 			.credit_ns = WEIR_CAPTURE_SECOND_NS,
@@ -135,22 +139,22 @@ static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, 
 }
 
 bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_mbuf *const *pkts,
-	uint16_t n, uint8_t in_port, uint64_t now_ns) {
+	uint16_t *n, uint8_t in_port, uint64_t now_ns) {
 	struct weir_descriptor *descriptors = capture->pipeline->descriptors;
+	const uint16_t count = RTE_MIN(*n, (uint16_t)WEIR_BURST);
 
 	capture->candidates = 0;
 	if (!is_active(capture, now_ns)) {
 		return false;
 	}
 	capture->now_ns = now_ns;
-	n = RTE_MIN(n, (uint16_t)WEIR_BURST);
-	for (uint16_t i = 0; i < RTE_MIN(n, AHEAD); i++) {
+	for (uint16_t i = 0; i < RTE_MIN(count, AHEAD); i++) {
 		rte_prefetch0(rte_pktmbuf_mtod(pkts[i], const void *));
 	}
-	for (uint16_t i = 0; i < n; i++) {
+	for (uint16_t i = 0; i < count; i++) {
 		struct noted *noted = &capture->noted[i];
 
-		if (i + AHEAD < n) {
+		if (i + AHEAD < count) {
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + AHEAD], const void *));
 		}
 		// Mark the descriptor as not written, because the fast path writes no descriptors.
@@ -159,6 +163,10 @@ bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_m
 			    capture->data[i])) {
 			noted->part = weir_burst_part_of(pkts[i]);
 			capture->candidates |= UINT64_C(1) << i;
+			if (capture->one_flow && weir_icmp_limit_ready(&capture->limit, now_ns)) {
+				*n = (uint16_t)(i + 1);
+				break;
+			}
 		}
 	}
 	return capture->candidates != 0;

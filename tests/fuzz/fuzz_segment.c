@@ -277,18 +277,24 @@ static void burst(
 	struct weir_verdict verdicts[PACKETS];
 	struct rte_mbuf *pkts[PACKETS];
 	struct frame frame;
-	bool captured;
+	uint16_t n;
 
 	for (size_t i = 0; i < PACKETS; i++) {
 		frame_build(&specs[i], &frame);
 		pkts[i] = buffer_make(frame.bytes, frame.n, RTE_PKTMBUF_HEADROOM, 0, 0);
 	}
-	captured = weir_packet_capture_begin(capture, pkts, PACKETS, 0, now_ns);
-	weir_pipeline_process(pipeline, pkts, PACKETS, 0, now_ns, verdicts);
-	if (captured) {
-		weir_packet_capture_note(capture, verdicts);
-		weir_packet_capture_undelivered(capture, 1, WEIR_DROP_TX_FULL);
-		weir_packet_capture_end(capture);
+	for (size_t i = 0; i < PACKETS; i += n) {
+		bool captured;
+
+		n = (uint16_t)(PACKETS - i);
+		captured = weir_packet_capture_begin(capture, pkts + i, &n, 0, now_ns);
+		REQUIRE(n > 0 && n <= PACKETS - i);
+		weir_pipeline_process(pipeline, pkts + i, n, 0, now_ns, verdicts + i);
+		if (captured) {
+			weir_packet_capture_note(capture, verdicts + i);
+			weir_packet_capture_undelivered(capture, n - 1u, WEIR_DROP_TX_FULL);
+			weir_packet_capture_end(capture);
+		}
 	}
 	weir_packet_capture_dropped(capture, pkts, 1, 0, WEIR_DROP_HANDOFF_FULL, now_ns);
 	weir_pipeline_maintain(pipeline, now_ns);

@@ -81,11 +81,12 @@ void captured_flows(struct rig *rig, struct rig_burst *burst, uint8_t in_port) {
 // --- all packets --------------------------------------------------------------------------------
 
 void captured_begin(struct rig *rig, struct rig_burst *burst, uint8_t in_port) {
-	const uint16_t n = (uint16_t)burst->judged.n;
+	uint16_t n = (uint16_t)burst->judged.n;
 
 	rig->captured = order(rig, &any);
-	REQUIRE(weir_packet_capture_begin(rig->capture, burst->pkts, n, in_port, rig->now_ns) ==
+	REQUIRE(weir_packet_capture_begin(rig->capture, burst->pkts, &n, in_port, rig->now_ns) ==
 		(n > 0));
+	REQUIRE(n == burst->judged.n); // not an order for one flow
 }
 
 static void check_record(

@@ -346,12 +346,18 @@ int weir_bench_balancer_start(
 
 void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
 	uint16_t n, uint64_t now_ns, struct weir_verdict *verdicts) {
-	bool due = weir_packet_capture_begin(balancer->capture, pkts, n, 0, now_ns);
+	uint16_t run;
 
-	weir_pipeline_process(balancer->pipeline, pkts, n, 0, now_ns, verdicts);
-	if (due) {
-		weir_packet_capture_note(balancer->capture, verdicts);
-		weir_packet_capture_end(balancer->capture);
+	for (uint16_t i = 0; i < n; i = (uint16_t)(i + run)) {
+		bool due;
+
+		run = (uint16_t)(n - i);
+		due = weir_packet_capture_begin(balancer->capture, pkts + i, &run, 0, now_ns);
+		weir_pipeline_process(balancer->pipeline, pkts + i, run, 0, now_ns, verdicts + i);
+		if (due) {
+			weir_packet_capture_note(balancer->capture, verdicts + i);
+			weir_packet_capture_end(balancer->capture);
+		}
 	}
 }
 

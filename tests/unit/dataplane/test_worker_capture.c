@@ -10,6 +10,7 @@
 #include "burst.h"
 #include "capture.h"
 #include "edges.h"
+#include "packet_match.h"
 #include "peers.h"
 #include "test.h"
 #include "worker_lab.h"
@@ -115,6 +116,63 @@ TEST(a_flow_is_followed_from_its_first_packet) {
 		assert_true(i == 0 || packet.record.backend == backend);
 		hash = packet.record.hash;
 		backend = packet.record.backend;
+	}
+	worker_lab_free(w);
+}
+
+// Returns the terms of a capture of the flow of these packets.
+static struct weir_capture_terms one_flow(const struct frame_spec *spec) {
+	struct weir_capture_terms terms = any();
+	struct weir_flow_key key;
+	struct frame f;
+
+	frame_build(spec, &f);
+	weir_packet_key_read(f.bytes, f.n, &key);
+	terms.protocol = key.protocol;
+	terms.source_port = rte_be_to_cpu_16(key.source_port);
+	terms.destination_port = rte_be_to_cpu_16(key.destination_port);
+	terms.client_family = terms.destination_family = key.family;
+	terms.client_bits = key.family == 4 ? 32 : 128;
+	memcpy(terms.client, key.source, sizeof(terms.client));
+	memcpy(terms.destination, key.destination, sizeof(terms.destination));
+	return terms;
+}
+
+// A whole connection in one burst, among packets of another one.
+TEST(the_state_is_that_after_the_packet_and_not_after_the_burst) {
+	static const struct {
+		uint8_t flags, state;
+		uint16_t payload;
+	} steps[] = {{SYN, WEIR_FLOW_SYN_SEEN, 0}, {ACK, WEIR_FLOW_YOUNG, 0},
+		{ACK, WEIR_FLOW_ESTABLISHED, 100}, {ACK, WEIR_FLOW_ESTABLISHED, 0},
+		{ACK | FIN, WEIR_FLOW_CLOSING, 0}};
+	const uint32_t count = sizeof(steps) / sizeof(steps[0]);
+	const struct frame_spec other = lab_tcp(8, SYN), traced = lab_tcp(7, SYN);
+	struct worker_lab *w = make(18);
+	struct weir_capture_terms terms = one_flow(&traced);
+
+	for (int limited = 0; limited < 2; limited++) {
+		struct weir_capture_packet packet;
+		uint64_t number;
+
+		terms.interval_ns = limited ? WEIR_CAPTURE_SECOND_NS / 2 : 1000;
+		number = order(w, &terms);
+		worker_lab_feed(w, LAB_IN_PORT, &other);
+		for (uint32_t i = 0; i < count; i++) {
+			struct frame_spec spec = lab_tcp(7, steps[i].flags);
+
+			spec.payload = steps[i].payload;
+			worker_lab_feed(w, LAB_IN_PORT, &spec);
+			worker_lab_feed(w, LAB_IN_PORT, &other);
+		}
+		assert_int_equal(weir_worker_turn(w->worker), 2 * count + 1);
+		assert_int_equal(worker_lab_on_wire(w, 2), 2 * count + 1);
+		worker_lab_drain(w);
+		for (uint32_t i = 0; i < (limited ? 2 : count); i++) { // beyond the rate: no record
+			assert_true(take(w, number, &packet));
+			assert_int_equal(packet.record.flow_state, steps[i].state);
+		}
+		none(w, number);
 	}
 	worker_lab_free(w);
 }

@@ -69,12 +69,13 @@ static struct weir_capture_record process(
 	struct weir_verdict verdict;
 	struct rte_mbuf *m;
 	struct frame f;
+	uint16_t n = 1;
 
 	frame_build(spec, &f);
 	m = frame_mbuf(f.bytes, f.n, RTE_PKTMBUF_HEADROOM);
 	*ret = weir_pipeline_distribute(own->lab->pipeline, m);
 	m->hash.usr = *ret;
-	assert_true(weir_packet_capture_begin(own->capture, &m, 1, LAB_IN_PORT, own->lab->now_ns));
+	assert_true(weir_packet_capture_begin(own->capture, &m, &n, LAB_IN_PORT, own->lab->now_ns));
 	verdict = lab_process(own->lab, m);
 	weir_packet_capture_note(own->capture, &verdict);
 	frame_mbuf_free(m); // as if the packet was sent
