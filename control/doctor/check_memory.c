@@ -6,39 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
 #include "doctor.h"
+#include "memory_need.h"
 #include "tree.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define NODES "/sys/devices/system/node"
-#define SPARE (16 * MIB) // reserve, because DPDK rounds sizes up and leaves unused gaps
-
-// Returns the memory that weir-dataplane needs, in bytes, computed as in docs/guide/operations.md,
-// "Memory". The dataplane can use slightly more: an AF_XDP port has as many queues as its
-// interface, and DPDK rounds sizes up.
-static uint64_t needed_bytes(const struct weir_doctor *doctor) {
-	const struct weir_config *config = doctor->config;
-	const uint64_t workers = config->workers.count;
-	const struct weir_config_segment *segment = &config->segment;
-	const uint64_t per_worker = 46ull * config->flow_table.flows_per_worker +
-				    64ull * 2 * config->fragments.entries +
-				    194ull * segment->max_backends +
-				    1126ull * segment->max_services;
-	uint64_t bytes = 24 * MIB + workers * per_worker;
-
-	for (uint32_t i = 0; i < config->port_count; i++) {
-		const struct weir_config_port *port = &config->ports[i];
-		const struct weir_doctor_device device = weir_doctor_device_of(port);
-		uint64_t queues = port->queues > 0 ? port->queues : workers;
-		uint64_t buffer = port->mtu <= 1600 ? 2500 : device.af_xdp ? 4096 : port->mtu + 400;
-
-		bytes += 4 * MIB +
-			 buffer * (queues * (device.af_xdp ? 6144 : 2048) + workers * 3072);
-	}
-	return bytes;
-}
-
 // Finds the huge page size that has the most free memory. Returns the number of free bytes.
 // *ret_page: the page size.
 static uint64_t free_bytes(
@@ -72,11 +45,11 @@ static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
 }
 
-// Returns the number of pages that a pool needs so that this number of bytes is free in addition to
+// Returns the number of pages that a pool needs so that this number of pages is free in addition to
 // the pages in use. The result is never less than the current number of pages.
-static uint64_t pages_for(uint64_t bytes, uint64_t page, int64_t total, int64_t unused) {
+static uint64_t pages_for(uint64_t wanted, int64_t total, int64_t unused) {
 	const int64_t used = total > unused ? total - unused : 0;
-	const uint64_t pages = (uint64_t)used + (bytes + page - 1) / page;
+	const uint64_t pages = (uint64_t)used + wanted;
 
 	return pages > (uint64_t)total ? pages : (uint64_t)total;
 }
@@ -89,7 +62,8 @@ static uint64_t wanted_pages(const struct weir_doctor *doctor) {
 	(void)weir_tree_number(doctor->root, &total, "/proc/sys/vm/nr_hugepages");
 	(void)weir_tree_number(doctor->root, &unused,
 		"/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/free_hugepages", page / 1024);
-	return pages_for(needed_bytes(doctor) + SPARE, page, total, unused);
+	return pages_for(weir_memory_pages(weir_memory_need(doctor->root, doctor->config), page),
+		total, unused);
 }
 
 static void check_running(struct weir_doctor *doctor) {
@@ -130,7 +104,7 @@ void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
 		return;
 	}
 	available = free_bytes(doctor, "/sys/kernel/mm/hugepages", &page);
-	need = (needed_bytes(doctor) + SPARE + page - 1) / page * page;
+	need = weir_memory_pages(weir_memory_need(doctor->root, doctor->config), page) * page;
 	if (available >= need) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "vm.nr_hugepages",
 			"%" PRIu64 " MiB free, about %" PRIu64 " MiB needed", available / MIB,
@@ -185,7 +159,7 @@ void weir_doctor_check_huge_nodes(struct weir_doctor *doctor) {
 		snprintf(folder, sizeof(folder), NODES "/node%u/hugepages", node);
 		snprintf(subject, sizeof(subject), "node %u", node);
 		available = free_bytes(doctor, folder, &page);
-		need = needed_bytes(doctor) / count;
+		need = weir_memory_need(doctor->root, doctor->config) / count;
 		weir_findings_add(&doctor->findings,
 			available >= need ? WEIR_FINDING_OK : WEIR_FINDING_WARNING, subject,
 			"%" PRIu64 " MiB of huge pages free, about %" PRIu64
@@ -200,7 +174,7 @@ void weir_doctor_check_huge_nodes(struct weir_doctor *doctor) {
 				"%s/hugepages-2048kB/free_hugepages", folder);
 			weir_findings_cure(&doctor->findings,
 				"echo %" PRIu64 " > %s/hugepages-2048kB/nr_hugepages",
-				pages_for(need + SPARE, 2 * MIB, total, unused), folder);
+				pages_for(weir_memory_pages(need, 2 * MIB), total, unused), folder);
 		}
 	}
 }
