@@ -10,6 +10,41 @@
 
 #define FILE_BYTES_MAX (64u << 20) // much more than the largest allowed configuration
 
+// Reports an error at a byte of the text.
+static void error_at(
+	struct weir_json_reader *reader, const char *text, const char *at, const char *reason) {
+	const char *line = text;
+	int lines = 1;
+
+	for (const char *c = text; c < at; c++) {
+		if (*c == '\n') {
+			line = c + 1;
+			lines++;
+		}
+	}
+	weir_json_error_file(reader, lines, (int)(at - line) + 1, "%s", reason);
+}
+
+// Reports a comma in front of the closing bracket at which jansson has found an error.
+static bool has_last_comma(
+	struct weir_json_reader *reader, const json_error_t *error, const char *text) {
+	int at = error->position - 1;
+
+	if (at < 1 || (text[at] != '}' && text[at] != ']')) {
+		return false;
+	}
+	do {
+		at--;
+	} while (at > 0 && strchr(" \t\r\n", text[at]) != NULL);
+	if (text[at] != ',') {
+		return false;
+	}
+	error_at(reader, text, text + at,
+		"not valid JSON: there is no value after this comma; remove the comma; nothing "
+		"else was checked");
+	return true;
+}
+
 static void syntax_error(
 	struct weir_json_reader *reader, const json_error_t *error, const char *text) {
 	char shown[160];
@@ -18,6 +53,9 @@ static void syntax_error(
 	if (strncmp(text, "\xef\xbb\xbf", 3) == 0) {
 		weir_json_error_file(reader, 1, 1,
 			"starts with a byte order mark (BOM); save the file as UTF-8 without BOM");
+		return;
+	}
+	if (has_last_comma(reader, error, text)) {
 		return;
 	}
 	switch (json_error_code(error)) {
@@ -41,21 +79,11 @@ static void syntax_error(
 // Reports a NUL byte in the text. jansson does not detect a NUL byte after a number.
 static bool has_nul(struct weir_json_reader *reader, const char *text, size_t bytes) {
 	const char *nul = memchr(text, '\0', bytes);
-	const char *line = text;
-	int lines = 1;
 
-	if (nul == NULL) {
-		return false;
+	if (nul != NULL) {
+		error_at(reader, text, nul, "contains a NUL byte; use a text file in UTF-8");
 	}
-	for (const char *c = text; c < nul; c++) {
-		if (*c == '\n') {
-			line = c + 1;
-			lines++;
-		}
-	}
-	weir_json_error_file(reader, lines, (int)(nul - line) + 1,
-		"contains a NUL byte; use a text file in UTF-8");
-	return true;
+	return nul != NULL;
 }
 
 static int read_document(struct weir_json_reader *reader, const struct weir_json_object *keys,
