@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plural.h"
 #include "shed.h"
 #include "show_narrow.h"
 #include "show_tcp.h"
@@ -134,8 +135,9 @@ static void add_limit(char *notes, size_t *used, const json_t *row) {
 
 	if (json_is_integer(limit) && json_is_integer(flows) &&
 		json_integer_value(flows) >= json_integer_value(limit)) {
-		add(notes, used, "at the limit of %lld active flows",
-			(long long)json_integer_value(limit));
+		add(notes, used, "at the limit of %lld active flow%s",
+			(long long)json_integer_value(limit),
+			weir_plural((uint64_t)json_integer_value(limit)));
 	}
 }
 

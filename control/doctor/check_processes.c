@@ -334,6 +334,21 @@ static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const cha
 								  : strtoll(at, NULL, 10);
 }
 
+// Returns whether a port may lock memory: with AF_XDP, or with a device that VFIO passes to DPDK.
+// Other virtual devices do not.
+static bool locks_memory(const struct weir_config *config) {
+	for (uint32_t i = 0; config != NULL && i < config->port_count; i++) {
+		const char *device = config->ports[i].device;
+		const bool is_virtual = strncmp(device, "net_", strlen("net_")) == 0 ||
+					strncmp(device, "virtio_user", strlen("virtio_user")) == 0;
+
+		if (!is_virtual || weir_doctor_device_of(&config->ports[i]).af_xdp) {
+			return true;
+		}
+	}
+	return config == NULL;
+}
+
 void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	const int64_t locked = read_limit(doctor, doctor->dataplane, "Max locked memory");
 	const int64_t files = read_limit(doctor, doctor->control, "Max open files");
@@ -344,7 +359,10 @@ void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->service_count; i++) {
 		need += doctor->config->services[i].backend_count;
 	}
-	if (locked >= 0 && locked < INT64_MAX) {
+	if (locked >= 0 && locked < INT64_MAX && !locks_memory(doctor->config)) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-dataplane",
+			"locked memory: %" PRId64 " bytes, of which its ports need none", locked);
+	} else if (locked >= 0 && locked < INT64_MAX) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "weir-dataplane",
 			"can lock %" PRId64 " bytes of memory: AF_XDP and VFIO need more unless "
 			"the process has CAP_IPC_LOCK",

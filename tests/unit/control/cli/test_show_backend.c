@@ -53,6 +53,22 @@ TEST(notes_of_backends) {
 					"web/d    agent not probed: no keys\n");
 }
 
+TEST(note_of_a_limit_of_one_flow) {
+	json_t *rows = json_loads(JSON([{"service": "web", "name": "a", "agent": null,
+		"max_active_flows": 1, "counted_flows": 1}]),
+		0, NULL);
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	assert_non_null(rows);
+	weir_show_backends_within(out, rows, 0);
+	fclose(out);
+	assert_non_null(strstr(text, "\nweb/a    at the limit of 1 active flow\n"));
+	free(text);
+	json_decref(rows);
+}
+
 TEST(notes_of_weights_that_a_canary_has_set) {
 	static const struct {
 		const char *canary, *note;
