@@ -550,6 +550,7 @@ static void look_at(struct weir_doctor *doctor, struct targets *targets, struct 
 void weir_doctor_check_backends(struct weir_doctor *doctor) {
 	struct targets targets = {.list = calloc(TARGETS_MOST, sizeof(*targets.list))};
 	struct weir_echo *probes = calloc((2 + VIPS_MOST) * TARGETS_MOST, sizeof(*probes));
+	const uint32_t first = doctor->findings.count;
 
 	if (targets.list == NULL || probes == NULL) {
 		doctor->findings.out_of_memory = true;
@@ -557,6 +558,7 @@ void weir_doctor_check_backends(struct weir_doctor *doctor) {
 		list_targets(doctor->config, &targets);
 		if (targets.count > 0) {
 			look_at(doctor, &targets, probes);
+			weir_findings_group(&doctor->findings, first);
 		}
 	}
 	free(targets.list);

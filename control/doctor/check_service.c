@@ -335,6 +335,7 @@ static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const 
 
 void weir_doctor_check_checks(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
+	const uint32_t first = findings->count;
 	uint32_t unchecked = 0, checked = 0;
 	char subject[SUBJECT_BYTES], length[WEIR_DURATION_BYTES];
 	const json_t *row;
@@ -355,6 +356,7 @@ void weir_doctor_check_checks(struct weir_doctor *doctor) {
 			text_of(row, "unchecked_why"));
 		cure_unchecked(doctor, row, text_of(row, "unchecked_why"));
 	}
+	weir_findings_group(findings, first);
 	report_more(doctor, unchecked, "have no results of health checks");
 	if (unchecked == 0 && checked > 0) {
 		weir_findings_add(
@@ -364,6 +366,7 @@ void weir_doctor_check_checks(struct weir_doctor *doctor) {
 
 void weir_doctor_check_agents(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
+	const uint32_t first = findings->count;
 	uint32_t silent = 0, answering = 0, without_keys = 0;
 	const json_t *row;
 	char subject[SUBJECT_BYTES];
@@ -388,6 +391,7 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 		}
 		weir_findings_cure(findings, "ssh %s weir-agent status", text_of(row, "address"));
 	}
+	weir_findings_group(findings, first);
 	report_more(doctor, silent, "have a weir-agent that does not answer");
 	if (without_keys > 0) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-control",

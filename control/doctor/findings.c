@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "findings.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,81 @@ void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(finding->cure, sizeof(finding->cure), format, args);
 	va_end(args);
+}
+
+// Returns whether two texts are equal apart from numbers and the units of durations, "1m02s".
+static bool are_alike(const char *a, const char *b) {
+	static const char number[] = "0123456789.hms";
+
+	while (*a != '\0' && *b != '\0') {
+		if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+			a += strspn(a, number);
+			b += strspn(b, number);
+		} else if (*a++ != *b++) {
+			return false;
+		}
+	}
+	return *a == *b;
+}
+
+static bool are_one(const struct weir_finding *a, const struct weir_finding *b) {
+	return a->level == b->level && a->cure[0] != '\0' && strcmp(a->cure, b->cure) == 0 &&
+	       are_alike(a->found, b->found);
+}
+
+// Names further subjects in a finding, as many as fit, and the number of the others.
+static void name_others(struct weir_finding *finding, const struct weir_finding *others,
+	const bool *is_other, uint32_t count) {
+	const size_t room = sizeof(finding->found) - sizeof(", and 4294967295 more");
+	uint32_t named = 0, left = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const size_t used = strlen(finding->found);
+
+		if (!is_other[i]) {
+			continue;
+		}
+		if (left > 0 || used + strlen(others[i].subject) + strlen("; also: ") > room) {
+			left++;
+			continue;
+		}
+		snprintf(finding->found + used, sizeof(finding->found) - used, "%s%s",
+			named++ > 0 ? ", " : "; also: ", others[i].subject);
+	}
+	if (left > 0) {
+		const size_t used = strlen(finding->found);
+
+		snprintf(finding->found + used, sizeof(finding->found) - used, "%s%u more",
+			named > 0 ? ", and " : "; also: ", left);
+	}
+}
+
+void weir_findings_group(struct weir_findings *findings, uint32_t first) {
+	bool *is_other = calloc(findings->count + 1, sizeof(*is_other));
+
+	if (is_other == NULL) {
+		return; // repeated findings are not wrong
+	}
+	for (uint32_t i = first; i + 1 < findings->count; i++) {
+		struct weir_finding *finding = &findings->list[i];
+		uint32_t left = i + 1, others = 0;
+
+		for (uint32_t k = i + 1; k < findings->count; k++) {
+			is_other[k] = are_one(finding, &findings->list[k]);
+			others += is_other[k];
+		}
+		if (others == 0) {
+			continue;
+		}
+		name_others(finding, finding + 1, is_other + i + 1, findings->count - i - 1);
+		for (uint32_t k = i + 1; k < findings->count; k++) {
+			if (!is_other[k]) {
+				findings->list[left++] = findings->list[k];
+			}
+		}
+		findings->count = left;
+	}
+	free(is_other);
 }
 
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings) {

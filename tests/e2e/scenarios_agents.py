@@ -317,7 +317,7 @@ def weir_agent_states_are_followed(lab):
         assert lab.backend("web-2", "echo")["agent"] == "answers"
         code, findings, _ = lab.weirctl("doctor", check=False)
         assert code >= 1 and re.search(r"^warning +agents +echo/web-1 +its weir-agent has not "
-                                       r"answered for \d+\.\ds$", findings, re.M), findings
+                                       r"answered for \d+\.\ds; also: checked/web-1$", findings, re.M), findings
         assert "weir-agent of echo/web-3 does not answer: no answer to any of " in \
             lab.programs["control"].output()
         assert health(lab, "echo") == "lame-duck", "missing answers counted as ready"

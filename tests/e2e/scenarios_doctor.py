@@ -10,7 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from agents import Agents
-from lab import VIP4, VIP6, backend_address, web
+from lab import VIP4, VIP6, backend_address, lines, web
 from netns import sh, wait_for
 from scenario import scenario
 
@@ -68,17 +68,22 @@ def cure(lab, finding, namespace=None):
     assert status == 0, (command, output)
 
 
-def probes_some_of_many_vips(lab):
-    """Check that eight of ten VIPs are probed, at least one of each family."""
-    many = [f"198.51.100.{number}" for number in range(20, 29)] + ["2001:db8:f::20"]
-    path = lab.dir + "/many.json"
+def probe_services(lab, *services):
+    """Returns the findings about backends with a file that has these services."""
+    path = lab.dir + "/other.json"
     with open(lab.config_path, encoding="ascii") as file:
         configuration = json.load(file)
-    configuration["services"] = [web(OUTER[2:3], vips=many)]
+    configuration["services"] = services
     with open(path, "w", encoding="ascii") as file:
         json.dump(configuration, file)
     output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--json", "--run-dir", lab.run_dir, "--config", path)[1]
-    rows = [row for row in json.loads(output)["findings"] if row["check"] == "backends"]
+    return [row for row in json.loads(output)["findings"] if row["check"] == "backends"]
+
+
+def probes_some_of_many_vips(lab):
+    """Check that eight of ten VIPs are probed, at least one of each family."""
+    many = [f"198.51.100.{number}" for number in range(20, 29)] + ["2001:db8:f::20"]
+    rows = probe_services(lab, web(OUTER[2:3], vips=many))
     missing = [vip for row in rows for vip in many if f"VIP {vip} does not answer" in row["found"]]
     assert missing == many[:1] + many[-1:] + many[1:7], missing
     assert rows[-1]["level"] == "notice" and rows[-1]["found"] == "only 8 VIPs of each backend were probed", rows
@@ -101,6 +106,9 @@ def doctor_finds_problems_of_backends(lab):
     lab.programs["agent-1"].stop()
     row = find(lab, "backends", "web/web-1", "fault", "but not through the tunnel")
     assert row["cure"] == "ssh 10.0.0.11 systemctl enable --now weir-decap", row
+    rows = probe_services(lab, web(OUTER[:1], vips=[VIP4]), lines(OUTER[:1], vips=[OTHER_VIP]))
+    assert len(rows) == 1 and rows[0]["subject"] == "web/web-1" and rows[0]["cure"] == row["cure"], rows
+    assert rows[0]["found"] == row["found"] + "; also: lines/web-1", rows
     # weir-decap.service, which the command starts, runs this program
     lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0")
     find(lab, "backends", "web/web-1", "ok")

@@ -520,11 +520,12 @@ TEST(full_disk_is_no_success) {
 TEST(doctor_finds_checks_without_a_result) {
 	static const struct server_answer answers[] = {
 		{"version", "{\"ok\": true, \"result\": {\"config\": \"/nonexistent\"}}"},
-		{"backend.show",
-			"{\"ok\": true, \"result\": [" NO_RESULT(
-				"a", "permission denied") ", " NO_RESULT("b",
-				"this host drops replies from 198.51.100.10 on eth1: see "
-				"rp_filter") ", " NO_RESULT("c", "address not available") "]}"},
+		{"backend.show", "{\"ok\": true, \"result\": [" NO_RESULT(
+					 "a", "permission denied") ", " NO_RESULT("b",
+					 "this host drops replies from 198.51.100.10 on eth1: see "
+					 "rp_filter") ", " NO_RESULT("c",
+					 "address not available") ", " NO_RESULT("d",
+					 "permission denied") "]}"},
 		{"*", "{\"ok\": true, \"result\": null}"}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "doctor");
@@ -532,7 +533,7 @@ TEST(doctor_finds_checks_without_a_result) {
 	expect_contains(outcome.out, "warning  checks ");
 	expect_contains(outcome.out, "web/a ");
 	expect_contains(outcome.out, "its health checks have had no result for 45.0s, so its state "
-				     "stays healthy: permission denied\n");
+				     "stays healthy: permission denied; also: web/d\n");
 	expect_contains(outcome.out, "$ ip route get 10.0.0.11; nft list ruleset");
 	expect_contains(outcome.out,
 		"$ sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0\n");

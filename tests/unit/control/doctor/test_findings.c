@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests that findings of several services about one fault are merged.
+#include "findings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "test.h"
+
+static void add(
+	struct weir_findings *findings, const char *subject, const char *found, const char *cure) {
+	weir_findings_add(findings, WEIR_FINDING_WARNING, subject, "%s", found);
+	weir_findings_cure(findings, "%s", cure);
+}
+
+static void expect(
+	const struct weir_findings *findings, uint32_t i, const char *subject, const char *found) {
+	assert_true(i < findings->count);
+	assert_string_equal(findings->list[i].subject, subject);
+	assert_string_equal(findings->list[i].found, found);
+}
+
+TEST(one_fault_of_several_services_is_one_finding) {
+	struct weir_findings findings = {.check = "agents"};
+
+	add(&findings, "early/a", "is silent", "ssh 10.0.0.1 status");
+	add(&findings, "web/a", "is silent for 12.4s", "ssh 10.0.0.1 status");
+	add(&findings, "web/b", "is silent for 12.4s", "ssh 10.0.0.2 status");
+	add(&findings, "dns/a", "is silent for 1m02s", "ssh 10.0.0.1 status");
+	add(&findings, "dns/b", "has no VIP", "ssh 10.0.0.2 status");
+	add(&findings, "mail/a", "is silent for 900ms", "ssh 10.0.0.1 status");
+	add(&findings, "web/c", "is fine", "");
+	add(&findings, "dns/c", "is fine", "");
+	weir_findings_group(&findings, 1); // not the first one, which is of an earlier check
+	assert_int_equal(findings.count, 6);
+	expect(&findings, 0, "early/a", "is silent");
+	expect(&findings, 1, "web/a", "is silent for 12.4s; also: dns/a, mail/a");
+	expect(&findings, 2, "web/b", "is silent for 12.4s");
+	expect(&findings, 3, "dns/b", "has no VIP");
+	expect(&findings, 4, "web/c", "is fine");
+	expect(&findings, 5, "dns/c", "is fine");
+	weir_findings_group(&findings, 6);
+	assert_int_equal(findings.count, 6);
+	weir_findings_fini(&findings);
+	weir_findings_group(&findings, 0);
+}
+
+TEST(services_that_do_not_fit_are_counted) {
+	struct weir_findings findings = {.check = "agents"};
+	const char *found;
+
+	for (int i = 0; i < 100; i++) {
+		char subject[96];
+
+		snprintf(subject, sizeof(subject), "a-service-with-a-long-name-%02d/web-1", i);
+		add(&findings, subject, "is silent", "ssh 10.0.0.1 status");
+	}
+	weir_findings_group(&findings, 0);
+	assert_int_equal(findings.count, 1);
+	found = findings.list[0].found;
+	assert_true(strlen(found) < sizeof(findings.list[0].found) - 1);
+	assert_non_null(strstr(found, "is silent; also: a-service-with-a-long-name-01/web-1, "));
+	assert_string_equal(strstr(found, ", and "), ", and 89 more");
+	weir_findings_fini(&findings);
+}
