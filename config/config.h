@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "config_error.h"
+#include "forwarding_mode.h"
 #include "policy.h"
 #include "subset.h"
 
@@ -167,7 +168,6 @@ enum weir_config_closed_ports {
 	WEIR_CONFIG_CLOSED_REJECT,
 };
 
-enum weir_config_forwarding { WEIR_CONFIG_IPIP };
 enum weir_config_check {
 	WEIR_CHECK_NONE,
 	WEIR_CHECK_TCP,
@@ -224,6 +224,7 @@ struct weir_config_backend {
 	struct weir_address address;
 	uint32_t weight; // 0..65535, default 100; 100 also if weight_auto
 	bool weight_auto; // "auto": derived from the CPUs that the backend reports
+	uint8_t forwarding_mode; // 0 = that of the service, otherwise 1 + enum weir_forwarding_mode
 	int line; // line in the file
 };
 #define WEIR_CONFIG_WEIGHT_DEFAULT 100u
@@ -283,7 +284,7 @@ struct weir_config_service {
 	struct weir_config_subset subset;
 	enum weir_config_closed_ports closed_ports;
 	bool has_closed_ports; // present in the file
-	enum weir_config_forwarding forwarding;
+	struct weir_forwarding forwarding; // default ipip; a backend can have another mode
 	uint32_t table_size; // prime, default 65537
 	struct weir_config_agent agent;
 	struct weir_config_health_check
@@ -375,7 +376,9 @@ const char *weir_bind_format(const struct weir_config_bind *bind, char *buffer, 
 const char *weir_config_check_name(enum weir_config_check check);
 const char *weir_config_via_name(enum weir_config_via via);
 const char *weir_config_method_name(enum weir_config_method method);
-const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding);
+// Returns how the packets of a backend are forwarded.
+struct weir_forwarding weir_config_forwarding_of(
+	const struct weir_config_service *service, const struct weir_config_backend *backend);
 const char *weir_config_weights_name(enum weir_config_weights weights);
 const char *weir_config_statistic_name(enum weir_config_statistic statistic);
 const char *weir_config_measurement_name(enum weir_config_measurement measurement);

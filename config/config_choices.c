@@ -14,7 +14,16 @@ const struct weir_json_choice weir_config_protocols[] = {
 const struct weir_json_choice weir_config_closed_ports[] = {
 	{"kernel", WEIR_CONFIG_CLOSED_KERNEL}, {"drop", WEIR_CONFIG_CLOSED_DROP},
 	{"reject", WEIR_CONFIG_CLOSED_REJECT}, {0}};
-const struct weir_json_choice weir_config_forwardings[] = {{"ipip", WEIR_CONFIG_IPIP}, {0}};
+const struct weir_json_choice weir_config_forwardings[] = {
+#define X(name, member, key, text) {key, WEIR_FORWARDING_##name},
+	WEIR_FORWARDING_MODES(X)
+#undef X
+	{0}};
+const struct weir_json_choice weir_config_backend_forwardings[] = {
+#define X(name, member, key, text) {key, 1 + WEIR_FORWARDING_##name},
+	WEIR_FORWARDING_MODES(X)
+#undef X
+	{0}};
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
 	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"agent", WEIR_CHECK_AGENT},
@@ -125,8 +134,4 @@ const char *weir_config_check_name(enum weir_config_check check) {
 
 const char *weir_config_via_name(enum weir_config_via via) {
 	return weir_json_choice_name(weir_config_vias, via);
-}
-
-const char *weir_config_forwarding_name(enum weir_config_forwarding forwarding) {
-	return weir_json_choice_name(weir_config_forwardings, forwarding);
 }

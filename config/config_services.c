@@ -76,6 +76,16 @@ void weir_config_check_backend(struct weir_json_reader *reader, const struct wei
 	}
 }
 
+struct weir_forwarding weir_config_forwarding_of(
+	const struct weir_config_service *service, const struct weir_config_backend *backend) {
+	struct weir_forwarding forwarding = service->forwarding;
+
+	if (backend->forwarding_mode != 0) {
+		forwarding.mode = backend->forwarding_mode - 1;
+	}
+	return forwarding;
+}
+
 static bool is_prime(uint32_t n) {
 	for (uint32_t divisor = 2; divisor * divisor <= n; divisor++) {
 		if (n % divisor == 0) {

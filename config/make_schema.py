@@ -43,6 +43,8 @@ def property_of(key):
     elif kind == "text":
         want.update(type=["string", "null"] if key["nullable"] else "string",
                     minLength=key["min"], maxLength=key["max"])
+    elif kind == "choice" and key["nullable"]:
+        want.update(type=["string", "null"], enum=key["choices"] + [None])
     elif kind == "choice":
         want.update(type="string", enum=key["choices"])
     elif kind == "ignored":

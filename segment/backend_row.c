@@ -9,8 +9,6 @@
 #define ETHERTYPE_IPV6 0x86dd
 #define ETHERNET_BYTES 14
 #define VLAN_BYTES 4
-#define IPV4_BYTES 20
-#define IPV6_BYTES 40
 #define TTL 64
 
 static uint8_t *put16(uint8_t *at, uint16_t value) {
@@ -34,12 +32,20 @@ static uint8_t *put_ethernet(uint8_t *at, const struct weir_backend_path *path) 
 	return put16(at, path->family == 6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
 }
 
+// Returns the protocol of the outer IP header. If it is that of the packet, the worker replaces 4
+// by 41 for IPv6.
+static unsigned int protocol_of(const struct weir_backend_path *path) {
+	unsigned int protocol = weir_forwarding_headers[path->forwarding.mode]->protocol;
+
+	return protocol != 0 ? protocol : IPPROTO_IPIP;
+}
+
 static uint8_t *put_ipv4(uint8_t *at, const struct weir_backend_path *path) {
 	at = put16(at, 0x4500);
 	at = put16(at, 0); // total length
 	at = put16(at, 0); // IPv4 identification: not needed, because DF is set
 	at = put16(at, 0x4000);
-	at = put16(at, TTL << 8 | IPPROTO_IPIP);
+	at = put16(at, (uint16_t)(TTL << 8 | protocol_of(path)));
 	at = put16(at, 0); // checksum
 	at = put(at, path->source, 4);
 	return put(at, path->address, 4);
@@ -49,7 +55,7 @@ static uint8_t *put_ipv6(uint8_t *at, const struct weir_backend_path *path) {
 	at = put16(at, 0x6000);
 	at = put16(at, 0); // flow label
 	at = put16(at, 0); // payload length
-	at = put16(at, IPPROTO_IPIP << 8 | TTL);
+	at = put16(at, (uint16_t)(protocol_of(path) << 8 | TTL));
 	at = put(at, path->source, 16);
 	return put(at, path->address, 16);
 }
@@ -67,28 +73,33 @@ static uint16_t sum16(const uint8_t *at, size_t bytes) {
 }
 
 void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret) {
+	const struct weir_forwarding_headers *mode = weir_forwarding_headers[path->forwarding.mode];
 	struct weir_backend_row row = {
 		.flags = (uint8_t)(WEIR_BACKEND_PRESENT | path->state),
 		.port = path->port,
-		.outer_family = path->family == 6 ? 6 : 4,
+		.outer_family = !mode->outer        ? 0
+				: path->family == 6 ? 6
+						    : 4,
 		.l2_bytes = ETHERNET_BYTES + (path->vlan != 0 ? VLAN_BYTES : 0),
 		.mtu = path->mtu,
 		.service = path->service,
 		.max_active_flows = path->max_active_flows,
+		.forwarding = path->forwarding.mode,
+		.tail_bytes = (uint8_t)mode->tail_bytes(&path->forwarding),
 	};
-	uint8_t *ip = put_ethernet(row.header, path);
+	uint8_t *ip = put_ethernet(row.header, path), *tail = ip;
 
 	if (path->resolved) {
 		row.flags |= WEIR_BACKEND_RESOLVED;
 	}
 	if (row.outer_family == 6) {
-		put_ipv6(ip, path);
-		row.header_bytes = (uint8_t)(row.l2_bytes + IPV6_BYTES);
-	} else {
-		put_ipv4(ip, path);
-		row.header_bytes = (uint8_t)(row.l2_bytes + IPV4_BYTES);
-		row.checksum_base = sum16(ip, IPV4_BYTES);
+		tail = put_ipv6(ip, path);
+	} else if (row.outer_family == 4) {
+		tail = put_ipv4(ip, path);
+		row.checksum_base = sum16(ip, WEIR_OUTER_IPV4_BYTES);
 		row.source_bits = path->source_bits;
 	}
+	mode->build(&path->forwarding, &row, tail);
+	row.header_bytes = (uint8_t)(tail - row.header + row.tail_bytes);
 	*ret = row;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Backend row: the prebuilt outer header of one backend. Built by control, copied by workers.
+// Backend row: the prebuilt headers of one backend. Built by control, copied by workers.
 #pragma once
 
 #include <stdbool.h>
 
+#include "forwarding.h"
 #include "layout.h"
 
 // Whether the backend accepts new flows.
@@ -25,11 +26,12 @@ struct weir_backend_path {
 	uint8_t resolved; // next_hop_mac is valid
 	uint32_t max_active_flows; // limit of active flows, as in the row; 0 = no limit
 	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_AT_LIMIT
+	struct weir_forwarding forwarding;
 	uint8_t source_bits; // IPv4: number of low bits of source that vary by flow, and are 0 in
 			     // `source`; at most WEIR_SOURCE_BITS_MAX
 };
 
-// Fill a row: Ethernet, optional VLAN tag, IPv4 (DF set, TTL 64, protocol 4) or IPv6 (hop limit 64,
-// next header 4). The worker fills in lengths, DSCP/ECN, inner protocol (4 or 41) and the IPv4
-// checksum, see encap.h.
+// Fill a row: Ethernet, optional VLAN tag, then, unless the mode has no outer header, IPv4 (DF set,
+// TTL 64) or IPv6 (hop limit 64), then what the mode adds (forwarding.h). The worker fills in
+// the fields that depend on the packet, see encap.h.
 void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret);

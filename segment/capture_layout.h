@@ -9,8 +9,6 @@
 #include "layout.h"
 #include "packet_facts.h"
 
-#define WEIR_ABI_CAPTURE 10 // the first ABI with captures
-
 #define WEIR_CAPTURE_RING_BYTES (256u << 10) // power of two, per worker
 #define WEIR_CAPTURE_NONE 0xffu // in a byte of a record: unknown or none
 #define WEIR_CAPTURE_NO_BUCKET 0xffffffffu

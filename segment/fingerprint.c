@@ -331,6 +331,9 @@ static const struct fact facts[] = {
 	FIELD(weir_backend_row, header_bytes) FIELD(weir_backend_row, source_bits)
 	FIELD(weir_backend_row, mtu) FIELD(weir_backend_row, service)
 	FIELD(weir_backend_row, checksum_base) FIELD(weir_backend_row, max_active_flows)
+	FIELD(weir_backend_row, forwarding) FIELD(weir_backend_row, tail_bytes)
+	FIELD(weir_backend_row, inner_at) FIELD(weir_backend_row, udp_at)
+	FIELD(weir_backend_row, inner4) FIELD(weir_backend_row, inner6)
 	FIELD(weir_backend_row, header)
 	TYPE(weir_row_pair)
 	FIELD(weir_row_pair, version) FIELD(weir_row_pair, share)
@@ -387,7 +390,7 @@ struct layout {
 // each of these layouts are in tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares
 // them with the facts of this layout. An older dataplane may refuse an added field or value:
 // control checks weir_segment.abi before it uses one.
-static const struct layout formers[] = {{5, 2272, UINT64_C(0xf4dd74c464735def)}, {0, 0, 0}};
+static const struct layout formers[] = {{0, 0, 0}};
 
 static const struct layout *find_former(uint32_t abi) {
 	const struct layout *former = formers;

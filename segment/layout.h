@@ -50,7 +50,7 @@
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
 // Shown to users. fingerprint.h also detects layout changes for which this number was not changed.
-#define WEIR_SEGMENT_ABI 15
+#define WEIR_SEGMENT_ABI 16
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -102,13 +102,10 @@ enum weir_closed_ports {
 // Flags of the service id in a bind or a range. In WEIR_SERVICE_NONE these bits are also set:
 // read flags only with the functions of service_table.h.
 
-// First ABI with WEIR_BIND_DRAINED; older workers treat an id with flags as "no service".
-#define WEIR_ABI_DRAINS 12
 // The bind accepts no new flows: first packets of flows are refused
 #define WEIR_BIND_DRAINED 0x8000u
 // Set with DRAINED: workers treat existing flows of the bind as ended
 #define WEIR_BIND_ENDED 0x4000u
-#define WEIR_ABI_REMOVALS 13 // first ABI with WEIR_BIND_REMOVED
 // Set with DRAINED, TCP only: the bind is no longer in the configuration. If ENDED is also set,
 // workers end the flows of the bind themselves.
 #define WEIR_BIND_REMOVED 0x2000u
@@ -170,38 +167,49 @@ enum weir_backend_flag {
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
 };
 
-#define WEIR_ABI_PASSES_OVER 11 // first ABI whose workers skip CLOSED backends of a selection
-
-#define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
+#define WEIR_OUTER_IPV4_BYTES 20u // length of an outer IPv4 header
+#define WEIR_OUTER_IPV6_BYTES 40u
+// Ethernet 14, VLAN tag 4, IPv6 40, and at most 12 bytes between the outer IP header and the packet
+// (forwarding.h); a multiple of 8.
+#define WEIR_OUTER_HEADER_BYTES 72
 #define WEIR_SOURCE_BITS_MAX 16 // maximum number of variable bits of an IPv4 source prefix: a /16
 
-// The data of one backend for workers, with a prebuilt outer header that workers copy in front
-// of packets. The worker fills in only total length, TTL, DSCP/ECN and the IPv4 checksum.
-// Control publishes health and administrative state as selections and as flags; the flags also
-// determine what happens to existing flows.
-struct weir_backend_row { // 80 bytes, [control]
+// The data of one backend for workers, with a prebuilt header that workers copy in front of
+// packets. The worker fills in only the fields that depend on the packet: of an outer IP header
+// total length, TTL, DSCP/ECN and the IPv4 checksum; and the fields at inner_at and udp_at. Control
+// publishes health and administrative state as selections and as flags; the flags also determine
+// what happens to existing flows.
+struct weir_backend_row { // 96 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
-	uint8_t outer_family; // 4 or 6: family of the backend's address
-	uint8_t l2_bytes; // length of the Ethernet header and VLAN tags: 14, 18 or 22
-	uint8_t header_bytes; // l2_bytes + 20 or + 40
+	uint8_t outer_family; // 4 or 6: family of the outer IP header; 0 = there is none
+	uint8_t l2_bytes; // length of the Ethernet header and VLAN tag: 14 or 18
+	uint8_t header_bytes; // l2_bytes + 0, 20 or 40 + tail_bytes
 	// IPv4: number of low bits of the source address taken from the flow hash, 0..16
 	uint8_t source_bits;
 	uint16_t mtu; // MTU of the port: largest outer IP packet, bytes
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
-	// Limit of the backend's active flows, for all workers together; 0 = no limit. Before
-	// WEIR_ABI_SHARED_LIMITS: limit for one worker, in addition to the limit of the
-	// selection.
+	// Limit of the backend's active flows, for all workers together; 0 = no limit.
 	uint32_t max_active_flows;
-	uint8_t header[WEIR_OUTER_HEADER_BYTES +
-		       2]; // starts at byte 16; the first header_bytes are valid
+	uint8_t forwarding; // enum weir_forwarding_mode; not read by workers
+	uint8_t tail_bytes; // length of what is between the outer IP header and the packet
+	// A 16-bit field that depends on the family of the packet, this number of bytes before the
+	// packet: inner4 for IPv4, inner6 for IPv6, as in memory. 0 = no such field: then the
+	// protocol of the outer IP header is 4 or 41.
+	uint8_t inner_at;
+	// A UDP header, this number of bytes before the packet. Its source port is derived from the
+	// hash of the flow. 0 = none.
+	uint8_t udp_at;
+	uint16_t inner4, inner6;
+	uint8_t header[WEIR_OUTER_HEADER_BYTES]; // the first header_bytes are valid
 };
-_Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
+_Static_assert(sizeof(struct weir_backend_row) == 96, "segment ABI");
+_Static_assert(offsetof(struct weir_backend_row, header) == 24, "segment ABI");
 
 // A row and its next version. row[version % 2] is in use. If the version is the same before and
 // after copying, the reader has a consistent copy.
-struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
+struct weir_row_pair { // 256 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
 	// Slow start of the backend. A change needs one store and one entry in the update log,
 	// like a change of the row.
@@ -210,7 +218,7 @@ struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
 	uint64_t reserved[2];
 	struct weir_backend_row row[2];
 } __attribute__((aligned(64)));
-_Static_assert(sizeof(struct weir_row_pair) == 192, "segment ABI");
+_Static_assert(sizeof(struct weir_row_pair) == 256, "segment ABI");
 
 // --- selection, one per service -----------------------------------------------------------
 
@@ -413,7 +421,6 @@ _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(
 	offsetof(struct weir_share_counters, timed_out) == 56, "timed_out must end the first line");
 
-#define WEIR_ABI_PORT_COUNTERS 6 // first ABI with port counters
 // maximum number of DPDK xstats of a device, without the xstats of its queues
 #define WEIR_PORT_XSTATS 128
 
@@ -445,7 +452,6 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 // workers are overloaded and sends them requests to move buckets to other workers
 // (WEIR_MESSAGE_STEAL in mailbox.h).
 
-#define WEIR_ABI_BUCKETS 8 // first ABI with buckets
 #define WEIR_BUCKETS 1024u // power of two
 
 // Whether flows are in buckets that can move between workers and, if not, the reason.
@@ -527,11 +533,6 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 // Each backend has one struct weir_limit_word (policy.h). Like struct weir_bucket_owners, it is
 // written by all workers; all other cache lines in statistics have one writer.
 
-#define WEIR_ABI_SHARED_LIMITS 15 // first ABI with shared limits
-
-// first ABI whose workers use the shares in backend signals (backend_signal.h)
-#define WEIR_ABI_SHARES 15
-
 // --- service times: single producer, single consumer --------------------------------------
 //
 // A worker writes one sample per completed flow of services whose policy needs service times. If
@@ -577,7 +578,6 @@ struct weir_mailbox_ring { // [producer]
 
 // --- lists of flows, which do not fit into a message, see WEIR_MESSAGE_FLOW_LIST ------------
 
-#define WEIR_ABI_FLOW_LIST 9 // first ABI with lists of flows
 #define WEIR_FLOW_PAGES 8u // pages per worker: maximum number of responses at a time
 #define WEIR_FLOW_PAGE_FLOWS 64u
 

@@ -21,8 +21,6 @@ enum weir_message_kind {
 	// list the flows that wait for an answer to their SYN, in a range of the table
 	WEIR_MESSAGE_FLOW_WAITING = 3,
 	WEIR_MESSAGE_FLOW_MOVE = 4, // move a waiting flow to another backend
-	// FLOW_LIST and FLOW_DELETE are not sent to a dataplane without flow pages
-	// (WEIR_ABI_FLOW_LIST).
 	WEIR_MESSAGE_FLOW_LIST = 5, // list or end the flows in a range of the table
 	WEIR_MESSAGE_FLOW_DELETE = 6, // look up a flow and end it
 };

@@ -181,12 +181,6 @@ uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
 	return base;
 }
 
-// Returns a region of statistics, or NULL if the dataplane has a previous layout without the
-// region. abi: the first ABI with the region.
-static void *since(const struct weir_segment *segment, uint32_t abi, uint64_t offset) {
-	return segment->abi < abi ? NULL : segment->statistics + offset;
-}
-
 // Set the pointers to the regions, from the private copy of the header.
 void weir_segment_point(struct weir_segment *segment, const struct weir_segment_header *header) {
 	uint8_t *statistics = segment->statistics;
@@ -211,14 +205,21 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 		(struct weir_worker_counters *)(void *)(statistics + header->worker_counters_off);
 	segment->worker_boxes =
 		(struct weir_worker_box *)(void *)(statistics + header->worker_boxes_off);
-	segment->port_counters = since(segment, WEIR_ABI_PORT_COUNTERS, header->port_counters_off);
+	segment->port_counters =
+		(struct weir_port_counters *)(void *)(statistics + header->port_counters_off);
 	segment->bucketing = (enum weir_bucketing)header->bucketing;
-	segment->bucket_packets = since(segment, WEIR_ABI_BUCKETS, header->bucket_packets_off);
-	segment->bucket_owners = since(segment, WEIR_ABI_BUCKETS, header->bucket_owners_off);
-	segment->steal_counters = since(segment, WEIR_ABI_BUCKETS, header->steal_counters_off);
-	segment->flow_pages = since(segment, WEIR_ABI_FLOW_LIST, header->flow_pages_off);
-	segment->capture_rings = since(segment, WEIR_ABI_CAPTURE, header->capture_rings_off);
-	segment->limit_words = since(segment, WEIR_ABI_SHARED_LIMITS, header->limit_words_off);
+	segment->bucket_packets =
+		(struct weir_bucket_packets *)(void *)(statistics + header->bucket_packets_off);
+	segment->bucket_owners =
+		(struct weir_bucket_owners *)(void *)(statistics + header->bucket_owners_off);
+	segment->steal_counters =
+		(struct weir_steal_counters *)(void *)(statistics + header->steal_counters_off);
+	segment->flow_pages =
+		(struct weir_flow_pages *)(void *)(statistics + header->flow_pages_off);
+	segment->capture_rings =
+		(struct weir_capture_ring *)(void *)(statistics + header->capture_rings_off);
+	segment->limit_words =
+		(struct weir_limit_word *)(void *)(statistics + header->limit_words_off);
 	segment->service_counters =
 		(struct weir_share_counters *)(void *)(statistics + header->service_counters_off);
 	segment->backend_counters =
@@ -241,10 +242,7 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 	segment->rows = (struct weir_row_pair *)(void *)(tables + header->rows_off);
 	segment->costs = (uint64_t *)(void *)(tables + header->costs_off);
 	segment->capture_control =
-		segment->capture_rings == NULL
-			? NULL
-			: (struct weir_capture_control *)(void *)(tables +
-								  header->capture_control_off);
+		(struct weir_capture_control *)(void *)(tables + header->capture_control_off);
 }
 
 // Creates `statistics` and allocates its memory. Without huge pages, the counters of backends are

@@ -89,9 +89,6 @@ static int check_regions(struct weir_segment_header *header, char *why, size_t w
 			weir_region_in_tables(i) ? header->tables_bytes : header->statistics_bytes;
 		uint64_t at = *regions[i].offset;
 
-		if (header->abi < weir_region_since(i)) {
-			continue; // the segment has an older ABI, without this region
-		}
 		if (at % WEIR_LINE_BYTES != 0 || regions[i].bytes % 8 != 0 ||
 			regions[i].bytes == 0 || at < first || at > end ||
 			regions[i].bytes > end - at) {

@@ -40,28 +40,6 @@ enum weir_region {
 	WEIR_REGIONS,
 };
 
-// Returns the first ABI with a region if the region was added after the oldest ABI that control can
-// serve; otherwise 0.
-static inline uint32_t weir_region_since(unsigned int region) {
-	switch (region) {
-	case WEIR_REGION_PORT_COUNTERS:
-		return WEIR_ABI_PORT_COUNTERS;
-	case WEIR_REGION_BUCKET_PACKETS:
-	case WEIR_REGION_BUCKET_OWNERS:
-	case WEIR_REGION_STEAL_COUNTERS:
-		return WEIR_ABI_BUCKETS;
-	case WEIR_REGION_FLOW_PAGES:
-		return WEIR_ABI_FLOW_LIST;
-	case WEIR_REGION_CAPTURE_RINGS:
-	case WEIR_REGION_CAPTURE_CONTROL:
-		return WEIR_ABI_CAPTURE;
-	case WEIR_REGION_LIMIT_WORDS:
-		return WEIR_ABI_SHARED_LIMITS;
-	default:
-		return 0;
-	}
-}
-
 struct weir_region_place {
 	const char *name;
 	uint64_t *offset; // field of the header

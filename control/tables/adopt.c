@@ -2,22 +2,34 @@
 #include <errno.h>
 #include <string.h>
 
+#include "forwarding.h"
 #include "state.h"
 
 // This file reads the contents of a segment. They may have been written by an earlier control
 // process, or by any process that can map the segment. Therefore every value is checked before it
 // is used.
 
-// Copies the next hop from the published row, so that forwarding continues until this process has
-// resolved the next hop with the kernel's neighbour table.
+// Copies the next hop and the forwarding from the published row, so that forwarding continues until
+// this process has resolved the next hop with the kernel's neighbour table, and for a backend that
+// was removed.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
 	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;
 	uint32_t source_at = row->outer_family == 4 ? 12 : 8;
 
-	if ((row->flags & WEIR_BACKEND_PRESENT) == 0 || (row->flags & WEIR_BACKEND_RESOLVED) == 0 ||
-		row->port >= segment->ports || row->outer_family != backend->address.family ||
-		row->l2_bytes < 14 ||
+	if ((row->flags & WEIR_BACKEND_PRESENT) == 0 ||
+		!weir_forwarding_read(row, &backend->forwarding) ||
+		(row->flags & WEIR_BACKEND_RESOLVED) == 0 || row->port >= segment->ports ||
+		row->l2_bytes < 14) {
+		return;
+	}
+	if (backend->forwarding.mode == WEIR_FORWARDING_L2) {
+		backend->hop.resolved = true;
+		backend->hop.port = row->port;
+		memcpy(backend->hop.mac, row->header, sizeof(backend->hop.mac));
+		return;
+	}
+	if (row->outer_family != backend->address.family ||
 		row->l2_bytes + source_at + address_bytes > WEIR_OUTER_HEADER_BYTES) {
 		return;
 	}

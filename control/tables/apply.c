@@ -16,12 +16,32 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// Applies a new configuration to an existing backend. The backend keeps its state, but its
-// configured weight may change.
-static void keep_backend(
-	struct weir_state *state, uint16_t id, const struct weir_config_backend *config) {
-	struct weir_backend_entry *backend = &state->backends[id];
+// A next hop that may be a gateway cannot be used with l2. It is set again as soon as the new
+// configuration is followed (next_hops.c).
+static void set_forwarding(
+	struct weir_backend_entry *backend, const struct weir_forwarding *forwarding) {
+	if (forwarding->mode == WEIR_FORWARDING_L2 &&
+		backend->forwarding.mode != forwarding->mode) {
+		backend->hop.resolved = false;
+	}
+	backend->forwarding = *forwarding;
+}
 
+static bool is_same_forwarding(const struct weir_forwarding *a, const struct weir_forwarding *b) {
+	return a->mode == b->mode && a->gue_port == b->gue_port && a->gre_key == b->gre_key;
+}
+
+// Applies a new configuration to an existing backend. The backend keeps its state, but its
+// configured weight and its forwarding may change.
+static void keep_backend(struct weir_state *state, uint16_t id,
+	const struct weir_config_service *service, const struct weir_config_backend *config) {
+	struct weir_backend_entry *backend = &state->backends[id];
+	struct weir_forwarding forwarding = weir_config_forwarding_of(service, config);
+
+	if (!is_same_forwarding(&backend->forwarding, &forwarding)) {
+		set_forwarding(backend, &forwarding);
+		weir_state_touch_backend(state, id);
+	}
 	if (backend->weight_auto != config->weight_auto ||
 		backend->configured_weight != config->weight) {
 		set_weight(backend, config);
@@ -34,9 +54,10 @@ static void keep_backend(
 static int apply_backend(struct weir_state *state, uint16_t service_id,
 	const struct weir_config_service *service, const struct weir_config_backend *config) {
 	int id = weir_backend_id_find(state, service_id, config->name);
+	struct weir_forwarding forwarding;
 
 	if (id >= 0 && weir_address_equal(&state->backends[id].address, &config->address)) {
-		keep_backend(state, (uint16_t)id, config);
+		keep_backend(state, (uint16_t)id, service, config);
 		state->backends[id].seen = state->serial;
 		return 0;
 	}
@@ -55,6 +76,8 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		}
 	}
 	set_weight(&state->backends[id], config);
+	forwarding = weir_config_forwarding_of(service, config);
+	set_forwarding(&state->backends[id], &forwarding);
 	state->backends[id].proven = false;
 	weir_backend_set_health(&state->backends[id], first_health(service));
 	state->backends[id].seen = state->serial;

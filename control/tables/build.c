@@ -80,6 +80,7 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 		path.mtu = backend->hop.mtu;
 	}
 	path.service = backend->service;
+	path.forwarding = backend->forwarding;
 	path.max_active_flows = weir_backend_limit(state, backend);
 	path.state = backend->flags | (backend->at_limit ? WEIR_BACKEND_AT_LIMIT : 0);
 	weir_backend_row_build(&path, ret);
@@ -196,8 +197,7 @@ bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_sta
 	struct weir_policy_table table;
 	uint64_t generation;
 
-	return tables->segment != NULL && tables->segment->abi >= WEIR_ABI_PASSES_OVER &&
-	       !service->divided &&
+	return tables->segment != NULL && !service->divided &&
 	       weir_build_serves(service->listed, service->listed_chosen, service->chosen) &&
 	       2 * service->parts >= service->slots && // slots is 0 if the policy uses no slots
 	       weir_build_published(tables, id, 0, &table, &generation) &&
@@ -314,8 +314,7 @@ static int add_removed(const struct weir_tables *tables, struct weir_state *stat
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);
 	struct weir_services_view published = {0};
-	bool known = tables->segment->abi >= WEIR_ABI_REMOVALS &&
-		     weir_build_published_services(tables->segment, tables->writer, &published);
+	bool known = weir_build_published_services(tables->segment, tables->writer, &published);
 	uint32_t count = 0;
 	struct weir_service_bind *removed =
 		known ? weir_removals_collect(state, &published, &built, &count) : NULL;

@@ -442,9 +442,8 @@ static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 void weir_publish_rows(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
-	// Publish nothing if another process published the rows, or if the workers are of an
-	// earlier version, which does not skip closed candidates.
-	if (state->all_dirty || tables->segment->abi < WEIR_ABI_PASSES_OVER) {
+	// Publish nothing if another process published the rows.
+	if (state->all_dirty) {
 		return;
 	}
 	for (uint32_t i = 0; i < state->touched_backend_count; i++) {

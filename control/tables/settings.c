@@ -43,7 +43,6 @@ struct weir_policy_settings weir_service_settings(
 		.policy = (uint8_t)policy,
 		.needs = weir_policy_needs(policy),
 		.when_exhausted = (uint8_t)flow_control->when_exhausted,
-		.max_active_flows = state->separate_limits ? flow_control->max_active_flows : 0,
 		.error_window_ms = WEIR_ERROR_WINDOW_LEAST_MS, // not used, but must not be 0
 	};
 	bool rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0;
@@ -99,8 +98,7 @@ uint32_t weir_backend_limit(
 	uint32_t own = backend->max_active_flows;
 	uint32_t common = state->services[backend->service].max_active_flows;
 
-	if (state->separate_limits || common == 0) {
-		// the limit of the service is stored in its selection, or there is no limit
+	if (common == 0) {
 		return own;
 	}
 	return own != 0 && own < common ? own : common;

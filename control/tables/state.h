@@ -149,6 +149,7 @@ struct weir_backend_entry {
 	// WEIR_WEIGHT_UNSET = none.
 	uint32_t own_weight;
 	uint32_t max_active_flows; // the backend's own limit, see weir_tables_set_limit; 0 = none
+	struct weir_forwarding forwarding;
 	// Share of the backend in the published selection if it is open, in parts (parts.c).
 	uint64_t parts;
 	uint64_t admin_ms; // time of the last change of admin in this process; 0 = none
@@ -227,7 +228,6 @@ struct weir_state { // always freed or cloned as a whole
 	uint32_t removed_binds; // number of removed binds of all services
 	uint32_t established_ms; // timeout of flows, as configured
 	bool former_changed; // the former flows of some service may have to be counted again
-	bool separate_limits; // each worker of the segment has its own limits of active flows
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 

@@ -15,7 +15,6 @@ static void set_limits(struct weir_state *state, const struct weir_segment *segm
 	state->service_limit = segment->max_services;
 	state->backend_limit = segment->max_backends;
 	state->place.workers = segment->workers;
-	state->separate_limits = segment->abi < WEIR_ABI_SHARED_LIMITS;
 }
 
 // Withdraws the selections of unknown services, because they occupy memory. If one of them is

@@ -160,7 +160,7 @@ int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, ui
 int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 // Sets the backend's own limit of active flows (0 = none), and whether the backend counts as being
 // at its limit now. Both are published in the backend's row. The limit applies to all workers
-// together; in a dataplane older than WEIR_ABI_SHARED_LIMITS, it applies to each worker.
+// together.
 int weir_tables_set_limit(
 	struct weir_tables *tables, uint16_t backend, uint32_t max_active_flows, bool at_limit);
 int weir_tables_set_next_hop(

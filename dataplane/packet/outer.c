@@ -2,10 +2,21 @@
 #include "outer.h"
 
 static bool is_sound(const struct weir_row_head *head, uint32_t ports, uint32_t services) {
-	uint32_t end = (head->outer_family == 6 ? WEIR_OUTER_COPY6 : WEIR_OUTER_COPY4) - 2;
-
-	return weir_encap_row_valid(head) && head->header_bytes <= end && head->port < ports &&
+	return weir_encap_row_valid(head) &&
+	       head->header_bytes <= weir_outer_copy_bytes(head) - 2 && head->port < ports &&
 	       head->service < services;
+}
+
+static enum weir_outer_kind kind_of(const struct weir_row_head *head) {
+	if (head->outer_family == 0) {
+		return WEIR_OUTER_NONE;
+	}
+	if (head->tail_bytes > 0) {
+		return head->outer_family == 6 ? WEIR_OUTER_IPV6_TAIL : WEIR_OUTER_IPV4_TAIL;
+	}
+	return head->outer_family == 6 ? WEIR_OUTER_IPV6
+	       : head->source_bits > 0 ? WEIR_OUTER_IPV4_PREFIX
+				       : WEIR_OUTER_IPV4;
 }
 
 // Returns the low half of the IPv4 source address in a valid IPv4 row.
@@ -15,10 +26,10 @@ static uint16_t source_low(const struct weir_backend_row *row, const struct weir
 
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services) {
-	// Sum of the words of the IPv4 header that outer->checksum does not include, in host order:
-	// 0x45 with DSCP and ECN 0, and TTL with protocol 4.
-	const uint32_t left_out = 0x4500u + (WEIR_OUTER_TTL << 8 | 4);
 	struct weir_row_head head = weir_encap_read(row);
+	// Sum of the words of the IPv4 header that outer->checksum does not include, in host order:
+	// 0x45 with DSCP and ECN 0, and, without a tail, TTL with protocol 4.
+	const uint32_t left_out = 0x4500u + (head.tail_bytes == 0 ? (WEIR_OUTER_TTL << 8 | 4) : 0);
 	uint32_t sum;
 
 	if ((head.flags & WEIR_BACKEND_PRESENT) == 0) {
@@ -49,10 +60,8 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 	sum = (uint32_t)head.checksum_base + 0xffff - left_out;
 	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold20(sum));
 	outer->header_bytes = head.header_bytes;
-	outer->kind = head.outer_family == 6 ? WEIR_OUTER_IPV6
-		      : head.source_bits > 0 ? WEIR_OUTER_IPV4_PREFIX
-					     : WEIR_OUTER_IPV4;
-	if (outer->kind == WEIR_OUTER_IPV4_PREFIX) {
+	outer->kind = kind_of(&head);
+	if (head.source_bits > 0) {
 		outer->source_low = source_low(row, &head);
 		outer->source_mask = weir_encap_source_mask(&head);
 	}

@@ -14,18 +14,25 @@
 
 #include "encap.h"
 
-#define WEIR_OUTER_COPY4 48u // bytes copied in front of the inner packet: outer IPv4
-#define WEIR_OUTER_COPY6 64u // bytes copied for outer IPv6
-_Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM,
+// Bytes copied in front of the packet: only an Ethernet header; outer IPv4; outer IPv6, or outer
+// IPv4 with a tail (forwarding.h); outer IPv6 with a tail.
+#define WEIR_OUTER_COPY2 32u
+#define WEIR_OUTER_COPY4 48u
+#define WEIR_OUTER_COPY6 64u
+#define WEIR_OUTER_COPY_MAX 80u
+_Static_assert(WEIR_OUTER_COPY_MAX <= WEIR_PARSE_HEADROOM,
 	"the headroom of a packet in the fast path must be large enough for the copy");
 
 enum weir_outer_kind {
 	WEIR_OUTER_IPV4,
 	WEIR_OUTER_IPV4_PREFIX, // the low bits of the source address depend on the flow
 	WEIR_OUTER_IPV6,
+	WEIR_OUTER_NONE, // only an Ethernet header
+	WEIR_OUTER_IPV4_TAIL, // something between the outer IP header and the packet
+	WEIR_OUTER_IPV6_TAIL,
 };
 
-// Two cache lines; an outer IPv4 header needs only the first.
+// Two cache lines; an outer IPv4 header without a tail needs only the first.
 struct weir_outer {
 	struct weir_verdict verdict; // verdict for a packet of a known flow to this backend
 	uint16_t source_low; // IPv4: low half of the source address, as in memory
@@ -34,15 +41,14 @@ struct weir_outer {
 	// slow_path.c handles all of its packets.
 	uint16_t inner_max;
 	// IPv4: folded sum of the header's 16-bit words, as in memory, except the first word, the
-	// length, and the word with TTL and protocol.
+	// length, and, without a tail, the word with TTL and protocol.
 	uint16_t checksum;
-	uint8_t header_bytes; // length of Ethernet and outer IP headers
+	uint8_t header_bytes; // length of all headers
 	uint8_t kind; // enum weir_outer_kind
-	// The header of the row. It ends 48 bytes (IPv4) or 64 bytes (IPv6) after the start of
-	// header_bytes.
-	uint8_t header[62];
+	// The header of the row. It ends weir_outer_copy_bytes after the start of header_bytes.
+	uint8_t header[WEIR_OUTER_COPY_MAX - 2];
 	struct weir_row_head head; // head of the row; all zeroes = no backend
-	uint8_t reserved1[32];
+	uint8_t reserved1[8];
 };
 _Static_assert(sizeof(struct weir_outer) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_outer, header_bytes) == 16,
@@ -54,11 +60,18 @@ _Static_assert(offsetof(struct weir_outer, header_bytes) == 16,
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services);
 
+// Number of bytes that are copied for a valid row: a multiple of 16, at least header_bytes + 2.
+static inline uint32_t weir_outer_copy_bytes(const struct weir_row_head *head) {
+	uint32_t bytes = head->outer_family == 6   ? WEIR_OUTER_COPY6
+			 : head->outer_family == 4 ? WEIR_OUTER_COPY4
+						   : WEIR_OUTER_COPY2;
+
+	return bytes + (head->tail_bytes > 0 ? 16 : 0);
+}
+
 // The row's header: head.header_bytes bytes.
 static inline const uint8_t *weir_outer_header(const struct weir_outer *outer) {
-	uint32_t end = outer->head.outer_family == 6 ? WEIR_OUTER_COPY6 : WEIR_OUTER_COPY4;
-
-	return &outer->header[end - 2 - outer->head.header_bytes];
+	return &outer->header[weir_outer_copy_bytes(&outer->head) - 2 - outer->head.header_bytes];
 }
 
 // Write the outer headers in front of the inner packet.
@@ -94,9 +107,68 @@ static __rte_always_inline void weir_outer_write6(
 		inner - WEIR_IPV6_BYTES, s->hash, s->first >> 8, s->ttl_protocol >> 8, s->ip_bytes);
 }
 
-// Replaces the Ethernet header of a packet with the backend's Ethernet header, adds the outer IP
-// header, and removes the padding of the frame. The packet must have a summary and at most
-// inner_max bytes. The result is the same as that of weir_encap_push; a test compares both results.
+// Write the headers of the other kinds.
+static __rte_always_inline void weir_outer_write_l2(
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	const uint8_t *from = &outer->header_bytes;
+
+	rte_mov16(inner - 32, from);
+	rte_mov16(inner - 16, from + 16);
+	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
+}
+
+static __rte_always_inline void weir_outer_write4_tail(
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	const uint8_t *from = &outer->header_bytes;
+	uint32_t outer_bytes = WEIR_IPV4_BYTES + outer->head.tail_bytes;
+	uint32_t first = s->first;
+	uint32_t total = __builtin_bswap16((uint16_t)(s->ip_bytes + outer_bytes));
+	uint16_t low = weir_encap_source_low(s->hash, outer->source_mask);
+	uint32_t sum = outer->checksum + first + total + low;
+	uint8_t *ip = inner - outer_bytes;
+
+	rte_mov16(inner - 64, from);
+	rte_mov16(inner - 48, from + 16);
+	rte_mov16(inner - 32, from + 32);
+	rte_mov16(inner - 16, from + 48);
+	weir_store32(ip, first | total << 16);
+	weir_store16(ip + 10, (uint16_t)~weir_checksum_fold20(sum));
+	if (outer->source_mask != 0) {
+		weir_store16(ip + 14, outer->source_low | low);
+	}
+	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
+}
+
+static __rte_always_inline void weir_outer_write6_tail(
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	const uint8_t *from = &outer->header_bytes;
+	uint32_t tail_bytes = outer->head.tail_bytes;
+	uint8_t *ip = inner - WEIR_IPV6_BYTES - tail_bytes;
+
+	rte_mov16(inner - 80, from);
+	rte_mov16(inner - 64, from + 16);
+	rte_mov16(inner - 48, from + 32);
+	rte_mov16(inner - 32, from + 48);
+	rte_mov16(inner - 16, from + 64);
+	weir_encap_ipv6(ip, s->hash, s->first >> 8, ip[6], s->ip_bytes + tail_bytes);
+	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
+}
+
+// Kinds other than a single outer IP header.
+static __rte_always_inline void weir_outer_write_other(
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	if (outer->kind == WEIR_OUTER_NONE) {
+		weir_outer_write_l2(inner, s, outer);
+	} else if (outer->kind == WEIR_OUTER_IPV4_TAIL) {
+		weir_outer_write4_tail(inner, s, outer);
+	} else {
+		weir_outer_write6_tail(inner, s, outer);
+	}
+}
+
+// Replaces the Ethernet header of a packet with the backend's headers, and removes the padding of
+// the frame. The packet must have a summary and at most inner_max bytes. The result is the same as
+// that of weir_encap_push; a test compares both results.
 static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {
 	uint64_t inner_off = (uint64_t)(s->ip - (const uint8_t *)m->buf_addr);
@@ -111,7 +183,9 @@ static __rte_always_inline void weir_outer_push(
 		weir_outer_write4(inner, s, outer, false);
 	} else if (outer->kind == WEIR_OUTER_IPV6) {
 		weir_outer_write6(inner, s, outer);
-	} else {
+	} else if (outer->kind == WEIR_OUTER_IPV4_PREFIX) {
 		weir_outer_write4(inner, s, outer, true);
+	} else {
+		weir_outer_write_other(inner, s, outer);
 	}
 }

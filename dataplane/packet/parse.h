@@ -126,7 +126,7 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the code requires a little-endian CPU");
 
 // Headroom that is enough to write any outer header in front of the IP header.
-#define WEIR_PARSE_HEADROOM 64u
+#define WEIR_PARSE_HEADROOM 80u
 
 // True if the ethertype and the IP header at ip fit the fast path: this family and version, no
 // options, no fragment, TTL above 0, this protocol. Reads 16 bytes at once.

@@ -158,7 +158,8 @@ void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i) {
 		return;
 	}
 	fits = weir_encap_fits(head, d);
-	if (!fits && !weir_fragment_allowed(m, d) && !weir_fragment_unavoidable(d)) {
+	if (!fits && !weir_fragment_allowed(m, d) &&
+		!(head->outer_family != 0 && weir_fragment_unavoidable(d))) {
 		too_big(b, i, head);
 		return;
 	}

@@ -98,8 +98,7 @@ json_t *weir_json_counted_flows(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	const struct weir_segment *segment = daemon->segment;
 
-	if (state->limit == 0 || segment == NULL || segment->limit_words == NULL ||
-		state->id >= segment->max_backends) {
+	if (state->limit == 0 || segment == NULL || state->id >= segment->max_backends) {
 		return json_null();
 	}
 	return json_integer((json_int_t)__atomic_load_n(

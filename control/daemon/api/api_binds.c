@@ -333,12 +333,6 @@ static void set(
 	if (!find_named(daemon, call, &selected)) {
 		return;
 	}
-	if (drained && daemon->segment != NULL && daemon->segment->abi < WEIR_ABI_DRAINS) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"this weir-dataplane is older than weir-control and cannot drain services "
-			"and VIPs: restart weir-dataplane");
-		return;
-	}
 	while ((id = next_service(daemon, &selected, (uint32_t)(id + 1))) >= 0) {
 		weir_tables_drain_binds(
 			daemon->tables, (uint16_t)id, address_of(&selected), drained, until_ns);

@@ -256,11 +256,7 @@ static void on_disconnect(void *context, uint64_t connection) {
 static void fail_start(const struct weir_daemon *daemon, struct weir_api_call *call, int error) {
 	const struct weir_capture_status status = weir_captures_status(daemon->captures);
 
-	if (error == -ENOTSUP) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"this weir-dataplane does not capture packets: it is older than "
-			"weir-control; restart weir-dataplane");
-	} else if (error == -EBUSY) {
+	if (error == -EBUSY) {
 		weir_api_fail(call, WEIR_API_BUSY,
 			"user %u is already capturing packets (pid %d): stop that capture, or wait",
 			(unsigned int)status.who.uid, (int)status.who.pid);

@@ -450,7 +450,7 @@ void weir_api_flow_delete(struct weir_daemon *daemon, struct weir_api_call *call
 
 	if (wrong != NULL) {
 		weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s", wrong);
-	} else if (weir_api_has_dataplane(daemon, call) && weir_api_lists_flows(daemon, call)) {
+	} else if (weir_api_has_dataplane(daemon, call)) {
 		query.kind = WEIR_MESSAGE_FLOW_DELETE;
 		send_query(daemon, call, &query, answer_deleted);
 	}

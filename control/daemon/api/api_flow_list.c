@@ -224,9 +224,9 @@ void weir_api_flow_list(struct weir_daemon *daemon, struct weir_api_call *call) 
 	json_int_t first = weir_api_integer(call, "next", 0);
 	uint32_t worker;
 
-	if (!weir_api_has_dataplane(daemon, call) || !weir_api_lists_flows(daemon, call) ||
-		!read_owner(daemon, call, &query) || !read_state(call, &query.list.states) ||
-		!read_client(call, &query) || !read_worker(daemon, call, &worker)) {
+	if (!weir_api_has_dataplane(daemon, call) || !read_owner(daemon, call, &query) ||
+		!read_state(call, &query.list.states) || !read_client(call, &query) ||
+		!read_worker(daemon, call, &worker)) {
 		return;
 	}
 	first = first < UINT32_MAX ? first : UINT32_MAX;
@@ -236,8 +236,8 @@ void weir_api_flow_list(struct weir_daemon *daemon, struct weir_api_call *call) 
 void weir_api_flow_clear(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_message query = {.kind = WEIR_MESSAGE_FLOW_LIST, .list = {.end = 1}};
 
-	if (weir_api_has_dataplane(daemon, call) && weir_api_lists_flows(daemon, call) &&
-		read_owner(daemon, call, &query) && read_state(call, &query.list.states)) {
+	if (weir_api_has_dataplane(daemon, call) && read_owner(daemon, call, &query) &&
+		read_state(call, &query.list.states)) {
 		send_query(daemon, call, &query, 0, WEIR_FLOW_LISTS_ALL, on_cleared);
 	}
 }

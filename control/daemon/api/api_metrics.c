@@ -89,7 +89,7 @@ static json_t *unchecked(const struct figures *figures, const struct weir_config
 #define SERVICE_COLUMNS(X) \
 	X("service", json_string(config->name)) \
 	X("policy", json_string(weir_policy_name((enum weir_policy)state->policy))) \
-	X("forwarding", json_string(weir_config_forwarding_name(config->forwarding))) \
+	X("forwarding", json_string(weir_forwarding_name(config->forwarding.mode))) \
 	X("binds", weir_json_binds(config)) \
 	X("backends", json_integer(state->backends)) \
 	X("eligible", json_integer(state->eligible)) \

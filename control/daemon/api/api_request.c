@@ -42,16 +42,6 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 	return true;
 }
 
-bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call) {
-	if (daemon->segment->flow_pages == NULL) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"this weir-dataplane is older than weir-control and cannot list or delete "
-			"flows: restart weir-dataplane");
-		return false;
-	}
-	return true;
-}
-
 // Describes the flows and backends that are left of a service that a reload removed, and names the
 // commands that show them. "" if nothing is left.
 static const char *removed_text(

@@ -36,9 +36,6 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
 // Returns whether a dataplane is attached now. If not, fails the call and returns false.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
-// Returns whether the attached dataplane can list and delete flows. If not, fails the call and
-// returns false.
-bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call);
 
 // Parse "ADDRESS" or "ADDRESS/BITS". An IPv4-mapped address is converted to IPv4. Returns false if
 // text is neither.

@@ -95,7 +95,7 @@ static json_t *json_service(
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
-		weir_config_forwarding_name(service->forwarding), "binds", weir_json_binds(service),
+		weir_forwarding_name(service->forwarding.mode), "binds", weir_json_binds(service),
 		"drained_binds", weir_json_drained_binds(daemon, service, id), "removed_binds",
 		weir_json_removed_binds(daemon, id, state.removed_binds), "table_size",
 		(json_int_t)service->table_size, "slots", (json_int_t)state.slots, "backends",

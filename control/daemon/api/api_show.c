@@ -479,7 +479,7 @@ static json_t *json_port(const struct weir_daemon *daemon, uint32_t number) {
 		port.kernel_interface[0] != '\0' ? json_string(port.kernel_interface) : json_null(),
 		"link", link != WEIR_LINK_UNKNOWN ? weir_link_state_name(link) : NULL, "steered",
 		(int)port.steered);
-	if (object != NULL && segment->port_counters != NULL) {
+	if (object != NULL) {
 		weir_json_port(object, &segment->port_counters[number]);
 		json_object_set_new(object, "xstats", json_xstats(&segment->port_counters[number]));
 	}

@@ -165,7 +165,7 @@ static bool concerns(
 static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 	const struct weir_segment *segment = weir_tables_segment(reports->tables);
 
-	return segment != NULL && segment->limit_words != NULL && id < segment->max_backends
+	return segment != NULL && id < segment->max_backends
 		       ? __atomic_load_n(&segment->limit_words[id].held, __ATOMIC_RELAXED)
 		       : 0;
 }
@@ -386,10 +386,6 @@ uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t i
 	return entry != NULL ? entry->wants | weir_estimates_wants(reports->estimates, id) : 0;
 }
 
-static bool has_separate_limits(const struct weir_segment *segment) {
-	return segment != NULL && segment->limit_words == NULL;
-}
-
 // Withdraws the values of a source that the service no longer uses. by: name of the source, "" =
 // none. load: whether the source reported a load.
 static void drop_source(struct weir_reports *reports, const struct weir_config_service *service,
@@ -433,8 +429,7 @@ static void configure_backend(struct weir_reports *reports,
 	entry->wants = wants;
 	entry->expire_ms = weir_reports_expire_ms(service);
 	divisor = weir_reports_divisor(service, sharers);
-	requests = service->workload == WEIR_WORKLOAD_REQUESTS &&
-		   !has_separate_limits(weir_tables_segment(reports->tables));
+	requests = service->workload == WEIR_WORKLOAD_REQUESTS;
 	if (entry->divisor != divisor || entry->requests != requests) {
 		entry->divisor = divisor;
 		entry->requests = requests;
@@ -447,20 +442,17 @@ static void configure_backend(struct weir_reports *reports,
 	(void)write_auto_weight(reports, state->id); // the table of speeds may have changed
 }
 
-// Returns the number of all balancers of the fleet. If each worker has its own limits, returns the
-// number of all workers of these balancers.
-static uint32_t all_sharers(const struct weir_tables *tables, const struct weir_config *config) {
-	const struct weir_segment *segment = weir_tables_segment(tables);
-	uint32_t workers = has_separate_limits(segment) ? segment->workers : 1;
+// Returns the number of all balancers of the fleet.
+static uint32_t all_sharers(const struct weir_config *config) {
 	uint32_t balancers = config->instance.clients * config->instance.members;
 
-	return (balancers > 0 ? balancers : 1) * workers;
+	return balancers > 0 ? balancers : 1;
 }
 
 int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tables,
 	const struct weir_config *config) {
 	struct weir_configured of = weir_configured_begin(tables, config);
-	uint32_t sharers = all_sharers(tables, config), wants = 0, at = UINT32_MAX;
+	uint32_t sharers = all_sharers(config), wants = 0, at = UINT32_MAX;
 	uint32_t first = 0, counted = 0; // first: number of binds of the first `counted` services
 	struct weir_bound_ports *binds = weir_bound_ports_of(config), *before = reports->binds;
 	struct weir_capacity_table *speeds = NULL;

@@ -122,8 +122,7 @@ uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t i
 	if (!service->requests || (report->given & WEIR_REPORT(ACTIVE)) == 0) {
 		return 0;
 	}
-	if (signal == NULL || (service->errors && segment->abi < WEIR_ABI_SHARES)) {
-		// later reports are used when a dataplane that supports shares is attached
+	if (signal == NULL) { // no dataplane is attached
 		return WEIR_REPORT(ACTIVE);
 	}
 	flows = flows_of(segment, id);

@@ -19,9 +19,6 @@ enum weir_link_state weir_port_link(
 	}
 	// The port has no kernel interface, or has only a tap interface in addition to its device.
 	// Use the link state that the device reports.
-	if (segment->port_counters == NULL) {
-		return WEIR_LINK_UNKNOWN;
-	}
 	switch (weir_counter_read(&segment->port_counters[port].link)) {
 	case WEIR_DEVICE_LINK_UP:
 		return WEIR_LINK_UP;

@@ -237,9 +237,6 @@ int weir_captures_start(
 	if (captures->segment == NULL) {
 		return -ENOTCONN;
 	}
-	if (captures->segment->capture_rings == NULL) {
-		return -ENOTSUP;
-	}
 	if (is_running(captures)) {
 		if (now_ns - captures->read_ns < (uint64_t)WEIR_CAPTURES_UNREAD_MS * NS_PER_MS) {
 			return -EBUSY;
@@ -289,7 +286,7 @@ void weir_captures_bind(struct weir_captures *captures, struct weir_segment *seg
 	weir_captures_stop(captures, WEIR_CAPTURE_END_NO_DATAPLANE);
 	captures->segment = segment;
 	captures->tables = tables;
-	if (segment != NULL && segment->capture_rings != NULL) {
+	if (segment != NULL) {
 		// Ends a capture that a previous control process started and did not stop.
 		weir_capture_withdraw(segment);
 	}

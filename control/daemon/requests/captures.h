@@ -93,8 +93,8 @@ void weir_captures_bind(struct weir_captures *captures, struct weir_segment *seg
 // The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_captures_free(struct weir_captures *captures);
 
-// Start a capture. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the dataplane cannot capture
-// packets), -EBUSY (another capture is running) or -ENOMEM. ret: ID of the capture.
+// Start a capture. Returns 0, -ENOTCONN (no dataplane), -EBUSY (another capture is running) or
+// -ENOMEM. ret: ID of the capture.
 int weir_captures_start(
 	struct weir_captures *captures, const struct weir_capture_request *request, uint64_t *ret);
 struct weir_capture_status weir_captures_status(const struct weir_captures *captures);

@@ -266,9 +266,6 @@ int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_messa
 	if (segment == NULL) {
 		return -ENOTCONN;
 	}
-	if (segment->flow_pages == NULL) {
-		return -ENOTSUP;
-	}
 	if (lists->count >= WEIR_FLOW_LISTS_MAX) {
 		return -EBUSY;
 	}

@@ -50,9 +50,8 @@ int weir_flow_lists_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret);
 // Lists flows that match the WEIR_MESSAGE_FLOW_LIST in `request`, starting at line `first`, or
 // deletes all of these flows. worker: index of one worker, or WEIR_FLOW_LISTS_ALL. request: copied;
-// this function sets its lines and page. Returns 0, -ENOTCONN (no dataplane), -ENOTSUP (the
-// dataplane is too old), -EBUSY (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on
-// error.
+// this function sets its lines and page. Returns 0, -ENOTCONN (no dataplane), -EBUSY
+// (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on error.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
 // Fails all requests, because the dataplane exited.

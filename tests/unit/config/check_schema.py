@@ -41,7 +41,7 @@ def range_text(prop, unit=None):
         return prop["$ref"].rsplit("/", 1)[1].replace("_", " ")
     kind = prop["type"][0] if isinstance(prop["type"], list) else prop["type"]
     if "enum" in prop:
-        return ", ".join(f"`{value}`" for value in prop["enum"])
+        return ", ".join(f"`{value}`" for value in prop["enum"] if value is not None)
     if kind in ("integer", "number"):
         return f"{prop['minimum']} to {prop['maximum']}" + (f" {UNITS.get(unit, unit)}" if unit else "")
     if kind == "boolean":

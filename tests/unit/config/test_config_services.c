@@ -17,7 +17,9 @@ TEST(service_defaults) {
 
 	assert_string_equal(service->name, "web");
 	assert_int_equal(service->policy.name, WEIR_POLICY_MAGLEV);
-	assert_int_equal(service->forwarding, WEIR_CONFIG_IPIP);
+	assert_int_equal(service->forwarding.mode, WEIR_FORWARDING_IPIP);
+	assert_int_equal(service->forwarding.gue_port, 6080);
+	assert_int_equal(service->forwarding.gre_key, 0);
 	assert_int_equal(service->table_size, 65537);
 	assert_int_equal(service->panic_threshold_percent, 50);
 	assert_int_equal(service->on_backend_down, WEIR_ON_BACKEND_DOWN_KEEP);

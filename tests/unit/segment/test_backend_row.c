@@ -40,6 +40,85 @@ TEST(ipv4_row_is_a_header_ready_to_copy) {
 	}
 }
 
+// What each mode puts between the outer IP header and the packet, and which of its fields depend on
+// the packet.
+TEST(modes_add_their_headers) {
+	static const struct {
+		enum weir_forwarding_mode mode;
+		uint32_t key;
+		uint8_t protocol, bytes, inner_at, udp_at;
+		uint8_t inner4[2], inner6[2];
+		uint8_t tail[12];
+	} cases[] = {
+		{WEIR_FORWARDING_IPIP, 0, 4, 0, 0, 0, {0}, {0}, {0}},
+		{WEIR_FORWARDING_GUE, 0, 17, 12, 4, 12, {0, 4}, {0, 41}, {0, 0, 0x17, 0xc0}},
+		{WEIR_FORWARDING_GRE, 0, 47, 4, 2, 0, {0x08, 0}, {0x86, 0xdd}, {0}},
+		{WEIR_FORWARDING_GRE, 0xdeadbeef, 47, 8, 6, 0, {0x08, 0}, {0x86, 0xdd},
+			{0x20, 0, 0, 0, 0xde, 0xad, 0xbe, 0xef}},
+	};
+
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		const unsigned int k = (unsigned int)i / 2, ip = i % 2 == 0 ? 20 : 40;
+		struct weir_backend_path path = path4;
+		struct weir_forwarding read = {0};
+		struct weir_backend_row row;
+
+		path.family = i % 2 == 0 ? 4 : 6;
+		path.forwarding = (struct weir_forwarding){.mode = (uint8_t)cases[k].mode,
+			.gue_port = WEIR_GUE_PORT,
+			.gre_key = cases[k].key};
+		path.vlan = 100;
+		memset(&row, 0xff, sizeof(row));
+		weir_backend_row_build(&path, &row);
+		assert_int_equal(row.forwarding, cases[k].mode);
+		assert_int_equal(row.outer_family, path.family);
+		assert_int_equal(row.tail_bytes, cases[k].bytes);
+		assert_int_equal(row.header_bytes, 18 + ip + cases[k].bytes);
+		assert_int_equal(weir_forwarding_overhead(&path.forwarding, path.family),
+			ip + cases[k].bytes);
+		assert_int_equal(row.header[18 + (ip == 20 ? 9 : 6)], cases[k].protocol);
+		assert_int_equal(row.inner_at, cases[k].inner_at);
+		assert_int_equal(row.udp_at, cases[k].udp_at);
+		assert_memory_equal(&row.inner4, cases[k].inner4, 2);
+		assert_memory_equal(&row.inner6, cases[k].inner6, 2);
+		assert_memory_equal(row.header + 18 + ip, cases[k].tail, cases[k].bytes);
+		assert_true(weir_forwarding_read(&row, &read));
+		assert_int_equal(read.mode, cases[k].mode);
+		assert_int_equal(read.gue_port, WEIR_GUE_PORT);
+		assert_int_equal(read.gre_key, cases[k].key);
+	}
+}
+
+TEST(l2_has_only_an_ethernet_header) {
+	const uint8_t header[16] = {2, 0, 0, 0, 0, 0x11, 2, 0, 0, 0, 0, 1, 0x81, 0, 0, 0x64};
+	const uint8_t types[2][2] = {{0x08, 0}, {0x86, 0xdd}};
+	struct weir_backend_path path = path4;
+	struct weir_backend_row row;
+
+	path.forwarding.mode = WEIR_FORWARDING_L2;
+	path.vlan = 100;
+	path.source_bits = 8;
+	weir_backend_row_build(&path, &row);
+	assert_memory_equal(row.header, header, sizeof(header));
+	assert_int_equal(row.outer_family, 0);
+	assert_int_equal(row.l2_bytes, 18);
+	assert_int_equal(row.header_bytes, 18);
+	assert_int_equal(row.tail_bytes, 0);
+	assert_int_equal(row.source_bits, 0);
+	assert_int_equal(row.inner_at, 2);
+	assert_memory_equal(&row.inner4, types[0], 2);
+	assert_memory_equal(&row.inner6, types[1], 2);
+	assert_int_equal(weir_forwarding_overhead(&path.forwarding, 4), 0);
+}
+
+TEST(modes_have_names) {
+	static const char *const names[] = {"ipip", "l2", "gue", "gre"};
+
+	for (unsigned int mode = 0; mode < WEIR_FORWARDING_COUNT; mode++) {
+		assert_string_equal(weir_forwarding_name(mode), names[mode]);
+	}
+}
+
 TEST(own_limit_is_in_the_row) {
 	struct weir_backend_path path = path4;
 	struct weir_backend_row row;

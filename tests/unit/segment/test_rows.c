@@ -8,10 +8,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define BACKEND 7
-#define STRADDLER 21 // a backend whose copy 0 is on two pages
 #define PAGE_BYTES 4096
+#define STRADDLER_AT (PAGE_BYTES - 64) // of a row pair whose copy 0 is on two pages
 #define FLIPS 300000u
 
 struct lab {
@@ -151,26 +152,35 @@ static void *copy(void *arg) {
 
 // --- an interrupted copy ---
 
-static struct lab *interrupted;
-static uint32_t interruptions;
+// A row pair in shared memory, mapped twice: for the writer, and for a reader whose second page can
+// be protected.
+static struct straddler {
+	struct weir_writer *writer;
+	uint8_t *second_page; // of the reader's mapping
+	uint32_t interruptions;
+} straddler;
+
+static uint8_t *map_two_pages(int fd) {
+	uint8_t *at = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	return at;
+}
 
 // Handles SIGSEGV: the reader's copy has reached its second page, which is protected. Publishes two
 // rows, and removes the protection, so that the copy continues.
 static void publish_two(int signal, siginfo_t *info, void *context) {
-	struct lab *f = interrupted;
-	uint8_t *page = (uint8_t *)&f->segment->rows[STRADDLER + 1];
 	struct weir_backend_row row;
 
 	(void)signal;
 	(void)info;
 	(void)context;
 	for (uint32_t n = 50; n < 52; n++) {
-		row = filled(n + interruptions * 2);
-		weir_writer_publish_row(f->writer, STRADDLER, &row);
+		row = filled(n + straddler.interruptions * 2);
+		weir_writer_publish_row(straddler.writer, 0, &row);
 	}
-	interruptions++;
-	page -= (uintptr_t)page % PAGE_BYTES;
-	if (mprotect(page, PAGE_BYTES, PROT_READ) < 0) {
+	straddler.interruptions++;
+	if (mprotect(straddler.second_page, PAGE_BYTES, PROT_READ) < 0) {
 		abort();
 	}
 }
@@ -179,28 +189,40 @@ static void publish_two(int signal, siginfo_t *info, void *context) {
 // copy has taken.
 TEST(copy_overtaken_twice_is_detected) {
 	struct lab *f = *state;
-	const struct weir_row_pair *pair = &f->segment->rows[STRADDLER];
-	uint8_t *page = (uint8_t *)&f->segment->rows[STRADDLER + 1];
 	const struct sigaction action = {.sa_sigaction = publish_two, .sa_flags = SA_SIGINFO};
 	struct weir_backend_row row = filled(1), copied = filled(9), before = copied;
+	struct weir_segment reader = *f->segment;
+	struct weir_row_pair *rows = f->control->rows;
+	int fd = memfd_create("rows", MFD_CLOEXEC);
+	uint8_t *written, *read;
 	struct sigaction former;
 
-	page -= (uintptr_t)page % PAGE_BYTES;
-	assert_true((const uint8_t *)&pair->row[0] < page && (const uint8_t *)&pair->row[1] > page);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 2 * PAGE_BYTES), 0);
+	written = map_two_pages(fd);
+	read = map_two_pages(fd);
+	close(fd);
+	f->control->rows = (struct weir_row_pair *)(void *)(written + STRADDLER_AT);
+	reader.rows = (struct weir_row_pair *)(void *)(read + STRADDLER_AT);
+	straddler = (struct straddler){.writer = f->writer, .second_page = read + PAGE_BYTES};
+	assert_true((uint8_t *)&reader.rows->row[0] < straddler.second_page &&
+		    (uint8_t *)&reader.rows->row[1] > straddler.second_page);
 	for (uint32_t n = 1; n <= 2; n++) {
 		row = filled(n);
-		weir_writer_publish_row(f->writer, STRADDLER, &row);
+		weir_writer_publish_row(f->writer, 0, &row);
 	}
-	assert_int_equal(pair->version % 2, 0);
-	interrupted = f;
+	assert_int_equal(reader.rows->version % 2, 0);
 	assert_int_equal(sigaction(SIGSEGV, &action, &former), 0);
-	assert_int_equal(mprotect(page, PAGE_BYTES, PROT_NONE), 0);
-	assert_false(weir_reader_row(f->segment, STRADDLER, &copied));
+	assert_int_equal(mprotect(straddler.second_page, PAGE_BYTES, PROT_NONE), 0);
+	assert_false(weir_reader_row(&reader, 0, &copied));
 	assert_int_equal(sigaction(SIGSEGV, &former, NULL), 0);
-	assert_int_equal(interruptions, 1);
+	assert_int_equal(straddler.interruptions, 1);
 	assert_memory_equal(&copied, &before, sizeof(copied));
-	assert_true(weir_reader_row(f->segment, STRADDLER, &copied));
+	assert_true(weir_reader_row(&reader, 0, &copied));
 	assert_true(is_whole(&copied));
+	f->control->rows = rows;
+	munmap(written, 2 * PAGE_BYTES);
+	munmap(read, 2 * PAGE_BYTES);
 }
 
 // Even if versions change as fast as possible, no copy contains parts of two rows.

@@ -125,24 +125,6 @@ TEST(workers_steal_if_control_enables_it_and_flows_are_in_buckets) {
 	}
 }
 
-// ABI 5 is still supported. A dataplane with ABI 5 has no port counters and no buckets.
-TEST(former_layout_is_attached_without_later_additions) {
-	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES), *control;
-
-	segment->header->abi = 5;
-	segment->header->header_bytes = weir_layout_header_bytes(5);
-	segment->header->fingerprint = UINT64_C(0xf4dd74c464735def);
-	segment->header->bucketing = WEIR_BUCKETING_YES; // not in the former header
-	control = attach(segment);
-	assert_int_equal(control->bucketing, WEIR_BUCKETING_UNKNOWN);
-	assert_null(control->port_counters);
-	assert_null(control->bucket_packets);
-	assert_null(control->bucket_owners);
-	assert_null(control->steal_counters);
-	weir_segment_free(control);
-	weir_segment_free(segment);
-}
-
 TEST(new_segment_is_empty_with_workers_offline) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	struct weir_segment *control = fixture_control(segment);

@@ -324,20 +324,6 @@ TEST(table_with_too_many_closed_backends_is_replaced_at_once) {
 	close_many(&lab, config);
 }
 
-// An older dataplane does not skip closed backends, so it needs the new selection at once.
-TEST(older_dataplane_gets_the_selection_at_once) {
-	struct weir_config *config;
-	struct lab lab;
-
-	open_many(&lab, &config, WEIR_POLICY_MAGLEV);
-	lab.control->abi = WEIR_ABI_PASSES_OVER - 1;
-	set_health(&lab, 7, WEIR_HEALTH_REFUSING);
-	weir_tables_publish(lab.tables);
-	assert_int_equal(lab_slots(&lab, 0, 7), 0);
-	assert_false(weir_tables_is_stale(lab.tables));
-	close_many(&lab, config);
-}
-
 // A worker is stalled, so the heap fills up and a selection cannot be published. Control tries to
 // publish it again after the next change. Until then, control does not build the selection in
 // steps, because the result could not be published either.

@@ -22,8 +22,11 @@ static const uint8_t backend6[16] = {0xfd, [15] = 11};
 static const uint8_t source6[16] = {0xfd, [15] = 1};
 
 static struct weir_backend_path path_of(uint8_t family, uint16_t vlan) {
-	struct weir_backend_path path = {
-		.family = family, .vlan = vlan, .mtu = 9000, .resolved = 1};
+	struct weir_backend_path path = {.family = family,
+		.vlan = vlan,
+		.mtu = 9000,
+		.resolved = 1,
+		.forwarding = {.gue_port = WEIR_GUE_PORT}};
 
 	memcpy(path.address, family == 4 ? backend4 : backend6, 16);
 	memcpy(path.source, family == 4 ? source4 : source6, 16);
@@ -32,9 +35,45 @@ static struct weir_backend_path path_of(uint8_t family, uint16_t vlan) {
 	return path;
 }
 
+// Check what the mode puts between the outer IP header and the packet. Returns its length.
+static uint32_t check_tail(const uint8_t *tail, const struct weir_backend_path *path,
+	const struct frame_spec *inner, uint32_t inner_bytes) {
+	const bool ipv4 = inner->family == 4;
+
+	switch ((enum weir_forwarding_mode)path->forwarding.mode) {
+	case WEIR_FORWARDING_GUE:
+		assert_in_range(frame_get16(tail), 0xc000, 0xffff);
+		assert_int_equal(frame_get16(tail + 2), path->forwarding.gue_port);
+		assert_int_equal(frame_get16(tail + 4), inner_bytes + 12);
+		assert_int_equal(frame_get16(tail + 6), 0);
+		assert_int_equal(frame_get32(tail + 8), (ipv4 ? 4u : 41u) << 16);
+		return 12;
+	case WEIR_FORWARDING_GRE:
+		assert_int_equal(frame_get16(tail), path->forwarding.gre_key != 0 ? 0x2000 : 0);
+		assert_int_equal(frame_get16(tail + 2), ipv4 ? 0x0800 : 0x86dd);
+		if (path->forwarding.gre_key == 0) {
+			return 4;
+		}
+		assert_int_equal(frame_get32(tail + 4), path->forwarding.gre_key);
+		return 8;
+	default:
+		return 0;
+	}
+}
+
 // Check the outer headers of an encapsulated packet. Returns the offset of the inner packet.
 static uint32_t check_outer(const uint8_t *p, const struct weir_backend_path *path,
 	const struct frame_spec *inner, uint32_t inner_bytes) {
+	static const uint8_t protocols[WEIR_FORWARDING_COUNT] = {
+		[WEIR_FORWARDING_GUE] = 17, [WEIR_FORWARDING_GRE] = 47};
+	const uint8_t inside = inner->family == 4 ? 4 : 41;
+	const uint8_t protocol = path->forwarding.mode == WEIR_FORWARDING_IPIP
+					 ? inside
+					 : protocols[path->forwarding.mode];
+	const uint32_t tail_bytes =
+		weir_forwarding_headers[path->forwarding.mode]->tail_bytes(&path->forwarding);
+	const uint8_t family =
+		path->forwarding.mode == WEIR_FORWARDING_L2 ? inner->family : path->family;
 	const uint8_t *ip = p + 14;
 
 	assert_memory_equal(p, path->next_hop_mac, 6);
@@ -44,28 +83,33 @@ static uint32_t check_outer(const uint8_t *p, const struct weir_backend_path *pa
 		assert_int_equal(frame_get16(p + 14), path->vlan);
 		ip += 4;
 	}
-	assert_int_equal(frame_get16(ip - 2), path->family == 4 ? 0x0800 : 0x86dd);
+	assert_int_equal(frame_get16(ip - 2), family == 4 ? 0x0800 : 0x86dd);
+	if (path->forwarding.mode == WEIR_FORWARDING_L2) {
+		return (uint32_t)(ip - p);
+	}
 	if (path->family == 4) {
 		assert_int_equal(ip[0], 0x45);
 		assert_int_equal(ip[1], inner->tos);
-		assert_int_equal(frame_get16(ip + 2), inner_bytes + 20);
+		assert_int_equal(frame_get16(ip + 2), inner_bytes + tail_bytes + 20);
 		assert_int_equal(frame_get32(ip + 4), 0x4000); // DF is set, the identification is 0
 		assert_int_equal(ip[8], 64);
-		assert_int_equal(ip[9], inner->family == 4 ? 4 : 41);
+		assert_int_equal(ip[9], protocol);
 		assert_int_equal(frame_sum(ip, 20, 0), 0xffff);
 		assert_memory_equal(ip + 12, path->source, 4);
 		assert_memory_equal(ip + 16, path->address, 4);
-		return (uint32_t)(ip + 20 - p);
+		ip += 20;
+		return (uint32_t)(ip + check_tail(ip, path, inner, inner_bytes) - p);
 	}
 	assert_int_equal(ip[0] >> 4, 6);
 	assert_int_equal(frame_get16(ip) >> 4 & 0xff, inner->tos);
 	assert_int_not_equal(frame_get32(ip) & 0xfffff, 0);
-	assert_int_equal(frame_get16(ip + 4), inner_bytes);
-	assert_int_equal(ip[6], inner->family == 4 ? 4 : 41);
+	assert_int_equal(frame_get16(ip + 4), inner_bytes + tail_bytes);
+	assert_int_equal(ip[6], protocol);
 	assert_int_equal(ip[7], 64);
 	assert_memory_equal(ip + 8, path->source, 16);
 	assert_memory_equal(ip + 24, path->address, 16);
-	return (uint32_t)(ip + 40 - p);
+	ip += 40;
+	return (uint32_t)(ip + check_tail(ip, path, inner, inner_bytes) - p);
 }
 
 // Encapsulate a packet that has exactly the necessary headroom, and check all bytes of the result.
@@ -81,13 +125,14 @@ static void check_encap(const struct frame_spec *spec, const struct weir_backend
 	weir_backend_row_build(path, &row);
 	head = weir_encap_read(&row);
 	assert_true(weir_encap_row_valid(&head));
-	headroom = head.header_bytes - f.l3;
+	// L2 removes the tags of the client's frame and may need no headroom.
+	headroom = head.header_bytes > f.l3 ? head.header_bytes - f.l3 : 0;
 	m = frame_mbuf(f.bytes, f.n, (uint16_t)headroom);
 	weir_parse(m, SEED, &d);
 	assert_int_equal(d.kind, WEIR_PACKET_FLOW);
 	assert_true(weir_encap_fits(&head, &d));
 	weir_encap_push(m, &d, row.header, &head);
-	assert_int_equal(m->data_off, 0);
+	assert_int_equal(m->data_off, headroom + f.l3 - head.header_bytes);
 	assert_int_equal(m->data_len, head.header_bytes + f.ip_bytes);
 	assert_int_equal(m->pkt_len, m->data_len);
 	inner = check_outer(rte_pktmbuf_mtod(m, uint8_t *), path, spec, f.ip_bytes);
@@ -104,15 +149,17 @@ static struct frame_spec inner_of(uint8_t family) {
 
 TEST_GROUP(lab_eal);
 
-TEST(encap_all_mixes_copy_dscp_and_ecn) {
+TEST(encap_all_modes_and_mixes_copy_dscp_and_ecn) {
 	static const uint8_t families[] = {4, 6};
 
 	for (unsigned int mix = 0; mix < 4; mix++) {
-		for (unsigned int vlan = 0; vlan < 2; vlan++) {
+		for (unsigned int mode = 0; mode < 2 * 2 * WEIR_FORWARDING_COUNT; mode++) {
 			struct weir_backend_path path =
-				path_of(families[mix / 2], (uint16_t)(vlan * 77));
+				path_of(families[mix / 2], (uint16_t)(mode % 2 * 77));
 			struct frame_spec spec = inner_of(families[mix % 2]);
 
+			path.forwarding.mode = (uint8_t)(mode / 4);
+			path.forwarding.gre_key = mode / 2 % 2 != 0 ? 0xa1b2c3d4 : 0;
 			for (unsigned int tos = 0; tos < 256; tos++) {
 				spec.tos = (uint8_t)tos;
 				spec.tags = (uint8_t)(tos % 3);
@@ -125,10 +172,11 @@ TEST(encap_all_mixes_copy_dscp_and_ecn) {
 TEST(encap_all_sizes_have_correct_lengths_and_checksums) {
 	static const uint8_t families[] = {4, 6};
 
-	for (unsigned int mix = 0; mix < 4; mix++) {
-		struct weir_backend_path path = path_of(families[mix / 2], 0);
+	for (unsigned int mix = 0; mix < 4 * WEIR_FORWARDING_COUNT; mix++) {
+		struct weir_backend_path path = path_of(families[mix / 2 % 2], 0);
 		struct frame_spec spec = inner_of(families[mix % 2]);
 
+		path.forwarding.mode = (uint8_t)(mix / 4);
 		for (unsigned int payload = 0; payload < 1500; payload++) {
 			spec.payload = (uint16_t)payload;
 			spec.padding = (uint16_t)(payload % 5);
@@ -199,30 +247,42 @@ TEST(encap_ipv6_flow_label_is_never_zero) {
 // A malicious control process cannot write a row that causes accesses outside of the packet or the
 // row.
 TEST(encap_row_valid_accepts_only_valid_lengths) {
+	static const uint8_t families[] = {0, 4, 5, 6, 255};
 	unsigned int accepted = 0;
 
-	for (unsigned int family = 0; family < 256; family++) {
-		for (unsigned int lengths = 0; lengths < 65536; lengths++) {
-			struct weir_row_head head = {.outer_family = (uint8_t)family,
-				.l2_bytes = (uint8_t)lengths,
-				.header_bytes = (uint8_t)(lengths >> 8)};
+	for (uint64_t n = 0; n < 5u * 24 * 20 * 24 * 24 * 7; n++) {
+		uint64_t k = n;
+		struct weir_row_head head = {0};
+		uint32_t ip, last;
 
-			if (!weir_encap_row_valid(&head)) {
-				continue;
-			}
-			accepted++;
-			if (head.l2_bytes < 14 || head.header_bytes > 62 ||
-				weir_encap_outer_bytes(&head) != (family == 6 ? 40 : 20)) {
-				fail_msg("family %u l2 %u header %u", family, head.l2_bytes,
-					head.header_bytes);
-			}
+		head.outer_family = families[k % 5], k /= 5;
+		head.l2_bytes = (uint8_t)(k % 24), k /= 24;
+		head.tail_bytes = (uint8_t)(k % 20), k /= 20;
+		head.inner_at = (uint8_t)(k % 24), k /= 24;
+		head.udp_at = (uint8_t)(k % 24), k /= 24;
+		ip = head.outer_family == 0 ? 0 : head.outer_family == 4 ? 20 : 40;
+		head.header_bytes = (uint8_t)(head.l2_bytes + ip + head.tail_bytes + k - 3);
+		if (!weir_encap_row_valid(&head)) {
+			continue;
+		}
+		accepted++;
+		last = ip == 0 ? head.l2_bytes : head.tail_bytes; // where fields are written
+		if (head.outer_family == 5 || head.outer_family == 255 || head.l2_bytes < 14 ||
+			head.header_bytes > 72 ||
+			head.header_bytes != head.l2_bytes + ip + head.tail_bytes ||
+			head.inner_at > last || head.inner_at == 1 || head.udp_at > last ||
+			(head.udp_at > 0 && head.udp_at < 8)) {
+			fail_msg("family %u l2 %u header %u tail %u inner %u udp %u",
+				head.outer_family, head.l2_bytes, head.header_bytes,
+				head.tail_bytes, head.inner_at, head.udp_at);
 		}
 	}
 	assert_true(accepted > 0);
 }
 
 TEST(encap_fits_counts_the_outer_header) {
-	struct weir_row_head head = {.l2_bytes = 18, .header_bytes = 38, .mtu = 1500};
+	struct weir_row_head head = {
+		.outer_family = 4, .l2_bytes = 18, .header_bytes = 38, .mtu = 1500};
 	struct weir_descriptor d = {.ip_bytes = 1480};
 
 	assert_true(weir_encap_fits(&head, &d));

@@ -22,6 +22,9 @@ static struct weir_backend_row row_of(unsigned int n) {
 		.mtu = 1500,
 		.service = (uint16_t)(n % SERVICES),
 		.resolved = 1,
+		.forwarding = {.mode = (uint8_t)(n / 8 % WEIR_FORWARDING_COUNT),
+			.gue_port = (uint16_t)(6080 + n),
+			.gre_key = n & 32 ? n * 0x01020304u : 0},
 		.source_bits = (uint8_t)(n % (WEIR_SOURCE_BITS_MAX + 1))};
 	struct weir_backend_row row;
 	uint16_t low;
@@ -73,7 +76,7 @@ TEST(outer_push_gives_the_bytes_of_encap_push) {
 		assert_int_equal(outer.verdict.service, row.service);
 		assert_int_equal(outer.verdict.action, WEIR_ACTION_FORWARD);
 		assert_int_equal(outer.verdict.reason, WEIR_REASON_NONE);
-		assert_int_equal(outer.inner_max, 1500 - (row.outer_family == 6 ? 40 : 20));
+		assert_int_equal(outer.inner_max, 1500 - (row.header_bytes - row.l2_bytes));
 		assert_int_equal(outer.verdict.choice, WEIR_CHOICE_FLOW);
 		assert_true(weir_parse_fast(a, &keys, &summary));
 		weir_outer_push(a, &summary, &outer);
@@ -100,12 +103,12 @@ TEST(outer_of_an_unusable_row_forwards_nothing) {
 	assert_int_equal(outer.inner_max, 0);
 	assert_int_equal(outer.head.flags, 0);
 	for (unsigned int n = 0; n < 200000; n++) {
-		struct weir_backend_row row = row_of(n % 8);
+		struct weir_backend_row row = row_of(n % 64);
 		uint8_t *bytes = (uint8_t *)&row;
 
 		for (unsigned int i = 0; i < 1 + n % 3; i++) {
 			random = random * 6364136223846793005ull + 1442695040888963407ull;
-			bytes[(random >> 33) % 16] = (uint8_t)(random >> 50);
+			bytes[(random >> 33) % 24] = (uint8_t)(random >> 50);
 		}
 		before = outer;
 		if (!weir_outer_adopt(&outer, &row, 1, PORTS, SERVICES)) {
@@ -122,8 +125,11 @@ TEST(outer_of_an_unusable_row_forwards_nothing) {
 		assert_true(outer.verdict.port < PORTS);
 		assert_true(outer.verdict.service < SERVICES);
 		assert_true(outer.header_bytes == row.header_bytes);
-		assert_in_range(outer.header_bytes, outer.kind == WEIR_OUTER_IPV6 ? 54 : 34,
-			outer.kind == WEIR_OUTER_IPV6 ? 62 : 46);
+		assert_in_range(outer.header_bytes, 14, weir_outer_copy_bytes(&outer.head) - 2);
+		assert_in_range(weir_outer_copy_bytes(&outer.head), 32, WEIR_OUTER_COPY_MAX);
+		assert_true(outer.head.inner_at != 1 && outer.head.inner_at <= outer.header_bytes);
+		assert_true(outer.head.udp_at == 0 ||
+			    (outer.head.udp_at >= 8 && outer.head.udp_at <= outer.header_bytes));
 		assert_true((row.flags & WEIR_BACKEND_PRESENT) != 0);
 		assert_true((row.flags & WEIR_BACKEND_RESOLVED) != 0);
 	}

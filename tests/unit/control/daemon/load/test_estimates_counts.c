@@ -301,18 +301,6 @@ TEST(other_policies_and_other_processes_find_none) {
 	estimates_lab_close(&lab);
 }
 
-// A dataplane of an earlier version gets no shares, because its workers would read a share as a
-// signal without errors.
-TEST(earlier_dataplane_gets_none) {
-	struct estimates_lab lab;
-
-	open_lab(&lab, WEIR_POLICY_LEAST_LOADED);
-	lab.lab.control->abi = WEIR_ABI_SHARES - 1;
-	run(&lab, 40);
-	assert_int_equal(lab_cost(&lab, 0), 0);
-	estimates_lab_close(&lab);
-}
-
 TEST(without_a_dataplane_reports_are_compared_with_nothing) {
 	struct estimates_lab lab;
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Forwarding modes: what is put in front of a client's packet on its way to a backend. The list for
+// configurations, tables and documents; segment/forwarding.h describes the headers.
+#pragma once
+
+#include <stdint.h>
+
+// X(NAME, member, "name", "description")
+#define WEIR_FORWARDING_MODES(X) \
+	X(IPIP, ipip, "ipip", "IP in IP: an outer IP header (RFC 2003, RFC 2473, RFC 4213)") \
+	X(L2, l2, "l2", "the backend's MAC address only; the backend must be on a link of a port") \
+	X(GUE, gue, "gue", "generic UDP encapsulation, version 0") \
+	X(GRE, gre, "gre", \
+		"generic routing encapsulation (RFC 2784), with an optional key (RFC 2890)")
+
+enum weir_forwarding_mode {
+#define X(name, member, key, text) WEIR_FORWARDING_##name,
+	WEIR_FORWARDING_MODES(X)
+#undef X
+		WEIR_FORWARDING_COUNT
+};
+
+#define WEIR_GUE_PORT 6080 // default destination port (IANA: gue)
+
+// How the packets of a backend are forwarded.
+struct weir_forwarding {
+	uint8_t mode; // enum weir_forwarding_mode
+	uint16_t gue_port; // destination port, host order; used with GUE
+	uint32_t gre_key; // 0 = none; used with GRE
+};
+
+static inline const char *weir_forwarding_name(enum weir_forwarding_mode mode) {
+	static const char *const names[] = {
+#define X(name, member, key, text) key,
+		WEIR_FORWARDING_MODES(X)
+#undef X
+	};
+
+	return mode < WEIR_FORWARDING_COUNT ? names[mode] : "unknown";
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "forwarding.h"
+
+#include <string.h>
+
+#include "forward.h"
+
+const struct weir_forwarding_headers *const weir_forwarding_headers[WEIR_FORWARDING_COUNT] = {
+#define X(name, member, key, text) &weir_forward_##member,
+	WEIR_FORWARDING_MODES(X)
+#undef X
+};
+
+uint32_t weir_forwarding_overhead(const struct weir_forwarding *forwarding, unsigned int family) {
+	const struct weir_forwarding_headers *headers = weir_forwarding_headers[forwarding->mode];
+	uint32_t outer = family == 6 ? WEIR_OUTER_IPV6_BYTES : WEIR_OUTER_IPV4_BYTES;
+
+	return (headers->outer ? outer : 0) + headers->tail_bytes(forwarding);
+}
+
+// Returns n bytes of the header, in network order, beginning `before` bytes before the packet; 0 if
+// they are not in the header.
+static uint32_t field(const struct weir_backend_row *row, uint32_t before, uint32_t n) {
+	uint32_t value = 0;
+
+	for (uint32_t i = 0; before >= n && before <= row->header_bytes && i < n; i++) {
+		value = value << 8 | row->header[row->header_bytes - before + i];
+	}
+	return value;
+}
+
+bool weir_forwarding_read(const struct weir_backend_row *row, struct weir_forwarding *ret) {
+	struct weir_forwarding forwarding = {.mode = row->forwarding, .gue_port = WEIR_GUE_PORT};
+
+	if (row->forwarding >= WEIR_FORWARDING_COUNT ||
+		row->header_bytes > WEIR_OUTER_HEADER_BYTES) {
+		return false;
+	}
+	if (row->forwarding == WEIR_FORWARDING_GUE) {
+		forwarding.gue_port = (uint16_t)field(row, row->udp_at - 2u, 2);
+	}
+	if (row->forwarding == WEIR_FORWARDING_GRE && row->tail_bytes == 8) {
+		forwarding.gre_key = field(row, 4, 4);
+	}
+	if (weir_forwarding_headers[forwarding.mode]->tail_bytes(&forwarding) != row->tail_bytes) {
+		return false;
+	}
+	*ret = forwarding;
+	return true;
+}
