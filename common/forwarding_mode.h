@@ -4,6 +4,7 @@
 // configurations, tables and documents; segment/forwarding.h describes the headers.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // X(NAME, member, "name", "description")
@@ -29,6 +30,11 @@ struct weir_forwarding {
 	uint16_t gue_port; // destination port, host order; used with GUE
 	uint32_t gre_key; // 0 = none; used with GRE
 };
+
+static inline bool weir_forwarding_equal(
+	const struct weir_forwarding *a, const struct weir_forwarding *b) {
+	return a->mode == b->mode && a->gue_port == b->gue_port && a->gre_key == b->gre_key;
+}
 
 static inline const char *weir_forwarding_name(enum weir_forwarding_mode mode) {
 	static const char *const names[] = {

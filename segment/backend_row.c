@@ -103,3 +103,54 @@ void weir_backend_row_build(const struct weir_backend_path *path, struct weir_ba
 	row.header_bytes = (uint8_t)(tail - row.header + row.tail_bytes);
 	*ret = row;
 }
+
+static void fill_ipv4(uint8_t *ip, const struct weir_backend_row *row, unsigned int tos,
+	size_t bytes, uint64_t hash) {
+	const uint16_t mask = __builtin_bswap16((uint16_t)((1u << row->source_bits) - 1));
+	const uint16_t low = (uint16_t)(hash >> 16) & mask; // in network order
+
+	ip[1] = (uint8_t)tos;
+	put16(ip + 2, (uint16_t)bytes);
+	put16(ip + 10, 0);
+	ip[14] |= (uint8_t)low;
+	ip[15] |= (uint8_t)(low >> 8);
+	put16(ip + 10, (uint16_t)~sum16(ip, WEIR_OUTER_IPV4_BYTES));
+}
+
+static void fill_ipv6(uint8_t *ip, unsigned int tos, size_t bytes, uint64_t hash) {
+	uint32_t label = (uint32_t)(hash >> 12) & 0xfffff;
+
+	label += label == 0; // 0 means that there is no label
+	ip[0] = (uint8_t)(0x60 | tos >> 4);
+	ip[1] = (uint8_t)(tos << 4 | label >> 16);
+	put16(ip + 2, (uint16_t)label);
+	put16(ip + 4, (uint16_t)(bytes - WEIR_OUTER_IPV6_BYTES));
+}
+
+void weir_backend_row_fill(const struct weir_backend_row *row, const uint8_t *packet, size_t bytes,
+	uint64_t hash, uint8_t *ret) {
+	const bool inner4 = packet[0] >> 4 == 4;
+	// DSCP and ECN: one byte in IPv4, spread over two bytes in IPv6.
+	const unsigned int tos =
+		inner4 ? packet[1] : (uint8_t)((unsigned int)packet[0] << 4 | packet[1] >> 4);
+	const uint16_t inner = inner4 ? row->inner4 : row->inner6;
+	uint8_t *ip = ret + row->l2_bytes, *end = ret + row->header_bytes;
+	const size_t length = bytes + (size_t)(end - ip);
+
+	memcpy(ret, row->header, row->header_bytes);
+	if (row->outer_family != 0 && row->tail_bytes == 0) {
+		ip[row->outer_family == 4 ? 9 : 6] = inner4 ? IPPROTO_IPIP : IPPROTO_IPV6;
+	}
+	if (row->outer_family == 4) {
+		fill_ipv4(ip, row, tos, length, hash);
+	} else if (row->outer_family == 6) {
+		fill_ipv6(ip, tos, length, hash);
+	}
+	if (row->inner_at > 0) {
+		memcpy(end - row->inner_at, &inner, sizeof(inner));
+	}
+	if (row->udp_at > 0) {
+		put16(end - row->udp_at, (uint16_t)(0xc000 | (hash >> 16 & 0x3fff)));
+		put16(end - row->udp_at + 4, (uint16_t)(row->udp_at + bytes));
+	}
+}

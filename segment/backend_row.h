@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "forwarding.h"
 #include "layout.h"
@@ -35,3 +36,9 @@ struct weir_backend_path {
 // TTL 64) or IPv6 (hop limit 64), then what the mode adds (forwarding.h). The worker fills in
 // the fields that depend on the packet, see encap.h.
 void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret);
+
+// Copies the header of a built row, and fills in the fields that depend on the packet. The result
+// is that of a worker (encap.h), for processes that send single packets. packet: a valid IPv4 or
+// IPv6 packet. hash: of its flow. ret: row->header_bytes bytes.
+void weir_backend_row_fill(const struct weir_backend_row *row, const uint8_t *packet, size_t bytes,
+	uint64_t hash, uint8_t *ret);

@@ -14,6 +14,10 @@ static inline uint16_t weir_forward_be16(uint16_t value) {
 	return __builtin_bswap16(value);
 }
 
+static inline uint16_t weir_forward_get16(const uint8_t *at) {
+	return (uint16_t)(at[0] << 8 | at[1]);
+}
+
 static inline void weir_forward_put16(uint8_t *at, uint16_t value) {
 	at[0] = (uint8_t)(value >> 8);
 	at[1] = (uint8_t)value;

@@ -32,5 +32,22 @@ static void build(
 	row->inner6 = weir_forward_be16(ETHERTYPE_IPV6);
 }
 
-const struct weir_forwarding_headers weir_forward_gre = {
-	.outer = true, .protocol = IPPROTO_GRE, .tail_bytes = tail_bytes, .build = build};
+static int find(const uint8_t *at, size_t bytes, uint8_t *ret_protocol) {
+	const int length = bytes >= GRE_BYTES && weir_forward_get16(at) == KEY_PRESENT
+				   ? GRE_BYTES + KEY_BYTES
+				   : GRE_BYTES;
+	uint16_t type;
+
+	if (bytes < (size_t)length || (weir_forward_get16(at) & ~KEY_PRESENT) != 0) {
+		return -1;
+	}
+	type = weir_forward_get16(at + TYPE_AT);
+	*ret_protocol = type == ETHERTYPE_IPV4 ? IPPROTO_IPIP : IPPROTO_IPV6;
+	return type == ETHERTYPE_IPV4 || type == ETHERTYPE_IPV6 ? length : -1;
+}
+
+const struct weir_forwarding_headers weir_forward_gre = {.outer = true,
+	.protocol = IPPROTO_GRE,
+	.tail_bytes = tail_bytes,
+	.build = build,
+	.find = find};

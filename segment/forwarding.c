@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forwarding.h"
 
+#include <netinet/in.h>
 #include <string.h>
 
 #include "forward.h"
@@ -16,6 +17,21 @@ uint32_t weir_forwarding_overhead(const struct weir_forwarding *forwarding, unsi
 	uint32_t outer = family == 6 ? WEIR_OUTER_IPV6_BYTES : WEIR_OUTER_IPV4_BYTES;
 
 	return (headers->outer ? outer : 0) + headers->tail_bytes(forwarding);
+}
+
+int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes, uint8_t *ret_protocol) {
+	int r = -1;
+
+	if (protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6) {
+		*ret_protocol = protocol;
+		return 0;
+	}
+	for (unsigned int i = 0; protocol != 0 && r < 0 && i < WEIR_FORWARDING_COUNT; i++) {
+		if (weir_forwarding_headers[i]->protocol == protocol) {
+			r = weir_forwarding_headers[i]->find(at, bytes, ret_protocol);
+		}
+	}
+	return r;
 }
 
 // Returns n bytes of the header, in network order, beginning `before` bytes before the packet; 0 if

@@ -25,6 +25,11 @@ struct weir_forwarding_headers {
 	// first of the bytes; without an outer header, the end of the Ethernet header.
 	void (*build)(const struct weir_forwarding *forwarding, struct weir_backend_row *row,
 		uint8_t *at);
+	// Finds the packet in a packet with the outer protocol `protocol`. at: behind the outer IP
+	// header, `bytes` bytes. Returns the number of bytes before the packet, and sets
+	// *ret_protocol to IPPROTO_IPIP or IPPROTO_IPV6; returns -1 if the mode does not build such
+	// bytes. NULL if `protocol` is 0.
+	int (*find)(const uint8_t *at, size_t bytes, uint8_t *ret_protocol);
 };
 
 // The modes, indexed by enum weir_forwarding_mode.
@@ -33,6 +38,10 @@ extern const struct weir_forwarding_headers *const weir_forwarding_headers[WEIR_
 // Returns the number of bytes that are put in front of an IP packet. family: of the backend's
 // address, 4 or 6.
 uint32_t weir_forwarding_overhead(const struct weir_forwarding *forwarding, unsigned int family);
+
+// Finds the packet inside a packet that any mode may have built, for example one quoted in an ICMP
+// error. protocol: of its outer IP header. Parameters and result as of `find` above.
+int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes, uint8_t *ret_protocol);
 
 // Reads the forwarding from a row. Returns false if weir_backend_row_build never builds such a row;
 // the row may have been written by another process.

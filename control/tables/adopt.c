@@ -24,7 +24,7 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 		return;
 	}
 	if (backend->forwarding.mode == WEIR_FORWARDING_L2) {
-		backend->hop.resolved = true;
+		backend->hop.resolved = backend->hop.on_link = true;
 		backend->hop.port = row->port;
 		memcpy(backend->hop.mac, row->header, sizeof(backend->hop.mac));
 		return;

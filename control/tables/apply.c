@@ -16,19 +16,14 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// A next hop that may be a gateway cannot be used with l2. It is set again as soon as the new
-// configuration is followed (next_hops.c).
+// Until the next hop is set again (next_hops.c), it is not used in the new mode if it may be a
+// gateway, or if it was adopted from a row without outer source address.
 static void set_forwarding(
 	struct weir_backend_entry *backend, const struct weir_forwarding *forwarding) {
-	if (forwarding->mode == WEIR_FORWARDING_L2 &&
-		backend->forwarding.mode != forwarding->mode) {
-		backend->hop.resolved = false;
-	}
 	backend->forwarding = *forwarding;
-}
-
-static bool is_same_forwarding(const struct weir_forwarding *a, const struct weir_forwarding *b) {
-	return a->mode == b->mode && a->gue_port == b->gue_port && a->gre_key == b->gre_key;
+	backend->hop.resolved =
+		weir_tables_hop_serves(&backend->hop, forwarding) &&
+		(forwarding->mode == WEIR_FORWARDING_L2 || backend->hop.source.family != 0);
 }
 
 // Applies a new configuration to an existing backend. The backend keeps its state, but its
@@ -38,7 +33,7 @@ static void keep_backend(struct weir_state *state, uint16_t id,
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_forwarding forwarding = weir_config_forwarding_of(service, config);
 
-	if (!is_same_forwarding(&backend->forwarding, &forwarding)) {
+	if (!weir_forwarding_equal(&backend->forwarding, &forwarding)) {
 		set_forwarding(backend, &forwarding);
 		weir_state_touch_backend(state, id);
 	}

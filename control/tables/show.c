@@ -92,6 +92,7 @@ int weir_tables_backend(
 		.leaving = backend->stage != WEIR_ID_LIVE,
 		.resolved = backend->hop.resolved,
 		.path_mtu = backend->hop.mtu,
+		.forwarding = backend->forwarding,
 		.in_selection = weir_backend_takes_flows(tables->state, backend),
 		.flags = backend->flags,
 		.share = backend->share,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "forwarding.h"
 #include "service_table.h"
 #include "state.h"
 
@@ -233,22 +234,30 @@ void weir_tables_find_hops(
 }
 
 static bool same_hop(const struct weir_next_hop *a, const struct weir_next_hop *b) {
-	return a->resolved == b->resolved && a->port == b->port && a->mtu == b->mtu &&
-	       a->source_bits == b->source_bits && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	return a->resolved == b->resolved && a->on_link == b->on_link && a->port == b->port &&
+	       a->mtu == b->mtu && a->source_bits == b->source_bits &&
+	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       weir_address_equal(&a->source, &b->source);
 }
 
-static void set_hop(struct weir_state *state, uint16_t id, const struct weir_next_hop *hop) {
-	struct weir_backend_entry *backend = &state->backends[id];
+bool weir_tables_hop_serves(
+	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding) {
+	return hop->resolved && (hop->on_link || weir_forwarding_headers[forwarding->mode]->outer);
+}
 
+static void set_hop(struct weir_state *state, uint16_t id, const struct weir_next_hop *found) {
+	struct weir_backend_entry *backend = &state->backends[id];
+	struct weir_next_hop hop = *found;
+
+	hop.resolved = weir_tables_hop_serves(found, &backend->forwarding);
 	backend->set |= WEIR_SET_NEXT_HOP;
-	if (same_hop(&backend->hop, hop)) {
+	if (same_hop(&backend->hop, &hop)) {
 		return;
 	}
-	if (backend->hop.resolved != hop->resolved && backend->stage == WEIR_ID_LIVE) {
+	if (backend->hop.resolved != hop.resolved && backend->stage == WEIR_ID_LIVE) {
 		weir_state_move_backend(state, id);
 	}
-	backend->hop = *hop;
+	backend->hop = hop;
 	weir_state_mark_backend(state, id);
 }
 
@@ -259,7 +268,8 @@ static void find_hops(const struct weir_tables *tables, struct weir_state *state
 		const struct weir_backend_entry *backend = &state->backends[id];
 
 		if (backend->stage == WEIR_ID_LIVE && !backend->hop.resolved &&
-			tables->find_hop(tables->find_context, &backend->address, &hop)) {
+			tables->find_hop(tables->find_context, &backend->address, &hop) &&
+			weir_tables_hop_serves(&hop, &backend->forwarding)) {
 			set_hop(state, (uint16_t)id, &hop);
 		}
 	}

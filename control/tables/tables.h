@@ -38,6 +38,7 @@ struct weir_backend_state {
 	bool leaving;
 	bool resolved; // the next hop is known
 	uint16_t path_mtu; // 0 = the port's MTU
+	struct weir_forwarding forwarding;
 	// At least one worker sends new flows to the backend now. Depends on panic mode and
 	// subsets.
 	bool in_selection;
@@ -67,10 +68,17 @@ struct weir_next_hop {
 	bool resolved;
 	uint8_t port; // index of the port
 	uint8_t mac[6];
+	uint32_t ifindex; // kernel interface of the route; 0 = none
+	bool on_link; // `mac` belongs to the backend itself, not to a gateway
 	struct weir_address source; // outer source address
 	uint8_t source_bits; // IPv4: number of low bits that vary by flow
 	uint16_t mtu; // path MTU, bytes of the outer packet; 0 = the port's MTU
 };
+
+// Returns whether packets forwarded in this way reach the backend through the next hop. L2 cannot
+// go through a gateway: the gateway would route a packet to the VIP back to a balancer.
+bool weir_tables_hop_serves(
+	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding);
 
 // Opens tables for a segment, and adopts the contents of the segment. Nothing is published before
 // the first weir_tables_apply. segment NULL: there is no segment yet, see weir_tables_rebind.

@@ -72,6 +72,7 @@ static void add_target(const struct weir_states *states, const struct weir_confi
 		.service = backend->service_id,
 		.port = check->port != 0 ? check->port : bind->port_first,
 		.address = backend->address,
+		.forwarding = backend->forwarding,
 		.vips = plan->vips,
 		.vip_count = plan->vip_count,
 		.check = check,

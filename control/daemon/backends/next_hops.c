@@ -146,13 +146,39 @@ static bool get_backend(const struct weir_next_hops *hops, const struct owner *o
 	       weir_address_equal(&ret->address, &owner->address);
 }
 
+static void set_check_hop(struct weir_next_hops *hops, const struct weir_backend_state *backend,
+	const struct weir_next_hop *hop) {
+	struct weir_data_path_hop check = {.source = hop->source,
+		.source_bits = hop->source_bits,
+		.ifindex = hop->ifindex,
+		.has_mac = hop->resolved && hop->on_link};
+
+	memcpy(check.mac, hop->mac, sizeof(check.mac));
+	weir_health_set_hop(hops->health, backend->id, &check);
+}
+
+static void set_next_hop(struct weir_next_hops *hops, const struct weir_backend_state *backend,
+	const struct weir_next_hop *found, const char *why) {
+	struct weir_next_hop hop = *found;
+
+	if (hop.resolved && !weir_tables_hop_serves(&hop, &backend->forwarding)) {
+		hop.resolved = false;
+		why = "forwarding l2 needs a backend on a link of a port, and its packets go "
+		      "through a gateway; use ipip, gue or gre";
+	}
+	log_next_hop(hops, backend, &hop, why);
+	weir_states_next_hop(hops->states, backend->id, hop.resolved, why);
+	set_check_hop(hops, backend, &hop);
+	weir_tables_set_next_hop(hops->tables, backend->id, &hop);
+	hops->changed(hops->context);
+}
+
 static void on_next_hop(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why) {
 	struct weir_next_hops *hops = context;
 
 	for (uint32_t i = first_owner(hops, address); is_owner(hops, i, address); i++) {
 		struct weir_backend_state backend;
-		uint16_t id = hops->owners[i].backend;
 
 		if (!get_backend(hops, &hops->owners[i], &backend)) {
 			continue;
@@ -160,11 +186,7 @@ static void on_next_hop(void *context, const struct weir_address *address,
 		if (hop->resolved) {
 			hops->owners[i].port = (uint8_t)(hop->port + 1);
 		}
-		log_next_hop(hops, &backend, hop, why);
-		weir_states_next_hop(hops->states, id, hop->resolved, why);
-		weir_health_set_source(hops->health, id, &hop->source, hop->source_bits);
-		weir_tables_set_next_hop(hops->tables, id, hop);
-		hops->changed(hops->context);
+		set_next_hop(hops, &backend, hop, why);
 	}
 }
 

@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -12,8 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend_row.h"
 #include "data_path_netlink.h"
-#include "data_path_outer.h"
+#include "data_path_packet.h"
 #include "data_path_ports.h"
 #include "data_path_return.h"
 
@@ -25,10 +28,13 @@
 // the ports.
 #define BIND_TRIES 16
 #define SOURCE_PORT 9 // the discard port; no packet is sent to it
+// Spreads the ports of connections over the values of a flow hash.
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 #define ADDRESS_MS 1000
 
 struct flow { // the latest flow that used a port
-	struct weir_data_path_outer outer;
+	struct weir_backend_row row; // headers of its packets
+	uint32_t ifindex; // forwarding l2
 	struct weir_address backend, local, vip; // vip.family 0 = the port was not used yet
 	uint16_t vip_port;
 	bool open;
@@ -84,13 +90,28 @@ static socklen_t socket_address(
 
 // --- packets of the device ----------------------------------------------------------------
 
-static int forward(const struct weir_data_path *path, const struct flow *flow,
+// Sends a packet to the backend's MAC address. The kernel builds the Ethernet header.
+static int forward_link(const struct weir_data_path *path, const struct flow *flow,
 	const uint8_t *packet, size_t bytes) {
-	uint8_t header[WEIR_DATA_PATH_OUTER_BYTES];
+	struct sockaddr_ll to = {.sll_family = AF_PACKET,
+		.sll_protocol = htons(packet[0] >> 4 == 4 ? ETH_P_IP : ETH_P_IPV6),
+		.sll_ifindex = (int)flow->ifindex,
+		.sll_halen = ETH_ALEN};
+
+	memcpy(to.sll_addr, flow->row.header, ETH_ALEN);
+	return sendto(path->tunnel.link, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&to,
+		       sizeof(to)) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int forward(const struct weir_data_path *path, const struct flow *flow, uint16_t port,
+	const uint8_t *packet, size_t bytes) {
+	uint8_t header[WEIR_OUTER_HEADER_BYTES];
 	struct sockaddr_storage to;
 	struct iovec parts[2] = {
-		{.iov_base = header,
-			.iov_len = weir_data_path_outer_fill(&flow->outer, packet, bytes, header)},
+		{.iov_base = header + flow->row.l2_bytes,
+			.iov_len = flow->row.header_bytes - flow->row.l2_bytes},
 		{.iov_base = (uint8_t *)(uintptr_t)packet, .iov_len = bytes},
 	};
 	struct msghdr message = {.msg_name = &to,
@@ -99,6 +120,10 @@ static int forward(const struct weir_data_path *path, const struct flow *flow,
 		.msg_iovlen = 2};
 	int fd = flow->backend.family == 4 ? path->tunnel.ipv4 : path->tunnel.ipv6;
 
+	if (flow->row.outer_family == 0) {
+		return forward_link(path, flow, packet, bytes);
+	}
+	weir_backend_row_fill(&flow->row, packet, bytes, port * HASH_FACTOR, header);
 	return sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
@@ -124,7 +149,7 @@ static void take_packet(struct weir_data_path *path, const uint8_t *packet, size
 		if (flow->packets == 0 || (read.acknowledges && !flow->answered)) {
 			flow->step_ms = uv_now(path->poll.loop);
 		}
-		flow->error = forward(path, flow, packet, bytes);
+		flow->error = forward(path, flow, read.source_port, packet, bytes);
 		flow->packets++;
 		flow->answered |= read.acknowledges;
 	}
@@ -258,7 +283,7 @@ static int find_addresses(struct weir_data_path *path, const struct weir_data_pa
 	if (r < 0) {
 		return r;
 	}
-	*ret_outer = target->source.family != 0 ? target->source : towards;
+	*ret_outer = target->hop.source.family != 0 ? target->hop.source : towards;
 	*ret_local = towards;
 	if (target->vip.family == target->backend.family) {
 		return 0;
@@ -319,6 +344,12 @@ static void explain(const struct weir_data_path *path, int error, char *why, siz
 	case -EAFNOSUPPORT:
 		snprintf(why, why_bytes, "IPv6 does not work on device %s", path->tunnel.name);
 		break;
+	case -ENOLINK:
+		snprintf(why, why_bytes, "the link of the backend is not known yet");
+		break;
+	case -EHOSTUNREACH:
+		snprintf(why, why_bytes, "no ARP/ND reply from the backend");
+		break;
 	case -ENONET:
 		snprintf(why, why_bytes, "this host has no address of the VIP's family");
 		break;
@@ -327,12 +358,33 @@ static void explain(const struct weir_data_path *path, int error, char *why, siz
 	}
 }
 
+// Returns why packets cannot be forwarded to the MAC address of the target, if its forwarding is
+// l2: 0 or negative errno.
+static int check_link(const struct weir_data_path_target *target) {
+	if (weir_forwarding_headers[target->forwarding.mode]->outer || target->hop.has_mac) {
+		return 0;
+	}
+	return target->hop.ifindex == 0 ? -ENOLINK : -EHOSTUNREACH;
+}
+
+static void build_row(const struct weir_data_path_target *target, const struct weir_address *source,
+	struct weir_backend_row *ret) {
+	struct weir_backend_path path = {.family = target->backend.family,
+		.source_bits = target->hop.source_bits,
+		.forwarding = target->forwarding};
+
+	memcpy(path.address, target->backend.bytes, sizeof(path.address));
+	memcpy(path.source, source->bytes, sizeof(path.source));
+	memcpy(path.next_hop_mac, target->hop.mac, sizeof(path.next_hop_mac));
+	weir_backend_row_build(&path, ret);
+}
+
 int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_data_path_flow *flow, char *why, size_t why_bytes) {
 	struct weir_address local, outer;
 	uint16_t port = 0;
 	struct flow *own;
-	int r = path->lost ? -ENODEV : !has_ipv6(path, target) ? -EAFNOSUPPORT : 0;
+	int r = path->lost ? -ENODEV : !has_ipv6(path, target) ? -EAFNOSUPPORT : check_link(target);
 
 	if (r == 0) {
 		r = find_addresses(path, target, &local, &outer);
@@ -349,9 +401,9 @@ int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path
 		.local = local,
 		.vip = target->vip,
 		.vip_port = target->port,
+		.ifindex = target->hop.ifindex,
 		.open = true};
-	weir_data_path_outer_init(
-		&own->outer, &target->backend, &outer, target->source_bits, port * 2654435761u);
+	build_row(target, &outer, &own->row);
 	*flow = (struct weir_data_path_flow){.socket = r, .port = port};
 	return 0;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Data path: opens TCP connections from this host to a VIP on a chosen backend. The backend gets
-// encapsulated packets, as it gets a client's packets from the dataplane.
+// the packets in the same forwarding mode as a client's packets from the dataplane.
 // Connections use the kernel's TCP. Each socket is bound to a port of the tunnel's block of ports.
 // The kernel routes the packets of the socket to the tunnel's device. This module reads the packets
-// from the device, and sends them encapsulated to the backend. The backend answers from the VIP
+// from the device, and forwards them to the backend. The backend answers from the VIP
 // directly to the socket (DSR).
 // A port keeps the state of its previous connection until the port is reused, so that the RST of a
 // closed socket is still forwarded.
@@ -25,13 +25,22 @@ struct weir_data_path;
 // Called when the device was removed. No further connections can be opened.
 typedef void (*weir_data_path_lost_fn)(void *context, const char *device);
 
+// Next hop of packets to a backend. All zeroes: not known yet.
+struct weir_data_path_hop {
+	// Outer source address that the dataplane uses; family 0 = chosen by the kernel.
+	struct weir_address source;
+	uint8_t source_bits; // IPv4: number of low bits that vary by flow
+	// For forwarding l2. ifindex: interface of the backend's link; 0 = not known.
+	uint32_t ifindex;
+	bool has_mac;
+	uint8_t mac[6]; // of the backend
+};
+
 // Destination of a connection.
 struct weir_data_path_target {
 	struct weir_address backend; // outer destination
-	struct weir_address
-		// Outer source address that the dataplane uses; family 0 = chosen by the kernel.
-		source;
-	uint8_t source_bits; // IPv4: number of low bits that vary by flow
+	struct weir_forwarding forwarding;
+	struct weir_data_path_hop hop;
 	struct weir_address vip;
 	uint16_t port; // port of the VIP, host order
 };
@@ -54,6 +63,8 @@ void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 
 // Opens a connection. Cost: a constant number of system calls.
 // Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no port is free),
+// -ENOLINK (forwarding l2, and the backend's link is not known yet),
+// -EHOSTUNREACH (forwarding l2, and the backend has not replied to ARP or ND),
 // -EAFNOSUPPORT (IPv6 does not work on this host), -ENONET (this host has no address of the VIP's
 // family), -ENODEV (the device was removed), or an error of the kernel's route lookup or sockets.
 int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,

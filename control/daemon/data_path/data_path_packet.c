@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "data_path_outer.h"
+#include "data_path_packet.h"
 
 #include <netinet/in.h>
-#include <string.h>
-
-#include "backend_row.h"
 
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
@@ -15,65 +12,6 @@
 
 static uint16_t get16(const uint8_t *at) {
 	return (uint16_t)(at[0] << 8 | at[1]);
-}
-
-static void put16(uint8_t *at, uint32_t value) {
-	at[0] = (uint8_t)(value >> 8);
-	at[1] = (uint8_t)value;
-}
-
-static uint16_t checksum(const uint8_t *header) {
-	uint32_t sum = 0;
-
-	for (size_t i = 0; i < IPV4_BYTES; i += 2) {
-		sum += get16(header + i);
-	}
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)~((sum & 0xffff) + (sum >> 16));
-}
-
-void weir_data_path_outer_init(struct weir_data_path_outer *outer,
-	const struct weir_address *backend, const struct weir_address *source, uint8_t source_bits,
-	uint32_t hash) {
-	struct weir_backend_path path = {.family = backend->family};
-	struct weir_backend_row row;
-	uint32_t label = hash >> 12;
-	uint8_t *header = outer->header;
-
-	memcpy(path.address, backend->bytes, sizeof(path.address));
-	memcpy(path.source, source->bytes, sizeof(path.source));
-	weir_backend_row_build(&path, &row);
-	outer->bytes = (uint8_t)(row.header_bytes - row.l2_bytes);
-	memcpy(header, row.header + row.l2_bytes, outer->bytes);
-	if (backend->family == 4) {
-		put16(header + 14, get16(header + 14) | (hash & ((1u << source_bits) - 1)));
-	} else {
-		label += label == 0; // avoid 0, which means that there is no label
-		header[1] = (uint8_t)(label >> 16);
-		put16(header + 2, label);
-	}
-}
-
-size_t weir_data_path_outer_fill(const struct weir_data_path_outer *outer, const uint8_t *packet,
-	size_t bytes, uint8_t ret[WEIR_DATA_PATH_OUTER_BYTES]) {
-	bool inner4 = packet[0] >> 4 == 4;
-	// DSCP and ECN: one byte in IPv4, spread over two bytes in IPv6.
-	uint8_t tos = inner4 ? packet[1] : (uint8_t)(packet[0] << 4 | packet[1] >> 4);
-	uint8_t protocol = inner4 ? IPPROTO_IPIP : IPPROTO_IPV6;
-
-	memcpy(ret, outer->header, outer->bytes);
-	if (outer->bytes == IPV4_BYTES) {
-		ret[1] = tos;
-		put16(ret + 2, (uint32_t)(bytes + IPV4_BYTES));
-		ret[9] = protocol;
-		put16(ret + 10, checksum(ret));
-	} else {
-		ret[0] |= tos >> 4;
-		ret[1] |= (uint8_t)(tos << 4);
-		put16(ret + 4, (uint32_t)bytes);
-		ret[6] = protocol;
-	}
-	return outer->bytes;
 }
 
 bool weir_data_path_packet_read(

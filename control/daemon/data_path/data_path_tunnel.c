@@ -123,6 +123,13 @@ static int open_sockets(struct weir_data_path_tunnel *tunnel, char *why, size_t 
 		return r;
 	}
 	tunnel->ipv6 = r < 0 ? -1 : r;
+	// Protocol 0: the socket receives nothing.
+	tunnel->link = socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (tunnel->link < 0) {
+		r = -errno;
+		snprintf(why, why_bytes, "cannot open a packet socket: %s", strerror(-r));
+		return r;
+	}
 	return 0;
 }
 
@@ -159,5 +166,6 @@ void weir_data_path_tunnel_close(struct weir_data_path_tunnel *tunnel) {
 	close_one(tunnel->device);
 	close_one(tunnel->ipv4);
 	close_one(tunnel->ipv6);
+	close_one(tunnel->link);
 	*tunnel = WEIR_DATA_PATH_TUNNEL_NONE;
 }

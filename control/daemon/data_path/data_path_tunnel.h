@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The tunnel of the data path. It consists of a TUN device for the packets of checks, policy rules
-// that route these packets to the device (data_path_rules.h), and raw sockets that send the packets
-// encapsulated. weir-control opens the tunnel before it drops its privileges, because opening the
-// tunnel needs them.
-// The device is removed when the process ends. Until then no other process can open the device: it
-// is not persistent, has one queue, and belongs to no user.
+// that route these packets to the device (data_path_rules.h), and sockets that forward the packets.
+// weir-control opens the tunnel before it drops its privileges, because opening the tunnel needs
+// them. The device is removed when the process ends. Until then no other process can open the
+// device: it is not persistent, has one queue, and belongs to no user.
 //
 // Threads: before the event loop starts.
 #pragma once
@@ -28,6 +27,7 @@
 struct weir_data_path_tunnel {
 	int device; // non-blocking; -1 = no device is open
 	int ipv4, ipv6; // raw sockets, which send whole packets and receive no packets; -1 = none
+	int link; // packet socket, which sends to MAC addresses and receives nothing; -1 = none
 	int ipv6_error; // negative errno of setting rules for IPv6; 0 = the rules are set
 	uint32_t table; // routing table
 	uint16_t port_first; // first port of a block of WEIR_DATA_PATH_PORTS ports
@@ -35,7 +35,7 @@ struct weir_data_path_tunnel {
 };
 
 #define WEIR_DATA_PATH_TUNNEL_NONE \
-	((struct weir_data_path_tunnel){.device = -1, .ipv4 = -1, .ipv6 = -1})
+	((struct weir_data_path_tunnel){.device = -1, .ipv4 = -1, .ipv6 = -1, .link = -1})
 
 // Open a tunnel. uid: user whose connections are routed through the tunnel. Needs CAP_NET_ADMIN and
 // CAP_NET_RAW.

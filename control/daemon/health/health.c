@@ -208,12 +208,12 @@ int weir_health_configure(
 
 // --- checks -------------------------------------------------------------------------------
 
-void weir_health_set_source(struct weir_health *health, uint16_t backend,
-	const struct weir_address *source, uint8_t source_bits) {
+void weir_health_set_hop(
+	struct weir_health *health, uint16_t backend, const struct weir_data_path_hop *hop) {
 	struct weir_health_check *check = find(health, backend, false);
 
 	if (check != NULL) {
-		weir_health_check_set_source(check, source, source_bits);
+		weir_health_check_set_hop(check, hop);
 	}
 }
 

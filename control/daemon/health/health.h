@@ -88,6 +88,7 @@ struct weir_health_target {
 	uint16_t service; // id of the backend's service, for weir_health_durations
 	uint16_t port; // host order; the service's port if check->port is 0
 	struct weir_address address;
+	struct weir_forwarding forwarding; // for checks via the data path
 	// For checks via the data path: the VIPs to connect to, one for each check. Copied.
 	// vip_count 0 = checks connect directly to `address`.
 	const struct weir_address *vips;
@@ -143,12 +144,11 @@ void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn exc
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
 
-// Sets the outer source address of packets to a backend, for checks via the data path. It must be
-// the source address that the dataplane uses. source_bits: number of low bits of an IPv4 source
-// that vary by flow. family 0: the kernel chooses the address. Does nothing for a backend that is
-// not checked.
-void weir_health_set_source(struct weir_health *health, uint16_t backend,
-	const struct weir_address *source, uint8_t source_bits);
+// Sets the next hop of packets to a backend, for checks via the data path. Without a MAC address,
+// checks go on with the previous one on the same interface. Does nothing for a backend that is not
+// checked.
+void weir_health_set_hop(
+	struct weir_health *health, uint16_t backend, const struct weir_data_path_hop *hop);
 
 // Sets whether a backend is far from use. A backend is near (the default) if it is a member of a
 // subset, or among the next candidates for a subset. Does nothing for a backend that is not

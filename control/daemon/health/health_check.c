@@ -29,8 +29,8 @@ struct weir_health_check {
 	struct weir_address address;
 	// Via the data path: index in params->vips of the VIP of the current or next probe.
 	uint32_t vip;
-	struct weir_address source; // source address of the outer header; family 0 = not set yet
-	uint8_t source_bits;
+	struct weir_forwarding forwarding;
+	struct weir_data_path_hop hop;
 	struct weir_health_params *params;
 	enum weir_health_verdict verdict;
 	bool far;
@@ -366,13 +366,15 @@ static int start_probe(struct weir_health_check *check, const struct weir_probe_
 static int open_path(struct weir_health_check *check, char *why, size_t bytes) {
 	struct weir_data_path_target target = {
 		.backend = check->address,
+		.forwarding = check->forwarding,
+		.hop = check->hop,
 		.vip = check->params->vips[check->vip],
 		.port = check->port,
 	};
 
-	if (check->source.family == check->address.family) {
-		target.source = check->source;
-		target.source_bits = check->source_bits;
+	if (check->hop.source.family != check->address.family) {
+		target.hop.source.family = 0;
+		target.hop.source_bits = 0;
 	}
 	return weir_health_path_open(check->checking->path, &target, &check->flow, why, bytes);
 }
@@ -504,10 +506,17 @@ void weir_health_check_set_idle(struct weir_health_check *check, uint32_t interv
 	}
 }
 
-void weir_health_check_set_source(
-	struct weir_health_check *check, const struct weir_address *source, uint8_t source_bits) {
-	check->source = *source;
-	check->source_bits = source_bits;
+void weir_health_check_set_hop(
+	struct weir_health_check *check, const struct weir_data_path_hop *hop) {
+	const struct weir_data_path_hop before = check->hop;
+
+	check->hop = *hop;
+	if (!hop->has_mac && before.has_mac && hop->ifindex == before.ifindex) {
+		// The backend does not reply to ARP or ND any more. Checks find out what that
+		// means.
+		memcpy(check->hop.mac, before.mac, sizeof(before.mac));
+		check->hop.has_mac = true;
+	}
 }
 
 void weir_health_check_agent_result(struct weir_health_check *check,
@@ -568,6 +577,7 @@ bool weir_health_check_is_of(
 	const struct weir_health_check *check, const struct weir_health_target *target) {
 	return check->service == target->service && check->port == target->port &&
 	       weir_address_equal(&check->address, &target->address) &&
+	       weir_forwarding_equal(&check->forwarding, &target->forwarding) &&
 	       weir_health_params_are_of(check->params, target);
 }
 
@@ -577,8 +587,9 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 	weir_health_params_leave(check->params);
 	check->params = params;
 	if (!weir_address_equal(&check->address, &target->address)) {
-		check->source = (struct weir_address){0};
+		check->hop = (struct weir_data_path_hop){0};
 	}
+	check->forwarding = target->forwarding;
 	check->service = target->service;
 	check->port = target->port;
 	check->address = target->address;

@@ -48,8 +48,8 @@ bool weir_health_check_is_of(
 	const struct weir_health_check *check, const struct weir_health_target *target);
 
 // These functions are described in health.h, under the same names without "_check".
-void weir_health_check_set_source(
-	struct weir_health_check *check, const struct weir_address *source, uint8_t source_bits);
+void weir_health_check_set_hop(
+	struct weir_health_check *check, const struct weir_data_path_hop *hop);
 void weir_health_check_set_far(struct weir_health_check *check, bool far);
 void weir_health_check_set_idle(struct weir_health_check *check, uint32_t interval_ms);
 void weir_health_check_clear_words(struct weir_health_check *check);

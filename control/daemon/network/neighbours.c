@@ -104,6 +104,11 @@ static int port_to(const struct weir_neighbours *n, const struct entry *entry) {
 	return port < 0 && !route->local ? static_port(n, entry) : port;
 }
 
+// Returns whether an address is on the link of the route's interface, not behind a gateway.
+static bool is_on_link(const struct weir_route *route, const struct weir_address *address) {
+	return weir_neighbours_compare(&route->next_hop, address) == 0;
+}
+
 // Determine the next hop of an address. Without a next hop, why receives one line with the reason.
 static struct weir_next_hop resolve(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
@@ -115,6 +120,8 @@ static struct weir_next_hop resolve(
 		return hop;
 	}
 	hop.port = (uint8_t)port;
+	hop.ifindex = entry->route.error ? 0 : entry->route.ifindex;
+	hop.on_link = !n->ports[port].has_gateway_mac && is_on_link(&entry->route, &entry->address);
 	hop.mtu = mtu_of(n, entry);
 	hop.source = *source_of(n, (uint32_t)port, entry);
 	if (&n->ports[port].source_ipv4 == source_of(n, (uint32_t)port, entry)) {
@@ -139,7 +146,8 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	if (!a->resolved || !b->resolved) {
 		return a->resolved == b->resolved;
 	}
-	return a->port == b->port && a->mtu == b->mtu && a->source_bits == b->source_bits &&
+	return a->port == b->port && a->ifindex == b->ifindex && a->on_link == b->on_link &&
+	       a->mtu == b->mtu && a->source_bits == b->source_bits &&
 	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
@@ -150,8 +158,7 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 static void note_way(
 	const struct weir_neighbours *n, struct entry *entry, const struct weir_next_hop *hop) {
 	bool found = hop->resolved ||
-		     (hop->source.family != 0 &&
-			     weir_neighbours_compare(&entry->route.next_hop, &entry->address) == 0);
+		     (hop->source.family != 0 && is_on_link(&entry->route, &entry->address));
 
 	if (!found) {
 		entry->way_ms = 0;

@@ -3,15 +3,13 @@
 
 #include <netinet/in.h>
 
+#include "tunnel_filter.h"
+
 #define ICMP4_UNREACHABLE 3
 #define ICMP4_FRAGMENTATION_NEEDED 4
 #define ICMP6_TOO_BIG 2
 #define IP4_BYTES 20
 #define IP6_BYTES 40
-
-static bool is_tunnel(uint8_t protocol) {
-	return protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6;
-}
 
 bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_mtu_report *ret) {
 	size_t header = bytes >= IP4_BYTES ? (size_t)(packet[0] & 0x0f) * 4 : 0;
@@ -22,7 +20,8 @@ bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_
 		!weir_icmp_checksum_good(icmp, bytes - header)) {
 		return false;
 	}
-	if (quoted[0] != 0x45 || !is_tunnel(quoted[9])) { // tunnel packets have no options
+	if (quoted[0] != 0x45 ||
+		!weir_tunnel_protocol(quoted[9])) { // tunnel packets have no options
 		return false;
 	}
 	*ret = (struct weir_path_mtu_report){.backend = weir_address_of(4, quoted + 16),
@@ -40,7 +39,7 @@ bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mt
 		return false;
 	}
 	next = quoted[6] == IPPROTO_FRAGMENT ? quoted[IP6_BYTES] : quoted[6];
-	if (!is_tunnel(next)) {
+	if (!weir_tunnel_protocol(next)) {
 		return false;
 	}
 	*ret = (struct weir_path_mtu_report){.backend = weir_address_of(6, quoted + 24),
@@ -65,38 +64,33 @@ uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t 
 
 // --- sockets ------------------------------------------------------------------------------
 
-// Last instructions of the IPv4 and of the IPv6 filter: accept the message if the quoted packet has
-// the protocol of a tunnel.
-#define IS_TUNNEL(extra) \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 2, 0), \
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 1, 0), \
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, extra, 0, 1), \
-		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), BPF_STMT(BPF_RET | BPF_K, 0)
+// Refuses a message if the previous jump does not skip this instruction.
+#define REFUSE BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Accepts messages "fragmentation needed" that quote a tunnel packet. Register X: length of the
-// IPv4 header.
-static const struct sock_filter filter4[] = {
+// Beginnings of the filters for messages "fragmentation needed" and "packet too big". Register A:
+// protocol of the quoted packet; X: length of the IPv4 header.
+static const struct sock_filter head4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_H | BPF_IND, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_UNREACHABLE << 8 | ICMP4_FRAGMENTATION_NEEDED, 0,
-		5),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_UNREACHABLE << 8 | ICMP4_FRAGMENTATION_NEEDED, 1,
+		0),
+	REFUSE,
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, WEIR_ICMP_BYTES + 9),
-	IS_TUNNEL(IPPROTO_IPIP),
 };
 
-// Accepts messages "packet too big" that quote a tunnel packet.
-static const struct sock_filter filter6[] = {
+static const struct sock_filter head6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_TOO_BIG, 0, 5),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_TOO_BIG, 1, 0),
+	REFUSE,
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, WEIR_ICMP_BYTES + 6),
-	IS_TUNNEL(IPPROTO_FRAGMENT),
 };
 
 int weir_path_mtu_open(struct weir_icmp_sockets *ret) {
-	static const struct weir_icmp_filter ipv4 = {filter4, sizeof(filter4) / sizeof(filter4[0])};
-	static const struct weir_icmp_filter ipv6 = {filter6, sizeof(filter6) / sizeof(filter6[0])};
+	struct weir_tunnel_filter ipv4, ipv6;
 
-	return weir_icmp_open(&ipv4, &ipv6, ret);
+	weir_tunnel_filter_make(head4, sizeof(head4) / sizeof(head4[0]), IPPROTO_IPIP, &ipv4);
+	weir_tunnel_filter_make(head6, sizeof(head6) / sizeof(head6[0]), IPPROTO_FRAGMENT, &ipv6);
+	return weir_tunnel_filter_open(&ipv4, &ipv6, ret);
 }
 
 bool weir_path_mtu_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],

@@ -4,6 +4,9 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "forwarding.h"
+#include "tunnel_filter.h"
+
 #define ICMP4_UNREACHABLE 3
 #define ICMP4_FRAGMENTATION_NEEDED 4
 #define ICMP6_UNREACHABLE 1
@@ -125,14 +128,16 @@ static bool kind6(const uint8_t *icmp, uint8_t *ret) {
 static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_address *host,
 	struct weir_unreachable_report *ret) {
 	struct header outer, inner;
+	uint8_t protocol;
+	int before;
 
 	if (!(family == 4 ? take_ip4(rest, &outer) : take_ip6(rest, &outer)) ||
 		!weir_address_equal(&outer.destination, host)) {
 		return false;
 	}
-	if (!(outer.protocol == IPPROTO_IPIP         ? take_ip4(rest, &inner)
-		    : outer.protocol == IPPROTO_IPV6 ? take_ip6(rest, &inner)
-						     : false) ||
+	before = weir_forwarding_find(outer.protocol, rest->at, rest->bytes, &protocol);
+	if (before < 0 || !skip(rest, (size_t)before) ||
+		!(protocol == IPPROTO_IPIP ? take_ip4(rest, &inner) : take_ip6(rest, &inner)) ||
 		(inner.protocol != IPPROTO_TCP && inner.protocol != IPPROTO_UDP) ||
 		rest->bytes < PORTS_BYTES) {
 		return false;
@@ -214,39 +219,37 @@ const char *weir_unreachable_text(enum weir_unreachable_kind kind) {
 
 // --- sockets --------------------------------------------------------------------------------
 
-// Last instructions of the IPv4 and of the IPv6 filter: accept the message if the quoted packet has
-// the protocol of a tunnel.
-#define IS_TUNNEL \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 1, 0), \
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 0, 1), \
-		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), BPF_STMT(BPF_RET | BPF_K, 0)
+// Refuses a message if the previous jump does not skip this instruction.
+#define REFUSE BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Accepts "destination unreachable" messages that quote a tunnel packet. Register X: length of the
-// IPv4 header.
-static const struct sock_filter filter4[] = {
+// Beginning of the filter for "destination unreachable" messages, without "fragmentation needed".
+// Register A: protocol of the quoted packet; X: length of the IPv4 header.
+static const struct sock_filter head4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_UNREACHABLE, 0, 6),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_UNREACHABLE, 1, 0),
+	REFUSE,
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, 1),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_FRAGMENTATION_NEEDED, 4, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_FRAGMENTATION_NEEDED, 0, 1),
+	REFUSE,
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, WEIR_ICMP_BYTES + IP4_PROTOCOL),
-	IS_TUNNEL,
 };
 
-// Accepts "destination unreachable" and "parameter problem" messages that quote a tunnel packet.
-static const struct sock_filter filter6[] = {
+// The same for "destination unreachable" and "parameter problem" messages.
+static const struct sock_filter head6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 1, 0),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_PARAMETER_PROBLEM, 0, 4),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 2, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_PARAMETER_PROBLEM, 1, 0),
+	REFUSE,
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, WEIR_ICMP_BYTES + IP6_NEXT_HEADER),
-	IS_TUNNEL,
 };
 
 int weir_unreachable_open(struct weir_icmp_sockets *ret) {
-	static const struct weir_icmp_filter ipv4 = {filter4, sizeof(filter4) / sizeof(filter4[0])};
-	static const struct weir_icmp_filter ipv6 = {filter6, sizeof(filter6) / sizeof(filter6[0])};
+	struct weir_tunnel_filter ipv4, ipv6;
 
-	return weir_icmp_open(&ipv4, &ipv6, ret);
+	weir_tunnel_filter_make(head4, sizeof(head4) / sizeof(head4[0]), IPPROTO_IPIP, &ipv4);
+	weir_tunnel_filter_make(head6, sizeof(head6) / sizeof(head6[0]), IPPROTO_IPIP, &ipv6);
+	return weir_tunnel_filter_open(&ipv4, &ipv6, ret);
 }
 
 bool weir_unreachable_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],

@@ -222,3 +222,60 @@ TEST(checksum_base_completes_to_a_correct_checksum) {
 		assert_int_equal(sum, 0xffff);
 	}
 }
+
+// The expected outer headers were written by hand from docs/reference/packet-formats.md. Their
+// checksums were computed by another program.
+TEST(filled_headers_equal_those_written_by_hand) {
+#define TOS 0xb9 // DSCP 46, ECN 1
+#define HASH 0x12345000u // flow label 0x12345; low byte of an IPv4 source: 0x12
+#define SOURCE6 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2
+#define BACKEND6 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11
+	static const uint8_t inner4[40] = {0x45, TOS}, inner6[60] = {0x6b, 0x90};
+	static const struct {
+		uint8_t family, source, source_bits;
+		const uint8_t *packet;
+		size_t bytes;
+		uint8_t outer[40];
+	} cases[] = {
+		{4, 2, 0, inner4, sizeof(inner4),
+			{0x45, TOS, 0, 60, 0, 0, 0x40, 0, 64, 4, 0x25, 0xf9, 10, 0, 0, 2, 10, 0, 0,
+				11}},
+		{4, 64, 4, inner4, sizeof(inner4),
+			{0x45, TOS, 0, 60, 0, 0, 0x40, 0, 64, 4, 0x25, 0xb9, 10, 0, 0, 0x42, 10, 0,
+				0, 11}},
+		{4, 2, 0, inner6, sizeof(inner6),
+			{0x45, TOS, 0, 80, 0, 0, 0x40, 0, 64, 41, 0x25, 0xc0, 10, 0, 0, 2, 10, 0, 0,
+				11}},
+		{6, 2, 0, inner4, sizeof(inner4),
+			{0x6b, 0x91, 0x23, 0x45, 0, 40, 4, 64, SOURCE6, BACKEND6}},
+		{6, 2, 0, inner6, sizeof(inner6),
+			{0x6b, 0x91, 0x23, 0x45, 0, 60, 41, 64, SOURCE6, BACKEND6}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_backend_path path = {
+			.family = cases[i].family, .source_bits = cases[i].source_bits};
+		const uint8_t address6[16] = {BACKEND6}, source6[16] = {SOURCE6};
+		uint8_t header[WEIR_OUTER_HEADER_BYTES];
+		struct weir_backend_row row;
+
+		memcpy(path.address, path.family == 6 ? address6 : path4.address, 16);
+		memcpy(path.source, path.family == 6 ? source6 : (uint8_t[16]){10}, 16);
+		path.source[path.family == 6 ? 15 : 3] = cases[i].source;
+		weir_backend_row_build(&path, &row);
+		weir_backend_row_fill(&row, cases[i].packet, cases[i].bytes, HASH, header);
+		assert_memory_equal(
+			header + 14, cases[i].outer, (size_t)row.header_bytes - row.l2_bytes);
+	}
+}
+
+TEST(filled_flow_label_is_never_zero) {
+	struct weir_backend_path path = {.family = 6};
+	const uint8_t packet[40] = {0x45};
+	uint8_t header[WEIR_OUTER_HEADER_BYTES];
+	struct weir_backend_row row;
+
+	weir_backend_row_build(&path, &row);
+	weir_backend_row_fill(&row, packet, sizeof(packet), 0xfff, header);
+	assert_memory_equal(header + 14, ((uint8_t[4]){0x60, 0, 0, 1}), 4);
+}

@@ -53,6 +53,39 @@ TEST(known_next_hop_is_published_with_a_new_backend) {
 	lab_config_free(config);
 }
 
+// A packet to the VIP, unchanged, must not go to a gateway, which would route it back.
+TEST(l2_uses_only_next_hops_on_the_link) {
+	struct weir_config *config = lab_config(1, 2), *l2 = lab_config_copy(config);
+	struct weir_next_hop gateway = lab_hop(9), on_link = lab_hop(8);
+	struct lab lab;
+
+	on_link.on_link = true;
+	l2->services[0].forwarding.mode = WEIR_FORWARDING_L2;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_next_hop(lab.tables, 0, &gateway);
+	weir_tables_set_next_hop(lab.tables, 1, &on_link);
+	lab_publish(&lab);
+	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED);
+	lab_apply(&lab, l2); // the next hops are known already
+	assert_int_equal(lab_row(&lab, 0).forwarding, WEIR_FORWARDING_L2);
+	assert_false(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED);
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_RESOLVED);
+	assert_int_equal(lab_slots(&lab, 0, 1), LAB_TABLE_SIZE);
+	weir_tables_set_next_hop(lab.tables, 0, &gateway);
+	lab_publish(&lab);
+	assert_false(lab_state(&lab, 0).resolved);
+	weir_tables_set_next_hop(lab.tables, 0, &on_link);
+	lab_publish(&lab);
+	assert_true(lab_state(&lab, 0).resolved);
+	assert_int_equal(lab_row(&lab, 0).header[5], 8);
+	lab_apply(&lab, config);
+	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(l2);
+}
+
 TEST(only_the_changed_service_is_published) {
 	struct weir_config *config = lab_config(4, 3), *next = lab_config_copy(config);
 	weir_ref before[4];

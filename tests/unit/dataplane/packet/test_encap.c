@@ -117,6 +117,7 @@ static void check_encap(const struct frame_spec *spec, const struct weir_backend
 	struct weir_backend_row row;
 	struct weir_row_head head;
 	struct weir_descriptor d;
+	uint8_t filled[WEIR_OUTER_HEADER_BYTES];
 	uint32_t inner, headroom;
 	struct rte_mbuf *m;
 	struct frame f;
@@ -139,6 +140,8 @@ static void check_encap(const struct frame_spec *spec, const struct weir_backend
 	assert_int_equal(inner, head.header_bytes);
 	assert_memory_equal(
 		rte_pktmbuf_mtod_offset(m, uint8_t *, inner), f.bytes + f.l3, f.ip_bytes);
+	weir_backend_row_fill(&row, f.bytes + f.l3, f.ip_bytes, d.hash, filled);
+	assert_memory_equal(rte_pktmbuf_mtod(m, uint8_t *), filled, head.header_bytes);
 	frame_mbuf_free(m);
 }
 

@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 #include "data_path.h"
-#include "data_path_outer.h"
+#include "data_path_packet.h"
+#include "forwarding.h"
 #include "watch_lab.h"
 
 #define VIP4 "198.51.100.10"
@@ -121,22 +122,34 @@ static int connect_to(int fd, const char *address) {
 	return r < 0 && errno != EINPROGRESS ? -errno : 0;
 }
 
-// Returns whether another complete IP-in-IP packet was sent.
+static bool is_forwarded(const uint8_t *ip) {
+	const bool ipv4 = ip[0] >> 4 == 4;
+
+	switch (ipv4 ? ip[9] : ip[6]) {
+	case IPPROTO_IPIP:
+	case IPPROTO_IPV6:
+	case IPPROTO_GRE:
+	case IPPROTO_TCP:
+		return ipv4 || ip[0] >> 4 == 6;
+	case IPPROTO_UDP:
+		return memcmp(ip + (ipv4 ? 20 : 40) + 2, (uint8_t[2]){0x17, 0xc0}, 2) == 0;
+	default:
+		return false;
+	}
+}
+
+// Returns whether another complete packet to a backend was sent.
 static bool has_left(void *context) {
 	struct lab *lab = context;
 
 	for (;;) {
 		ssize_t got = recv(lab->wire, lab->frame, sizeof(lab->frame), 0);
-		const uint8_t *ip = lab->frame + ETH_HLEN;
-		uint8_t protocol;
 
 		if (got < 0) {
 			return false;
 		}
 		lab->bytes = (size_t)got - ETH_HLEN;
-		protocol = ip[0] >> 4 == 4 ? ip[9] : ip[6];
-		if (got > ETH_HLEN && (ip[0] >> 4 == 4 || ip[0] >> 4 == 6) &&
-			(protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6)) {
+		if (got > ETH_HLEN && is_forwarded(lab->frame + ETH_HLEN)) {
 			return true;
 		}
 	}
@@ -195,6 +208,60 @@ TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 	}
 }
 
+TEST(modes_reach_the_backend, setup, teardown) {
+	static const char *const backends[] = {BACKEND4, BACKEND6}, *const vips[] = {VIP4, VIP6};
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 7};
+	struct lab *lab = *state;
+
+	for (int i = 0; i < 4 * WEIR_FORWARDING_COUNT; i++) {
+		struct weir_data_path_target target = target_of(backends[i % 2], vips[i / 2 % 2]);
+		const struct weir_forwarding_headers *mode = weir_forwarding_headers[i / 4];
+		size_t before = (!mode->outer ? 0 : i % 2 == 0 ? 20 : 40);
+		const uint8_t *ip = lab->frame + ETH_HLEN;
+		struct weir_data_path_packet packet;
+		struct weir_data_path_flow flow;
+		uint8_t protocol = 0;
+
+		target.forwarding = (struct weir_forwarding){
+			.mode = (uint8_t)(i / 4), .gue_port = WEIR_GUE_PORT, .gre_key = 7};
+		target.hop.ifindex = if_nametoindex("ours");
+		target.hop.has_mac = true;
+		memcpy(target.hop.mac, mac, sizeof(mac));
+		open_flow(lab, &target, &flow);
+		assert_int_equal(connect_to(flow.socket, vips[i / 2 % 2]), 0);
+		watch_lab_run(&lab->loop, has_left, lab, 2000, "a packet on the wire");
+		if (mode->outer) {
+			int tail = weir_forwarding_find(before == 20 ? ip[9] : ip[6], ip + before,
+				lab->bytes - before, &protocol);
+
+			assert_int_equal(tail, mode->tail_bytes(&target.forwarding));
+			assert_int_equal(protocol, i / 2 % 2 == 0 ? IPPROTO_IPIP : IPPROTO_IPV6);
+			before += (size_t)tail;
+		} else {
+			assert_memory_equal(lab->frame, mac, sizeof(mac));
+		}
+		assert_true(weir_data_path_packet_read(ip + before, lab->bytes - before, &packet));
+		assert_int_equal(packet.source_port, flow.port);
+		weir_data_path_close(lab->path, &flow);
+	}
+}
+
+TEST(l2_needs_the_mac_address, setup, teardown) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+	char why[96] = "";
+
+	target.forwarding.mode = WEIR_FORWARDING_L2;
+	assert_int_equal(
+		weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -ENOLINK);
+	assert_string_equal(why, "the link of the backend is not known yet");
+	target.hop.ifindex = if_nametoindex("ours");
+	assert_int_equal(
+		weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -EHOSTUNREACH);
+	assert_string_equal(why, "no ARP/ND reply from the backend");
+}
+
 // The outer source address is the source address of the target. If the target has none, the
 // kernel selects an address.
 TEST(outer_source_is_the_requested_one, setup, teardown) {
@@ -202,7 +269,7 @@ TEST(outer_source_is_the_requested_one, setup, teardown) {
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
 
-	target.source = watch_lab_address("192.0.2.77"); // not an address of this host
+	target.hop.source = watch_lab_address("192.0.2.77"); // not an address of this host
 	open_flow(lab, &target, &flow);
 	assert_int_equal(connect_to(flow.socket, VIP4), 0);
 	expect_packet(lab, BACKEND4, "192.0.2.77", VIP4, &flow, false);

@@ -188,6 +188,8 @@ TEST(neighbours_on_link_are_found_on_their_port, setup, teardown) {
 	assert_int_equal(lab->calls, 0);
 	seen = expect(lab, "10.0.0.11", MAC0);
 	assert_int_equal(seen->hop.port, 0);
+	assert_true(seen->hop.on_link);
+	assert_int_equal(seen->hop.ifindex, if_nametoindex("lb0"));
 	assert_source(seen, "10.0.0.2");
 	seen = expect(lab, "10.1.0.11", MAC1);
 	assert_int_equal(seen->hop.port, 1);
@@ -209,6 +211,7 @@ TEST(neighbours_behind_a_gateway_have_its_mac, setup, teardown) {
 	configure(lab);
 	seen = expect(lab, "10.50.1.1", MAC1);
 	assert_int_equal(seen->hop.port, 1);
+	assert_false(seen->hop.on_link);
 	assert_source(seen, "10.1.0.2");
 	assert_int_equal(expect(lab, "2001:db8:50::1", MAC0)->hop.port, 0);
 }
@@ -303,6 +306,7 @@ TEST(neighbours_with_a_static_gateway_need_no_entry, setup, teardown) {
 	configure(lab);
 	seen = expect(lab, "10.1.0.77", "02:00:00:00:00:99");
 	assert_int_equal(seen->hop.port, 1);
+	assert_false(seen->hop.on_link);
 	assert_source(seen, "192.0.2.1");
 	assert_int_equal(expect(lab, "203.0.113.5", "02:00:00:00:00:99")->hop.port, 1);
 	assert_int_equal(expect(lab, "10.0.0.11", MAC0)->hop.port, 0);

@@ -29,6 +29,9 @@ static void fix_checksum(uint8_t *packet, size_t bytes) {
 	packet[23] = (uint8_t)sum;
 }
 
+// Outer protocols of the forwarding modes: IPIP, IPv6, UDP (GUE), GRE.
+static const uint8_t tunnels[] = {4, 41, 17, 47};
+
 TEST(path_mtu_reads_ipv4) {
 	struct weir_path_mtu_report report;
 	uint8_t packet[sizeof(message4)];
@@ -47,9 +50,11 @@ TEST(path_mtu_reads_ipv4) {
 		memcpy(cut, packet, bytes);
 		assert_false(weir_path_mtu_parse4(cut, bytes, &report));
 	}
-	packet[28 + 9] = 41;
-	fix_checksum(packet, sizeof(packet));
-	assert_true(weir_path_mtu_parse4(packet, sizeof(packet), &report));
+	for (size_t i = 0; i < sizeof(tunnels); i++) {
+		packet[28 + 9] = tunnels[i];
+		fix_checksum(packet, sizeof(packet));
+		assert_true(weir_path_mtu_parse4(packet, sizeof(packet), &report));
+	}
 }
 
 TEST(path_mtu_ignores_other_packets) {

@@ -166,3 +166,56 @@ TEST(unreachable_reads_ipv6) {
 	message.data[7] = 40; // a message about a header of the inner packet
 	assert_false(weir_unreachable_parse(&message, &report));
 }
+
+// --- other forwarding modes ---
+
+// Puts `bytes` bytes behind the quoted outer header of a message, and changes its protocol.
+static void insert(struct weir_icmp_message *message, size_t at, size_t protocol_at,
+	uint8_t protocol, const uint8_t *tail, size_t bytes) {
+	memmove(message->data + at + bytes, message->data + at, message->bytes - at);
+	memcpy(message->data + at, tail, bytes);
+	message->bytes += bytes;
+	message->data[protocol_at] = protocol;
+	if (message->family == 4) {
+		fix_checksum(message);
+	}
+}
+
+// A host without GUE receiver reports "port unreachable"; one without GRE, "protocol unreachable".
+TEST(unreachable_reads_all_forwarding_modes) {
+	static const struct {
+		uint8_t protocol, bytes;
+		uint8_t tail4[12], tail6[12];
+	} cases[] = {
+		{17, 12, {0xc0, 1, 0x17, 0xc0, 0, 45, 0, 0, 0, 4, 0, 0},
+			{0xc0, 1, 0x17, 0xc0, 0, 60, 0, 0, 0, 41, 0, 0}},
+		{47, 4, {0, 0, 8, 0}, {0, 0, 0x86, 0xdd}},
+		{47, 8, {0x20, 0, 8, 0, 1, 2, 3, 4}, {0x20, 0, 0x86, 0xdd, 1, 2, 3, 4}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_icmp_message ipv4 = begin4(), ipv6 = begin6(), changed;
+		struct weir_unreachable_report report;
+
+		insert(&ipv4, 48, 37, cases[i].protocol, cases[i].tail4, cases[i].bytes);
+		assert_true(weir_unreachable_parse(&ipv4, &report));
+		assert_int_equal(report.client_port, 53000);
+		insert(&ipv6, 48, 14, cases[i].protocol, cases[i].tail6, cases[i].bytes);
+		assert_true(weir_unreachable_parse(&ipv6, &report));
+		assert_int_equal(report.client_port, 7);
+		// Each byte of the header that identifies the packet inside matters.
+		for (size_t k = cases[i].protocol == 17 ? 8 : 0; k < 4; k++) {
+			changed = ipv4;
+			changed.data[48 + k] ^= 0x11;
+			fix_checksum(&changed);
+			assert_false(weir_unreachable_parse(&changed, &report));
+		}
+		// cut anywhere
+		for (size_t bytes = 48; bytes < 48u + cases[i].bytes + 24; bytes++) {
+			changed = ipv4;
+			changed.bytes = bytes;
+			fix_checksum(&changed);
+			assert_false(weir_unreachable_parse(&changed, &report));
+		}
+	}
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Socket filters for ICMP errors that quote a packet to a backend.
+//
+// Threads: any; pure.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "icmp_sockets.h"
+
+#define WEIR_TUNNEL_FILTER_MAX 32
+
+struct weir_tunnel_filter {
+	struct sock_filter instruction[WEIR_TUNNEL_FILTER_MAX];
+	uint16_t count;
+};
+
+// Makes a filter that accepts a message if the instructions in `head` do not refuse it, and the
+// register A then is a protocol of the outer IP headers of forwarding modes, or `other`.
+void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count, uint8_t other,
+	struct weir_tunnel_filter *ret);
+
+// Opens ICMP sockets with these filters. Returns the result of weir_icmp_open.
+int weir_tunnel_filter_open(const struct weir_tunnel_filter *ipv4,
+	const struct weir_tunnel_filter *ipv6, struct weir_icmp_sockets *ret);
+
+// Returns whether this is the protocol of an outer IP header.
+bool weir_tunnel_protocol(uint8_t protocol);
