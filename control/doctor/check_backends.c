@@ -12,6 +12,7 @@
 #include "device.h"
 #include "doctor.h"
 #include "echo.h"
+#include "forwarding.h"
 #include "kernel.h"
 #include "tree.h"
 
@@ -20,6 +21,7 @@
 #define SMALL_MS 1000
 #define LARGE_MS 700
 #define SEARCH_MS 300
+#define NAME_BYTES (2 * WEIR_CONFIG_NAME_BYTES) // "service/backend"
 #define CLIENT_BYTES 1500
 
 struct vip {
@@ -32,10 +34,11 @@ struct vip {
 };
 
 struct target {
-	const char *service;
+	const struct weir_config_service *service;
 	const struct weir_config_backend *backend;
 	const struct weir_config_port
 		*port; // egress port of packets to the backend; NULL = unknown
+	struct weir_forwarding forwarding;
 	struct weir_kernel_route route;
 	struct weir_address source;
 	struct vip vips[VIPS_MOST]; // VIPs of the address family of the backend come first
@@ -93,7 +96,7 @@ static bool follows_kernel(const struct weir_config *config) {
 }
 
 static const char *name_of(const struct target *target, char *buffer, size_t bytes) {
-	snprintf(buffer, bytes, "%s/%s", target->service, target->backend->name);
+	snprintf(buffer, bytes, "%s/%s", target->service->name, target->backend->name);
 	return buffer;
 }
 
@@ -126,9 +129,27 @@ static void prepare_vip(const char *root, const struct target *target, struct vi
 		      weir_doctor_answers_dropped(root, vip->address, target->route.interface);
 }
 
+// Checks that a backend with forwarding l2 is on a link. Returns false and reports a fault if its
+// packets go through a gateway.
+static bool check_link(struct weir_doctor *doctor, const struct target *target, const char *name) {
+	char hop[INET6_ADDRSTRLEN];
+
+	if (target->forwarding.mode != WEIR_FORWARDING_L2 ||
+		weir_address_equal(&target->route.next_hop, &target->backend->address)) {
+		return true;
+	}
+	weir_address_format(&target->route.next_hop, hop, sizeof(hop));
+	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
+		"gets no packets: forwarding l2 needs the backend on a link of a port, and the "
+		"route goes through the gateway %s; set forwarding to ipip, gue or gre",
+		hop);
+	weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
+	return false;
+}
+
 static void find_route(struct weir_doctor *doctor, struct target *target) {
 	const struct weir_address *address = &target->backend->address;
-	char text[INET6_ADDRSTRLEN], name[96];
+	char text[INET6_ADDRSTRLEN], name[NAME_BYTES];
 	int r = weir_kernel_route(address, &target->route);
 
 	weir_address_format(address, text, sizeof(text));
@@ -158,10 +179,14 @@ static void find_route(struct weir_doctor *doctor, struct target *target) {
 	for (uint32_t i = 0; i < target->vip_count; i++) {
 		prepare_vip(doctor->root, target, &target->vips[i]);
 	}
-	target->routed = target->route.source.family != 0;
+	target->routed = target->route.source.family != 0 && check_link(doctor, target, name);
 }
 
 // --- probes -------------------------------------------------------------------------------
+
+static bool is_l2(const struct target *target) {
+	return target->forwarding.mode == WEIR_FORWARDING_L2;
+}
 
 // Build an echo request. vip: NULL = to the address of the backend.
 static struct weir_echo make_probe(const struct target *target, enum weir_echo_kind kind,
@@ -172,6 +197,8 @@ static struct weir_echo make_probe(const struct target *target, enum weir_echo_k
 		.source = kind == WEIR_ECHO_DIRECT ? target->route.source : target->source,
 		.inner = vip != NULL ? *vip->address : target->backend->address,
 		.inner_source = vip != NULL ? vip->source : target->route.source,
+		.forwarding = target->forwarding,
+		.interface = target->route.index,
 		.bytes = (uint16_t)bytes,
 	};
 }
@@ -187,7 +214,9 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 			continue;
 		}
 		probes[count++] = make_probe(target, WEIR_ECHO_DIRECT, NULL, 0);
-		probes[count++] = make_probe(target, WEIR_ECHO_TUNNEL, NULL, 0);
+		if (!is_l2(target)) {
+			probes[count++] = make_probe(target, WEIR_ECHO_TUNNEL, NULL, 0);
+		}
 		for (uint32_t k = 0; k < target->vip_count; k++) {
 			if (!target->vips[k].hidden) {
 				probes[count++] =
@@ -203,7 +232,7 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 			continue;
 		}
 		target->direct = probes[at++].answered;
-		target->tunnel = probes[at++].answered;
+		target->tunnel = !is_l2(target) && probes[at++].answered;
 		for (uint32_t k = 0; k < target->vip_count; k++) {
 			struct vip *vip = &target->vips[k];
 
@@ -256,7 +285,8 @@ static void probe_large(const struct weir_echo_sockets *sockets, struct targets 
 
 	for (uint32_t i = 0; i < targets->count; i++) {
 		struct target *target = &targets->list[i];
-		const uint32_t overhead = weir_doctor_overhead(&target->backend->address);
+		const uint32_t overhead = weir_forwarding_overhead(
+			&target->forwarding, target->backend->address.family);
 		const int mtu = weir_kernel_mtu(target->route.interface);
 
 		if (target->through == NULL && !target->tunnel) {
@@ -299,7 +329,7 @@ static void report_silent(
 	struct weir_doctor *doctor, const struct target *target, const char *name) {
 	const struct weir_kernel_route *route = &target->route;
 	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN], link[32] = "";
-	int state = weir_kernel_neighbour(&route->next_hop, route->index);
+	int state = weir_kernel_neighbour(&route->next_hop, route->index, NULL);
 
 	weir_tree_text(
 		doctor->root, link, sizeof(link), "/sys/class/net/%s/operstate", route->interface);
@@ -326,9 +356,9 @@ static void report_silent(
 			&doctor->findings, "ip neigh del %s dev %s", hop, route->interface);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"%s does not answer echo requests, directly or through the tunnel: the "
+			"%s does not answer echo requests%s: the "
 			"host is down, or a firewall drops the requests",
-			text);
+			text, is_l2(target) ? "" : ", directly or through the tunnel");
 		weir_findings_cure(&doctor->findings, "ping -c 3 %s", text);
 	}
 }
@@ -366,15 +396,14 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 
 	weir_address_format(&target->backend->address, text, sizeof(text));
 	weir_address_format(vip->address, address, sizeof(address));
-	if (family != target->backend->address.family) {
+	if (!is_l2(target) && family != target->backend->address.family) {
 		snprintf(other, sizeof(other),
 			", or the backend does not decapsulate IPv%d in IPv%d", family,
 			family == 4 ? 6 : 4);
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-		"decapsulates, but VIP %s does not answer: the VIP is not configured on the "
-		"backend%s",
-		address, other);
+		"%s, but VIP %s does not answer: the VIP is not configured on the backend%s",
+		is_l2(target) ? "answers" : "decapsulates", address, other);
 	weir_findings_cure(&doctor->findings, "ssh %s ip %saddr add %s/%d dev lo", text,
 		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
 }
@@ -383,6 +412,7 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 // otherwise the number of VIPs.
 static void report_ok(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	char text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN], with[80] = "", without[80] = "";
+	char size[32] = "";
 	uint32_t answered = 0, hidden = 0;
 
 	for (uint32_t i = 0; i < target->vip_count; i++) {
@@ -402,14 +432,17 @@ static void report_ok(struct weir_doctor *doctor, const struct target *target, c
 	if (hidden > 1) {
 		snprintf(without, sizeof(without), "; %u VIPs are not probed", hidden);
 	}
+	if (target->fits > 0) { // with l2, only packets to VIPs show the size
+		snprintf(size, sizeof(size), ", up to %u bytes", target->fits);
+	}
 	weir_address_format(&target->backend->address, text, sizeof(text));
-	weir_findings_add(&doctor->findings, WEIR_FINDING_OK, name,
-		"%s%s answer%s through the tunnel, up to %u bytes%s", text, with,
-		answered > 0 ? "" : "s", target->fits, without);
+	weir_findings_add(&doctor->findings, WEIR_FINDING_OK, name, "%s%s answer%s%s%s%s", text,
+		with, answered > 0 ? "" : "s", is_l2(target) ? "" : " through the tunnel", size,
+		without);
 }
 
 static void report(struct weir_doctor *doctor, const struct target *target) {
-	char name[96], text[INET6_ADDRSTRLEN];
+	char name[NAME_BYTES], text[INET6_ADDRSTRLEN];
 	bool missing = false;
 
 	if (!target->routed) {
@@ -420,12 +453,12 @@ static void report(struct weir_doctor *doctor, const struct target *target) {
 		report_silent(doctor, target, name);
 		return;
 	}
-	if (!target->tunnel && target->through == NULL) {
+	if (!target->tunnel && target->through == NULL && !is_l2(target)) {
 		weir_address_format(&target->backend->address, text, sizeof(text));
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
 			"%s answers, but not through the tunnel: the backend does not decapsulate "
-			"packets, or does not accept tunnel packets from this balancer",
-			text);
+			"%s packets, or does not accept tunnel packets from this balancer",
+			text, weir_forwarding_name(target->forwarding.mode));
 		weir_findings_cure(
 			&doctor->findings, "ssh %s systemctl enable --now weir-decap", text);
 		return;
@@ -459,13 +492,14 @@ static bool has_vip(const struct target *target, const struct weir_address *vip)
 }
 
 // Returns whether the list already contains this backend with this VIP, because of an earlier
-// service.
-static bool is_listed(const struct targets *targets, const struct weir_address *backend,
-	const struct weir_address *vip) {
+// service with the same forwarding.
+static bool is_listed(const struct targets *targets, const struct weir_forwarding *forwarding,
+	const struct weir_address *backend, const struct weir_address *vip) {
 	for (uint32_t i = 0; i < targets->count; i++) {
 		const struct target *target = &targets->list[i];
 
-		if (same(&target->backend->address, backend) && has_vip(target, vip)) {
+		if (target->forwarding.mode == forwarding->mode &&
+			same(&target->backend->address, backend) && has_vip(target, vip)) {
 			return true;
 		}
 	}
@@ -479,7 +513,7 @@ static void add_vips(struct targets *targets, const struct weir_config_service *
 		const struct weir_address *vip = &service->binds[i].address;
 
 		if (vip->family != family || has_vip(target, vip) ||
-			is_listed(targets, &target->backend->address, vip)) {
+			is_listed(targets, &target->forwarding, &target->backend->address, vip)) {
 			continue;
 		}
 		if (most == 0 || target->vip_count == VIPS_MOST) {
@@ -496,8 +530,10 @@ static void list_targets(const struct weir_config *config, struct targets *targe
 		const struct weir_config_service *service = &config->services[i];
 
 		for (uint32_t k = 0; k < service->backend_count; k++) {
-			struct target target = {
-				.service = service->name, .backend = &service->backends[k]};
+			struct target target = {.service = service,
+				.backend = &service->backends[k],
+				.forwarding =
+					weir_config_forwarding_of(service, &service->backends[k])};
 			const int own = target.backend->address.family, other = own == 4 ? 6 : 4;
 
 			add_vips(targets, service, own, 1, &target);

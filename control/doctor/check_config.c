@@ -44,9 +44,10 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 	unsigned int most = 0;
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
-		for (uint32_t k = 0; k < config->services[i].backend_count; k++) {
-			unsigned int bytes =
-				weir_doctor_overhead(&config->services[i].backends[k].address);
+		const struct weir_config_service *service = &config->services[i];
+
+		for (uint32_t k = 0; k < service->backend_count; k++) {
+			unsigned int bytes = weir_doctor_overhead(service, &service->backends[k]);
 
 			most = bytes > most ? bytes : most;
 		}

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "echo.h"
 
+#include <net/if.h> // before linux/icmp.h, which defines the same names
+
 #include <errno.h>
 #include <linux/icmp.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -11,7 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backend_row.h"
 #include "clocks.h"
+#include "kernel.h"
 
 #define PACKET_MOST 9216
 #define SMALL_BYTES 32 // payload of small requests
@@ -106,30 +112,75 @@ static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
 
+// Writes the headers of the forwarding mode in front of a packet, like the dataplane, but with an
+// identification. Without ret, only returns their length.
+static size_t write_outer(const struct weir_echo *probe, const uint8_t *token,
+	const uint8_t *packet, size_t bytes, uint8_t *ret) {
+	struct weir_backend_path path = {
+		.family = probe->backend.family, .forwarding = probe->forwarding};
+	uint8_t header[WEIR_OUTER_HEADER_BYTES];
+	struct weir_backend_row row;
+	size_t outer;
+
+	memcpy(path.address, probe->backend.bytes, sizeof(path.address));
+	memcpy(path.source, probe->source.bytes, sizeof(path.source));
+	weir_backend_row_build(&path, &row);
+	outer = (size_t)row.header_bytes - row.l2_bytes;
+	if (ret != NULL && outer > 0) {
+		weir_backend_row_fill(&row, packet, bytes, 0, header);
+		memcpy(ret, header + row.l2_bytes, outer);
+		if (row.outer_family == 4) {
+			put16(ret + 4, outer_id(probe, token));
+			put16(ret + 10, 0);
+			put16(ret + 10, fold(sum(ret, IPV4_BYTES, 0)));
+		} else {
+			put16(ret + 2, outer_id(probe, token));
+		}
+	}
+	return outer;
+}
+
 // Write the packet of a probe. Returns its length.
 static size_t write_packet(
 	const struct weir_echo *probe, const uint8_t *token, uint32_t number, uint8_t *packet) {
 	const bool direct = probe->kind == WEIR_ECHO_DIRECT;
 	const struct weir_address *source = direct ? &probe->source : &probe->inner_source;
 	const struct weir_address *destination = direct ? &probe->backend : &probe->inner;
-	const size_t outer = direct ? 0 : header_bytes(&probe->backend);
+	const size_t outer = direct ? 0 : write_outer(probe, token, NULL, 0, NULL);
 	const size_t inner = header_bytes(destination);
 	size_t bytes = outer + inner + ICMP_BYTES + SMALL_BYTES;
 
 	if (probe->bytes > bytes && probe->bytes <= PACKET_MOST) {
 		bytes = probe->bytes;
 	}
-	if (!direct) {
-		write_header(packet, &probe->source, &probe->backend,
-			probe->inner.family == 4 ? IPPROTO_IPIP : IPPROTO_IPV6, bytes - outer,
-			outer_id(probe, token));
-	}
 	write_header(packet + outer, source, destination,
 		destination->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6, bytes - outer - inner,
 		direct ? outer_id(probe, token) : get16(token + 4) | 1);
 	write_echo(
 		packet + outer + inner, bytes - outer - inner, source, destination, token, number);
+	if (!direct) {
+		write_outer(probe, token, packet + outer, bytes - outer, packet);
+	}
 	return bytes;
+}
+
+// Sends a packet to the MAC address of the backend. Sends nothing while the kernel has no MAC
+// address of the backend; the request that is sent directly makes the kernel look it up.
+static int send_link(const struct weir_echo_sockets *sockets, const struct weir_echo *probe,
+	const uint8_t *packet, size_t bytes) {
+	struct sockaddr_ll to = {.sll_family = AF_PACKET,
+		.sll_protocol = htons(probe->inner.family == 4 ? ETH_P_IP : ETH_P_IPV6),
+		.sll_ifindex = (int)probe->interface,
+		.sll_halen = ETH_ALEN};
+	static const uint8_t none[ETH_ALEN];
+
+	if (weir_kernel_neighbour(&probe->backend, probe->interface, to.sll_addr) < 0 ||
+		memcmp(to.sll_addr, none, sizeof(none)) == 0) {
+		return 0;
+	}
+	return sendto(sockets->link, packet, bytes, 0, (struct sockaddr *)&to, sizeof(to)) < 0
+		       ? -errno
+		       : 0;
 }
 
 static void send_probe(
@@ -143,6 +194,10 @@ static void send_probe(
 	const size_t bytes = write_packet(probe, sockets->token, number, packet);
 	const bool four = probe->backend.family == 4;
 
+	if (probe->kind != WEIR_ECHO_DIRECT && probe->forwarding.mode == WEIR_FORWARDING_L2) {
+		probe->error = send_link(sockets, probe, packet, bytes);
+		return;
+	}
 	to.any.sa_family = four ? AF_INET : AF_INET6;
 	if (four) {
 		memcpy(&to.in.sin_addr, probe->backend.bytes, 4);
@@ -331,10 +386,11 @@ int weir_echo_open(struct weir_echo_sockets *ret) {
 		.in4 = socket(AF_INET, type, IPPROTO_ICMP),
 		.out6 = socket(AF_INET6, type, IPPROTO_RAW),
 		.in6 = socket(AF_INET6, type, IPPROTO_ICMPV6), // -1 on a kernel without IPv6
+		.link = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
 	};
 	int r = -errno;
 
-	if (sockets.out4 < 0 || sockets.in4 < 0) {
+	if (sockets.out4 < 0 || sockets.in4 < 0 || sockets.link < 0) {
 		weir_echo_close(&sockets);
 		return r < 0 ? r : -EPERM;
 	}
@@ -349,9 +405,9 @@ int weir_echo_open(struct weir_echo_sockets *ret) {
 }
 
 void weir_echo_close(struct weir_echo_sockets *sockets) {
-	int *fds[] = {&sockets->out4, &sockets->out6, &sockets->in4, &sockets->in6};
+	int *fds[] = {&sockets->out4, &sockets->out6, &sockets->in4, &sockets->in6, &sockets->link};
 
-	for (int i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0) {
 			close(*fds[i]);
 		}

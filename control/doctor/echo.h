@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Echo: sends ICMP echo requests with DF to a backend, directly and through the tunnel that
+// Echo: sends ICMP echo requests with DF to a backend, directly and in the forwarding mode that
 // weir-dataplane uses. The requests that get no reply show what fails: the address of the backend,
 // the decapsulation, the VIP on the backend's loopback interface, or the packet size.
 //
@@ -19,8 +19,8 @@
 
 enum weir_echo_kind {
 	WEIR_ECHO_DIRECT, // sent to the address of the backend
-	WEIR_ECHO_TUNNEL, // sent through the tunnel, to the address of the backend
-	WEIR_ECHO_VIP, // sent through the tunnel, to the VIP
+	WEIR_ECHO_TUNNEL, // sent through the tunnel, to the address of the backend; not with l2
+	WEIR_ECHO_VIP, // forwarded to the backend, to the VIP
 };
 
 struct weir_echo {
@@ -28,6 +28,8 @@ struct weir_echo {
 	// addresses of the outer header, or of the only header in a direct probe
 	struct weir_address backend, source;
 	struct weir_address inner, inner_source; // inner header
+	struct weir_forwarding forwarding;
+	uint32_t interface; // index of the interface of the backend's link; used with l2
 	uint16_t bytes; // length of the packet to send; 0 = a small packet
 	bool answered;
 	uint32_t advertised_mtu; // MTU in a "too big" message from a router; 0 = none
@@ -36,6 +38,7 @@ struct weir_echo {
 
 struct weir_echo_sockets {
 	int out4, out6; // raw sockets to send whole packets; -1 = none
+	int link; // packet socket to send to MAC addresses
 	int in4, in6; // ICMP sockets to receive replies
 	// Random data in each request, so that only a host that received a request can answer it.
 	uint8_t token[WEIR_ECHO_TOKEN_BYTES];

@@ -117,28 +117,47 @@ int weir_kernel_route(const struct weir_address *destination, struct weir_kernel
 	return r;
 }
 
+struct neighbour {
+	int state;
+	uint8_t mac[6];
+};
+
 static int take_neighbour(const struct nlmsghdr *message, void *context) {
 	const struct ndmsg *header = mnl_nlmsg_get_payload(message);
+	struct neighbour *neighbour = context;
+	const struct nlattr *attribute;
 
-	if (message->nlmsg_type == RTM_NEWNEIGH) {
-		*(int *)context = header->ndm_state;
+	if (message->nlmsg_type != RTM_NEWNEIGH) {
+		return MNL_CB_OK;
+	}
+	neighbour->state = header->ndm_state;
+	mnl_attr_for_each(attribute, message, sizeof(*header)) {
+		if (mnl_attr_get_type(attribute) == NDA_LLADDR &&
+			mnl_attr_get_payload_len(attribute) == sizeof(neighbour->mac)) {
+			memcpy(neighbour->mac, mnl_attr_get_payload(attribute),
+				sizeof(neighbour->mac));
+		}
 	}
 	return MNL_CB_OK;
 }
 
-int weir_kernel_neighbour(const struct weir_address *address, unsigned int index) {
+int weir_kernel_neighbour(const struct weir_address *address, unsigned int index, uint8_t mac[6]) {
 	char buffer[256] = {0};
 	struct nlmsghdr *request = mnl_nlmsg_put_header(buffer);
 	struct ndmsg *header;
-	int state = -ENOENT, r;
+	struct neighbour neighbour = {.state = -ENOENT};
+	int r;
 
 	request->nlmsg_type = RTM_GETNEIGH;
 	header = mnl_nlmsg_put_extra_header(request, sizeof(*header));
 	header->ndm_family = (unsigned char)family_of(address);
 	header->ndm_ifindex = (int)index;
 	mnl_attr_put(request, NDA_DST, (size_t)bytes_of(address), address->bytes);
-	r = query(request, take_neighbour, &state);
-	return r < 0 ? r : state;
+	r = query(request, take_neighbour, &neighbour);
+	if (mac != NULL) {
+		memcpy(mac, neighbour.mac, sizeof(neighbour.mac));
+	}
+	return r < 0 ? r : neighbour.state;
 }
 
 // --- interfaces ---------------------------------------------------------------------------

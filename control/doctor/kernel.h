@@ -25,9 +25,9 @@ struct weir_kernel_route {
 // route, or an unreachable route), -EINVAL (a blackhole route), ...
 int weir_kernel_route(const struct weir_address *destination, struct weir_kernel_route *ret);
 
-// Read the state of a neighbour. Returns NUD_* of <linux/neighbour.h>, or negative errno: -ENOENT
-// (no entry), ...
-int weir_kernel_neighbour(const struct weir_address *address, unsigned int index);
+// Reads a neighbour. mac: if not NULL, receives its MAC address; zeroes if the kernel has none.
+// Returns its state, NUD_* of <linux/neighbour.h>, or negative errno: -ENOENT (no entry), ...
+int weir_kernel_neighbour(const struct weir_address *address, unsigned int index, uint8_t mac[6]);
 
 // Reads the first address of this family on an interface, except link-local addresses. Returns 0,
 // -EADDRNOTAVAIL, or another negative errno. After an error *ret is unchanged.

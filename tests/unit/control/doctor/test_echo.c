@@ -138,14 +138,27 @@ static struct weir_echo ask(struct weir_echo probe, int deadline_ms) {
 	return probe;
 }
 
-static struct weir_echo ask_host(struct host host, bool tunnel, int deadline_ms) {
+static struct weir_echo ask_host(struct host host, int deadline_ms) {
 	struct weir_echo probe = request_to("127.0.0.2", "127.0.0.1");
 
-	if (tunnel) {
-		probe.kind = WEIR_ECHO_TUNNEL;
-		probe.bytes = BYTES;
-	}
-	start_host(&host, tunnel ? IPPROTO_IPIP : IPPROTO_ICMP);
+	start_host(&host, IPPROTO_ICMP);
+	probe = ask(probe, deadline_ms);
+	stop_host(&host);
+	return probe;
+}
+
+static struct weir_echo ask_through(
+	struct host host, enum weir_forwarding_mode mode, int deadline_ms) {
+	static const int protocols[WEIR_FORWARDING_COUNT] = {[WEIR_FORWARDING_IPIP] = IPPROTO_IPIP,
+		[WEIR_FORWARDING_GUE] = IPPROTO_UDP,
+		[WEIR_FORWARDING_GRE] = IPPROTO_GRE};
+	struct weir_echo probe = request_to("127.0.0.2", "127.0.0.1");
+
+	probe.kind = WEIR_ECHO_TUNNEL;
+	probe.bytes = BYTES;
+	probe.forwarding =
+		(struct weir_forwarding){.mode = (uint8_t)mode, .gue_port = WEIR_GUE_PORT};
+	start_host(&host, protocols[mode]);
 	probe = ask(probe, deadline_ms);
 	stop_host(&host);
 	return probe;
@@ -167,22 +180,25 @@ TEST(answers_of_a_kernel_are_accepted) {
 
 TEST(an_answer_must_have_the_random_values_of_the_request) {
 	kernel_answers(false);
-	assert_true(ask_host((struct host){.damaged = NOTHING}, false, LONG_MS).answered);
+	assert_true(ask_host((struct host){.damaged = NOTHING}, LONG_MS).answered);
 	for (size_t i = 0; i < WEIR_ECHO_TOKEN_BYTES; i += 5) {
-		assert_false(ask_host((struct host){.damaged = 8 + i}, false, MS).answered);
+		assert_false(ask_host((struct host){.damaged = 8 + i}, MS).answered);
 	}
 }
 
 TEST(an_error_must_quote_the_request) {
 	static const size_t damaged[] = {4, 5, 12, 19, 20 + 4, 20 + 5};
 
-	assert_int_equal(ask_host((struct host){.too_big = true, .damaged = NOTHING}, true, LONG_MS)
-				 .advertised_mtu,
-		MTU);
-	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
-		struct host host = {.too_big = true, .damaged = damaged[i]};
+	static const enum weir_forwarding_mode modes[] = {
+		WEIR_FORWARDING_IPIP, WEIR_FORWARDING_GUE, WEIR_FORWARDING_GRE};
+	struct host host = {.too_big = true, .damaged = NOTHING};
 
-		assert_int_equal(ask_host(host, true, MS).advertised_mtu, 0);
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		assert_int_equal(ask_through(host, modes[i], LONG_MS).advertised_mtu, MTU);
+	}
+	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+		host.damaged = damaged[i];
+		assert_int_equal(ask_through(host, WEIR_FORWARDING_IPIP, MS).advertised_mtu, 0);
 	}
 }
 
