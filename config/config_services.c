@@ -86,6 +86,31 @@ struct weir_forwarding weir_config_forwarding_of(
 	return forwarding;
 }
 
+static bool uses_mode(const struct weir_config_service *service, enum weir_forwarding_mode mode) {
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		if (weir_config_forwarding_of(service, &service->backends[i]).mode == mode) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// A key of a forwarding mode that no backend of the service has is an error, like the keys of other
+// policies.
+static void check_forwarding(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service, const struct weir_json_keys_read *read) {
+	static const char unused[] =
+		"is not used, because no backend has forwarding \"%s\"; remove it, or use "
+		"forwarding \"%s\"";
+
+	if (weir_json_present(read, "gue_port") && !uses_mode(service, WEIR_FORWARDING_GUE)) {
+		weir_json_error_at(reader, place, "gue_port", unused, "gue", "gue");
+	}
+	if (service->forwarding.gre_key != 0 && !uses_mode(service, WEIR_FORWARDING_GRE)) {
+		weir_json_error_at(reader, place, "gre_key", unused, "gre", "gre");
+	}
+}
+
 static bool is_prime(uint32_t n) {
 	for (uint32_t divisor = 2; divisor * divisor <= n; divisor++) {
 		if (n % divisor == 0) {
@@ -194,6 +219,9 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	}
 	if (weir_json_valid(read, "table_size")) {
 		check_table_size(reader, place, service);
+	}
+	if (weir_json_valid(read, "forwarding") && weir_json_valid(read, "backends")) {
+		check_forwarding(reader, place, service, read);
 	}
 	weir_config_check_service_agent(reader, place, service, weir_json_present(read, "agent"));
 	weir_config_check_service_health(reader, place, service);

@@ -195,22 +195,39 @@ static bool is_source(const struct weir_config_port *port, const struct weir_add
 	       differ >> port->source_ipv4_bits == 0;
 }
 
+static bool has_tunnel(
+	const struct weir_config_service *service, const struct weir_config_backend *backend) {
+	return weir_config_forwarding_of(service, backend).mode != WEIR_FORWARDING_L2;
+}
+
+// Returns the number of backends to which packets are sent in a tunnel.
+static uint32_t count_tunnels(const struct weir_config_service *service) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		count += has_tunnel(service, &service->backends[i]);
+	}
+	return count;
+}
+
 // Returns an address of a backend or VIP that is also an outer source address of the port, or NULL.
-// *ret_what: "a VIP" or "a backend".
+// Backends without a tunnel get no outer source address. *ret_what: "a VIP" or "a backend".
 static const struct weir_address *find_source(const struct weir_config *config,
 	const struct weir_config_port *port, const char **ret_what) {
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
+		const uint32_t tunnels = count_tunnels(service);
 
 		*ret_what = "a VIP";
-		for (uint32_t k = 0; k < service->bind_count; k++) {
+		for (uint32_t k = 0; k < service->bind_count && tunnels > 0; k++) {
 			if (is_source(port, &service->binds[k].address)) {
 				return &service->binds[k].address;
 			}
 		}
 		*ret_what = "a backend";
 		for (uint32_t k = 0; k < service->backend_count; k++) {
-			if (is_source(port, &service->backends[k].address)) {
+			if (has_tunnel(service, &service->backends[k]) &&
+				is_source(port, &service->backends[k].address)) {
 				return &service->backends[k].address;
 			}
 		}
@@ -260,6 +277,52 @@ static void warn_driver(struct weir_json_reader *reader, const struct weir_json_
 		guess[0] != '\0' ? "\"?" : "");
 }
 
+// Warns about outer source addresses of a port if no backend has a tunnel.
+static void warn_unused_source(struct weir_json_reader *reader, const struct weir_json_place *port,
+	const struct weir_address *source, const char *key) {
+	const struct weir_json_place place = weir_json_place_member(port, key);
+
+	if (source->family != 0) {
+		weir_json_warning(reader, &place,
+			"is not used, because every backend has forwarding \"l2\"; remove it");
+	}
+}
+
+// Warns about settings of ports that backends with forwarding "l2" do not use, or that prevent it.
+static void warn_l2(struct weir_json_reader *reader, const struct weir_json_place *root,
+	const struct weir_config *config) {
+	const struct weir_json_place ports = weir_json_place_member(root, "ports");
+	const struct weir_json_place services = weir_json_place_member(root, "services");
+	uint32_t tunnels = 0, fixed = 0, first = config->service_count;
+
+	for (uint32_t i = config->service_count; i-- > 0;) {
+		const struct weir_config_service *service = &config->services[i];
+		const uint32_t count = count_tunnels(service);
+
+		tunnels += count;
+		first = count < service->backend_count ? i : first;
+	}
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		const struct weir_json_place port = weir_json_place_element(&ports, i);
+
+		fixed += config->ports[i].has_gateway_mac;
+		if (first < config->service_count && tunnels == 0) {
+			warn_unused_source(
+				reader, &port, &config->ports[i].source_ipv4, "source_ipv4");
+			warn_unused_source(
+				reader, &port, &config->ports[i].source_ipv6, "source_ipv6");
+		}
+	}
+	if (first < config->service_count && fixed == config->port_count) {
+		const struct weir_json_place service = weir_json_place_element(&services, first);
+
+		weir_json_warning(reader, &service,
+			"has backends with forwarding \"l2\", which need their own MAC addresses, "
+			"but every port sends to its gateway_mac: they get no packets; remove "
+			"gateway_mac from the port on their link, or use another forwarding");
+	}
+}
+
 void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place services = weir_json_place_member(root, "services");
@@ -270,6 +333,7 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 		warn_driver(reader, root, i, "device", config->ports[i].device);
 		warn_driver(reader, root, i, "exception", config->ports[i].exception);
 	}
+	warn_l2(reader, root, config);
 	warn_no_service(reader, &services, config);
 	warn_unchecked(reader, &services, config);
 	for (uint32_t i = 0; i < config->service_count; i++) {

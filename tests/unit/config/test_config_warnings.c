@@ -41,6 +41,19 @@ struct expected {
 	" \"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"source_ipv4\": \"" source \
 	"\"}], \"services\": [" UNCHECKED("", BIND, NAMED("a", address, "")) "]}"
 
+// A port with these keys, and a service with these backends.
+#define SOURCES(keys, backends) \
+	"{" SEED "\n \"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", " keys \
+	"}],\n\"services\": [\n" UNCHECKED("", BIND, backends) "]}"
+#define L2 NAMED("a", "10.0.0.1", ", \"forwarding\": \"l2\"")
+#define IPIP(address) NAMED("b", address, "")
+#define UNUSED_SOURCE "is not used, because every backend has forwarding \"l2\"; remove it\n"
+#define NOT_ITS_MAC \
+	"has backends with forwarding \"l2\", which need their own MAC addresses, but every port " \
+	"sends to its gateway_mac: they get no packets; remove gateway_mac from the port on " \
+	"their " \
+	"link, or use another forwarding\n"
+
 #define TWO_BACKENDS NAMED("a", "10.0.0.1", "") ", " NAMED("b", "10.0.0.2", "")
 #define FORGETS_AFTER(ms) SEED "\"flow_table\": {\"timeout_ms\": {\"syn_seen\": " ms "}},"
 #define STEALS_AFTER(ms) "\n\"agent\": {}, \"steal\": {\"after_ms\": " ms "},"
@@ -120,6 +133,24 @@ static const struct expected cases[] = {
 	{SOURCE("10.0.0.0/24", "10.0.1.0"), ""},
 	{SOURCE("10.0.0.2", "10.0.0.3"), ""},
 	{SOURCE("10.0.0.0/24", "a00:1::"), ""}, // begins with the bytes of 10.0.0.1
+	// Backends with l2 get packets without an outer source address.
+	{SOURCES("\"source_ipv4\": \"10.0.0.0/24\"", L2 ", " IPIP("10.0.0.2")),
+		"2:66: ports[0].source_ipv4: 10.0.0.2 is the address of a backend: " OWN_ADDRESS},
+	{SOURCES("\"source_ipv4\": \"10.0.0.0/30\"", L2 ", " IPIP("10.0.0.4")), ""},
+	{SOURCES("\"source_ipv4\": \"198.51.100.10\"", L2 ", " IPIP("10.0.0.4")),
+		"2:66: ports[0].source_ipv4: 198.51.100.10 is the address of a VIP: " OWN_ADDRESS},
+	{SOURCES("\"source_ipv4\": \"10.0.0.0/30\"", L2),
+		"2:66: ports[0].source_ipv4: " UNUSED_SOURCE},
+	{SOURCES("\"source_ipv4\": \"198.51.100.10\", \"source_ipv6\": \"2001:db8::1\"", L2),
+		"2:66: ports[0].source_ipv4: " UNUSED_SOURCE
+		"2:98: ports[0].source_ipv6: " UNUSED_SOURCE},
+	{SOURCES("\"gateway_mac\": \"02:00:00:00:00:01\"", IPIP("10.0.0.4") ", " L2),
+		"4:1: services[0]: " NOT_ITS_MAC},
+	{SOURCES("\"gateway_mac\": \"02:00:00:00:00:01\"", IPIP("10.0.0.4")), ""},
+	{SOURCES("\"gateway_mac\": \"02:00:00:00:00:01\"}, {\"name\": \"lan\", \"device\": "
+		 "\"net_null1\"",
+		 L2),
+		""},
 	// An agent-check without a port connects to the port of the VIP, where the server itself
 	// listens.
 	{CONFIG(SEED, SERVICE("\n\"health_check\": {\"type\": \"agent-check\"},", BIND, BACKEND)),
