@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "forwarding_mode.h"
 
 #define WEIR_IMPORT_BINDS_MAX 256 // maximum number of binds of a service
 #define WEIR_IMPORT_SERVICES_MAX 4096
@@ -84,7 +85,7 @@ struct weir_import_service {
 	char scheduler[WEIR_IMPORT_TEXT_BYTES];
 	bool hashes_ports; // the scheduler has the flag sh-port or mh-port, and hashes ports
 	bool left_out; // the service is left out, and a note with the reason is added
-	// weir_import_forwarding has already added the note about direct routing, or about NAT.
+	// The note about direct routing, or about NAT, was already added.
 	bool direct_noted, nat_noted;
 	// The weights of the backends differ. Weight 0 is ignored, because a server with weight 0
 	// gets no connections.
@@ -116,22 +117,29 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 // as "wrr". Returns NULL if IPVS has no such scheduler.
 const char *weir_import_scheduler_policy(const char *name);
 
+// How packets are sent to a server.
+struct weir_import_forwarding {
+	// NAT, which Weir does not support, so that `mode` is IPIP. Only NAT translates the
+	// destination port; otherwise packets arrive at the port of the VIP.
+	bool nat;
+	uint8_t mode; // enum weir_forwarding_mode
+	uint16_t gue_port; // destination port of GUE
+};
+
 struct weir_import_backend {
 	struct weir_address address;
 	uint16_t port; // 0 = the port of the service
-	// Whether NAT translates the destination port to `port`. Without NAT, packets arrive at the
-	// port of the VIP.
-	bool translated;
+	struct weir_import_forwarding forwarding;
 	json_int_t weight;
 	uint32_t upper; // connection limit; 0 = none
 };
 void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_import_backend *backend);
 
-// Add a note about the forwarding method: 'g' direct routing, 'i' IP in IP, 'm' NAT. Only one note
-// is added per service and method.
-void weir_import_forwarding(struct weir_import *import, struct weir_import_service *service,
-	const struct weir_import_place *place, char method);
+// Add a note about the checksum option of a tunnel: "nocsum", "csum" or "remcsum". what: text of
+// the option, for the note.
+void weir_import_checksum(struct weir_import *import, const struct weir_import_place *place,
+	const char *what, enum weir_forwarding_mode mode, const char *option);
 // Add a note about persistence, which keeps a client on one server for some seconds. what: text of
 // the setting, for the note.
 void weir_import_persistence(

@@ -81,6 +81,9 @@ static bool leave_out(struct weir_import *import, const struct weir_config_error
 		return leave_out_check(
 			import, service, &place, rest + (rest[0] == '.'), error->reason);
 	}
+	if (strcmp(rest, ".gue_port") == 0) { // the backends with GUE were left out
+		return json_object_del(service, "gue_port") == 0;
+	}
 	weir_import_note(import, &place, WEIR_IMPORT_MISSING,
 		json_string_value(json_object_get(service, "name")),
 		"the service is not imported: %s", error->reason);

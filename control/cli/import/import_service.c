@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "import.h"
+#include "import_forwarding.h"
 
 #define NAME_BYTES 56 // maximum bytes of a name; leaves room for a number at its end
 #define WHY_BYTES 256
@@ -219,7 +219,7 @@ static void note_port(struct weir_import *import, const struct weir_import_servi
 	if (backend->port == 0 || backend->port == service->port) {
 		return;
 	}
-	if (backend->translated) {
+	if (backend->forwarding.nat) {
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, address,
 			"the server listens on port %u: Weir does not translate ports, so the "
 			"server must listen on the port of the VIP",
@@ -250,11 +250,16 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 		service->weights_differ = true;
 		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, address,
 			"duplicate server in a service: imported once, with the sum of the "
-			"weights");
+			"weights%s",
+			weir_import_forwarding_equal(former, &backend->forwarding)
+				? ""
+				: " and the forwarding method of its first entry");
 		return;
 	}
+	weir_import_forwarding_note(import, service, place, &backend->forwarding);
 	former =
 		json_pack("{s:s, s:s, s:I}", "name", address, "address", address, "weight", weight);
+	weir_import_forwarding_set(former, &backend->forwarding);
 	if (json_object_set(service->by_address, address, former) < 0 ||
 		json_array_append_new(service->backends, former) < 0 ||
 		json_array_append_new(json_object_get(service->places, "backends"),
@@ -271,19 +276,19 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 
 // --- what differs -------------------------------------------------------------------------
 
-void weir_import_forwarding(struct weir_import *import, struct weir_import_service *service,
-	const struct weir_import_place *place, char method) {
-	if (method == 'g' && !service->direct_noted) {
-		service->direct_noted = true;
-		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, "direct routing",
-			"Weir sends packets in an IP-in-IP tunnel: keep the VIP on a loopback "
-			"interface of each server, and add decapsulation (docs/guide/backends.md)");
-	} else if (method == 'm' && !service->nat_noted) {
-		service->nat_noted = true;
-		weir_import_note(import, place, WEIR_IMPORT_ADJUST, "NAT",
-			"Weir does not translate addresses (DSR): each server needs the VIP on a "
-			"loopback interface, decapsulation (docs/guide/backends.md), and a route "
-			"to the clients");
+void weir_import_checksum(struct weir_import *import, const struct weir_import_place *place,
+	const char *what, enum weir_forwarding_mode mode, const char *option) {
+	if (strcmp(option, "remcsum") == 0) {
+		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, what,
+			"Weir does not use remote checksum offload: the servers need no change");
+	} else if (strcmp(option, "csum") == 0 && mode == WEIR_FORWARDING_GRE) {
+		weir_import_note(import, place, WEIR_IMPORT_ADJUST, what,
+			"Weir sends GRE without checksums, which tunnel devices with a checksum "
+			"drop: remove csum or icsum from the devices of the servers");
+	} else if (strcmp(option, "csum") == 0) {
+		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, what,
+			"Weir sends GUE with UDP checksum 0, which the kernel accepts: the servers "
+			"need no change");
 	}
 }
 
@@ -380,6 +385,7 @@ void weir_import_note_unchecked(struct weir_import *import, const struct weir_im
 
 static void add_service(struct weir_import *import, struct weir_import_service *service) {
 	char name[WEIR_CONFIG_NAME_BYTES];
+	struct weir_import_forwarding forwarding;
 	const char *policy;
 	json_t *limits;
 
@@ -388,6 +394,7 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 		return;
 	}
 	import->backends += (uint32_t)json_array_size(service->backends);
+	weir_import_forwarding_choose(import, service, &forwarding);
 	// Must be called before policy_of, because both add notes, and notes keep this order.
 	limits = limits_of(import, service);
 	policy = policy_of(import, service);
@@ -395,8 +402,10 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 		weir_import_note_unchecked(import, &service->place);
 	}
 	if (json_array_append_new(import->services,
-		    json_pack("{s:s, s:O, s:{s:s}, s:s, s:o*, s:O*, s:O}", "name", name, "binds",
-			    service->binds, "policy", "name", policy, "forwarding", "ipip",
+		    json_pack("{s:s, s:O, s:{s:s}, s:s, s:o*, s:o*, s:O*, s:O}", "name", name,
+			    "binds", service->binds, "policy", "name", policy, "forwarding",
+			    weir_forwarding_name(forwarding.mode), "gue_port",
+			    forwarding.gue_port != 0 ? json_integer(forwarding.gue_port) : NULL,
 			    "flow_control", limits, "health_check", service->health_check,
 			    "backends", service->backends)) < 0 ||
 		json_array_append(import->places, service->places) < 0) {

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "ipvs_tunnel.h"
+
 #define LINE_BYTES 1024
 #define WORDS_MAX 64
 #define KEY_BYTES 128 // "t[2001:db8::1]:80"
@@ -359,20 +361,28 @@ static bool read_count(struct weir_import *import, const struct rule *rule, char
 	return true;
 }
 
-static void import_method(
-	struct weir_import *import, struct weir_import_service *service, const struct rule *rule) {
-	const char *type = rule->value[TUN_TYPE];
+// Read -g, -i or -m, and the options of tunnels. Returns false after an error.
+static bool read_method(
+	struct weir_import *import, const struct rule *rule, struct weir_import_forwarding *ret) {
+	const struct weir_ipvs_tunnel tunnel = {.type = rule->value[TUN_TYPE],
+		.port = rule->value[TUN_PORT],
+		.checksum = rule->value[TUN_REMCSUM] != NULL  ? "remcsum"
+			    : rule->value[TUN_CSUM] != NULL   ? "csum"
+			    : rule->value[TUN_NOCSUM] != NULL ? "nocsum"
+							      : NULL};
 
-	if (rule->value['i'] != NULL && type != NULL && strcmp(type, "ipip") != 0) {
-		weir_import_note(import, &rule->place, WEIR_IMPORT_DIFFERS, "--tun-type",
-			"Weir's tunnels are IP in IP, not %s: change the decapsulation on the "
-			"server",
-			type);
+	if (rule->value['i'] != NULL) {
+		return weir_ipvs_tunnel_read(import, &rule->place, &tunnel, ret);
 	}
-	weir_import_forwarding(import, service, &rule->place,
-		rule->value['i'] != NULL   ? 'i'
-		: rule->value['m'] != NULL ? 'm'
-					   : 'g');
+	if (tunnel.type != NULL || tunnel.port != NULL || tunnel.checksum != NULL) {
+		weir_import_error(import, &rule->place,
+			"the line has an option of tunnels (--tun-...), but no -i: add -i, or "
+			"remove the option");
+		return false;
+	}
+	ret->nat = rule->value['m'] != NULL;
+	ret->mode = ret->nat ? WEIR_FORWARDING_IPIP : WEIR_FORWARDING_L2; // -g is the default
+	return true;
 }
 
 static void add_server(struct reader *reader, const struct rule *rule) {
@@ -411,14 +421,13 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 	}
 	if (!read_count(import, rule, 'w', INT32_MAX, 1, &weight) ||
 		!read_count(import, rule, 'x', UINT32_MAX, 0, &upper) ||
-		!read_count(import, rule, 'y', UINT32_MAX, 0, &lower)) {
+		!read_count(import, rule, 'y', UINT32_MAX, 0, &lower) ||
+		!read_method(import, rule, &backend.forwarding)) {
 		return;
 	}
-	backend.translated = rule->value['m'] != NULL;
 	backend.weight = (json_int_t)weight;
 	backend.upper = (uint32_t)upper;
 	weir_import_backend(import, service, &rule->place, &backend);
-	import_method(import, service, rule);
 	if (lower > 0) {
 		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, "-y",
 			"a backend gets new flows again as soon as it has fewer flows than its "

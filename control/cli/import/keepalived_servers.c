@@ -59,8 +59,6 @@ static const struct weir_keepalived_rest of_real[] = {
 	{NULL, NULL},
 };
 
-#define METHODS "use NAT, DR or TUN"
-
 struct virtual { // one virtual server
 	struct weir_import_service service;
 	struct weir_keepalived_defaults defaults;
@@ -68,7 +66,7 @@ struct virtual { // one virtual server
 	int check_line; // line of the server whose check is used
 	bool any_without_check;
 	uint8_t protocol; // 0 = not configured: UDP is the default
-	char method; // letter as in weir_import_forwarding; 0 = not configured: NAT is the default
+	struct weir_import_forwarding forwarding; // NAT is the default
 	bool persistent; // a note about persistence was added
 	bool any_port; // at least one address has no port
 };
@@ -174,32 +172,6 @@ static void read_group(struct weir_import *import, struct virtual *virtual,
 
 // --- real servers -------------------------------------------------------------------------
 
-// Read the forwarding method of a virtual or real server. Returns a letter as in
-// weir_import_forwarding, or `before` if keepalived ignores the line.
-static char read_method(struct weir_import *import,
-	const struct weir_keepalived_statement *statement, char before) {
-	const char *method = weir_keepalived_word(statement, 1);
-	const char *type = weir_keepalived_word(statement, 3);
-
-	if (strcmp(method, "DR") == 0) {
-		return 'g';
-	}
-	if (strcmp(method, "NAT") == 0) {
-		return 'm';
-	}
-	if (strcmp(method, "TUN") != 0) {
-		weir_keepalived_ignored(import, statement, METHODS);
-		return before;
-	}
-	if (strcmp(weir_keepalived_word(statement, 2), "type") == 0 && strcmp(type, "ipip") != 0) {
-		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "tunnel",
-			"Weir's tunnels are IP in IP, not %s: change the decapsulation on the "
-			"servers",
-			type);
-	}
-	return 'i';
-}
-
 // Add a note that a check uses the port of the server instead of the port of the VIP.
 static void note_check_port(struct weir_import *import,
 	const struct weir_keepalived_statement *server, const json_t *check, uint16_t port) {
@@ -237,8 +209,7 @@ static void take_check(struct weir_import *import, struct virtual *virtual,
 }
 
 static bool read_real_key(struct weir_import *import,
-	const struct weir_keepalived_statement *statement, struct weir_import_backend *backend,
-	char *method) {
+	const struct weir_keepalived_statement *statement, struct weir_import_backend *backend) {
 	const char *keyword = statement->word[0];
 	uint64_t number;
 
@@ -251,7 +222,7 @@ static bool read_real_key(struct weir_import *import,
 			backend->upper = (uint32_t)number;
 		}
 	} else if (strcmp(keyword, "lvs_method") == 0) {
-		*method = read_method(import, statement, *method);
+		weir_keepalived_method(import, statement, &backend->forwarding);
 	} else {
 		return false;
 	}
@@ -281,10 +252,10 @@ static bool read_real_head(struct weir_import *import,
 static void read_real(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *server) {
 	struct weir_keepalived_defaults defaults = virtual->defaults;
-	struct weir_import_backend backend = {.weight = virtual->weight};
+	struct weir_import_backend backend = {
+		.weight = virtual->weight, .forwarding = virtual->forwarding};
 	struct weir_keepalived_target target = {
 		.address = &backend.address, .service_port = virtual->service.port};
-	char method = virtual->method;
 
 	if (!read_real_head(import, server, &backend)) {
 		return;
@@ -292,20 +263,17 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 	for (const struct weir_keepalived_statement *statement = server->children;
 		statement != NULL; statement = statement->next) {
 		if (!weir_keepalived_default(import, statement, 1, &defaults) &&
-			!read_real_key(import, statement, &backend, &method) &&
+			!read_real_key(import, statement, &backend) &&
 			!weir_keepalived_is_checker(statement->word[0])) {
 			weir_keepalived_note(import, statement, of_real);
 		}
 	}
-	method = method != 0 ? method : 'm';
 	target.port = backend.port;
-	backend.translated = method == 'm';
 	weir_import_backend(import, &virtual->service, &server->place, &backend);
-	weir_import_forwarding(import, &virtual->service, &server->place, method);
 	take_check(import, virtual, server,
 		weir_keepalived_check(
 			import, server, &defaults, &target, &virtual->service.was_checked),
-		backend.translated ? backend.port : 0);
+		backend.forwarding.nat ? backend.port : 0);
 }
 
 // --- virtual servers ----------------------------------------------------------------------
@@ -428,7 +396,7 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 			virtual->weight = (uint32_t)number;
 		}
 	} else if (strcmp(keyword, "lb_kind") == 0 || strcmp(keyword, "lvs_method") == 0) {
-		virtual->method = read_method(import, statement, virtual->method);
+		weir_keepalived_method(import, statement, &virtual->forwarding);
 	} else {
 		// These statements are read in other passes: the protocol before the addresses, and
 		// the servers last.
@@ -518,8 +486,9 @@ static void note_swallowed(
 void weir_keepalived_server(struct weir_import *import,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_statement *groups) {
-	struct virtual virtual = {
-		.defaults = {.delay_ms = DELAY_MS, .timeout_ms = TIMEOUT_MS}, .weight = 1};
+	struct virtual virtual = {.defaults = {.delay_ms = DELAY_MS, .timeout_ms = TIMEOUT_MS},
+		.weight = 1,
+		.forwarding = {.nat = true}};
 	struct weir_import_service *service = &virtual.service;
 	char name[WEIR_IMPORT_TEXT_BYTES];
 

@@ -198,7 +198,6 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	expect_note(&lab, 5, "port 54 has no effect, as in IPVS");
 	expect_note(&lab, 3, "sum of the weights");
 	expect_note(&lab, 4, "-o");
-	expect_note(&lab, 5, "not gre");
 	expect_note(&lab, 6, "fwmark-3");
 	expect_note(&lab, 8, "TCP and UDP");
 	expect_note(&lab, 9, "no real servers");
