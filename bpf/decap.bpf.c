@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Decap: removes the outer header that the balancer has added to a packet, and passes the inner
-// packet to the kernel. The outer and the inner header can each be IPv4 or IPv6. XDP, on a
-// backend's interface.
+// Decap: removes the outer headers that the balancer has added to a packet, and passes the inner
+// packet to the kernel. The outer and the inner IP header can each be IPv4 or IPv6. Between them is
+// nothing (IP in IP), a GUE header behind a UDP header, or a GRE header. XDP, on a backend's
+// interface.
 //
 // Changes only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
 // stay unchanged. ECN is handled as in RFC 6040, section 4.2; the inner TTL and DSCP are not
 // changed.
+//
+// GUE packets have a UDP port of their own, so all packets to this port are tunnel packets. GRE is
+// also used by other tunnels, which the balancers never send: another version (PPTP), checksums,
+// sequence numbers, or a payload other than IP. Such packets are passed to the kernel.
 #include <stdbool.h>
 
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/udp.h>
 
 #include "decap.h"
 #include "packet.h"
 
 #define L2_BYTES_MAX (ETH_HLEN + WEIR_VLAN_TAGS_MAX * sizeof(struct vlan_tag))
 #define IPV4_FRAGMENT bpf_htons(0x3fff) // mask of the more-fragments flag and the offset
+#define IPV4_OFFSET bpf_htons(0x1fff)
+#define GRE_KEY bpf_htons(0x2000) // flag: the header has a key (RFC 2890)
+#define GRE_IGNORED bpf_htons(0x03f8) // flags that receivers ignore (RFC 2784, 2.3)
 #define ECN_MASK 3
 #define ECN_NOT_ECT 0
 #define ECN_ECT1 1
@@ -25,6 +34,10 @@
 #define ECN_CE 3
 
 const volatile bool check_sources = false;
+const volatile bool accept_ipip = true;
+const volatile bool accept_gre = true;
+const volatile __u16 gue_port = 0; // host order; 0 = GUE is not accepted
+const volatile __u32 gre_key = 0; // host order; 0 = with any key, or without a key
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -48,11 +61,25 @@ struct {
 	__type(value, struct weir_decap_counter);
 } weir_decap_counters SEC(".maps");
 
-struct tunnel { // an outer header
+struct gue_header { // draft-ietf-intarea-gue-09, 3.1
+	struct udphdr udp;
+	__u8 first; // version (2 bits), control message (1 bit), length of the optional fields
+	__u8 protocol;
+	__be16 flags; // which optional fields follow
+};
+
+struct gre_header { // RFC 2784, 2.1, and RFC 2890, 2
+	__be16 flags;
+	__be16 type; // EtherType of the payload
+	__be32 key[]; // only with the flag GRE_KEY
+};
+
+struct tunnel { // outer headers
 	void *inner;
-	__u32 header_bytes;
-	__u32 payload_bytes; // bytes of the inner packet, according to the outer header
-	__u8 protocol; // IPPROTO_IPIP or IPPROTO_IPV6
+	__u32 header_bytes; // of all outer headers
+	__u32 payload_bytes; // bytes of the inner packet, according to the outer headers
+	__u8 mode; // protocol of the outer IP header
+	__u8 protocol; // of the inner packet: IPPROTO_IPIP or IPPROTO_IPV6
 	__u8 ecn;
 };
 
@@ -117,18 +144,117 @@ static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *en
 	return sum == 0xffff;
 }
 
+static __always_inline bool is_gre(const struct gre_header *gre, void *end) {
+	return (void *)(gre + 1) <= end && !(gre->flags & ~(GRE_KEY | GRE_IGNORED)) &&
+	       (gre->type == bpf_htons(ETH_P_IP) || gre->type == bpf_htons(ETH_P_IPV6));
+}
+
+// True if a packet has the outer headers of an accepted mode. protocol: of the outer IP header.
+// next: the header after it.
+static __always_inline bool is_tunnel(__u8 protocol, void *next, void *end) {
+	const struct udphdr *udp = next;
+
+	switch (protocol) {
+	case IPPROTO_IPIP:
+	case IPPROTO_IPV6:
+		return accept_ipip;
+	case IPPROTO_UDP:
+		return gue_port && (void *)(udp + 1) <= end && udp->dest == bpf_htons(gue_port);
+	case IPPROTO_GRE:
+		return accept_gre && is_gre(next, end);
+	}
+	return false;
+}
+
 // The functions below return the action for a packet. WEIR_DECAP_DECAPSULATED = continue with the
-// decapsulation. NOT_OURS = pass the packet to the kernel. Any other result = drop the packet, and
-// count the result.
+// decapsulation. NOT_OURS = pass the packet to the kernel. WEIR_DECAP_GRE_KEY = the same, and count
+// the result. Any other result = drop the packet, and count the result.
 #define NOT_OURS (-1)
+
+// A UDP checksum is not verified, because the time would grow with the length of the packet. The
+// balancers send 0 (RFC 6935), so a packet with a checksum is dropped.
+static __always_inline int parse_gue(struct tunnel *tunnel, void *end) {
+	const struct gue_header *gue = tunnel->inner;
+	__u32 bytes;
+
+	if ((void *)(gue + 1) > end) {
+		return WEIR_DECAP_OUTER;
+	}
+	bytes = length_of(gue->udp.len);
+	if (bytes < sizeof(*gue) || bytes > tunnel->payload_bytes) {
+		return WEIR_DECAP_OUTER;
+	}
+	if (gue->udp.check) {
+		return WEIR_DECAP_UDP_CHECKSUM;
+	}
+	// The draft requires to drop a packet with an unknown version, flag or control message.
+	if (gue->first || gue->flags ||
+		(gue->protocol != IPPROTO_IPIP && gue->protocol != IPPROTO_IPV6)) {
+		return WEIR_DECAP_GUE_HEADER;
+	}
+	tunnel->inner += sizeof(*gue);
+	tunnel->header_bytes += sizeof(*gue);
+	tunnel->payload_bytes = bytes - sizeof(*gue);
+	tunnel->protocol = gue->protocol;
+	return WEIR_DECAP_DECAPSULATED;
+}
+
+static __always_inline int parse_gre(struct tunnel *tunnel, void *end) {
+	const struct gre_header *gre = tunnel->inner;
+	__u32 bytes = sizeof(*gre);
+
+	if ((void *)(gre + 1) > end) { // is_gre has checked this; the verifier requires it again
+		return WEIR_DECAP_OUTER;
+	}
+	if (gre->flags & GRE_KEY) {
+		bytes += sizeof(gre->key[0]);
+		if ((void *)(gre->key + 1) > end) {
+			return WEIR_DECAP_OUTER;
+		}
+		if (gre_key && gre->key[0] != bpf_htonl(gre_key)) {
+			return WEIR_DECAP_GRE_KEY;
+		}
+	} else if (gre_key) {
+		return WEIR_DECAP_GRE_KEY;
+	}
+	if (tunnel->payload_bytes < bytes) {
+		return WEIR_DECAP_OUTER;
+	}
+	tunnel->inner += bytes;
+	tunnel->header_bytes += bytes;
+	tunnel->payload_bytes -= bytes;
+	tunnel->protocol = gre->type == bpf_htons(ETH_P_IP) ? IPPROTO_IPIP : IPPROTO_IPV6;
+	return WEIR_DECAP_DECAPSULATED;
+}
+
+// Parse the headers between the outer IP header and the inner packet.
+static __always_inline int parse_between(struct tunnel *tunnel, void *end) {
+	switch (tunnel->mode) {
+	case IPPROTO_UDP:
+		return parse_gue(tunnel, end);
+	case IPPROTO_GRE:
+		return parse_gre(tunnel, end);
+	}
+	tunnel->protocol = tunnel->mode;
+	return WEIR_DECAP_DECAPSULATED;
+}
+
+// Only the first fragment of a UDP or GRE packet has the header that identifies a tunnel. Other
+// fragments are passed to the kernel, which cannot reassemble them without the first one.
+static __always_inline bool is_ipv4_tunnel(const struct iphdr *ip, void *end) {
+	if (ip->protocol != IPPROTO_IPIP && ip->protocol != IPPROTO_IPV6 &&
+		(ip->frag_off & IPV4_OFFSET)) {
+		return false;
+	}
+	return is_tunnel(ip->protocol, (void *)ip + ip->ihl * 4, end) && is_ours(4, &ip->daddr, 4);
+}
 
 static __always_inline int parse_outer_ipv4(void *at, void *end, struct tunnel *tunnel) {
 	struct iphdr *ip = at;
 	__u32 total, header;
+	int result;
 
-	if ((void *)(ip + 1) > end ||
-		(ip->protocol != IPPROTO_IPIP && ip->protocol != IPPROTO_IPV6) ||
-		!is_ours(4, &ip->daddr, 4)) {
+	if ((void *)(ip + 1) > end || !is_ipv4_tunnel(ip, end)) {
 		return NOT_OURS;
 	}
 	header = ip->ihl * 4;
@@ -139,26 +265,27 @@ static __always_inline int parse_outer_ipv4(void *at, void *end, struct tunnel *
 	if (!ipv4_checksum_holds(ip, end)) {
 		return WEIR_DECAP_CHECKSUM;
 	}
-	if (!may_send(4, &ip->saddr, 4)) {
-		return WEIR_DECAP_SOURCE;
-	}
-	if (ip->frag_off & IPV4_FRAGMENT) {
-		return WEIR_DECAP_FRAGMENT;
-	}
 	tunnel->inner = at + header;
 	tunnel->header_bytes = header;
 	tunnel->payload_bytes = total - header;
-	tunnel->protocol = ip->protocol;
+	tunnel->mode = ip->protocol;
 	tunnel->ecn = ip->tos & ECN_MASK;
-	return WEIR_DECAP_DECAPSULATED;
+	result = parse_between(tunnel, end);
+	if (result == WEIR_DECAP_GRE_KEY) {
+		return result;
+	}
+	if (!may_send(4, &ip->saddr, 4)) {
+		return WEIR_DECAP_SOURCE;
+	}
+	return ip->frag_off & IPV4_FRAGMENT ? WEIR_DECAP_FRAGMENT : result;
 }
 
 static __always_inline int parse_outer_ipv6(void *at, void *end, struct tunnel *tunnel) {
 	struct ipv6hdr *ip = at;
 	__u32 payload;
+	int result;
 
-	if ((void *)(ip + 1) > end ||
-		(ip->nexthdr != IPPROTO_IPIP && ip->nexthdr != IPPROTO_IPV6) ||
+	if ((void *)(ip + 1) > end || !is_tunnel(ip->nexthdr, ip + 1, end) ||
 		!is_ours(6, &ip->daddr, 16)) {
 		return NOT_OURS;
 	}
@@ -166,15 +293,16 @@ static __always_inline int parse_outer_ipv6(void *at, void *end, struct tunnel *
 	if (ip->version != 6 || (void *)(ip + 1) + payload > end) {
 		return WEIR_DECAP_OUTER;
 	}
-	if (!may_send(6, &ip->saddr, 16)) {
-		return WEIR_DECAP_SOURCE;
-	}
 	tunnel->inner = ip + 1;
 	tunnel->header_bytes = sizeof(*ip);
 	tunnel->payload_bytes = payload;
-	tunnel->protocol = ip->nexthdr;
+	tunnel->mode = ip->nexthdr;
 	tunnel->ecn = ip->flow_lbl[0] >> 4 & ECN_MASK;
-	return WEIR_DECAP_DECAPSULATED;
+	result = parse_between(tunnel, end);
+	if (result == WEIR_DECAP_GRE_KEY) {
+		return result;
+	}
+	return may_send(6, &ip->saddr, 16) ? result : WEIR_DECAP_SOURCE;
 }
 
 // Combines the ECN fields of the inner and the outer header (RFC 6040, figure 4). Returns the ECN
@@ -275,6 +403,19 @@ static __always_inline bool remove_outer(
 	}
 }
 
+// Count a decapsulated packet.
+static __always_inline int count_decapsulated(__u8 mode, bool marked, __u32 bytes) {
+	if (mode == IPPROTO_UDP) {
+		count(WEIR_DECAP_GUE, bytes, XDP_PASS);
+	} else if (mode == IPPROTO_GRE) {
+		count(WEIR_DECAP_GRE, bytes, XDP_PASS);
+	}
+	if (marked) {
+		count(WEIR_DECAP_MARKED, bytes, XDP_PASS);
+	}
+	return count(WEIR_DECAP_DECAPSULATED, bytes, XDP_PASS);
+}
+
 SEC("xdp")
 int weir_decap(struct xdp_md *ctx) {
 	void *data = (void *)(long)ctx->data;
@@ -307,12 +448,9 @@ int weir_decap(struct xdp_md *ctx) {
 		result = WEIR_DECAP_FAILED;
 	}
 	if (result != WEIR_DECAP_DECAPSULATED) {
-		return count(result, bytes, XDP_DROP);
+		return count(result, bytes, result == WEIR_DECAP_GRE_KEY ? XDP_PASS : XDP_DROP);
 	}
-	if (marked) {
-		count(WEIR_DECAP_MARKED, bytes, XDP_PASS);
-	}
-	return count(WEIR_DECAP_DECAPSULATED, bytes, XDP_PASS);
+	return count_decapsulated(tunnel.mode, marked, bytes);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -2,9 +2,10 @@
 //
 // Decap: definitions for decap.bpf.c and user space.
 //
-// User space fills weir_decap_addresses with the outer destination addresses of this host. If user
-// space sets check_sources before loading the program, it also fills weir_decap_sources with the
-// allowed outer source addresses.
+// User space fills weir_decap_addresses with the outer destination addresses of this host. Before
+// loading the program, it sets the constants: which forwarding modes to decapsulate, and whether
+// outer source addresses are checked. In that case it also fills weir_decap_sources with the
+// allowed ones.
 #pragma once
 
 #include <linux/types.h>
@@ -31,11 +32,16 @@ struct weir_decap_prefix {
 // clang-format off
 #define WEIR_DECAP_RESULTS(X)                                                                      \
 	X(DECAPSULATED, "decapsulated", "outer header removed, passed to the kernel")              \
+	X(GUE, "gue", "decapsulated packets that came in GUE")                                     \
+	X(GRE, "gre", "decapsulated packets that came in GRE")                                     \
 	X(MARKED, "congestion_marked", "decapsulated packets whose congestion mark (CE) was copied to the inner header") \
 	X(SOURCE, "source_refused", "dropped: outer source not allowed by --from")                 \
 	X(FRAGMENT, "outer_fragment", "dropped: outer packet was a fragment; raise the MTU of the path from the balancers") \
 	X(CHECKSUM, "outer_checksum", "dropped: wrong outer IPv4 header checksum")                 \
 	X(OUTER, "outer_malformed", "dropped: invalid outer header or length")                     \
+	X(UDP_CHECKSUM, "udp_checksum", "dropped: GUE packet with an outer UDP checksum; the balancers send 0") \
+	X(GUE_HEADER, "gue_unsupported", "dropped: GUE header of another version, with optional fields, or without an IP packet") \
+	X(GRE_KEY, "other_gre_key", "passed to the kernel: GRE packet without the key of --gre-key") \
 	X(INNER, "inner_malformed", "dropped: inner packet truncated or of the wrong IP version")  \
 	X(ECN, "ecn_not_capable", "dropped: outer CE mark, inner packet without ECN (RFC 6040)")   \
 	X(FAILED, "failed", "dropped: the kernel could not remove the outer header")

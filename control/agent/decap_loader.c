@@ -65,6 +65,14 @@ static int add_sources(
 	return 0;
 }
 
+static void set_constants(const struct weir_decap *decap, const struct weir_decap_params *params) {
+	decap->skeleton->rodata->check_sources = params->source_count > 0;
+	decap->skeleton->rodata->accept_ipip = params->ipip;
+	decap->skeleton->rodata->accept_gre = params->gre;
+	decap->skeleton->rodata->gue_port = params->gue_port;
+	decap->skeleton->rodata->gre_key = params->gre_key;
+}
+
 static int load(struct weir_decap *decap, const struct weir_decap_params *params, char *why,
 	size_t why_bytes) {
 	libbpf_print_fn_t before = weir_bpf_quiet();
@@ -72,7 +80,7 @@ static int load(struct weir_decap *decap, const struct weir_decap_params *params
 
 	decap->skeleton = decap_bpf__open();
 	if (decap->skeleton != NULL) {
-		decap->skeleton->rodata->check_sources = params->source_count > 0;
+		set_constants(decap, params);
 		r = decap_bpf__load(decap->skeleton);
 	} else {
 		r = -errno;

@@ -15,6 +15,9 @@ struct weir_decap_params {
 	const char *interface;
 	const struct weir_prefix *sources; // empty: any source
 	uint32_t source_count;
+	bool ipip, gre; // modes to decapsulate
+	uint16_t gue_port; // 0: no GUE packets
+	uint32_t gre_key; // 0: packets with any key, or without a key
 	enum weir_agent_mode mode;
 };
 

@@ -12,6 +12,7 @@
 #include "agent_message.h"
 #include "daemon_options.h"
 #include "help_text.h"
+#include "options_decap.h"
 #include "options_ports.h"
 #include "terminal.h"
 
@@ -37,40 +38,6 @@ enum {
 	GROUP_ALL = GROUP_DECAP | GROUP_STATS | GROUP_LOCAL | GROUP_KEY,
 };
 
-int weir_prefix_parse(const char *text, struct weir_prefix *ret) {
-	const char *slash = strchr(text, '/');
-	size_t length = slash != NULL ? (size_t)(slash - text) : strlen(text);
-	struct weir_prefix prefix = {0};
-	char address[64], *end;
-	uint32_t most;
-
-	if (length >= sizeof(address)) {
-		return -EINVAL;
-	}
-	memcpy(address, text, length);
-	address[length] = '\0';
-	if (weir_address_parse(address, &prefix.address)) {
-		return -EINVAL;
-	}
-	most = prefix.address.family == 4 ? 32 : 128;
-	prefix.bits = most;
-	if (slash != NULL) {
-		unsigned long bits = strtoul(slash + 1, &end, 10);
-
-		if (slash[1] < '0' || slash[1] > '9' || *end != '\0' || bits > most) {
-			return -EINVAL;
-		}
-		prefix.bits = (uint32_t)bits;
-	}
-	for (uint32_t i = 0; i < 16; i++) {
-		uint32_t kept = prefix.bits > i * 8 ? prefix.bits - i * 8 : 0;
-
-		prefix.address.bytes[i] &= kept >= 8 ? 0xff : (uint8_t)(0xff00 >> kept);
-	}
-	*ret = prefix;
-	return 0;
-}
-
 static int take_interface(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes) {
 	struct weir_agent_options *ret = options;
@@ -88,64 +55,6 @@ static int take_interface(const struct weir_option *option, const char *value, v
 		return -EINVAL;
 	}
 	ret->interface = value;
-	return 0;
-}
-
-static int take_address(const struct weir_option *option, const char *value, void *options,
-	char *why, size_t why_bytes) {
-	struct weir_agent_options *ret = options;
-
-	(void)option;
-	if (ret->address_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(why, why_bytes, "is one address too many; use at most %d",
-			WEIR_AGENT_LIST_MAX);
-		return -EINVAL;
-	}
-	if (weir_address_parse(value, &ret->addresses[ret->address_count])) {
-		snprintf(why, why_bytes,
-			"is not an IPv4 or IPv6 address; use an address such as 10.0.0.11 or "
-			"2001:db8::11");
-		return -EINVAL;
-	}
-	ret->address_count++;
-	return 0;
-}
-
-static int take_vip(const struct weir_option *option, const char *value, void *options, char *why,
-	size_t why_bytes) {
-	struct weir_agent_options *ret = options;
-
-	(void)option;
-	if (ret->vip_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(
-			why, why_bytes, "is one VIP too many; use at most %d", WEIR_AGENT_LIST_MAX);
-		return -EINVAL;
-	}
-	if (weir_address_parse(value, &ret->vips[ret->vip_count])) {
-		snprintf(why, why_bytes,
-			"is not an IPv4 or IPv6 address; use an address such as 198.51.100.10");
-		return -EINVAL;
-	}
-	ret->vip_count++;
-	return 0;
-}
-
-static int take_source(const struct weir_option *option, const char *value, void *options,
-	char *why, size_t why_bytes) {
-	struct weir_agent_options *ret = options;
-
-	(void)option;
-	if (ret->source_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(why, why_bytes, "is one source too many; use at most %d",
-			WEIR_AGENT_LIST_MAX);
-		return -EINVAL;
-	}
-	if (weir_prefix_parse(value, &ret->sources[ret->source_count])) {
-		snprintf(why, why_bytes,
-			"is not a prefix; use a prefix such as 10.0.0.0/24 or 2001:db8::/64");
-		return -EINVAL;
-	}
-	ret->source_count++;
 	return 0;
 }
 
@@ -168,12 +77,6 @@ static int take_cgroup(const struct weir_option *option, const char *value, void
 	ret->cgroups[ret->cgroup_count++] = value;
 	return 0;
 }
-
-static const struct weir_option_word modes[] = {
-	{"native", WEIR_AGENT_MODE_NATIVE, NULL},
-	{"skb", WEIR_AGENT_MODE_SKB, NULL},
-	{NULL, 0, NULL},
-};
 
 static const struct weir_option_word signals[] = {
 	{"TERM", SIGTERM, NULL},
@@ -217,12 +120,30 @@ static const struct weir_option rows[] = {
 		.groups = GROUP_DECAP | GROUP_STATS | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(CUSTOM, "address", "ADDRESS", "outer destination address to accept",
 		.repeatable = true, .fallback = "the current addresses of the interface",
-		.take = take_address, .groups = GROUP_DECAP),
+		.take = weir_take_address, .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "from", "PREFIX",
 		"outer source addresses to accept: the addresses that the balancers use",
-		.repeatable = true, .fallback = "any", .take = take_source, .groups = GROUP_DECAP),
+		.repeatable = true, .fallback = "any", .take = weir_take_source,
+		.groups = GROUP_DECAP),
+	WEIR_OPTION_ROW(CUSTOM, "forwarding", "MODE",
+		"forwarding mode to decapsulate; packets of other modes are passed to the kernel",
+		.repeatable = true, .fallback = "ipip, gue and gre", .take = weir_take_forwarding,
+		.words = weir_decap_forwardings, .groups = GROUP_DECAP),
+	WEIR_OPTION_ROW(CUSTOM, "forwarding", "MODE",
+		"forwarding mode that the balancers use for this backend", .repeatable = true,
+		.fallback = "any, with the MTU of ipip", .take = weir_take_forwarding,
+		.words = weir_forwardings, .groups = GROUP_DOCTOR),
+	WEIR_OPTION_ROW(NUMBER, "gue-port", "PORT",
+		"UDP port of GUE packets: gue_port in the configuration of the balancers",
+		FIELD(gue_port), .fallback = "6080", .min = 1, .max = UINT16_MAX,
+		.groups = GROUP_DECAP | GROUP_DOCTOR),
+	WEIR_OPTION_ROW(NUMBER, "gre-key", "KEY",
+		"key of GRE packets: gre_key in the configuration of the balancers; packets with "
+		"another key, or without a key, are passed to the kernel",
+		FIELD(gre_key), .fallback = "packets with any key, and without a key", .min = 1,
+		.max = UINT32_MAX, .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(WORD, "mode", "MODE", "XDP mode", FIELD(mode),
-		.fallback = "native if the driver supports it", .words = modes,
+		.fallback = "native if the driver supports it", .words = weir_xdp_modes,
 		.groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(FLAG, "stats", NULL, "print the counters every second while they change",
 		FIELD(stats), .groups = GROUP_DECAP),
@@ -319,7 +240,7 @@ static const struct weir_option rows[] = {
 		.fallback = "the smallest ID that is not used in --key-file", .min = 1,
 		.max = UINT16_MAX, .groups = GROUP_KEY),
 	WEIR_OPTION_ROW(CUSTOM, "vip", "ADDRESS", "check that this VIP is an address of this host",
-		.repeatable = true, .take = take_vip, .groups = GROUP_DOCTOR),
+		.repeatable = true, .take = weir_take_vip, .groups = GROUP_DOCTOR),
 	WEIR_OPTION_ROW(FLAG, "measure", NULL,
 		"measure again, and store the result in --run-dir, where a running agent reads it "
 		"on SIGHUP, and a new agent at its start",
@@ -505,6 +426,10 @@ static int check(struct weir_agent_options *options, char *why, size_t why_bytes
 		snprintf(why, why_bytes, "COMMAND is missing; use weir-agent exec -- COMMAND");
 		return -EINVAL;
 	}
+	if (options->command == WEIR_AGENT_DECAP &&
+		weir_check_forwarding(options, why, why_bytes)) {
+		return -EINVAL;
+	}
 	return weir_check_services(options, why, why_bytes);
 }
 
@@ -530,6 +455,7 @@ int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes) {
 	struct weir_agent_options options = {
 		.udp_port = WEIR_AGENT_PORT,
+		.gue_port = WEIR_GUE_PORT,
 		.key_file = WEIR_AGENT_KEY_FILE,
 		.run_dir = WEIR_AGENT_RUN_DIR_DEFAULT,
 		.orca_interval_ms = 1000,

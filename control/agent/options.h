@@ -10,6 +10,7 @@
 #include "agent_message.h"
 #include "config.h"
 #include "cpu_usage.h"
+#include "forwarding_mode.h"
 #include "log.h"
 #include "named_services.h"
 
@@ -46,6 +47,9 @@ struct weir_agent_options { // strings point into argv
 	uint32_t source_count;
 	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // VIPs that doctor expects on this host
 	uint32_t vip_count;
+	uint32_t forwardings; // bits: weir_agent_forwarding; 0: no --forwarding
+	uint16_t gue_port;
+	uint32_t gre_key; // 0: packets with any key, or without a key
 	enum weir_agent_mode mode;
 	bool detach;
 	bool stats;
@@ -91,6 +95,11 @@ struct weir_agent_options { // strings point into argv
 // Returns 0, or -EINVAL and one line in why.
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
+
+// Returns the bit of a mode in the options.
+static inline uint32_t weir_agent_forwarding(enum weir_forwarding_mode mode) {
+	return 1u << mode;
+}
 
 // Returns how the agent ends connections when a balancer requests this.
 enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_options *options);

@@ -35,6 +35,9 @@ BACKEND = {4: "10.9.0.2", 6: "2001:db8:9::2"}
 AF = {4: socket.AF_INET, 6: socket.AF_INET6}
 PORT = 8000
 MIXES = [(outer, inner) for outer in (4, 6) for inner in (4, 6)]
+MODES = ("ipip", "gue", "gre")
+GUE_PORT, GRE_KEY = 6080, 7
+SO_NO_CHECK, UDP_NO_CHECK6_TX = 11, 101
 
 
 def serve():
@@ -49,33 +52,57 @@ def serve():
                 connection.sendall(hashlib.sha256(data).digest() + data)
 
 
+def between(mode, inner):
+    """Returns the headers between the outer IP header, or the UDP header, and the packet."""
+    if mode == "gue":
+        return struct.pack("!BBH", 0, 4 if inner == 4 else 41, 0)
+    if mode == "gre":
+        return struct.pack("!HHI", 0x2000, 0x0800 if inner == 4 else 0x86dd, GRE_KEY)
+    return b""
+
+
+def open_socket(mode, outer, inner):
+    """Returns a socket whose packets have the outer IP header, and for gue the UDP header."""
+    if mode != "gue":
+        protocol = 47 if mode == "gre" else 4 if inner == 4 else 41
+        return socket.socket(AF[outer], socket.SOCK_RAW, protocol)
+    made = socket.socket(AF[outer], socket.SOCK_DGRAM)
+    if outer == 4:
+        made.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
+    else:
+        made.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_TX, 1)
+    return made
+
+
 class Tunnel(threading.Thread):
     """Encapsulates packets routed to tun0 and sends them to the backend, like a balancer."""
 
     def __init__(self, namespace):
         super().__init__(daemon=True)
-        self.outer = 4
+        self.outer, self.mode = 4, "ipip"
         self.ended = threading.Event()
         with namespace.inside():
             self.tun = os.open("/dev/net/tun", os.O_RDWR)
             fcntl.ioctl(self.tun, TUNSETIFF, struct.pack("16sH", b"tun0", IFF_TUN | IFF_NO_PI))
-            self.raw = {(outer, inner): socket.socket(AF[outer], socket.SOCK_RAW,
-                                                      4 if inner == 4 else 41)
-                        for outer, inner in MIXES}
+            self.sockets = {(mode, outer, inner): open_socket(mode, outer, inner)
+                            for mode in MODES for outer, inner in MIXES}
 
     def run(self):
         while not self.ended.is_set():
             if select.select([self.tun], [], [], 0.1)[0]:
                 packet = os.read(self.tun, 65536)
+                mode, inner = self.mode, packet[0] >> 4
                 with contextlib.suppress(OSError):
-                    self.raw[self.outer, packet[0] >> 4].sendto(packet, (BACKEND[self.outer], 0))
+                    self.sockets[mode, self.outer, inner].sendto(
+                        between(mode, inner) + packet,
+                        (BACKEND[self.outer], GUE_PORT if mode == "gue" else 0))
 
     def close(self):
         self.ended.set()
         self.join()
         os.close(self.tun)
-        for raw in self.raw.values():
-            raw.close()
+        for made in self.sockets.values():
+            made.close()
 
 
 class Lab:
@@ -97,7 +124,7 @@ class Lab:
             namespace.ip("link", "set", name, "up")
             namespace.ip("addr", "add", f"{addresses[4]}/24", "dev", name)
             namespace.ip("addr", "add", f"{addresses[6]}/64", "dev", name, "nodad")
-        self.client.ip("link", "set", "tun0", "mtu", "1460", "up")
+        self.client.ip("link", "set", "tun0", "mtu", "1448", "up")
         self.client.run("sysctl", "-q", "-w", "net.ipv4.conf.c0.rp_filter=0",
                         "net.ipv4.conf.tun0.rp_filter=0")
         for family, bits in ((4, 32), (6, 128)):
@@ -160,28 +187,76 @@ class Lab:
         sh("rm", "-rf", self.dir)
 
 
-def decap_carries_tcp_in_all_four_mixes(lab, mode):
-    agent = lab.start_agent("--mode", mode)
-    assert f"{mode} mode" in agent.tail(), agent.tail()
+def carry_tcp_in_all_four_mixes(lab, mode):
     for outer, inner in MIXES:
-        before = lab.stats()["decapsulated"]["packets"]
-        lab.tunnel.outer = outer
+        before = lab.stats()
+        lab.tunnel.outer, lab.tunnel.mode = outer, mode
         lab.transfer(inner, 3_000_000)
-        got = lab.stats()["decapsulated"]["packets"] - before
-        assert got > 1000, f"{got} packets decapsulated, IPv{inner} in IPv{outer}"
+        now = lab.stats()
+        for counter in ["decapsulated"] + [mode] * (mode != "ipip"):
+            got = now[counter]["packets"] - before[counter]["packets"]
+            assert got > 1000, f"{counter}: {got} packets, {mode}, IPv{inner} in IPv{outer}"
+
+
+def decap_carries_tcp_in_all_modes(lab, xdp_mode):
+    agent = lab.start_agent("--mode", xdp_mode)
+    assert f"{xdp_mode} mode" in agent.tail(), agent.tail()
+    assert "packets of ipip, gue (port 6080), gre from any source" in agent.output(), agent.output()
+    try:
+        for mode in MODES:
+            carry_tcp_in_all_four_mixes(lab, mode)
+    finally:
+        lab.tunnel.mode = "ipip"
     stats = lab.stats()
-    dropped = {key: value for key, value in stats.items() if isinstance(value, dict)
-               and value["packets"] and key not in ("decapsulated", "congestion_marked")}
+    dropped = {key: value for key, value in stats.items() if isinstance(value, dict) and
+               value["packets"] and key not in ("decapsulated", "gue", "gre", "congestion_marked")}
     assert not dropped, dropped
     assert agent.stop() == 0, agent.tail()
 
 
-def decap_native_carries_tcp_in_all_four_mixes(lab):
-    decap_carries_tcp_in_all_four_mixes(lab, "native")
+def decap_native_carries_tcp_in_all_modes(lab):
+    decap_carries_tcp_in_all_modes(lab, "native")
 
 
-def decap_skb_carries_tcp_in_all_four_mixes(lab):
-    decap_carries_tcp_in_all_four_mixes(lab, "skb")
+def decap_skb_carries_tcp_in_all_modes(lab):
+    decap_carries_tcp_in_all_modes(lab, "skb")
+
+
+def decap_accepts_the_modes_of_its_options(lab):
+    """Without a mode, with another port or another key, packets are passed to the kernel."""
+    def refused(mode, counter, *options):
+        agent = lab.start_agent(*options)
+        lab.tunnel.mode = mode
+        try:
+            lab.connect(4, timeout=0.5).close()
+        except OSError:
+            stats = lab.stats()
+            counted = {key for key, value in stats.items() if isinstance(value, dict)
+                       and value["packets"]}
+            assert counted == counter, (mode, options, stats)
+        else:
+            raise AssertionError(f"{mode} accepted with {options}")
+        finally:
+            lab.tunnel.mode = "ipip"
+        assert agent.stop() == 0
+        return agent.output()
+
+    lab.tunnel.outer = 4
+    said = refused("ipip", set(), "--forwarding", "gue", "--forwarding", "gre")
+    assert "packets of gue (port 6080), gre from" in said, said
+    said = refused("gue", set(), "--forwarding", "ipip")
+    assert "packets of ipip from" in said, said
+    refused("gre", set(), "--forwarding", "ipip", "--forwarding", "gue")
+    refused("gue", set(), "--gue-port", "6081")
+    said = refused("gre", {"other_gre_key"}, "--gre-key", str(GRE_KEY + 1))
+    assert f"gre (key {GRE_KEY + 1}) from" in said, said
+    lab.tunnel.mode = "gre"
+    agent = lab.start_agent("--gre-key", str(GRE_KEY), "--forwarding", "gre")
+    try:
+        lab.transfer(6, 1000)
+    finally:
+        lab.tunnel.mode = "ipip"
+    assert agent.stop() == 0
 
 
 def decap_ends_with_the_agent(lab):
@@ -378,8 +453,8 @@ def decap_hints_are_findings_of_the_doctor(lab):
     ip("link", "del", "eth0.20")
 
 
-SCENARIOS = (decap_native_carries_tcp_in_all_four_mixes, decap_skb_carries_tcp_in_all_four_mixes,
-             decap_ends_with_the_agent, decap_survives_the_reader_of_its_output,
+SCENARIOS = (decap_native_carries_tcp_in_all_modes, decap_skb_carries_tcp_in_all_modes,
+             decap_accepts_the_modes_of_its_options, decap_ends_with_the_agent, decap_survives_the_reader_of_its_output,
              decap_refuses_strangers,
              decap_follows_the_addresses_of_the_interface,
              decap_keeps_its_addresses_after_a_failed_lookup, decap_of_one_interface_runs_once,

@@ -34,7 +34,7 @@ static int teardown(void **state) {
 }
 
 static struct weir_decap *attach(enum weir_agent_mode mode) {
-	struct weir_decap_params params = {.interface = "d0", .mode = mode};
+	struct weir_decap_params params = {.interface = "d0", .ipip = true, .mode = mode};
 	struct weir_decap *decap = NULL;
 	char why[256] = "";
 

@@ -44,6 +44,28 @@ TEST(options_of_decap) {
 	assert_int_equal(options.mode, WEIR_AGENT_MODE_SKB);
 	assert_true(options.stats);
 	assert_false(options.detach);
+	assert_int_equal(options.forwardings, 0);
+	assert_int_equal(options.gue_port, 6080);
+	assert_int_equal(options.gre_key, 0);
+}
+
+TEST(options_of_decap_select_the_forwarding_modes) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	assert_int_equal(parse("decap eth0 --forwarding gue --forwarding gre --gue-port 6081 "
+			       "--gre-key 4294967295",
+				 &options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.forwardings, weir_agent_forwarding(WEIR_FORWARDING_GUE) |
+						      weir_agent_forwarding(WEIR_FORWARDING_GRE));
+	assert_int_equal(options.gue_port, 6081);
+	assert_int_equal(options.gre_key, UINT32_MAX);
+	assert_int_equal(
+		parse("doctor eth0 --forwarding l2 --gue-port 7000", &options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.forwardings, weir_agent_forwarding(WEIR_FORWARDING_L2));
+	assert_int_equal(options.gue_port, 7000);
 }
 
 TEST(options_of_capacity) {
@@ -217,6 +239,13 @@ TEST(options_invalid_ones_are_named) {
 			"--from: \"10.0.0.0/33\" is not a prefix; use a prefix such as"},
 		{"decap eth0 --mode generic",
 			"--mode: \"generic\" is not known; use native or skb"},
+		{"decap eth0 --forwarding tunnel", "--forwarding: \"tunnel\" is not a forwarding "
+						   "mode; use ipip, l2, gue or gre"},
+		{"decap eth0 --forwarding l2", "weir-agent decap is not needed for them"},
+		{"decap eth0 --forwarding ipip --gre-key 7", "--gre-key needs --forwarding gre"},
+		{"decap eth0 --gre-key 0", "is out of range; use 1 to 4294967295"},
+		{"decap eth0 --gue-port 65536", "is out of range; use 1 to 65535"},
+		{"doctor eth0 --gre-key 7", "--gre-key is not an option of doctor; leave it out"},
 		{"decap eth0 --speed", "unknown option --speed"},
 		{"decap eth0 --address", "--address needs a value; use --address ADDRESS"},
 		{"decap eth0 --json", "--json is not an option of decap; leave it out"},

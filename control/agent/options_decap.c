@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "options_decap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct weir_option_word weir_xdp_modes[] = {
+	{"native", WEIR_AGENT_MODE_NATIVE, NULL},
+	{"skb", WEIR_AGENT_MODE_SKB, NULL},
+	{NULL, 0, NULL},
+};
+
+const struct weir_option_word weir_forwardings[] = {
+#define X(name, member, key, text) {key, WEIR_FORWARDING_##name, NULL},
+	WEIR_FORWARDING_MODES(X)
+#undef X
+		{NULL, 0, NULL},
+};
+
+const struct weir_option_word weir_decap_forwardings[] = {
+	{"ipip", WEIR_FORWARDING_IPIP, NULL},
+	{"gue", WEIR_FORWARDING_GUE, NULL},
+	{"gre", WEIR_FORWARDING_GRE, NULL},
+	{NULL, 0, NULL},
+};
+
+int weir_prefix_parse(const char *text, struct weir_prefix *ret) {
+	const char *slash = strchr(text, '/');
+	size_t length = slash != NULL ? (size_t)(slash - text) : strlen(text);
+	struct weir_prefix prefix = {0};
+	char address[64], *end;
+	uint32_t most;
+
+	if (length >= sizeof(address)) {
+		return -EINVAL;
+	}
+	memcpy(address, text, length);
+	address[length] = '\0';
+	if (weir_address_parse(address, &prefix.address)) {
+		return -EINVAL;
+	}
+	most = prefix.address.family == 4 ? 32 : 128;
+	prefix.bits = most;
+	if (slash != NULL) {
+		unsigned long bits = strtoul(slash + 1, &end, 10);
+
+		if (slash[1] < '0' || slash[1] > '9' || *end != '\0' || bits > most) {
+			return -EINVAL;
+		}
+		prefix.bits = (uint32_t)bits;
+	}
+	for (uint32_t i = 0; i < 16; i++) {
+		uint32_t kept = prefix.bits > i * 8 ? prefix.bits - i * 8 : 0;
+
+		prefix.address.bytes[i] &= kept >= 8 ? 0xff : (uint8_t)(0xff00 >> kept);
+	}
+	*ret = prefix;
+	return 0;
+}
+
+int weir_take_address(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	struct weir_agent_options *ret = options;
+
+	(void)option;
+	if (ret->address_count == WEIR_AGENT_LIST_MAX) {
+		snprintf(why, why_bytes, "is one address too many; use at most %d",
+			WEIR_AGENT_LIST_MAX);
+		return -EINVAL;
+	}
+	if (weir_address_parse(value, &ret->addresses[ret->address_count])) {
+		snprintf(why, why_bytes,
+			"is not an IPv4 or IPv6 address; use an address such as 10.0.0.11 or "
+			"2001:db8::11");
+		return -EINVAL;
+	}
+	ret->address_count++;
+	return 0;
+}
+
+int weir_take_vip(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	struct weir_agent_options *ret = options;
+
+	(void)option;
+	if (ret->vip_count == WEIR_AGENT_LIST_MAX) {
+		snprintf(
+			why, why_bytes, "is one VIP too many; use at most %d", WEIR_AGENT_LIST_MAX);
+		return -EINVAL;
+	}
+	if (weir_address_parse(value, &ret->vips[ret->vip_count])) {
+		snprintf(why, why_bytes,
+			"is not an IPv4 or IPv6 address; use an address such as 198.51.100.10");
+		return -EINVAL;
+	}
+	ret->vip_count++;
+	return 0;
+}
+
+int weir_take_source(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	struct weir_agent_options *ret = options;
+
+	(void)option;
+	if (ret->source_count == WEIR_AGENT_LIST_MAX) {
+		snprintf(why, why_bytes, "is one source too many; use at most %d",
+			WEIR_AGENT_LIST_MAX);
+		return -EINVAL;
+	}
+	if (weir_prefix_parse(value, &ret->sources[ret->source_count])) {
+		snprintf(why, why_bytes,
+			"is not a prefix; use a prefix such as 10.0.0.0/24 or 2001:db8::/64");
+		return -EINVAL;
+	}
+	ret->source_count++;
+	return 0;
+}
+
+int weir_take_forwarding(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes) {
+	struct weir_agent_options *ret = options;
+	char list[64];
+
+	(void)option;
+	for (const struct weir_option_word *word = weir_forwardings; word->name != NULL; word++) {
+		if (strcmp(word->name, value) == 0) {
+			ret->forwardings |= weir_agent_forwarding(word->number);
+			return 0;
+		}
+	}
+	snprintf(why, why_bytes, "is not a forwarding mode; use %s",
+		weir_option_words(weir_forwardings, list, sizeof(list)));
+	return -EINVAL;
+}
+
+int weir_check_forwarding(const struct weir_agent_options *options, char *why, size_t why_bytes) {
+	const uint32_t modes = options->forwardings;
+
+	if ((modes & weir_agent_forwarding(WEIR_FORWARDING_L2)) != 0) {
+		snprintf(why, why_bytes,
+			"--forwarding l2: such packets have no outer header; weir-agent decap is "
+			"not needed for them");
+		return -EINVAL;
+	}
+	if (options->gre_key != 0 && modes != 0 &&
+		(modes & weir_agent_forwarding(WEIR_FORWARDING_GRE)) == 0) {
+		snprintf(why, why_bytes,
+			"--gre-key needs --forwarding gre; add it, or leave --gre-key out");
+		return -EINVAL;
+	}
+	return 0;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Addresses and forwarding modes in the options of weir-agent (options.h). Called only by
+// options.c.
+//
+// Threads: any. Pure.
+#pragma once
+
+#include "option.h"
+#include "options.h"
+
+extern const struct weir_option_word weir_xdp_modes[]; // of --mode
+extern const struct weir_option_word weir_forwardings[]; // of --forwarding
+extern const struct weir_option_word weir_decap_forwardings[]; // those that need decapsulation
+
+// Store a value of --address, --vip, --from or --forwarding: see weir_option_take.
+int weir_take_address(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes);
+int weir_take_vip(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes);
+int weir_take_source(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes);
+int weir_take_forwarding(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes);
+
+// Check --forwarding, --gue-port and --gre-key of decap. Returns 0, or -EINVAL with one line in
+// why.
+int weir_check_forwarding(const struct weir_agent_options *options, char *why, size_t why_bytes);
