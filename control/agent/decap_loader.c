@@ -17,6 +17,7 @@
 
 #define PROGRAM_NAME "weir_decap"
 #define COUNTERS_NAME "weir_decap_coun" // the kernel truncates the name to 15 characters
+#define CONSTANTS_NAME "decap_bp.rodata" // libbpf shortens the name of the object
 
 struct weir_decap {
 	struct decap_bpf *skeleton;
@@ -67,10 +68,10 @@ static int add_sources(
 
 static void set_constants(const struct weir_decap *decap, const struct weir_decap_params *params) {
 	decap->skeleton->rodata->check_sources = params->source_count > 0;
-	decap->skeleton->rodata->accept_ipip = params->ipip;
-	decap->skeleton->rodata->accept_gre = params->gre;
-	decap->skeleton->rodata->gue_port = params->gue_port;
-	decap->skeleton->rodata->gre_key = params->gre_key;
+	decap->skeleton->rodata->accept_ipip = params->modes.ipip;
+	decap->skeleton->rodata->accept_gre = params->modes.gre;
+	decap->skeleton->rodata->gue_port = params->modes.gue_port;
+	decap->skeleton->rodata->gre_key = params->modes.gre_key;
 }
 
 static int load(struct weir_decap *decap, const struct weir_decap_params *params, char *why,
@@ -348,7 +349,9 @@ static int find_program(int ifindex, const char *interface, char *why, size_t wh
 	return fd;
 }
 
-static int find_counters(int program) {
+// Find a map of a program. Returns its descriptor, or negative errno (-EPROTO: no such map, or it
+// has another size).
+static int find_map(int program, const char *name, uint32_t entries, uint32_t value_bytes) {
 	uint32_t ids[16] = {0}, bytes;
 	struct bpf_prog_info info = {.nr_map_ids = 16, .map_ids = (uintptr_t)ids};
 
@@ -364,10 +367,8 @@ static int find_counters(int program) {
 		if (fd < 0) {
 			return fd;
 		}
-		if (bpf_obj_get_info_by_fd(fd, &map, &bytes) == 0 &&
-			strcmp(map.name, COUNTERS_NAME) == 0 &&
-			map.max_entries == WEIR_DECAP_RESULT_COUNT &&
-			map.value_size == sizeof(struct weir_decap_counter)) {
+		if (bpf_obj_get_info_by_fd(fd, &map, &bytes) == 0 && strcmp(map.name, name) == 0 &&
+			map.max_entries == entries && map.value_size == value_bytes) {
 			return fd;
 		}
 		close(fd);
@@ -375,9 +376,9 @@ static int find_counters(int program) {
 	return -EPROTO;
 }
 
-int weir_decap_stats_of(
-	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes) {
-	int ifindex = find_interface(interface, why, why_bytes), program, map, r;
+static int open_map(const char *interface, const char *name, uint32_t entries, uint32_t value_bytes,
+	char *why, size_t why_bytes) {
+	int ifindex = find_interface(interface, why, why_bytes), program, map;
 
 	if (ifindex < 0) {
 		return ifindex;
@@ -386,18 +387,69 @@ int weir_decap_stats_of(
 	if (program < 0) {
 		return program == -EBUSY ? -ENOENT : program;
 	}
-	map = find_counters(program);
-	r = map < 0 ? map : read_stats(map, ret);
-	if (r) {
-		snprintf(why, why_bytes, "cannot read the counters: %s",
-			r == -EPROTO ? "the program was attached by another version of weir-agent"
-				     : strerror(-r));
-	}
-	if (map >= 0) {
-		close(map);
+	map = find_map(program, name, entries, value_bytes);
+	if (map < 0) {
+		snprintf(why, why_bytes, "cannot read the maps of the decap program: %s",
+			map == -EPROTO ? "the program was attached by another version of weir-agent"
+				       : strerror(-map));
 	}
 	close(program);
+	return map;
+}
+
+int weir_decap_stats_of(
+	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes) {
+	int map = open_map(interface, COUNTERS_NAME, WEIR_DECAP_RESULT_COUNT,
+		sizeof(struct weir_decap_counter), why, why_bytes);
+	int r;
+
+	if (map < 0) {
+		return map;
+	}
+	r = read_stats(map, ret);
+	if (r) {
+		snprintf(why, why_bytes, "cannot read the counters: %s", strerror(-r));
+	}
+	close(map);
 	return r;
+}
+
+int weir_decap_modes_of(
+	const char *interface, struct weir_decap_modes *ret, char *why, size_t why_bytes) {
+	struct decap_bpf__rodata constants;
+	int map = open_map(interface, CONSTANTS_NAME, 1, sizeof(constants), why, why_bytes);
+	uint32_t key = 0;
+	int r;
+
+	if (map < 0) {
+		return map;
+	}
+	r = bpf_map_lookup_elem(map, &key, &constants) ? -errno : 0;
+	if (r) {
+		snprintf(why, why_bytes, "cannot read the settings: %s", strerror(-r));
+	} else {
+		*ret = (struct weir_decap_modes){.ipip = constants.accept_ipip,
+			.gre = constants.accept_gre,
+			.gue_port = constants.gue_port,
+			.gre_key = constants.gre_key};
+	}
+	close(map);
+	return r;
+}
+
+const char *weir_decap_modes_text(const struct weir_decap_modes *modes, char *buffer) {
+	char gue[32] = "", key[32] = "";
+
+	if (modes->gue_port != 0) {
+		snprintf(gue, sizeof(gue), ", gue (port %u)", modes->gue_port);
+	}
+	if (modes->gre && modes->gre_key != 0) {
+		snprintf(key, sizeof(key), " (key %u)", modes->gre_key);
+	}
+	snprintf(buffer, WEIR_DECAP_MODES_BYTES, "%s%s%s%s", modes->ipip ? ", ipip" : "", gue,
+		modes->gre ? ", gre" : "", key);
+	memmove(buffer, buffer + 2, strlen(buffer) - 1); // without the first comma
+	return buffer;
 }
 
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {

@@ -11,13 +11,17 @@
 
 struct weir_decap;
 
+struct weir_decap_modes { // forwarding modes to decapsulate
+	bool ipip, gre;
+	uint16_t gue_port; // 0: no GUE packets
+	uint32_t gre_key; // 0: packets with any key, or without a key
+};
+
 struct weir_decap_params {
 	const char *interface;
 	const struct weir_prefix *sources; // empty: any source
 	uint32_t source_count;
-	bool ipip, gre; // modes to decapsulate
-	uint16_t gue_port; // 0: no GUE packets
-	uint32_t gre_key; // 0: packets with any key, or without a key
+	struct weir_decap_modes modes;
 	enum weir_agent_mode mode;
 };
 
@@ -50,6 +54,15 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 // program. Returns 0, -ENODEV, -ENOENT (no decap program), -EPERM, ...
 int weir_decap_stats_of(
 	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes);
+
+// Read the modes of the decap program on an interface. Returns 0, or the errors of
+// weir_decap_stats_of.
+int weir_decap_modes_of(
+	const char *interface, struct weir_decap_modes *ret, char *why, size_t why_bytes);
+// Writes modes, such as "ipip, gue (port 6080), gre (key 7)". Returns buffer, of
+// WEIR_DECAP_MODES_BYTES.
+#define WEIR_DECAP_MODES_BYTES 64
+const char *weir_decap_modes_text(const struct weir_decap_modes *modes, char *buffer);
 
 // Remove a decap program from an interface, unless a running process uses it. Returns 0, -ENODEV,
 // -ENOENT (no decap program), -EBUSY (in use, or another program).

@@ -16,11 +16,16 @@
 // X(suffix of the function, "name", "what the check examines")
 #define WEIR_AGENT_DOCTOR_CHECKS(X) \
 	X(decap, "decap", \
-		"decapsulation on INTERFACE by weir-agent decap or a tunnel; refused packets") \
+		"decapsulation on INTERFACE by weir-agent decap or tunnel devices; the " \
+		"forwarding " \
+		"modes that they accept; refused packets") \
 	X(loopback, "loopback", "the VIPs are addresses of this host") \
-	X(rp_filter, "rp-filter", "reverse path filter of INTERFACE, or of the tunnel device") \
-	X(arp, "arp", "ARP for VIPs that are in a subnet of INTERFACE") \
-	X(mtu, "mtu", "MTU of INTERFACE, or the advertised MSS, against the tunnel overhead") \
+	X(rp_filter, "rp-filter", "reverse path filter of INTERFACE, or of the tunnel devices") \
+	X(arp, "arp", \
+		"answers to ARP requests for VIPs that are in a subnet of INTERFACE, and VIPs " \
+		"that " \
+		"are on INTERFACE instead of lo") \
+	X(mtu, "mtu", "MTU of INTERFACE, or the advertised MSS, against the outer headers") \
 	X(offloads, "offloads", \
 		"LRO and hardware GRO of INTERFACE, which merge packets before XDP") \
 	X(keys, "key-file", "owner, mode and contents of the key file") \

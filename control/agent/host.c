@@ -11,11 +11,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define OUTER_HEADER_BYTES 40u // header of IPv6, which is larger than the header of IPv4
+#define IPV6_BYTES 40u // larger than a header of IPv4
+#define UDP_GUE_BYTES 12u
+#define GRE_BYTES 8u // with a key
 
-uint32_t weir_agent_host_mss(const struct weir_agent_host *host, uint8_t family) {
-	// Outer header, IP header and TCP header.
-	uint32_t headers = OUTER_HEADER_BYTES + (family == 4 ? 20 : 40) + 20;
+uint32_t weir_agent_host_outer_bytes(enum weir_forwarding_mode mode) {
+	switch (mode) {
+	case WEIR_FORWARDING_L2:
+		return 0;
+	case WEIR_FORWARDING_GUE:
+		return IPV6_BYTES + UDP_GUE_BYTES;
+	case WEIR_FORWARDING_GRE:
+		return IPV6_BYTES + GRE_BYTES;
+	default:
+		return IPV6_BYTES;
+	}
+}
+
+uint32_t weir_agent_host_mss(
+	const struct weir_agent_host *host, uint8_t family, uint32_t outer_bytes) {
+	// Outer headers, IP header and TCP header.
+	uint32_t headers = outer_bytes + (family == 4 ? 20 : 40) + 20;
 
 	return host->mtu > headers ? host->mtu - headers : 0;
 }

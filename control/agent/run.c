@@ -185,39 +185,20 @@ static bool accepts(const struct weir_agent_options *options, enum weir_forwardi
 	       (options->forwardings & weir_agent_forwarding(mode)) != 0;
 }
 
-// Writes the accepted modes, such as "ipip, gue (port 6080), gre (key 7)". Returns buffer.
-static const char *name_modes(
-	const struct weir_agent_options *options, char *buffer, size_t bytes) {
-	char port[32], key[32] = "";
-
-	snprintf(port, sizeof(port), "gue (port %u), ", options->gue_port);
-	if (options->gre_key != 0) {
-		snprintf(key, sizeof(key), " (key %" PRIu32 ")", options->gre_key);
-	}
-	snprintf(buffer, bytes, "%s%s%s%s%s",
-		accepts(options, WEIR_FORWARDING_IPIP) ? "ipip, " : "",
-		accepts(options, WEIR_FORWARDING_GUE) ? port : "",
-		accepts(options, WEIR_FORWARDING_GRE) ? "gre" : "",
-		accepts(options, WEIR_FORWARDING_GRE) ? key : "",
-		accepts(options, WEIR_FORWARDING_GRE) ? ", " : "");
-	buffer[strlen(buffer) - 2] = '\0'; // the last comma
-	return buffer;
-}
-
 static enum weir_agent_exit decapsulate(const struct weir_agent_options *options) {
 	const struct weir_decap_params params = {
 		.interface = options->interface,
 		.sources = options->sources,
 		.source_count = options->source_count,
-		.ipip = accepts(options, WEIR_FORWARDING_IPIP),
-		.gre = accepts(options, WEIR_FORWARDING_GRE),
-		.gue_port = accepts(options, WEIR_FORWARDING_GUE) ? options->gue_port : 0,
-		.gre_key = options->gre_key,
+		.modes = {.ipip = accepts(options, WEIR_FORWARDING_IPIP),
+			.gre = accepts(options, WEIR_FORWARDING_GRE),
+			.gue_port = accepts(options, WEIR_FORWARDING_GUE) ? options->gue_port : 0,
+			.gre_key = options->gre_key},
 		.mode = options->mode,
 	};
 	struct weir_decap *decap;
 	enum weir_agent_exit status;
-	char why[256] = "", modes[96];
+	char why[256] = "", modes[WEIR_DECAP_MODES_BYTES];
 	sigset_t signals;
 	int r;
 
@@ -232,7 +213,7 @@ static enum weir_agent_exit decapsulate(const struct weir_agent_options *options
 	}
 	printf("decap: attached to %s in %s mode, accepts packets of %s from %s\n",
 		options->interface, weir_decap_is_native(decap) ? "native" : "skb",
-		name_modes(options, modes, sizeof(modes)),
+		weir_decap_modes_text(&params.modes, modes),
 		options->source_count > 0 ? "the balancers given by --from"
 					  : "any source (see --from)");
 	weir_hints_write(options, stdout);

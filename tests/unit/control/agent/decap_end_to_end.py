@@ -420,8 +420,9 @@ def decap_hints_are_findings_of_the_doctor(lab):
     vips = [(f"{VIP[family]}/{bits}", "dev", "lo") for family, bits in ((4, 32), (6, 128))]
     lab.backend.sysctl(net__ipv4__conf__all__arp_ignore=0, net__ipv4__conf__all__arp_announce=0,
                        net__ipv4__conf__eth0__rp_filter=2)
-    small = "MTU 1500 is too small for packets of 1500 bytes plus outer header, and "
-    expect_hints(lab, f"eth0: {small}there is no default route", f"eth0 IPv6: {small}there is no IPv6 default",
+    small = "MTU 1500 is too small for packets of 1500 bytes plus 40 bytes of outer headers (ipip), and "
+    expect_hints(lab, f"eth0: {small}there is no default route",
+                 f"eth0 IPv6: {small}there is no IPv6 default",
                  cure=False)
     ip("route", "add", "default", "via", BALANCER[4], "metric", "100", "advmss", "1420")
     ip("-6", "route", "add", "default", "via", BALANCER[6], "advmss", "1400")

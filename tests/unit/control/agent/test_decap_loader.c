@@ -34,7 +34,8 @@ static int teardown(void **state) {
 }
 
 static struct weir_decap *attach(enum weir_agent_mode mode) {
-	struct weir_decap_params params = {.interface = "d0", .ipip = true, .mode = mode};
+	struct weir_decap_params params = {
+		.interface = "d0", .modes = {.ipip = true}, .mode = mode};
 	struct weir_decap *decap = NULL;
 	char why[256] = "";
 
@@ -162,6 +163,38 @@ TEST(decap_stats_are_those_of_the_interface, setup, teardown) {
 	assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), -EBUSY);
 	weir_decap_free(decap);
 	assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), -ENOENT);
+}
+
+TEST(decap_modes_are_those_of_the_interface, setup, teardown) {
+	struct weir_decap_params params = {
+		.interface = "d0", .modes = {.gre = true, .gue_port = 6081, .gre_key = UINT32_MAX}};
+	struct weir_decap_modes modes = {0};
+	struct weir_decap *decap;
+	char why[256] = "";
+
+	assert_int_equal(weir_decap_modes_of("d0", &modes, why, sizeof(why)), -ENOENT);
+	assert_int_equal(weir_decap_attach(&params, &decap, why, sizeof(why)), 0);
+	assert_int_equal(weir_decap_modes_of("d0", &modes, why, sizeof(why)), 0);
+	assert_memory_equal(&modes, &params.modes, sizeof(modes));
+	weir_decap_free(decap);
+}
+
+TEST(decap_modes_have_a_text) {
+	const struct {
+		const char *text;
+		struct weir_decap_modes modes;
+	} cases[] = {
+		{"ipip", {.ipip = true, .gre_key = 7}},
+		{"gue (port 6080)", {.gue_port = 6080}},
+		{"ipip, gre", {.ipip = true, .gre = true}},
+		{"ipip, gue (port 65535), gre (key 4294967295)",
+			{.ipip = true, .gre = true, .gue_port = UINT16_MAX, .gre_key = UINT32_MAX}},
+	};
+	char text[WEIR_DECAP_MODES_BYTES];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_string_equal(weir_decap_modes_text(&cases[i].modes, text), cases[i].text);
+	}
 }
 
 TEST(decap_results_have_names) {

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Checks that the backend does not answer ARP requests and neighbour solicitations for VIPs. Linux
+// answers a neighbour solicitation only for addresses of the interface that receives it, so IPv6
+// VIPs on lo need no setting.
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <string.h>
+
+#include "doctor_checks.h"
+#include "doctor_sysctl.h"
+#include "tree.h"
+
+static uint32_t ipv4_of(const struct sockaddr *address) {
+	return address != NULL ? ((const struct sockaddr_in *)address)->sin_addr.s_addr : 0;
+}
+
+static bool is_ipv4_of(const struct ifaddrs *at, const char *interface) {
+	return at->ifa_addr != NULL && at->ifa_addr->sa_family == AF_INET &&
+	       strcmp(at->ifa_name, interface) == 0;
+}
+
+// Returns whether an address is in the subnet of another address of the interface.
+static bool is_on_link(const struct ifaddrs *list, const char *interface, uint32_t address) {
+	for (const struct ifaddrs *own = list; own != NULL; own = own->ifa_next) {
+		if (is_ipv4_of(own, interface) && ipv4_of(own->ifa_addr) != address &&
+			((ipv4_of(own->ifa_addr) ^ address) & ipv4_of(own->ifa_netmask)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Find an address of lo that is in the subnet of an address of the interface. Returns 0 if there is
+// no such address.
+static uint32_t find_vip_on_link(const struct ifaddrs *list, const char *interface) {
+	for (const struct ifaddrs *vip = list; vip != NULL; vip = vip->ifa_next) {
+		if (vip->ifa_addr != NULL && vip->ifa_addr->sa_family == AF_INET &&
+			(vip->ifa_flags & IFF_LOOPBACK) != 0 &&
+			ntohl(ipv4_of(vip->ifa_addr)) >> 24 != IN_LOOPBACKNET &&
+			is_on_link(list, interface, ipv4_of(vip->ifa_addr))) {
+			return ipv4_of(vip->ifa_addr);
+		}
+	}
+	return 0;
+}
+
+// Returns whether a VIP is an address of the interface, where no setting prevents answers for it.
+// An IPv4 VIP that is in no subnet of the interface is ignored: no host on the link asks for it.
+static bool is_answered(
+	const struct ifaddrs *list, const char *interface, const struct weir_address *vip) {
+	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
+		if (at->ifa_addr == NULL || strcmp(at->ifa_name, interface) != 0) {
+			continue;
+		}
+		if (vip->family == 4 && at->ifa_addr->sa_family == AF_INET &&
+			memcmp(&((const struct sockaddr_in *)at->ifa_addr)->sin_addr, vip->bytes,
+				4) == 0) {
+			return is_on_link(list, interface, ipv4_of(at->ifa_addr));
+		}
+		if (vip->family == 6 && at->ifa_addr->sa_family == AF_INET6 &&
+			memcmp(&((const struct sockaddr_in6 *)at->ifa_addr)->sin6_addr, vip->bytes,
+				16) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void report_vip_of_interface(
+	struct weir_agent_doctor *doctor, const struct weir_address *vip) {
+	const char *interface = doctor->options->interface;
+	const bool four = vip->family == 4;
+	char text[INET6_ADDRSTRLEN];
+
+	weir_address_format(vip, text, sizeof(text));
+	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, text,
+		"is an address of %s, which answers %s for it: clients may bypass the balancer",
+		interface, four ? "ARP requests" : "neighbour solicitations");
+	weir_findings_cure(&doctor->findings,
+		"ip addr del $(ip -o addr show dev %s to %s | awk '{print $4}') dev %s && ip "
+		"%saddr "
+		"add %s/%d dev lo",
+		interface, text, interface, four ? "" : "-6 ", text, four ? 32 : 128);
+}
+
+// The kernel uses the larger value of "all" and the interface. Values 1, 2 and 8 of arp_ignore
+// exclude the addresses of lo; 3 excludes only those of scope host.
+static bool answers_for_lo(const char *interface) {
+	const int64_t ignore = weir_sysctl_effective(interface, "arp_ignore");
+
+	return (ignore != 1 && ignore != 2 && ignore != 8) ||
+	       weir_sysctl_effective(interface, "arp_announce") < 2;
+}
+
+static void report_lo(struct weir_agent_doctor *doctor, uint32_t vip) {
+	const char *interface = doctor->options->interface;
+	char text[INET_ADDRSTRLEN], name[WEIR_SYSCTL_NAME_BYTES];
+	int64_t all = 0;
+
+	if (vip == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"no address of lo is in a subnet of this interface");
+	} else if (!answers_for_lo(interface)) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"does not answer ARP for addresses of lo");
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
+			"answers ARP for %s, which is in a subnet of this interface: clients may "
+			"bypass the balancer",
+			inet_ntop(AF_INET, &vip, text, sizeof(text)));
+		(void)weir_tree_number("", &all, "/proc/sys/net/ipv4/conf/all/arp_ignore");
+		weir_findings_cure(&doctor->findings,
+			"sysctl -w %snet.ipv4.conf.%s.arp_ignore=1 net.ipv4.conf.%s.arp_announce=2",
+			all > 2 ? "net.ipv4.conf.all.arp_ignore=1 " : "",
+			weir_sysctl_name(interface, name), name);
+	}
+}
+
+void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
+	const struct weir_agent_options *options = doctor->options;
+	struct ifaddrs *list = NULL;
+
+	(void)getifaddrs(&list);
+	for (uint32_t i = 0; i < options->vip_count; i++) {
+		if (is_answered(list, options->interface, &options->vips[i])) {
+			report_vip_of_interface(doctor, &options->vips[i]);
+		}
+	}
+	report_lo(doctor, find_vip_on_link(list, options->interface));
+	freeifaddrs(list);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Settings of the kernel for IPv4 on an interface, for weir-agent doctor.
+//
+// Threads: any. No logging.
+#pragma once
+
+#include <stdint.h>
+
+#include "tree.h"
+
+// Returns the effective value of a key. The kernel uses the value of "all" or the value of the
+// interface, whichever is larger.
+static inline int64_t weir_sysctl_effective(const char *interface, const char *key) {
+	int64_t all = 0, own = 0;
+
+	(void)weir_tree_number("", &all, "/proc/sys/net/ipv4/conf/all/%s", key);
+	(void)weir_tree_number("", &own, "/proc/sys/net/ipv4/conf/%s/%s", interface, key);
+	return all > own ? all : own;
+}

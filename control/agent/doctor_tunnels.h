@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tunnel devices of the kernel, for weir-agent doctor: which forwarding modes they decapsulate.
+//
+// Threads: any. No logging.
+#pragma once
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEIR_TUNNELS_MAX 16
+
+struct weir_tunnel_kind;
+
+struct weir_tunnel {
+	char name[IF_NAMESIZE];
+	const struct weir_tunnel_kind *kind;
+};
+
+struct weir_tunnels {
+	struct weir_tunnel list[WEIR_TUNNELS_MAX];
+	uint32_t count;
+};
+
+// List the tunnel devices that are up, at most WEIR_TUNNELS_MAX. Ignores devices that are down: a
+// kernel module creates such a device, for example tunl0, when it is loaded.
+void weir_tunnels_read(struct weir_tunnels *ret);
+
+// Returns the modes that at least one device decapsulates, as bits of weir_agent_forwarding. GUE
+// also needs a receiving UDP port (ip fou), which the kernel does not show as a device.
+uint32_t weir_tunnels_modes(const struct weir_tunnels *tunnels);
+
+// Returns the type of a device as in ip link: "ipip", ...
+const char *weir_tunnel_type(const struct weir_tunnel *tunnel);
+bool weir_tunnel_takes_ipv4(const struct weir_tunnel *tunnel); // as inner packets

@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests what weir-agent doctor reports about forwarding modes, on a veth with VIPs on lo.
+
+Tunnel devices are tun devices with the ARPHRD type of the device in question: doctor looks at the
+type only, and not each kernel has all modules.
+"""
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "e2e"))
+from netns import Namespace, Program, wait_for  # noqa: E402
+
+TUNSETIFF, TUNSETLINK, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x400454CD, 0x0001, 0x1000
+TUNNEL, TUNNEL6, SIT, GRE, IP6GRE = 768, 769, 776, 778, 823
+VIP4, VIP6 = "198.51.100.10", "2001:db8:f::10"
+
+
+class Lab:
+    def __init__(self, agent):
+        self.agent = agent
+        self.dir = tempfile.TemporaryDirectory(prefix="weir-doctor-")
+        self.backend = Namespace(f"weir-{os.getpid()}-doctor").create()
+        ip = self.backend.ip
+        ip("link", "add", "eth0", "mtu", "1540", "type", "veth", "peer", "name", "peer0")
+        for name in ("eth0", "peer0"):
+            ip("link", "set", name, "up")
+        self.backend.sysctl(net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__all__arp_ignore=0,
+                            net__ipv4__conf__all__arp_announce=0,
+                            net__ipv4__conf__default__rp_filter=0,
+                            net__ipv4__conf__eth0__rp_filter=0)
+        ip("addr", "add", "10.9.0.2/24", "dev", "eth0")
+        ip("addr", "add", "2001:db8:9::2/64", "dev", "eth0", "nodad")
+        ip("addr", "add", f"{VIP4}/32", "dev", "lo")
+        ip("addr", "add", f"{VIP6}/128", "dev", "lo", "nodad")
+
+    def close(self):
+        self.backend.remove()
+        self.dir.cleanup()
+
+    def look(self, *options):
+        """Returns {check: [(subject, level, text, cure)]}. ip netns exec mounts the /sys of the namespace."""
+        found = subprocess.run(["ip", "netns", "exec", self.backend.name, self.agent, "doctor", "eth0",
+                                "--json", *options], check=False, stdout=subprocess.PIPE).stdout
+        checks = {}
+        for row in json.loads(found)["findings"]:
+            checks.setdefault(row["check"], []).append(
+                (row["subject"], row["level"], row["found"], row["cure"] or ""))
+        return checks
+
+    def expect(self, check, *expected, options=()):
+        """Check the findings of a check: (level, part of the text)."""
+        found = self.look(*options)[check]
+        assert len(found) == len(expected), (options, found)
+        for (_, level, text, _), (expected_level, part) in zip(found, expected):
+            assert level == expected_level and part in text, (options, found, expected)
+        return found
+
+    @contextlib.contextmanager
+    def decap(self, *options):
+        program = Program("decap", self.backend, (self.agent, "decap", "eth0", *options),
+                          os.path.join(self.dir.name, "decap.log"))
+        try:
+            wait_for("decap", lambda: "accepts packets to" in program.output()
+                     or not program.alive())
+            yield program
+        finally:
+            program.stop()
+
+    @contextlib.contextmanager
+    def tunnel(self, name, kind):
+        with self.backend.inside():
+            tun = os.open("/dev/net/tun", os.O_RDWR)
+            fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH", name.encode(), IFF_TUN | IFF_NO_PI))
+            fcntl.ioctl(tun, TUNSETLINK, kind)
+        try:
+            self.backend.ip("link", "set", name, "up")
+            yield
+        finally:
+            os.close(tun)
+
+    @contextlib.contextmanager
+    def udp_port(self, port):
+        with self.backend.inside():
+            bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with bound:
+            bound.bind(("", port))
+            yield
+
+
+def doctor_shows_the_modes_of_decap(lab):
+    with lab.decap():
+        lab.expect("decap", ("ok", "accepts ipip, gue (port 6080), gre; decapsulated packets so far: 0"),
+                   options=("--forwarding", "ipip", "--forwarding", "gue", "--forwarding", "gre",
+                            "--forwarding", "l2"))
+        found = lab.expect("decap", ("ok", "accepts"),
+                           ("fault", "passes packets of the forwarding mode gue (port 6081) to the kernel"),
+                           options=("--forwarding", "gue", "--gue-port", "6081"))
+        assert found[1][3] == "editor /etc/weir/decap.env && systemctl restart weir-decap", found
+        with lab.udp_port(6080):
+            found = lab.expect("decap", ("ok", "accepts"), ("notice", "a socket is bound to UDP port 6080"))
+            assert found[1][3] == "ss -ulnp sport = :6080", found
+    with lab.decap("--forwarding", "gue", "--gue-port", "6081"), lab.udp_port(6080):
+        lab.expect("decap", ("ok", "accepts gue (port 6081); "),
+                   ("fault", "the forwarding mode ipip to the kernel"),
+                   ("fault", "the forwarding mode gre to the kernel"),
+                   options=("--forwarding", "ipip", "--forwarding", "gue", "--gue-port", "6081",
+                            "--forwarding", "gre"))
+
+
+def doctor_of_l2_needs_no_decapsulation(lab):
+    found = lab.expect("decap", ("fault", "packets are not decapsulated: there is no weir-agent decap "
+                                 "and no tunnel device; the forwarding mode l2 needs none"))
+    assert found[0][3] == "systemctl enable --now weir-decap", found
+    lab.expect("decap", ("ok", "l2 need no decapsulation"), options=("--forwarding", "l2"))
+    lab.expect("decap", ("fault", "no weir-agent decap and no tunnel device"),
+               options=("--forwarding", "l2", "--forwarding", "gre"))
+
+
+def doctor_shows_the_modes_of_tunnel_devices(lab):
+    fault = "packets of the forwarding mode {} are not decapsulated: there is no tunnel device of type {}"
+    for name, kind, kind_name in (("t4", TUNNEL, "ipip"), ("t6", TUNNEL6, "ip6tnl"), ("s", SIT, "sit")):
+        with lab.tunnel(name, kind):
+            listed = ("ok", f"not attached; tunnel devices that decapsulate: {name} ({kind_name})")
+            lab.expect("decap", listed)
+            lab.expect("decap", listed, options=("--forwarding", "ipip"))
+            lab.expect("decap", listed, ("fault", fault.format("gre", "gre or ip6gre")),
+                       options=("--forwarding", "gre"))
+            found = lab.expect("decap", listed, ("fault", "no socket receives UDP port 6081"),
+                               options=("--forwarding", "gue", "--gue-port", "6081"))
+            assert found[1][3] == "ip fou add port 6081 gue; ip -6 fou add port 6081 gue", found
+            with lab.udp_port(6080):
+                lab.expect("decap", listed, options=("--forwarding", "gue"))
+    for name, kind, kind_name in (("g4", GRE, "gre"), ("g6", IP6GRE, "ip6gre")):
+        with lab.tunnel(name, kind), lab.udp_port(6080):
+            listed = ("ok", f"decapsulate: {name} ({kind_name})")
+            lab.expect("decap", listed, options=("--forwarding", "gre"))
+            lab.expect("decap", listed, ("fault", fault.format("ipip", "ipip, sit or ip6tnl")),
+                       ("fault", fault.format("gue", "ipip, sit or ip6tnl")),
+                       options=("--forwarding", "gue", "--forwarding", "ipip"))
+
+
+def doctor_checks_the_filter_of_each_tunnel_device(lab):
+    with lab.tunnel("g4", GRE), lab.tunnel("s", SIT):
+        lab.expect("rp-filter", ("ok", "rp_filter is 0"))
+        lab.backend.sysctl(net__ipv4__conf__g4__rp_filter=1)
+        found = lab.expect("rp-filter", ("fault", "rp_filter is 1"))
+        assert found[0][0] == "g4" and found[0][3] == "sysctl -w net.ipv4.conf.g4.rp_filter=2", found
+
+
+def doctor_finds_vips_that_are_announced(lab):
+    ip, both = lab.backend.ip, ("--vip", VIP4, "--vip", VIP6)
+    silent = ("ok", "no address of lo is in a subnet of this interface")
+    lab.expect("arp", silent, options=both)
+    ip("addr", "add", "10.9.0.100/32", "dev", "lo")
+    for value, level, text in ((0, "fault", "answers ARP for 10.9.0.100"),
+                               (3, "fault", "answers ARP for 10.9.0.100"),
+                               (1, "ok", "does not answer"), (2, "ok", "does not answer"),
+                               (8, "ok", "does not answer")):
+        lab.backend.sysctl(net__ipv4__conf__eth0__arp_ignore=value,
+                           net__ipv4__conf__eth0__arp_announce=2)
+        lab.expect("arp", (level, text), options=both)
+    lab.backend.sysctl(net__ipv4__conf__eth0__arp_ignore=0, net__ipv4__conf__all__arp_ignore=3)
+    found = lab.expect("arp", ("fault", "answers ARP for 10.9.0.100"))
+    lab.backend.run("bash", "-ec", found[0][3])
+    lab.expect("arp", ("ok", "does not answer"))
+    lab.backend.sysctl(net__ipv4__conf__all__arp_ignore=0)
+    ip("addr", "del", "10.9.0.100/32", "dev", "lo")
+
+    # A VIP on eth0 is answered, whatever arp_ignore is. An IPv4 VIP outside of its subnets is not
+    # asked for.
+    ip("addr", "add", f"{VIP4}/32", "dev", "eth0")
+    lab.expect("arp", silent, options=both)
+    ip("addr", "del", f"{VIP4}/32", "dev", "eth0")
+    for vip, bits, said in (("10.9.0.100", 32, "answers ARP requests"),
+                            ("10.9.0.101", 24, "answers ARP requests"),
+                            ("2001:db8:9::100", 128, "answers neighbour solicitations")):
+        ip("addr", "add", f"{vip}/{bits}", "dev", "eth0", *(["nodad"] if ":" in vip else []))
+        found = lab.expect("arp", ("fault", said), silent, options=("--vip", vip))
+        assert found[0][0] == vip, found
+        lab.backend.run("bash", "-ec", found[0][3])
+        lab.expect("loopback", ("ok", "is an address of this host"), options=("--vip", vip))
+        lab.expect("arp", ("ok", ""), options=("--vip", vip))
+        ip("addr", "del", f"{vip}/{128 if ':' in vip else 32}", "dev", "lo")
+
+
+def doctor_knows_the_headers_of_each_mode(lab):
+    ip = lab.backend.ip
+    for mode, outer in (("l2", 0), ("ipip", 40), ("gue", 52), ("gre", 48)):
+        ip("link", "set", "eth0", "mtu", str(1500 + outer))
+        lab.expect("mtu", ("ok", f"MTU {1500 + outer}: packets of 1500 bytes fit with {outer} bytes of outer "
+                           f"headers ({mode})"), options=("--forwarding", mode))
+        if outer:
+            ip("link", "set", "eth0", "mtu", str(1499 + outer))
+            small = f"too small for packets of 1500 bytes plus {outer} bytes of outer headers ({mode})"
+            found = lab.expect("mtu", ("notice", small), ("notice", small), options=("--forwarding", mode))
+            assert f"needs advmss {1499 - 40}" in found[0][2] and "advmss 1439" in found[1][2], found
+    ip("link", "set", "eth0", "mtu", "1540")
+    lab.expect("mtu", ("ok", "40 bytes of outer headers (ipip)"))
+    lab.expect("mtu", ("notice", "52 bytes of outer headers (gue)"), ("notice", "(gue)"),
+               options=("--forwarding", "ipip", "--forwarding", "gue", "--forwarding", "gre"))
+
+
+SCENARIOS = (doctor_shows_the_modes_of_decap, doctor_of_l2_needs_no_decapsulation,
+             doctor_shows_the_modes_of_tunnel_devices, doctor_checks_the_filter_of_each_tunnel_device,
+             doctor_finds_vips_that_are_announced, doctor_knows_the_headers_of_each_mode)
+
+
+def main(agent):
+    lab, failed = Lab(agent), 0
+    try:
+        for scenario in SCENARIOS:
+            try:
+                scenario(lab)
+                print(f"ok {scenario.__name__}", flush=True)
+            except Exception as error:  # pylint: disable=broad-except
+                failed += 1
+                print(f"FAILED {scenario.__name__}: {type(error).__name__}: {error}", flush=True)
+    finally:
+        lab.close()
+    print(f"{len(SCENARIOS) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
