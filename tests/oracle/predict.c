@@ -278,13 +278,29 @@ static uint32_t chosen(
 	return n;
 }
 
+static void reset(struct trial *trial, const struct next *next);
+
+// Whether the packet is a SYN of a flow whose address and port no longer belong to a service, and
+// whose backend is down: then the client gets an RST.
+static bool is_refused_syn(const struct trial *trial, int backend) {
+	const struct view *view = &trial->seen->view;
+
+	return view->kind == VIEW_FLOW && view->event == EVENT_SYN &&
+	       (trial->plan->backends[backend].path.state & WEIR_BACKEND_RESET) != 0 &&
+	       plan_service_of(trial->plan, &view->key) < 0;
+}
+
 // The packet goes to the backend of its flow. If the table is so small that flows are evicted, an
 // earlier packet of the burst may have evicted the flow; the flow is then absent.
 static void stay(struct trial *trial, const struct next *next) {
 	struct next evicted = *next;
 
 	evicted.states |= trial->plan->crowded ? FLOW_ABSENT : 0;
-	deliver(trial, &evicted);
+	if (is_refused_syn(trial, next->backend)) {
+		reset(trial, &evicted);
+	} else {
+		deliver(trial, &evicted);
+	}
 }
 
 // The policy chooses again, because the flow's backend gets no new flows. The packet may also go
