@@ -28,4 +28,5 @@ void weir_encap_push_segments(struct rte_mbuf *m, const struct weir_descriptor *
 	weir_encap_push(m, d, from, head);
 	m->data_len = (uint16_t)first;
 	weir_encap_cut(m, total);
+	weir_encap_pad(m);
 }

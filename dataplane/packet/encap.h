@@ -169,7 +169,22 @@ static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *h
 	}
 }
 
-// Replaces the frame's Ethernet header with the backend's headers. Removes the frame's padding.
+#define WEIR_FRAME_BYTES_MIN 60u // minimum length of an Ethernet frame, without its checksum
+
+// Pads a frame to the minimum Ethernet length if it is in one segment and the buffer has room,
+// because not every NIC pads frames.
+static inline void weir_encap_pad(struct rte_mbuf *m) {
+	uint32_t bytes = WEIR_FRAME_BYTES_MIN - RTE_MIN(m->pkt_len, WEIR_FRAME_BYTES_MIN);
+
+	if (bytes > 0 && m->nb_segs == 1 && rte_pktmbuf_tailroom(m) >= bytes) {
+		memset(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), 0, bytes);
+		m->data_len = (uint16_t)(m->data_len + bytes);
+		m->pkt_len += bytes;
+	}
+}
+
+// Replaces the frame's Ethernet header with the backend's headers, and the frame's padding with the
+// padding that is needed.
 // head: head of the row, valid; from: the row's header, header_bytes bytes. The packet must fit, be
 // in one segment, and have headroom of at least header_bytes - l3_offset.
 static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descriptor *d,
@@ -196,6 +211,7 @@ static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descrip
 	m->data_off = data_off;
 	m->pkt_len = bytes + d->ip_bytes;
 	m->data_len = (uint16_t)m->pkt_len;
+	weir_encap_pad(m);
 }
 
 // Truncate a packet in several segments to its first `bytes` bytes and free the remaining segments.

@@ -84,6 +84,7 @@ void weir_fragment_output_outer(
 	for (int k = 0; k < r; k++) {
 		memcpy(rte_pktmbuf_prepend(pieces[k], head->l2_bytes),
 			rte_pktmbuf_mtod(m, const void *), head->l2_bytes);
+		weir_encap_pad(pieces[k]);
 		extra->verdicts[extra->count++] = d->verdict;
 	}
 	for (int k = 0; k <= r; k++) {

@@ -24,8 +24,6 @@
 #define ICMP6_TOO_BIG 2
 #define ICMP6_PORT_UNREACHABLE 4
 
-#define FRAME_BYTES_MIN 60u // minimum Ethernet frame, without FCS
-
 // --- rate -----------------------------------------------------------------------------------
 
 void weir_icmp_limit_init(struct weir_icmp_limit *limit, uint32_t replies_per_second) {
@@ -139,16 +137,6 @@ static uint8_t *prepend(struct rte_mbuf *m, uint32_t bytes) {
 	return rte_pktmbuf_mtod(m, uint8_t *);
 }
 
-static void pad(struct rte_mbuf *m) {
-	uint32_t bytes = FRAME_BYTES_MIN - RTE_MIN(m->pkt_len, FRAME_BYTES_MIN);
-
-	if (bytes > 0 && m->nb_segs == 1 && rte_pktmbuf_tailroom(m) >= bytes) {
-		memset(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), 0, bytes);
-		m->data_len = (uint16_t)(m->data_len + bytes);
-		m->pkt_len += bytes;
-	}
-}
-
 // Swap the MAC addresses, so that the frame goes to the sender of the packet. The packet must have
 // headroom for a stripped tag.
 void weir_icmp_reply_l2(struct rte_mbuf *m) {
@@ -162,7 +150,7 @@ void weir_icmp_reply_l2(struct rte_mbuf *m) {
 		weir_store16(frame + 14, rte_cpu_to_be_16(m->vlan_tci));
 		m->ol_flags &= ~(uint64_t)(RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
 	}
-	pad(m);
+	weir_encap_pad(m);
 }
 
 // Sum of a pseudo-header. addresses: source and destination, adjacent.

@@ -167,8 +167,9 @@ static __rte_always_inline void weir_outer_write_other(
 }
 
 // Replaces the Ethernet header of a packet with the backend's headers, and removes the padding of
-// the frame. The packet must have a summary and at most inner_max bytes. The result is the same as
-// that of weir_encap_push; a test compares both results.
+// the frame, unless it is needed without an outer IP header. The packet must have a summary and at
+// most inner_max bytes. The result is the same as that of weir_encap_push; a test compares both
+// results.
 static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {
 	uint64_t inner_off = (uint64_t)(s->ip - (const uint8_t *)m->buf_addr);
@@ -187,5 +188,8 @@ static __rte_always_inline void weir_outer_push(
 		weir_outer_write4(inner, s, outer, true);
 	} else {
 		weir_outer_write_other(inner, s, outer);
+		if (outer->kind == WEIR_OUTER_NONE) { // frames of other kinds are long enough
+			weir_encap_pad(m);
+		}
 	}
 }

@@ -112,6 +112,12 @@ static uint32_t check_outer(const uint8_t *p, const struct weir_backend_path *pa
 	return (uint32_t)(ip + check_tail(ip, path, inner, inner_bytes) - p);
 }
 
+// Returns the length of a frame with n bytes of headers and packet: a short one is padded if the
+// buffer has room.
+static uint32_t sent_bytes(const struct rte_mbuf *m, uint32_t n) {
+	return n < 60 && m->buf_len >= m->data_off + 60 ? 60 : n;
+}
+
 // Encapsulate a packet that has exactly the necessary headroom, and check all bytes of the result.
 static void check_encap(const struct frame_spec *spec, const struct weir_backend_path *path) {
 	struct weir_backend_row row;
@@ -134,7 +140,7 @@ static void check_encap(const struct frame_spec *spec, const struct weir_backend
 	assert_true(weir_encap_fits(&head, &d));
 	weir_encap_push(m, &d, row.header, &head);
 	assert_int_equal(m->data_off, headroom + f.l3 - head.header_bytes);
-	assert_int_equal(m->data_len, head.header_bytes + f.ip_bytes);
+	assert_int_equal(m->data_len, sent_bytes(m, head.header_bytes + f.ip_bytes));
 	assert_int_equal(m->pkt_len, m->data_len);
 	inner = check_outer(rte_pktmbuf_mtod(m, uint8_t *), path, spec, f.ip_bytes);
 	assert_int_equal(inner, head.header_bytes);
@@ -169,6 +175,37 @@ TEST(encap_all_modes_and_mixes_copy_dscp_and_ecn) {
 				check_encap(&spec, &path);
 			}
 		}
+	}
+}
+
+// A TCP packet without options and data is shorter than the shortest Ethernet frame.
+TEST(encap_l2_pads_short_frames_with_zeroes) {
+	static const uint8_t zeroes[6];
+	struct weir_backend_path path = path_of(6, 0);
+	struct frame_spec spec = inner_of(4);
+
+	path.forwarding.mode = WEIR_FORWARDING_L2;
+	spec.payload = 0;
+	for (unsigned int room = 0; room < 12; room++) {
+		struct weir_backend_row row;
+		struct weir_row_head head;
+		struct weir_descriptor d;
+		struct rte_mbuf *m;
+		struct frame f;
+
+		spec.padding = (uint16_t)room;
+		frame_build(&spec, &f);
+		memset(f.bytes + f.l3 + f.ip_bytes, 0xee, room);
+		weir_backend_row_build(&path, &row);
+		head = weir_encap_read(&row);
+		m = frame_mbuf(f.bytes, f.n, 0);
+		weir_parse(m, SEED, &d);
+		weir_encap_push(m, &d, row.header, &head);
+		assert_int_equal(m->pkt_len, room < 6 ? 54 : 60);
+		assert_int_equal(m->data_len, m->pkt_len);
+		assert_memory_equal(
+			rte_pktmbuf_mtod_offset(m, uint8_t *, 54), zeroes, m->pkt_len - 54);
+		frame_mbuf_free(m);
 	}
 }
 
@@ -327,8 +364,6 @@ TEST(encap_segments_equal_one_segment) {
 	struct weir_row_head head;
 
 	assert_non_null(pool);
-	weir_backend_row_build(&path, &row);
-	head = weir_encap_read(&row);
 	for (unsigned int i = 0; i < 300; i++) {
 		struct frame_spec spec = inner_of(i % 2 == 0 ? 4 : 6);
 		uint32_t piece = 1 + i % 97;
@@ -338,6 +373,9 @@ TEST(encap_segments_equal_one_segment) {
 		struct frame f;
 		const uint8_t *p;
 
+		path.forwarding.mode = (uint8_t)(i / 2 % WEIR_FORWARDING_COUNT);
+		weir_backend_row_build(&path, &row);
+		head = weir_encap_read(&row);
 		spec.payload = (uint16_t)(200 + i * 2);
 		spec.padding = (uint16_t)(i % 200);
 		frame_build(&spec, &f);
