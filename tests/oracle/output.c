@@ -4,14 +4,37 @@
 #define TTL 64
 #define DF 0x4000
 #define MF 0x2000
+#define PIECE_ROOM OUTPUT_FRAME_MIN // buffers of fragments have room for padding
 
 // --- to a backend -----------------------------------------------------------------------------
 
-static uint32_t outer_bytes(const struct weir_backend_path *path) {
-	return path->family == 4 ? 20 : 40;
+// Length of the outer IP header.
+static uint32_t header_bytes(const struct weir_backend_path *path) {
+	return path->forwarding.mode == WEIR_FORWARDING_L2 ? 0 : path->family == 4 ? 20 : 40;
 }
 
-static uint32_t put_l2(uint8_t *to, const struct weir_backend_path *path) {
+// Number of bytes between the outer IP header and the packet.
+static uint32_t tail_bytes(const struct weir_backend_path *path) {
+	switch ((enum weir_forwarding_mode)path->forwarding.mode) {
+	case WEIR_FORWARDING_GUE:
+		return 8 + 4;
+	case WEIR_FORWARDING_GRE:
+		return path->forwarding.gre_key != 0 ? 8 : 4;
+	default:
+		return 0;
+	}
+}
+
+uint32_t output_outer_bytes(const struct weir_backend_path *path) {
+	return header_bytes(path) + tail_bytes(path);
+}
+
+uint32_t output_l2_bytes(const struct weir_backend_path *path) {
+	return path->vlan != 0 ? 18 : 14;
+}
+
+static uint32_t put_l2(uint8_t *to, const struct view *view, const struct weir_backend_path *path) {
+	const bool l2 = path->forwarding.mode == WEIR_FORWARDING_L2;
 	uint32_t at = 12;
 
 	memcpy(to, path->next_hop_mac, 6);
@@ -21,18 +44,59 @@ static uint32_t put_l2(uint8_t *to, const struct weir_backend_path *path) {
 		put16(to + at + 2, path->vlan);
 		at += 4;
 	}
-	put16(to + at, path->family == 4 ? 0x0800 : 0x86dd);
+	put16(to + at, (l2 ? view->key.family : path->family) == 4 ? 0x0800 : 0x86dd);
 	return at + 2;
 }
 
-// Writes the outer IP header for a payload of `bytes` bytes.
+// Writes what is between the outer IP header and an inner packet of `bytes` bytes. Returns its
+// length.
+static uint32_t put_tail(
+	uint8_t *to, const struct view *view, const struct output_path *output, uint32_t bytes) {
+	const struct weir_forwarding *forwarding = &output->path->forwarding;
+	const bool v4 = view->key.family == 4;
+
+	switch ((enum weir_forwarding_mode)forwarding->mode) {
+	case WEIR_FORWARDING_GUE:
+		// Source port: bits 16 to 29 of the flow's hash, in the dynamic range
+		put16(to, 0xc000 | (uint32_t)(output->hash >> 16 & 0x3fff));
+		put16(to + 2, forwarding->gue_port);
+		put16(to + 4, 12 + bytes);
+		put16(to + 6, 0); // no checksum
+		put32(to + 8, (v4 ? 4u : 41u) << 16); // version 0, no options, the protocol
+		break;
+	case WEIR_FORWARDING_GRE:
+		put16(to, forwarding->gre_key != 0 ? 0x2000 : 0);
+		put16(to + 2, v4 ? 0x0800 : 0x86dd);
+		if (forwarding->gre_key != 0) {
+			put32(to + 4, forwarding->gre_key);
+		}
+		break;
+	default:
+		break;
+	}
+	return tail_bytes(output->path);
+}
+
+// Protocol of the outer IP header.
+static uint8_t protocol_of(const struct view *view, const struct weir_backend_path *path) {
+	return path->forwarding.mode == WEIR_FORWARDING_GUE   ? 17
+	       : path->forwarding.mode == WEIR_FORWARDING_GRE ? 47
+	       : view->key.family == 4                        ? 4
+							      : 41;
+}
+
+// Writes the outer IP header for a payload of `bytes` bytes; nothing if the mode has no such
+// header.
 static void put_outer(uint8_t *to, const struct view *view, const struct output_path *output,
 	uint32_t bytes, uint32_t fragment, uint32_t id) {
 	const struct weir_backend_path *path = output->path;
-	uint8_t protocol = view->key.family == 4 ? 4 : 41;
+	uint8_t protocol = protocol_of(view, path);
 	uint32_t low, label = (uint32_t)(output->hash >> 12) & 0xfffff;
 
-	memset(to, 0, outer_bytes(path));
+	memset(to, 0, header_bytes(path));
+	if (header_bytes(path) == 0) {
+		return;
+	}
 	if (path->family == 6) {
 		put32(to, 6u << 28 | (uint32_t)view->tos << 20 | (label == 0 ? 1 : label));
 		put16(to + 4, bytes);
@@ -56,6 +120,17 @@ static void put_outer(uint8_t *to, const struct view *view, const struct output_
 	low = (uint32_t)(output->hash >> 16 & 0xff) << 8 | (uint32_t)(output->hash >> 24 & 0xff);
 	put16(to + 14, get16(to + 14) | (low & ((1u << path->source_bits) - 1)));
 	put16(to + 10, (uint16_t)~sum16(to, 20, 0));
+}
+
+// Writes all headers in front of an inner packet of `bytes` bytes. Returns their length.
+static uint32_t put_headers(
+	uint8_t *to, const struct view *view, const struct output_path *output, uint32_t bytes) {
+	const struct weir_backend_path *path = output->path;
+	uint32_t at = put_l2(to, view, path);
+
+	put_outer(to + at, view, output, tail_bytes(path) + bytes, DF, 0);
+	at += header_bytes(path);
+	return at + put_tail(to + at, view, output, bytes);
 }
 
 static uint32_t inner_header(const struct view *view) {
@@ -95,12 +170,12 @@ static uint32_t pieces_of(uint32_t data, uint32_t first, uint32_t part) {
 }
 
 void output_plan(const struct plan *plan, const struct view *view, uint16_t backend, uint64_t hash,
-	struct output_path *ret) {
+	uint32_t room, struct output_path *ret) {
 	const struct weir_backend_path *path = &plan->backends[backend].path;
-	uint32_t max = path->mtu - outer_bytes(path);
+	uint32_t max = path->mtu - output_outer_bytes(path);
 	uint8_t header[60];
 
-	*ret = (struct output_path){.path = path, .hash = hash, .pieces = 1};
+	*ret = (struct output_path){.path = path, .hash = hash, .pieces = 1, .room = room};
 	if (view->ip_bytes <= max) {
 		return;
 	}
@@ -112,24 +187,23 @@ void output_plan(const struct plan *plan, const struct view *view, uint16_t back
 				      ? 0
 				      : pieces_of(view->ip_bytes - inner_header(view), first, part);
 		ret->tiny = first == 0;
-	} else if (view->ip_bytes <= 1280) {
+	} else if (view->ip_bytes <= 1280 && path->forwarding.mode != WEIR_FORWARDING_L2) {
 		// Routers can fragment the outer packet, even if it fits the MTU of the port.
 		bool v4 = path->family == 4;
-		uint32_t part;
+		uint32_t payload = tail_bytes(path) + view->ip_bytes, part;
 
 		ret->outer = true;
 		ret->outer_max = v4 ? plan->port_mtu[path->port] : path->mtu;
 		part = (ret->outer_max - (v4 ? 20 : 48)) & ~7u;
-		ret->pieces = v4 && view->ip_bytes + 20 <= ret->outer_max
-				      ? 1
-				      : pieces_of(view->ip_bytes, part, part);
+		ret->pieces =
+			v4 && payload + 20 <= ret->outer_max ? 1 : pieces_of(payload, part, part);
 	} else {
 		ret->pieces = 0;
 	}
 }
 
 uint32_t output_id_at(const struct output_path *output, uint32_t *ret_bytes) {
-	uint32_t l2 = output->path->vlan != 0 ? 18 : 14;
+	uint32_t l2 = output_l2_bytes(output->path);
 
 	*ret_bytes = output->path->family == 4 ? 2 : 4;
 	return l2 + (output->path->family == 4 ? 4 : 44);
@@ -140,9 +214,13 @@ static uint32_t outer_piece(const struct view *view, const struct output_path *o
 	uint32_t piece, uint32_t id, uint8_t *to) {
 	bool v4 = output->path->family == 4, last = piece + 1 == output->pieces;
 	uint32_t extra = v4 ? 0 : 8;
-	uint32_t part = (output->outer_max - outer_bytes(output->path) - extra) & ~7u;
-	uint32_t from = piece * part, bytes = last ? view->ip_bytes - from : part;
-	uint32_t at = put_l2(to, output->path);
+	uint32_t part = (output->outer_max - header_bytes(output->path) - extra) & ~7u;
+	uint8_t payload[12 + 1280];
+	uint32_t tail = put_tail(payload, view, output, view->ip_bytes), from = piece * part;
+	uint32_t bytes = last ? tail + view->ip_bytes - from : part;
+	uint32_t at = put_l2(to, view, output->path);
+
+	memcpy(payload + tail, view->ip, view->ip_bytes);
 
 	put_outer(to + at, view, output, extra + bytes, v4 ? (last ? 0 : MF) | from / 8 : 0, id);
 	if (!v4) {
@@ -154,19 +232,19 @@ static uint32_t outer_piece(const struct view *view, const struct output_path *o
 		put32(header + 4, id);
 		to[at + 6] = 44;
 	}
-	at += outer_bytes(output->path) + extra;
-	memcpy(to + at, view->ip + from, bytes);
+	at += header_bytes(output->path) + extra;
+	memcpy(to + at, payload + from, bytes);
 	return at + bytes;
 }
 
 // A fragment of the inner packet.
 static uint32_t inner_piece(
 	const struct view *view, const struct output_path *output, uint32_t piece, uint8_t *to) {
-	uint32_t max = output->path->mtu - outer_bytes(output->path);
+	uint32_t max = output->path->mtu - output_outer_bytes(output->path);
 	uint32_t first_header = inner_header(view), header = first_header, from = 0, bytes;
 	uint32_t first = (max - first_header) & ~7u, data = view->ip_bytes - first_header;
-	uint32_t at = put_l2(to, output->path), fragment = get16(view->ip + 6);
-	uint8_t *ip = to + at + outer_bytes(output->path);
+	uint32_t fragment = get16(view->ip + 6);
+	uint8_t *ip = to + output_l2_bytes(output->path) + output_outer_bytes(output->path);
 
 	if (piece == 0) {
 		memcpy(ip, view->ip, header);
@@ -186,8 +264,16 @@ static uint32_t inner_piece(
 	put16(ip + 10, 0);
 	put16(ip + 10, (uint16_t)~sum16(ip, header, 0));
 	memcpy(ip + header, view->ip + first_header + from, bytes);
-	put_outer(to + at, view, output, header + bytes, DF, 0);
-	return (uint32_t)(ip - to) + header + bytes;
+	return put_headers(to, view, output, header + bytes) + header + bytes;
+}
+
+// Pads a frame of n bytes. room: bytes behind it. Returns its length.
+static uint32_t pad(uint32_t room, uint8_t *to, uint32_t n) {
+	if (n >= OUTPUT_FRAME_MIN || n + room < OUTPUT_FRAME_MIN) {
+		return n;
+	}
+	memset(to + n, 0, OUTPUT_FRAME_MIN - n);
+	return OUTPUT_FRAME_MIN;
 }
 
 uint32_t output_piece(const struct view *view, const struct output_path *output, uint32_t piece,
@@ -195,16 +281,14 @@ uint32_t output_piece(const struct view *view, const struct output_path *output,
 	uint32_t at;
 
 	if (output->outer) {
-		return outer_piece(view, output, piece, id, to);
+		return pad(PIECE_ROOM, to, outer_piece(view, output, piece, id, to));
 	}
 	if (output->pieces > 1) {
-		return inner_piece(view, output, piece, to);
+		return pad(PIECE_ROOM, to, inner_piece(view, output, piece, to));
 	}
-	at = put_l2(to, output->path);
-	put_outer(to + at, view, output, view->ip_bytes, DF, 0);
-	at += outer_bytes(output->path);
+	at = put_headers(to, view, output, view->ip_bytes);
 	memcpy(to + at, view->ip, view->ip_bytes);
-	return at + view->ip_bytes;
+	return pad(output->room, to, at + view->ip_bytes);
 }
 
 // --- replies ----------------------------------------------------------------------------------

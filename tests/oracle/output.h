@@ -9,6 +9,7 @@
 #include "read.h"
 
 #define OUTPUT_FRAME_MAX 9216
+#define OUTPUT_FRAME_MIN 60 // shorter frames are padded
 #define OUTPUT_PIECES_MAX 64 // maximum number of fragments of one packet
 
 enum output_kind {
@@ -27,10 +28,16 @@ struct output_path {
 	bool outer; // whether the outer packet is fragmented, or routers can fragment it
 	uint32_t outer_max; // size of the fragments of the outer packet
 	bool tiny; // fragmentation is allowed, but not even 8 bytes of data fit
+	uint32_t room;
 };
 
+// Number of bytes in front of the packet, without the Ethernet header.
+uint32_t output_outer_bytes(const struct weir_backend_path *path);
+// Length of the Ethernet header with its tag.
+uint32_t output_l2_bytes(const struct weir_backend_path *path);
+// room: bytes behind the packet in its buffer, for padding.
 void output_plan(const struct plan *plan, const struct view *view, uint16_t backend, uint64_t hash,
-	struct output_path *ret);
+	uint32_t room, struct output_path *ret);
 // Write fragment number `piece`. id: identification of a fragmented outer packet. Returns the
 // length of the fragment.
 uint32_t output_piece(const struct view *view, const struct output_path *output, uint32_t piece,

@@ -45,6 +45,24 @@ static uint16_t draw_mtu(const struct plan *plan, struct random *random, uint8_t
 	return mtu < plan->port_mtu[port] ? mtu : plan->port_mtu[port];
 }
 
+static struct weir_forwarding draw_forwarding(struct random *random) {
+	return (struct weir_forwarding){
+		.mode = (uint8_t)random_below(random, WEIR_FORWARDING_COUNT),
+		.gue_port = chance(random, 50) ? WEIR_GUE_PORT
+					       : (uint16_t)(1 + random_below(random, 65535)),
+		.gre_key = chance(random, 50) ? (uint32_t)random64(random) : 0};
+}
+
+// The forwarding of a backend: that of its service, or, in one of three cases, with another mode.
+static void choose_forwarding(struct plan *plan, struct random *random, uint16_t id) {
+	struct weir_backend_path *path = &plan->backends[id].path;
+
+	path->forwarding = plan->services[path->service].forwarding;
+	if (chance(random, 33)) {
+		path->forwarding.mode = (uint8_t)random_below(random, WEIR_FORWARDING_COUNT);
+	}
+}
+
 static void draw_backend(struct plan *plan, struct random *random, uint16_t id) {
 	struct weir_backend_path *path = &plan->backends[id].path;
 	uint8_t port = (uint8_t)random_below(random, PLAN_PORTS);
@@ -66,6 +84,7 @@ static void draw_backend(struct plan *plan, struct random *random, uint16_t id) 
 		path->source_bits = 0;
 		path->mtu = path->mtu < 1280 ? 1280 : path->mtu;
 	}
+	choose_forwarding(plan, random, id);
 	plan->backends[id].present = true;
 }
 
@@ -85,6 +104,7 @@ static void draw_services(struct plan *plan, struct random *random) {
 				: policies[i];
 		service->down = down[random_below(random, 3)];
 		service->limit = i == 6 && chance(random, 30) ? 1 + random_below(random, 12) : 0;
+		service->forwarding = draw_forwarding(random);
 		service->member_count = PLAN_PER_SERVICE;
 		for (uint16_t k = 0; k < PLAN_PER_SERVICE; k++) {
 			service->members[k] = (uint16_t)(i * PLAN_PER_SERVICE + k);
@@ -149,6 +169,9 @@ static void change_state(struct plan *plan, struct random *random, uint16_t id) 
 		if (path->family == 6 && path->mtu < 1280) {
 			path->mtu = 1280;
 		}
+		break;
+	case 8:
+		choose_forwarding(plan, random, id);
 		break;
 	default:
 		path->state = 0;

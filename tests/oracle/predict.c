@@ -149,7 +149,7 @@ static int fallback(const struct plan *plan, int service, uint64_t hash) {
 static void deliver(struct trial *trial, const struct next *next) {
 	const struct seen *seen = trial->seen;
 	const struct weir_backend_path *path = &trial->plan->backends[next->backend].path;
-	uint32_t outer = (path->vlan != 0 ? 18u : 14u) + (path->family == 4 ? 20 : 40);
+	uint32_t outer = output_l2_bytes(path) + output_outer_bytes(path);
 	int headroom = (int)outer - (int)seen->view.l3;
 	struct output_path output;
 
@@ -157,7 +157,7 @@ static void deliver(struct trial *trial, const struct next *next) {
 		dropped(trial, REASON(NO_NEIGHBOUR), next->backend, next);
 		return;
 	}
-	output_plan(trial->plan, &seen->view, (uint16_t)next->backend, seen->hash, &output);
+	output_plan(trial->plan, &seen->view, (uint16_t)next->backend, seen->hash, 0, &output);
 	if (output.pieces == 0 && seen->view.kind == VIEW_ERROR) {
 		dropped(trial, REASON(MTU_EXCEEDED), next->backend, next);
 		return;

@@ -5,8 +5,6 @@
 #include "judge.h"
 #include "segment.h"
 
-#define FRAME_MIN 60
-
 static bool wrong_bytes(struct judge *judge, uint32_t i, const char *what, const uint8_t *got,
 	uint32_t got_n, uint32_t want_n) {
 	uint32_t at = 0;
@@ -65,12 +63,20 @@ static bool claim_pieces(struct judge *judge, struct judged_burst *burst, uint32
 	return judge_fail(judge, (int)i, "%u further pieces are not there, or not right\n", others);
 }
 
+// Bytes behind the packet in its buffer.
+static uint32_t room_of(const struct seen *seen) {
+	if (seen->segments) { // the buffer of the last segment may have room for padding
+		return seen->out_n == OUTPUT_FRAME_MIN ? OUTPUT_FRAME_MIN : 0;
+	}
+	return seen->frame.n + seen->tailroom - seen->view.l3 - seen->view.ip_bytes;
+}
+
 bool judge_is_sent(const struct plan *plan, const struct seen *seen) {
 	uint8_t wanted[OUTPUT_FRAME_MAX];
 	struct output_path output;
 	uint32_t n;
 
-	output_plan(plan, &seen->view, seen->verdict.backend, seen->hash, &output);
+	output_plan(plan, &seen->view, seen->verdict.backend, seen->hash, room_of(seen), &output);
 	if (seen->verdict.action != WEIR_ACTION_FORWARD) {
 		return true;
 	}
@@ -93,7 +99,7 @@ static bool judge_forwarded(struct judge *judge, struct judged_burst *burst, uin
 	struct output_path output;
 	uint32_t n, id;
 
-	output_plan(judge->plan, &seen->view, backend, seen->hash, &output);
+	output_plan(judge->plan, &seen->view, backend, seen->hash, room_of(seen), &output);
 	REQUIRE(output.pieces > 0 && output.pieces <= OUTPUT_PIECES_MAX);
 	if (seen->verdict.port != path->port || seen->verdict.service != path->service) {
 		return judge_fail(judge, (int)i, "wrong port %u or service %u\n",
@@ -108,12 +114,12 @@ static bool judge_forwarded(struct judge *judge, struct judged_burst *burst, uin
 	judge->fragments_made += output.pieces - 1;
 	judge->fragmented += output.pieces > 1;
 	if (output.pieces > 1 && !output.outer) { // each fragment has a separate inner header
-		uint32_t l2 = path->vlan != 0 ? 18 : 14, outer = path->family == 4 ? 20 : 40;
+		uint32_t l2 = output_l2_bytes(path), outer = output_outer_bytes(path);
 
 		bytes = 0;
 		for (uint32_t k = 0; k < output.pieces; k++) {
-			bytes += output_piece(&seen->view, &output, k, id, judge->scratch) - l2 -
-				 outer;
+			(void)output_piece(&seen->view, &output, k, id, judge->scratch);
+			bytes += get16(judge->scratch + l2 + outer + 2); // the total length
 		}
 	}
 	add_share(&judge->backends[backend], output.pieces, bytes);
@@ -143,7 +149,7 @@ static uint32_t reported_mtu(const struct judge *judge, const struct seen *seen)
 		return 0;
 	}
 	path = &judge->plan->backends[seen->verdict.backend].path;
-	mtu = path->mtu - (path->family == 4 ? 20u : 40u);
+	mtu = path->mtu - output_outer_bytes(path);
 	return seen->view.key.family == 6 && mtu < 1280 ? 1280 : mtu;
 }
 
@@ -157,7 +163,7 @@ static bool judge_replied(struct judge *judge, struct judged_burst *burst, uint3
 	if (seen->verdict.port != burst->in_port) {
 		return judge_fail(judge, (int)i, "replied on port %u\n", seen->verdict.port);
 	}
-	padded = n < FRAME_MIN ? FRAME_MIN : n;
+	padded = n < OUTPUT_FRAME_MIN ? OUTPUT_FRAME_MIN : n;
 	memset(judge->scratch + n, 0, padded - n);
 	if (seen->segments ? seen->out_n == n : room < padded - n) {
 		padded = n; // the buffer may have no room for padding
