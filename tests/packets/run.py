@@ -24,6 +24,7 @@ import scenarios_forged
 import scenarios_forward
 import scenarios_fragments
 import scenarios_icmp
+import scenarios_modes
 import scenarios_move
 import scenarios_ports
 import scenarios_reload
@@ -31,6 +32,7 @@ import scenarios_reload
 PR_SET_PDEATHSIG = 1
 MODULES = [
     scenarios_forward,
+    scenarios_modes,
     scenarios_choose,
     scenarios_forged,
     scenarios_move,
