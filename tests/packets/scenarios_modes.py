@@ -37,8 +37,10 @@ from lab import (
     config,
     expect,
     expect_equal,
+    frame,
     frames_from,
     service,
+    write_pcap,
 )
 from outer import check_too_big, checksum, inner_tos, ip_packet, strip_l2
 
@@ -144,16 +146,21 @@ def read_chosen(backend, data, prefix=None, behind=0):
     return chosen
 
 
-def check_frame(backend, data, inner, tags=(), prefix=None):
-    """Check every byte of a frame that carries `inner`. Returns the fields that Weir chooses by the
-    flow."""
-    chosen = read_chosen(backend, data, prefix)
+def frame_of(backend, inner, chosen, tags=()):
+    """A frame that carries `inner`, without padding."""
     packet = tail_of(backend.mode, inner, chosen.get("port")) + inner
     if backend.tunnel:
         packet = outer_of(backend, inner, packet, chosen) + packet
     wanted = backend.mac + bytes.fromhex(PORT_MAC.replace(":", ""))
     wanted += b"".join(struct.pack("!HH", 0x8100, tag) for tag in tags)
-    wanted += struct.pack("!H", 0x0800 if packet[0] >> 4 == 4 else 0x86DD) + packet
+    return wanted + struct.pack("!H", 0x0800 if packet[0] >> 4 == 4 else 0x86DD) + packet
+
+
+def check_frame(backend, data, inner, tags=(), prefix=None):
+    """Check every byte of a frame that carries `inner`. Returns the fields that Weir chooses by the
+    flow."""
+    chosen = read_chosen(backend, data, prefix)
+    wanted = frame_of(backend, inner, chosen, tags)
     # Frames that are shorter than Ethernet permits are padded.
     expect_equal(data.hex(), wanted.ljust(60, b"\0").hex(), f"{backend}: frame")
     return chosen
@@ -301,6 +308,23 @@ def test_small_ipv6_packets_are_never_refused(lab):
             check_outer_fragments(verdict, backend)
         else:
             check_whole(verdict, backend)
+    return len(run), 0
+
+
+def test_truncated_packets(lab):
+    """A capture file without the last 15 bytes of each packet: they are missing in the output, too,
+    where no padding follows them."""
+    packets = [
+        frame(head_of(inner) / UDP(sport=4002, dport=FIRST_PORT + backend.number) / (b"t" * 17))
+        for backend, inner in CASES
+    ]
+    path = lab.path("truncated.pcap")
+    write_pcap(path, [(n, packet[:-15], len(packet)) for n, packet in enumerate(packets)])
+    run = lab.run_file(all_services({}), path)
+    for verdict, (backend, _), packet in zip(run, CASES, packets):
+        wanted = frame_of(backend, ip_packet(packet), read_chosen(backend, verdict.sent))
+        expect_equal(verdict.sent, wanted[:-15], f"{backend}: truncated frame")
+        expect_equal(verdict.sent_length, max(60, len(wanted)), f"{backend}: length")
     return len(run), 0
 
 

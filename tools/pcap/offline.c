@@ -465,6 +465,7 @@ static struct rte_mbuf *load(
 static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_frame *frame,
 	const struct weir_verdict *verdict, const struct cut *cut) {
 	uint32_t inner = frame->captured_bytes - cut->d.l3_offset;
+	uint32_t headers = RTE_PKTMBUF_HEADROOM + cut->d.l3_offset - m->data_off;
 
 	if (verdict->action == WEIR_ACTION_REPLY && !cut->echo) {
 		return m->pkt_len;
@@ -476,7 +477,7 @@ static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_f
 
 		return cut->d.l3_offset + reply - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
 	}
-	return m->pkt_len - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
+	return headers + RTE_MIN(inner, cut->d.ip_bytes);
 }
 
 // Collects the additional fragments. They stay in their buffers until the next frame.
