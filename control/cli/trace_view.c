@@ -147,7 +147,16 @@ static void add_selection(struct packet *p) {
 	add(p, "selection", line);
 }
 
+// Returns the name of the headers between the outer IP header and the packet, or NULL.
+static const char *tail_of(const char *forwarding) {
+	return strcmp(forwarding, "gue") == 0   ? "GUE"
+	       : strcmp(forwarding, "gre") == 0 ? "GRE"
+						: NULL;
+}
+
 static void add_rewrite(struct packet *p, const uint8_t *data, size_t bytes) {
+	const char *forwarding = weir_captured_text(p->known->backend, "forwarding");
+	const char *tail = tail_of(forwarding);
 	const char *address = weir_captured_text(p->known->backend, "address");
 	int version = weir_frame_ip_version(data, bytes);
 	char line[LINE], text[NAME];
@@ -155,8 +164,14 @@ static void add_rewrite(struct packet *p, const uint8_t *data, size_t bytes) {
 	if (address[0] == '\0' || version == 0 || !is(p, "action", "forward")) {
 		return;
 	}
-	snprintf(line, sizeof(line), "IPv%d in IPv%c, to %s", version,
-		strchr(address, ':') != NULL ? '6' : '4', weir_terminal_text(address, text, NAME));
+	weir_terminal_text(address, text, NAME);
+	if (strcmp(forwarding, "l2") == 0) {
+		snprintf(line, sizeof(line), "to the MAC address of %s", text);
+	} else {
+		snprintf(line, sizeof(line), "IPv%d in %s%sIPv%c, to %s", version,
+			tail != NULL ? tail : "", tail != NULL ? " in " : "",
+			strchr(address, ':') != NULL ? '6' : '4', text);
+	}
 	add(p, "rewrite", line);
 }
 

@@ -251,6 +251,9 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 		json_object_set_new(object, "ejected", json_boolean(state->ejected));
 		json_object_set_new(object, "path_mtu",
 			state->path_mtu == 0 ? json_null() : json_integer(state->path_mtu));
+		json_object_set_new(object, "forwarding",
+			json_string(weir_forwarding_name(
+				(enum weir_forwarding_mode)state->forwarding.mode)));
 		json_object_set_new(object, "drain", weir_json_drain(daemon, state));
 		json_object_set_new(object, "slow_start_percent",
 			state->share.part == 0 ? json_null()

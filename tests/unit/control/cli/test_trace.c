@@ -83,6 +83,38 @@ TEST(each_stage_shows_its_decision) {
 		"    sent         on lan\n");
 }
 
+// A packet with this forwarding of its backend is shown with this rewrite.
+static void expect_rewrite(const char *forwarding, const char *address, const char *expected) {
+	struct weir_trace_known facts = {
+		.backend = json_pack("{s:s, s:s}", "address", address, "forwarding", forwarding)};
+	json_t *packet =
+		json_loads("{" RECEIVED PARSED "\"action\": \"forward\", \"choice\": \"flow\", "
+			   "\"service\": \"web\", \"backend\": \"web-2\", \"out_port\": \"lan\"}",
+			0, NULL);
+	const char *text = NULL;
+	json_t *stage;
+	size_t i;
+
+	weir_trace_explain(packet, &facts);
+	json_array_foreach (json_object_get(packet, "stages"), i, stage) {
+		if (strcmp(json_string_value(json_object_get(stage, "stage")), "rewrite") == 0) {
+			text = json_string_value(json_object_get(stage, "text"));
+		}
+	}
+	assert_string_equal(text, expected);
+	json_decref(facts.backend);
+	json_decref(packet);
+}
+
+TEST(rewrite_shows_the_headers_of_the_forwarding_mode) {
+	expect_rewrite("ipip", "10.0.0.12", "IPv4 in IPv4, to 10.0.0.12");
+	expect_rewrite("ipip", "2001:db8::12", "IPv4 in IPv6, to 2001:db8::12");
+	expect_rewrite("l2", "10.0.0.12", "to the MAC address of 10.0.0.12");
+	expect_rewrite("l2", "2001:db8::12", "to the MAC address of 2001:db8::12");
+	expect_rewrite("gue", "10.0.0.12", "IPv4 in GUE in IPv4, to 10.0.0.12");
+	expect_rewrite("gre", "2001:db8::12", "IPv4 in GRE in IPv6, to 2001:db8::12");
+}
+
 TEST(drops_show_the_reason_and_a_command) {
 	expect_shown("{" RECEIVED PARSED
 		     "\"action\": \"drop\", \"choice\": \"none\", \"service\": \"web\", "

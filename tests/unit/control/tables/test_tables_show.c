@@ -55,6 +55,9 @@ TEST(every_field_of_a_backend) {
 	struct lab lab;
 
 	config->services[1].backends[1].weight = 70;
+	config->services[1].forwarding =
+		(struct weir_forwarding){.mode = WEIR_FORWARDING_GUE, .gre_key = 7};
+	config->services[1].backends[1].forwarding_mode = 1 + WEIR_FORWARDING_GRE;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_admin(lab.tables, 3, WEIR_ADMIN_MAINTENANCE);
@@ -71,6 +74,9 @@ TEST(every_field_of_a_backend) {
 	assert_int_equal(found.configured_weight, 70);
 	assert_int_equal(found.runtime_weight, 9);
 	assert_int_equal(found.effective_weight, 9);
+	assert_int_equal(found.forwarding.mode, WEIR_FORWARDING_GRE);
+	assert_int_equal(found.forwarding.gre_key, 7);
+	assert_int_equal(lab_state(&lab, 2).forwarding.mode, WEIR_FORWARDING_GUE);
 	assert_false(found.leaving);
 	assert_false(found.resolved);
 	assert_false(found.in_selection);

@@ -79,6 +79,7 @@ TEST(backend_show_shows_shares_and_counters) {
 	went = lab_dataplane_flows_of(web->dataplane, (uint16_t)number_of(one, "id"));
 	assert_string_equal(text_of(one, "service"), "web");
 	assert_string_equal(text_of(one, "address"), "10.0.1.11");
+	assert_string_equal(text_of(one, "forwarding"), "ipip");
 	assert_string_equal(text_of(one, "admin"), "ready");
 	assert_string_equal(text_of(one, "health"), "healthy");
 	assert_int_equal(number_of(one, "leaving"), 0);
