@@ -46,7 +46,8 @@ void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret) {
 	*ret = (struct weir_bench_way){.family = options->family,
 		.next_hop_mac = {0x02, 0, 0, 1, (uint8_t)(backend >> 8), (uint8_t)backend},
-		.vlan = options->vlan ? WEIR_BENCH_VLAN : 0};
+		.vlan = options->vlan ? WEIR_BENCH_VLAN : 0,
+		.forwarding = {.mode = (uint8_t)options->forwarding, .gue_port = WEIR_GUE_PORT}};
 	memcpy(ret->port_mac, weir_bench_our_mac, sizeof(ret->port_mac));
 	if (options->family == 4) {
 		memcpy(ret->address,
@@ -132,6 +133,7 @@ void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, 
 	weir_bench_way(options, backend, &way);
 	path.family = way.family;
 	path.vlan = way.vlan;
+	path.forwarding = way.forwarding;
 	memcpy(path.address, way.address, sizeof(path.address));
 	memcpy(path.source, way.source, sizeof(path.source));
 	memcpy(path.next_hop_mac, way.next_hop_mac, sizeof(path.next_hop_mac));

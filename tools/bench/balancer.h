@@ -65,7 +65,7 @@ struct weir_bench_share weir_bench_backends_of(
 	const struct weir_bench_options *options, uint16_t service);
 uint16_t weir_bench_service_of(const struct weir_bench_options *options, uint16_t backend);
 
-// The expected outer header of packets to a backend.
+// The expected headers of packets to a backend.
 struct weir_bench_way {
 	uint8_t address[16];
 	uint8_t source[16];
@@ -73,6 +73,7 @@ struct weir_bench_way {
 	uint8_t next_hop_mac[6];
 	uint8_t port_mac[6];
 	uint16_t vlan; // 0 = none
+	struct weir_forwarding forwarding;
 };
 void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);

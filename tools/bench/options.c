@@ -37,16 +37,6 @@ const char *weir_bench_order_name(enum weir_bench_order_kind order) {
 	return names[order];
 }
 
-const char *weir_bench_forwarding_name(enum weir_bench_forwarding forwarding) {
-	static const char *const names[] = {
-#define X(name, key) [WEIR_BENCH_FORWARDING_##name] = (key),
-		WEIR_BENCH_FORWARDINGS(X)
-#undef X
-	};
-
-	return names[forwarding];
-}
-
 const char *weir_bench_headers_name(enum weir_bench_headers headers) {
 	static const char *const names[] = {
 #define X(name, key) [WEIR_BENCH_HEADERS_##name] = (key),
@@ -80,8 +70,8 @@ static const struct weir_option_word headers[] = {
 	{"cold", WEIR_BENCH_HEADERS_COLD, "in memory"},
 	{NULL, 0, NULL},
 };
-#define X(name, key) {key, WEIR_BENCH_FORWARDING_##name, NULL},
-static const struct weir_option_word forwardings[] = {WEIR_BENCH_FORWARDINGS(X){NULL, 0, NULL}};
+#define X(name, member, key, text) {key, WEIR_FORWARDING_##name, NULL},
+static const struct weir_option_word forwardings[] = {WEIR_FORWARDING_MODES(X){NULL, 0, NULL}};
 #undef X
 #define X(name, key, needs) {key, WEIR_POLICY_##name, NULL},
 static const struct weir_option_word policies[] = {WEIR_POLICIES(X){NULL, 0, NULL}};
@@ -141,8 +131,8 @@ static const struct weir_option rows[] = {
 		.max = WEIR_BENCH_FRAME_MAX),
 	WEIR_OPTION_ROW(WORD, "policy", "NAME", "selection policy", FIELD(policy),
 		.fallback = "maglev", .words = policies),
-	WEIR_OPTION_ROW(WORD, "forwarding", "NAME", "forwarding method", FIELD(forwarding),
-		.words = forwardings),
+	WEIR_OPTION_ROW(WORD, "forwarding", "MODE", "forwarding mode of all backends",
+		FIELD(forwarding), .fallback = "ipip", .words = forwardings),
 	WEIR_OPTION_ROW(SCALED, "backends", "N", "backends of all services together",
 		FIELD(backends), .fallback = "100", .min = 1, .max = WEIR_BACKENDS_MAX),
 	WEIR_OPTION_ROW(SCALED, "services", "N", "number of services", FIELD(services),

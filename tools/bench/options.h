@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "forwarding_mode.h"
 #include "order.h"
 #include "policy.h"
 
@@ -18,13 +19,6 @@
 enum weir_bench_case {
 #define X(name, key) WEIR_BENCH_CASE_##name,
 	WEIR_BENCH_CASES(X)
-#undef X
-};
-
-#define WEIR_BENCH_FORWARDINGS(X) X(IPIP, "ipip")
-enum weir_bench_forwarding {
-#define X(name, key) WEIR_BENCH_FORWARDING_##name,
-	WEIR_BENCH_FORWARDINGS(X)
 #undef X
 };
 
@@ -57,7 +51,7 @@ enum weir_bench_publish {
 struct weir_bench_options {
 	enum weir_bench_case kind;
 	enum weir_bench_order_kind order;
-	enum weir_bench_forwarding forwarding;
+	enum weir_forwarding_mode forwarding;
 	enum weir_bench_headers headers;
 	enum weir_bench_pages pages;
 	enum weir_policy policy;
@@ -102,5 +96,4 @@ const char *weir_bench_help(char *buffer, size_t bytes);
 
 const char *weir_bench_case_name(enum weir_bench_case kind);
 const char *weir_bench_order_name(enum weir_bench_order_kind order);
-const char *weir_bench_forwarding_name(enum weir_bench_forwarding forwarding);
 const char *weir_bench_headers_name(enum weir_bench_headers headers);

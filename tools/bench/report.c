@@ -125,7 +125,7 @@ static void set_case(json_t *object, const struct weir_bench_report *report) {
 	set_number(object, "family", options->family);
 	set_text(object, "protocol", protocol_name(options->protocol));
 	set_text(object, "policy", weir_policy_name(options->policy));
-	set_text(object, "forwarding", weir_bench_forwarding_name(options->forwarding));
+	set_text(object, "forwarding", weir_forwarding_name(options->forwarding));
 	set_number(object, "backends", options->backends);
 	set_number(object, "services", options->services);
 	set_number(object, "slots", options->slots);
@@ -285,7 +285,7 @@ static void print_case(FILE *out, const struct weir_bench_report *report) {
 						       : protocol_name(options->protocol),
 		options->packet_bytes, options->vlan ? ", VLAN" : "",
 		weir_bench_headers_name(options->headers), options->burst,
-		weir_policy_name(options->policy), weir_bench_forwarding_name(options->forwarding),
+		weir_policy_name(options->policy), weir_forwarding_name(options->forwarding),
 		options->backends, weir_plural(options->backends), options->services,
 		options->services == 1 ? "" : "s");
 	fprintf(out,

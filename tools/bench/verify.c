@@ -13,6 +13,8 @@
 #define VLAN_BYTES 4u
 #define IPV4_BYTES 20u
 #define IPV6_BYTES 40u
+#define GUE_BYTES 12u // with the UDP header
+#define GRE_BYTES 4u
 
 struct complaint {
 	char *why;
@@ -89,21 +91,46 @@ static int check_ethernet(
 				      : wrong(complaint, "wrong EtherType 0x%04x", get16(at + 12));
 }
 
+// Length of the outer IP header.
+static uint32_t outer_bytes(const struct weir_bench_way *way) {
+	return way->forwarding.mode == WEIR_FORWARDING_L2 ? 0
+	       : way->family == 4                         ? IPV4_BYTES
+							  : IPV6_BYTES;
+}
+
+// Length of what is between the outer IP header and the packet.
+static uint32_t tail_bytes(const struct weir_bench_way *way) {
+	return way->forwarding.mode == WEIR_FORWARDING_GUE   ? GUE_BYTES
+	       : way->forwarding.mode == WEIR_FORWARDING_GRE ? GRE_BYTES
+							     : 0;
+}
+
+// Protocol of the outer IP header.
+static uint32_t protocol_of(
+	const struct weir_bench_expectation *expected, const struct weir_bench_way *way) {
+	return way->forwarding.mode == WEIR_FORWARDING_GUE   ? 17
+	       : way->forwarding.mode == WEIR_FORWARDING_GRE ? 47
+	       : expected->family == 4                       ? 4
+							     : 41;
+}
+
 static int check_ipv4(const struct weir_bench_expectation *expected,
 	const struct weir_bench_way *way, const uint8_t *ip, const struct complaint *complaint) {
+	uint32_t bytes = expected->ip_bytes + tail_bytes(way) + IPV4_BYTES;
+
 	if (ip[0] != 0x45 || ip[1] != expected->tos) {
 		return wrong(complaint, "outer header: wrong version, length or DSCP: %02x %02x",
 			ip[0], ip[1]);
 	}
-	if (get16(ip + 2) != expected->ip_bytes + IPV4_BYTES) {
+	if (get16(ip + 2) != bytes) {
 		return wrong(complaint, "outer header: total length %u instead of %u",
-			get16(ip + 2), expected->ip_bytes + IPV4_BYTES);
+			get16(ip + 2), bytes);
 	}
 	if (get16(ip + 6) != 0x4000 || ip[8] != 64) {
 		return wrong(complaint, "outer header: wrong fragment field 0x%04x or TTL %u",
 			get16(ip + 6), ip[8]);
 	}
-	if (ip[9] != (expected->family == 4 ? 4 : 41)) {
+	if (ip[9] != protocol_of(expected, way)) {
 		return wrong(complaint, "outer header: wrong protocol %u", ip[9]);
 	}
 	if (weir_bench_sum(ip, IPV4_BYTES, 0) != 0xffff) {
@@ -117,15 +144,17 @@ static int check_ipv4(const struct weir_bench_expectation *expected,
 
 static int check_ipv6(const struct weir_bench_expectation *expected,
 	const struct weir_bench_way *way, const uint8_t *ip, const struct complaint *complaint) {
+	uint32_t bytes = expected->ip_bytes + tail_bytes(way);
+
 	if (ip[0] >> 4 != 6 || ((get16(ip) >> 4) & 0xff) != expected->tos) {
 		return wrong(complaint, "outer header: wrong version or traffic class: %02x %02x",
 			ip[0], ip[1]);
 	}
-	if (get16(ip + 4) != expected->ip_bytes) {
+	if (get16(ip + 4) != bytes) {
 		return wrong(complaint, "outer header: payload length %u instead of %u",
-			get16(ip + 4), expected->ip_bytes);
+			get16(ip + 4), bytes);
 	}
-	if (ip[6] != (expected->family == 4 ? 4 : 41) || ip[7] != 64) {
+	if (ip[6] != protocol_of(expected, way) || ip[7] != 64) {
 		return wrong(complaint, "outer header: wrong next header %u or hop limit %u", ip[6],
 			ip[7]);
 	}
@@ -133,6 +162,51 @@ static int check_ipv6(const struct weir_bench_expectation *expected,
 		return wrong(complaint, "outer header: wrong address");
 	}
 	return 0;
+}
+
+static int check_gue(const struct weir_bench_expectation *expected,
+	const struct weir_bench_way *way, const uint8_t *udp, const struct complaint *complaint) {
+	const uint8_t *gue = udp + 8;
+
+	if (get16(udp) < 0xc000 || get16(udp + 2) != way->forwarding.gue_port) {
+		return wrong(complaint, "GUE: wrong port: %u to %u", get16(udp), get16(udp + 2));
+	}
+	if (get16(udp + 4) != expected->ip_bytes + GUE_BYTES || get16(udp + 6) != 0) {
+		return wrong(complaint, "GUE: wrong UDP length %u or checksum 0x%04x",
+			get16(udp + 4), get16(udp + 6));
+	}
+	if (gue[0] != 0 || gue[1] != (expected->family == 4 ? 4 : 41) || get16(gue + 2) != 0) {
+		return wrong(complaint, "GUE: wrong version, protocol or flags: %02x %02x %04x",
+			gue[0], gue[1], get16(gue + 2));
+	}
+	return 0;
+}
+
+static int check_gre(const struct weir_bench_expectation *expected, const uint8_t *gre,
+	const struct complaint *complaint) {
+	if (get16(gre) != 0 || get16(gre + 2) != (expected->family == 4 ? 0x0800 : 0x86dd)) {
+		return wrong(complaint, "GRE: wrong flags 0x%04x or EtherType 0x%04x", get16(gre),
+			get16(gre + 2));
+	}
+	return 0;
+}
+
+// Check the outer IP header, and what is between it and the packet.
+static int check_outer(const struct weir_bench_expectation *expected,
+	const struct weir_bench_way *way, const uint8_t *at, const struct complaint *complaint) {
+	const uint8_t *tail = at + outer_bytes(way);
+	int r = 0;
+
+	if (outer_bytes(way) > 0) {
+		r = way->family == 4 ? check_ipv4(expected, way, at, complaint)
+				     : check_ipv6(expected, way, at, complaint);
+	}
+	if (r == 0 && way->forwarding.mode == WEIR_FORWARDING_GUE) {
+		r = check_gue(expected, way, tail, complaint);
+	} else if (r == 0 && way->forwarding.mode == WEIR_FORWARDING_GRE) {
+		r = check_gre(expected, tail, complaint);
+	}
+	return r;
 }
 
 int weir_bench_verify(const struct weir_bench_options *options,
@@ -149,7 +223,7 @@ int weir_bench_verify(const struct weir_bench_options *options,
 	}
 	weir_bench_way(options, verdict->backend, &way);
 	l2 = ETHERNET_BYTES + (way.vlan != 0 ? VLAN_BYTES : 0);
-	outer = way.family == 4 ? IPV4_BYTES : IPV6_BYTES;
+	outer = outer_bytes(&way) + tail_bytes(&way);
 	if (m->nb_segs != 1 || m->data_len != m->pkt_len ||
 		m->pkt_len != l2 + outer + expected->ip_bytes) {
 		return wrong(&complaint,
@@ -158,13 +232,12 @@ int weir_bench_verify(const struct weir_bench_options *options,
 	}
 	r = check_ethernet(&way, at, &complaint);
 	if (r == 0) {
-		r = way.family == 4 ? check_ipv4(expected, &way, at + l2, &complaint)
-				    : check_ipv6(expected, &way, at + l2, &complaint);
+		r = check_outer(expected, &way, at + l2, &complaint);
 	}
 	if (r < 0) {
 		return r;
 	}
-	// Encapsulation does not change the inner packet or its TTL.
+	// No mode changes the packet or its TTL.
 	if (memcmp(at + l2 + outer, expected->frame + expected->l3_offset, expected->ip_bytes) !=
 		0) {
 		return wrong(&complaint, "the inner packet was changed");

@@ -65,12 +65,13 @@ TEST(every_option_is_read) {
 		bench_lab_options("weir-bench --case mixed --flows 12k --table-flows 20000 --order "
 				  "zipf --zipf-exponent 1.25 --new-percent 0.5 --packets-per-flow "
 				  "3 --publications 100 --family 6 --vlan --packet-bytes 512 "
-				  "--policy fair-share --forwarding ipip --backends 64 "
+				  "--policy fair-share --forwarding gue --backends 64 "
 				  "--services 8 --slots 251 --half-open-percent 30 --bucketed",
 			&o, why),
 		0);
 	assert_int_equal(o.kind, WEIR_BENCH_CASE_MIXED);
 	assert_int_equal(o.flows, 12000);
+	assert_int_equal(o.forwarding, WEIR_FORWARDING_GUE);
 	assert_int_equal(o.table_flows, 20000);
 	assert_int_equal(o.order, WEIR_BENCH_ORDER_ZIPF);
 	assert_true(o.zipf_exponent == 1.25 && o.new_percent == 0.5);
@@ -144,7 +145,8 @@ TEST(invalid_usage_is_explained) {
 			"--order: \"random\" is not known; use uniform, zipf or one"},
 		{"weir-bench --policy magliv",
 			"--policy: \"magliv\" is not known; did you mean \"maglev\"?"},
-		{"weir-bench --forwarding nat", "--forwarding: \"nat\" is not known; use ipip"},
+		{"weir-bench --forwarding nat",
+			"--forwarding: \"nat\" is not known; use ipip, l2, gue or gre"},
 		{"weir-bench --family 5", "--family: \"5\" is not known; use 4 or 6"},
 		{"weir-bench --new-percent 101",
 			"--new-percent: \"101\" is out of range; use 0 to 100"},

@@ -69,6 +69,11 @@ TEST(correct_packets_pass) {
 		"weir-bench --flows 50 --table-flows 1000 --no-huge --family 6",
 		"weir-bench --flows 50 --table-flows 1000 --no-huge --family 6 --protocol udp",
 		"weir-bench --flows 50 --table-flows 1000 --no-huge --services 5 --policy random",
+		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding ipip",
+		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding l2 --vlan",
+		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding gue --vlan",
+		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding gre --protocol "
+		"udp",
 	};
 	static struct outcome o;
 	char why[256];
@@ -80,6 +85,20 @@ TEST(correct_packets_pass) {
 		}
 		close_outcome(&o);
 	}
+}
+
+// Whether a bit of a sent packet may have any value: in the flow label, and, in the source port of
+// GUE, all except the highest two.
+static bool is_free(const struct weir_bench_options *options, uint32_t byte, unsigned int bit) {
+	const uint32_t ip = 14, label = ip + 1;
+	const uint32_t port = ip + (options->family == 6 ? 40 : 20);
+	const bool tunnel = options->forwarding != WEIR_FORWARDING_L2;
+
+	if (options->forwarding == WEIR_FORWARDING_GUE && (byte == port || byte == port + 1)) {
+		return byte != port || bit < 6;
+	}
+	return tunnel && options->family == 6 && byte >= label && byte < ip + 4 &&
+	       !(byte == label && bit >= 4);
 }
 
 // Checks that a wrong bit is detected anywhere in a sent packet: in the Ethernet header, the outer
@@ -94,11 +113,9 @@ static void check_every_byte(const char *line) {
 	assert_int_equal(verify(&o, why), 0);
 	for (uint32_t i = 0; i < o.m.pkt_len; i++) {
 		uint8_t right = at[i];
-		// the flow label may have any value
-		bool free = o.lab.options.family == 6 && i >= 14 + 1 && i < 14 + 4;
 
 		for (unsigned int bit = 0; bit < 8; bit++) {
-			if (free && !(i == 15 && bit >= 4)) {
+			if (is_free(&o.lab.options, i, bit)) {
 				continue;
 			}
 			at[i] = (uint8_t)(right ^ 1u << bit);
@@ -119,6 +136,15 @@ TEST(every_wrong_bit_is_detected_ipv4) {
 
 TEST(every_wrong_bit_is_detected_ipv6) {
 	check_every_byte("weir-bench --flows 50 --table-flows 1000 --no-huge --family 6");
+}
+
+TEST(every_wrong_bit_is_detected_in_each_mode){
+#define X(name, member, key, text) \
+	check_every_byte("weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding " key); \
+	check_every_byte("weir-bench --flows 50 --table-flows 1000 --no-huge --family 6 " \
+			 "--forwarding " key);
+	WEIR_FORWARDING_MODES(X)
+#undef X
 }
 
 TEST(wrong_verdicts_are_detected) {
