@@ -35,6 +35,7 @@ import scenarios_deaths
 import scenarios_doctor
 import scenarios_doctor_files
 import scenarios_flows
+import scenarios_forwarding
 import scenarios_hostile
 import scenarios_lame_duck
 import scenarios_limits
@@ -67,7 +68,7 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
-           scenarios_status, scenarios_flows, scenarios_capture_cli, scenarios_hostile,
+           scenarios_status, scenarios_flows, scenarios_forwarding, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_other_flows, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_words, scenarios_reported,

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Forwarding modes: how packets get to a backend, with real servers behind each of them."""
+import contextlib
+import json
+
+import clients
+from lab import BACKENDS, VIP4, VIP6, backend_address, echo, make_random_file, upload, web
+from netns import wait_for
+from scenario import scenario
+from scenarios_data_path import OPTION, VIA
+from scenarios_mtu import go_through, narrow_path
+from scenarios_traffic import all_served
+
+MODES = ("ipip", "l2", "gue", "gre")
+CHECK = {"type": "http", "path": "/healthz", **VIA}
+
+
+def each_mode(outer=4):
+    """One backend of each mode: web-1 ipip, web-2 l2, web-3 gue, web-4 gre."""
+    return [{"name": name, "address": backend_address(number, outer), "forwarding": mode}
+            for number, (name, mode) in enumerate(zip(BACKENDS, MODES), 1)]
+
+
+def services(outer=4):
+    more = {"gue_port": 6080, "gre_key": 7}
+    result = [web(each_mode(outer), **more), upload(each_mode(outer), **more),
+              echo(each_mode(outer), **more)]
+    result[0]["health_check"].update(CHECK)
+    return result
+
+
+def backend_findings(lab):
+    """The findings of doctor about the backends of the service web, in their order."""
+    out = lab.weirctl("doctor", "--config", lab.config_path, "--json", check=False, timeout=30)[1]
+    return [f for f in json.loads(out)["findings"] if f["check"] == "backends"
+            and f["subject"].startswith("web/")]
+
+
+def start(lab):
+    lab.control_options += (OPTION,)
+    lab.start()
+
+
+def echoes(session, name):
+    """Whether a datagram of 10 KB comes back. The first answer may be too big for the client's link."""
+    payload = bytes(range(256)) * 40
+    with contextlib.suppress(TimeoutError):
+        session.sock.send(payload)
+        return session.sock.recv(1 << 16) == name.encode() + b" " + payload
+    return False
+
+
+def carry_traffic(lab):
+    """Every backend serves requests, uploads and datagrams of both families, also large ones."""
+    digest = make_random_file(lab.dir + "/upload", 4 << 20)
+    wanted = lab.make_file("1mb", 1 << 20)
+    for vip in (VIP4, VIP6):
+        all_served(clients.curl_batch(lab.client, vip, 100), 100)
+        uploads, answers = set(), set()
+        while uploads != set(BACKENDS):
+            name, received, seen = clients.send_file(lab.client, vip, lab.dir + "/upload")
+            assert (received, seen) == (4 << 20, digest), (vip, name, received)
+            uploads.add(name)
+        while answers != set(BACKENDS):
+            with contextlib.closing(clients.Udp(lab.client, vip)) as session:
+                name = session.ask()
+                wait_for(f"10 KB in fragments to {name} at {vip}", lambda: echoes(session, name), 15)
+                answers.add(name)
+        download = clients.Download(lab.client, vip, "/files/1mb")
+        assert download.finish() == (0, 1 << 20, wanted)
+        download.stop()
+
+
+@scenario(start=False, short=True, services=services(4))
+def modes_serve_over_ipv4(lab):
+    """A backend of each forwarding mode at an IPv4 address; the one with l2 needs no decapsulation"""
+    start(lab)
+    lab.programs["agent-2"].stop()
+    carry_traffic(lab)
+    assert all(b["health"] == "healthy" for b in lab.backends()), lab.backends()
+    shown = {b["name"]: b["forwarding"] for b in lab.backends() if b["service"] == "web"}
+    assert shown == dict(zip(BACKENDS, MODES)), shown
+    found = backend_findings(lab)
+    assert [f["level"] for f in found] == ["ok"] * 4, found
+    assert "web-2" in found[1]["subject"] and "up to 1500 bytes" in found[1]["found"], found[1]
+
+
+@scenario(start=False, services=services(6))
+def modes_serve_over_ipv6(lab):
+    """The same at IPv6 addresses"""
+    start(lab)
+    lab.programs["agent-2"].stop()
+    carry_traffic(lab)
+
+
+@scenario(start=False, services=services(4))
+def data_path_checks_use_the_mode(lab):
+    """A check via the data path fails where clients fail: without decapsulation, or with l2 without the VIP"""
+    def states():
+        return [lab.backend(name)["health"] for name in BACKENDS]
+
+    start(lab)
+    assert states() == ["healthy"] * 4
+    for number in (1, 3, 4):
+        lab.programs[f"agent-{number}"].stop()
+    lab.namespaces["b2"].ip("addr", "del", VIP4 + "/32", "dev", "lo")
+    wait_for("every backend to fail", lambda: states() == ["refusing"] * 4, 20)
+    for number in (1, 3, 4):
+        lab.start_decapsulation(number)
+    lab.namespaces["b2"].ip("addr", "add", VIP4 + "/32", "dev", "lo")
+    wait_for("every backend to recover", lambda: states() == ["healthy"] * 4, 20)
+    carry_traffic(lab)
+
+
+@scenario(services=[web()])
+def mode_changes_under_load(lab):
+    """A reload changes the mode of backends: no request fails, and open connections continue"""
+    with contextlib.ExitStack() as stack:
+        lines = [stack.enter_context(contextlib.closing(clients.KeepAlive(lab.client, vip)))
+                 for vip in (VIP4, VIP6) for _ in range(8)]
+        load = stack.enter_context(clients.Load(lab.client, VIP4))
+        for mode in ("gue", "l2", "gre", "ipip"):
+            lab.write_config([web(forwarding=mode)])
+            lab.weirctl("config", "reload")
+            lab.wait_published()
+            assert {b["forwarding"] for b in lab.backends()} == {mode}
+            load.wait_for_more(200)
+            for line in lines:
+                assert line.ask() == line.backend
+        load.stop()
+        assert not load.errors(), load.errors()[:5]
+
+
+def one(mode, family, **more):
+    backends = [{"name": "web-1", "address": backend_address(1, family)}]
+    return [kind(backends, forwarding=mode, **more) for kind in (web, upload, echo)]
+
+
+@scenario(start=False, services=one("gue", 4), hosts=1)
+def narrow_gue_path(lab):
+    """The path MTU of a GUE tunnel over IPv4 is learnt from routers: 100 MB each way, datagrams of 64 KB"""
+    narrow_path(lab)
+    lab.start()
+    go_through(lab, 4)
+
+
+@scenario(start=False, services=one("gre", 6, gre_key=9), hosts=1)
+def narrow_gre_path(lab):
+    """The path MTU of a GRE tunnel over IPv6 is learnt from routers"""
+    narrow_path(lab)
+    lab.start()
+    go_through(lab, 6)
+
+
+@scenario(start=False, services=[web(forwarding="l2")])
+def l2_needs_the_backend_on_the_link(lab):
+    """With l2, a backend behind a gateway gets no packets; status, history and doctor name the reason"""
+    narrow_path(lab, 1600)
+    lab.start_backends()
+    lab.start_dataplane()
+    lab.start_control()
+    wait_for("three backends on the link", lambda: [b["resolved"] for b in lab.backends()]
+             == [False, True, True, True], 10)
+    history = [c["why"] for c in lab.api("health.history", service="web", backend="web-1")]
+    assert any("forwarding l2 needs a backend on a link of a port" in why for why in history), history
+    wait_for("the others to be healthy", lambda: sum(
+        b["health"] == "healthy" and b["in_selection"] for b in lab.backends()) == 3, 10)
+    lab.wait_published()
+    all_served(clients.curl_batch(lab.client, VIP4, 100), 100, BACKENDS[1:])
+    found = backend_findings(lab)
+    assert "route goes through the gateway 10.0.0.1" in found[0]["found"], found[0]
+    assert [f["level"] for f in found] == ["fault", "ok", "ok", "ok"], found
