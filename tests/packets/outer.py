@@ -41,6 +41,14 @@ def ip_packet(data):
     return rest[: 40 + struct.unpack_from("!H", rest, 4)[0]]
 
 
+def sent_packet(data):
+    """The IP packet in a sent frame. Only a short frame is padded, with zeroes."""
+    packet = ip_packet(data)
+    frame = data[: len(data) - len(strip_l2(data)[4])] + packet
+    expect_equal(data, frame.ljust(60, b"\0"), "frame with its padding")
+    return packet
+
+
 def inner_tos(packet):
     if packet[0] >> 4 == 4:
         return packet[1]
@@ -74,7 +82,8 @@ def check_outer_ipv6(outer, inner, backend, source):
 def check_forwarded(verdict, backend, mac=None, tags=(), source=None, port_mac=PORT_MAC):
     """Check that the frame was sent to `backend`, encapsulated, and that the inner packet is unchanged."""
     expect_equal(verdict.action, "forwarded", f"{verdict}")
-    destination, sender, sent_tags, kind, outer = strip_l2(verdict.sent)
+    destination, sender, sent_tags, kind, _ = strip_l2(verdict.sent)
+    outer = sent_packet(verdict.sent)
     inner = ip_packet(verdict.received)
     ipv4 = ipaddress.ip_address(backend).version == 4
     if mac is not None:

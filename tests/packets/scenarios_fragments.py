@@ -29,6 +29,7 @@ from outer import (
     check_too_big,
     checksum,
     ip_packet,
+    sent_packet,
     strip_l2,
 )
 
@@ -43,7 +44,7 @@ NOT_COPIED = b"\x07\x07\x04\x00\x00\x00\x00"  # record route: only in the first 
 def decapsulate(data, backend, room):
     """Returns the inner packet of a frame to `backend`. Checks that the outer packet is not longer
     than `room`."""
-    _, _, _, kind, outer = strip_l2(data)
+    kind, outer = strip_l2(data)[3], sent_packet(data)
     ipv4 = kind == 0x0800
     inner = outer[20 if ipv4 else 40 :]
     if ipv4:
@@ -436,7 +437,7 @@ def test_long_fragments_are_fragmented_again_or_answered(lab):
 def outer_pieces(verdict):
     """Yields (header of the outer packet without the fields that vary, data) of each fragment."""
     for data in (verdict.sent, *verdict.sent_fragments):
-        _, _, _, kind, outer = strip_l2(data)
+        kind, outer = strip_l2(data)[3], sent_packet(data)
         if kind == 0x0800:
             expect_equal(checksum(outer[:20]), 0xFFFF, "outer header checksum")
             length, number, field = struct.unpack_from("!HHH", outer, 2)
