@@ -311,6 +311,17 @@ def test_small_ipv6_packets_are_never_refused(lab):
     return len(run), 0
 
 
+def test_l2_does_not_use_a_gateway(lab):
+    packets = [sized(4, FIRST_PORT + backend.number, 100) for backend in BACKENDS]
+    run = lab.run(all_services({"gateway_mac": "02:aa:bb:cc:dd:ee"}), packets)
+    for verdict, backend in zip(run, BACKENDS):
+        if backend.tunnel:
+            expect_equal(strip_l2(verdict.sent)[0], "02:aa:bb:cc:dd:ee", f"{backend}: next hop")
+        else:
+            expect_equal(verdict.reason, "no_neighbour", f"{backend}: reason")
+    return len(run), 0
+
+
 def test_truncated_packets(lab):
     """A capture file without the last 15 bytes of each packet: they are missing in the output, too,
     where no padding follows them."""

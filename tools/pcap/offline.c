@@ -149,6 +149,7 @@ static void resolve(struct weir_offline *offline, uint16_t id) {
 	const struct weir_config_port *port = &offline->config->ports[offline->out_port];
 	struct weir_next_hop hop = {
 		.resolved = true,
+		.on_link = !port->has_gateway_mac,
 		.port = offline->out_port,
 		.mac = {2, 0, 0, 1, (uint8_t)(id >> 8), (uint8_t)id},
 	};
