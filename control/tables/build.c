@@ -59,6 +59,7 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 	const struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_backend_path path = {0};
 	const struct weir_port_info *port;
+	uint16_t mtu;
 
 	if (backend->stage == WEIR_ID_FREE || backend->stage >= WEIR_ID_CLEARING) {
 		memset(ret, 0, sizeof(*ret));
@@ -75,10 +76,8 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 	memcpy(path.port_mac, port->mac, sizeof(path.port_mac));
 	set_source(&path, tables, backend);
 	path.vlan = port->vlan;
-	path.mtu = port->mtu;
-	if (path.resolved && backend->hop.mtu != 0 && backend->hop.mtu < port->mtu) {
-		path.mtu = backend->hop.mtu;
-	}
+	mtu = weir_next_hop_mtu(&backend->hop, &backend->forwarding);
+	path.mtu = path.resolved && mtu != 0 && mtu < port->mtu ? mtu : port->mtu;
 	path.service = backend->service;
 	path.forwarding = backend->forwarding;
 	path.max_active_flows = weir_backend_limit(state, backend);

@@ -13,15 +13,6 @@ uint32_t weir_tables_service_ids(const struct weir_tables *tables) {
 	return tables->state->service_ids;
 }
 
-bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir_address *source) {
-	struct weir_address masked = *source;
-
-	for (unsigned int i = 0; i < hop->source_bits && source->family == 4; i++) {
-		masked.bytes[3 - i / 8] &= (uint8_t)~(1u << i % 8);
-	}
-	return weir_address_equal(&hop->source, &masked);
-}
-
 bool weir_tables_has_source(
 	const struct weir_tables *tables, uint16_t id, const struct weir_address *source) {
 	const struct weir_state *state = tables->state;
@@ -91,7 +82,7 @@ int weir_tables_backend(
 		.ejected = backend->ejected,
 		.leaving = backend->stage != WEIR_ID_LIVE,
 		.resolved = backend->hop.resolved,
-		.path_mtu = backend->hop.mtu,
+		.path_mtu = weir_next_hop_mtu(&backend->hop, &backend->forwarding),
 		.forwarding = backend->forwarding,
 		.in_selection = weir_backend_takes_flows(tables->state, backend),
 		.flags = backend->flags,

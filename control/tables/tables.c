@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "forwarding.h"
 #include "service_table.h"
 #include "state.h"
 
@@ -235,14 +234,9 @@ void weir_tables_find_hops(
 
 static bool same_hop(const struct weir_next_hop *a, const struct weir_next_hop *b) {
 	return a->resolved == b->resolved && a->on_link == b->on_link && a->port == b->port &&
-	       a->mtu == b->mtu && a->source_bits == b->source_bits &&
-	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	       a->mtu == b->mtu && a->route_mtu == b->route_mtu &&
+	       a->source_bits == b->source_bits && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       weir_address_equal(&a->source, &b->source);
-}
-
-bool weir_tables_hop_serves(
-	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding) {
-	return hop->resolved && (hop->on_link || weir_forwarding_headers[forwarding->mode]->outer);
 }
 
 static void set_hop(struct weir_state *state, uint16_t id, const struct weir_next_hop *found) {

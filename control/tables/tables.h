@@ -72,7 +72,8 @@ struct weir_next_hop {
 	bool on_link; // `mac` belongs to the backend itself, not to a gateway
 	struct weir_address source; // outer source address
 	uint8_t source_bits; // IPv4: number of low bits that vary by flow
-	uint16_t mtu; // path MTU, bytes of the outer packet; 0 = the port's MTU
+	uint16_t mtu; // path MTU, bytes with outer headers; 0 = the port's MTU
+	uint16_t route_mtu; // the same without the reports of routers about tunnel packets
 };
 
 // Returns whether packets forwarded in this way reach the backend through the next hop. L2 cannot
@@ -338,6 +339,10 @@ uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
 uint32_t weir_tables_service_ids(const struct weir_tables *tables);
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
+// Returns the path MTU of packets forwarded in this way; 0 = the port's MTU. With l2 it does not
+// depend on reports of routers, because there is no router on the path.
+uint16_t weir_next_hop_mtu(
+	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding);
 // Returns whether tunnel packets sent to this next hop have this outer source.
 bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir_address *source);
 // Returns whether tunnel packets to a backend have this outer source.

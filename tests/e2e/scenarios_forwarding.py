@@ -8,7 +8,7 @@ from lab import BACKENDS, VIP4, VIP6, backend_address, echo, make_random_file, u
 from netns import wait_for
 from scenario import scenario
 from scenarios_data_path import OPTION, VIA
-from scenarios_mtu import go_through, narrow_path
+from scenarios_mtu import go_through, narrow_path, send_error
 from scenarios_traffic import all_served
 
 MODES = ("ipip", "l2", "gue", "gre")
@@ -170,3 +170,16 @@ def l2_needs_the_backend_on_the_link(lab):
     found = backend_findings(lab)
     assert "route goes through the gateway 10.0.0.1" in found[0]["found"], found[0]
     assert [f["level"] for f in found] == ["fault", "ok", "ok", "ok"], found
+
+
+@scenario(services=[web([{"name": "web-1", "address": "10.0.0.11"},
+                         {"name": "web-2", "address": "10.0.0.12", "forwarding": "l2"}])])
+def l2_ignores_reports_of_routers(lab):
+    """Forged ICMP errors about tunnel packets do not change the path MTU of a backend with l2; its route does"""
+    for address in ("10.0.0.12", "10.0.0.11"):
+        send_error(lab, "10.0.0.2", address, 1300)
+    wait_for("path MTU of web-1", lambda: lab.backend("web-1")["path_mtu"] == 1300, 5)
+    assert lab.backend("web-2")["path_mtu"] is None, lab.backend("web-2")
+    lab.lb.ip("route", "replace", "10.0.0.12/32", "dev", "lb0", "mtu", 1450)
+    wait_for("MTU of the route", lambda: lab.backend("web-2")["path_mtu"] == 1450, 5)
+    assert "web-2: path MTU to 10.0.0.12 is 1450" in lab.programs["control"].output()

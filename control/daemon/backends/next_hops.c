@@ -104,6 +104,7 @@ static void log_next_hop(struct weir_next_hops *hops, const struct weir_backend_
 	const struct weir_next_hop *hop, const char *why) {
 	const struct weir_log_fields fields = {
 		.service = backend->service, .backend = backend->name, .reason = why};
+	const uint16_t mtu = weir_next_hop_mtu(hop, &backend->forwarding);
 	char address[INET6_ADDRSTRLEN];
 
 	if (is_counted(hops, backend, hop, why)) {
@@ -120,10 +121,10 @@ static void log_next_hop(struct weir_next_hops *hops, const struct weir_backend_
 			"backend %s/%s: next hop for %s: port %u, %02x:%02x:%02x:%02x:%02x:%02x",
 			backend->service, backend->name, address, hop->port, hop->mac[0],
 			hop->mac[1], hop->mac[2], hop->mac[3], hop->mac[4], hop->mac[5]);
-		if (hop->mtu != 0) {
+		if (mtu != 0) {
 			weir_log_event(hops->log, WEIR_LOG_INFO, &fields,
 				"backend %s/%s: path MTU to %s is %u bytes", backend->service,
-				backend->name, address, hop->mtu);
+				backend->name, address, mtu);
 		} else if (backend->path_mtu != 0) {
 			weir_log_event(hops->log, WEIR_LOG_INFO, &fields,
 				"backend %s/%s: path MTU to %s is the MTU of the port again",

@@ -81,19 +81,26 @@ static void explain_no_reply(
 		link_name(n, route->ifindex), remedy);
 }
 
-// Returns the MTU of the path to an address; 0 = the MTU of the port.
-static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entry) {
+// Returns the MTU of the route to an address; 0 = the MTU of the port.
+static uint16_t route_mtu_of(const struct entry *entry) {
 	uint32_t least = entry->address.family == 4 ? WEIR_PATH_MTU_MIN4 : WEIR_PATH_MTU_MIN6;
 	uint32_t mtu = entry->route.mtu;
 
 	if (mtu != 0 && mtu < least) {
 		mtu = least;
 	}
+	return mtu < UINT16_MAX ? (uint16_t)mtu : 0;
+}
+
+// Returns the MTU of the path to an address; 0 = the MTU of the port.
+static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entry) {
+	uint16_t mtu = route_mtu_of(entry);
+
 	if (entry->path_mtu != 0 && uv_now(n->loop) < entry->path_mtu_ms &&
 		(mtu == 0 || entry->path_mtu < mtu)) {
 		mtu = entry->path_mtu;
 	}
-	return mtu < UINT16_MAX ? (uint16_t)mtu : 0;
+	return mtu;
 }
 
 // Returns the port that sends the packets to an address, or -1.
@@ -123,6 +130,7 @@ static struct weir_next_hop resolve(
 	hop.ifindex = entry->route.error ? 0 : entry->route.ifindex;
 	hop.on_link = !n->ports[port].has_gateway_mac && is_on_link(&entry->route, &entry->address);
 	hop.mtu = mtu_of(n, entry);
+	hop.route_mtu = route_mtu_of(entry);
 	hop.source = *source_of(n, (uint32_t)port, entry);
 	if (&n->ports[port].source_ipv4 == source_of(n, (uint32_t)port, entry)) {
 		hop.source_bits = n->ports[port].source_ipv4_bits;
@@ -147,8 +155,8 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 		return a->resolved == b->resolved;
 	}
 	return a->port == b->port && a->ifindex == b->ifindex && a->on_link == b->on_link &&
-	       a->mtu == b->mtu && a->source_bits == b->source_bits &&
-	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	       a->mtu == b->mtu && a->route_mtu == b->route_mtu &&
+	       a->source_bits == b->source_bits && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
 

@@ -90,6 +90,34 @@ TEST(every_field_of_a_backend) {
 	lab_config_free(config);
 }
 
+// Routers report the path MTU of tunnel packets. It is not that of a backend with l2, for which
+// only the MTU of the route counts.
+TEST(path_mtu_depends_on_the_forwarding_mode) {
+	struct weir_config *config = lab_config(1, 3);
+	struct weir_next_hop hop = lab_hop(1);
+	struct lab lab;
+
+	config->services[0].backends[1].forwarding_mode = 1 + WEIR_FORWARDING_L2;
+	config->services[0].backends[2].forwarding_mode = 1 + WEIR_FORWARDING_GUE;
+	hop.on_link = true;
+	hop.mtu = 1300;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	for (uint16_t id = 0; id < 3; id++) {
+		weir_tables_set_next_hop(lab.tables, id, &hop);
+		lab_publish(&lab);
+		assert_int_equal(lab_state(&lab, id).path_mtu, id == 1 ? 0 : 1300);
+		assert_int_equal(lab_row(&lab, id).mtu, id == 1 ? 1500 : 1300);
+	}
+	hop.route_mtu = 1400;
+	weir_tables_set_next_hop(lab.tables, 1, &hop);
+	lab_publish(&lab);
+	assert_int_equal(lab_state(&lab, 1).path_mtu, 1400);
+	assert_int_equal(lab_row(&lab, 1).mtu, 1400);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 TEST(service_state_follows_panic) {
 	struct weir_config *config = lab_config(1, 4);
 	struct weir_service_state before, after;
