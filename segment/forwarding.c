@@ -19,6 +19,15 @@ uint32_t weir_forwarding_overhead(const struct weir_forwarding *forwarding, unsi
 	return (headers->outer ? outer : 0) + headers->tail_bytes(forwarding);
 }
 
+bool weir_forwarding_has_protocol(enum weir_forwarding_mode mode, uint8_t protocol) {
+	const struct weir_forwarding_headers *headers = weir_forwarding_headers[mode];
+
+	if (headers->protocol != 0) {
+		return headers->protocol == protocol;
+	}
+	return headers->outer && (protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6);
+}
+
 int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes, uint8_t *ret_protocol) {
 	int r = -1;
 

@@ -39,6 +39,9 @@ extern const struct weir_forwarding_headers *const weir_forwarding_headers[WEIR_
 // address, 4 or 6.
 uint32_t weir_forwarding_overhead(const struct weir_forwarding *forwarding, unsigned int family);
 
+// Returns whether packets of a mode have this protocol in their outer IP header.
+bool weir_forwarding_has_protocol(enum weir_forwarding_mode mode, uint8_t protocol);
+
 // Finds the packet inside a packet that any mode may have built, for example one quoted in an ICMP
 // error. protocol: of its outer IP header. Parameters and result as of `find` above.
 int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes, uint8_t *ret_protocol);

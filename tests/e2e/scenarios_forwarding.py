@@ -4,9 +4,10 @@ import contextlib
 import json
 
 import clients
-from lab import BACKENDS, VIP4, VIP6, backend_address, echo, make_random_file, upload, web
+from lab import BACKENDS, VIP4, VIP6, backend_address, echo, lines, make_random_file, upload, web
 from netns import wait_for
 from scenario import scenario
+from scenarios_backends import Datagrams
 from scenarios_data_path import OPTION, VIA
 from scenarios_mtu import go_through, narrow_path, send_error
 from scenarios_traffic import all_served
@@ -170,6 +171,28 @@ def l2_needs_the_backend_on_the_link(lab):
     found = backend_findings(lab)
     assert "route goes through the gateway 10.0.0.1" in found[0]["found"], found[0]
     assert [f["level"] for f in found] == ["fault", "ok", "ok", "ok"], found
+
+
+REJECTED = [{"name": "web-1", "address": backend_address(1, 4), "forwarding": "gue"},
+            {"name": "web-2", "address": backend_address(2, 4), "forwarding": "gre"},
+            {"name": "web-3", "address": backend_address(3, 6), "forwarding": "gre"},
+            {"name": "web-4", "address": backend_address(4, 4), "forwarding": "l2"}]
+EJECT = {"outlier_ejection": {"max_ejection_percent": 100}, "panic_threshold_percent": 0}
+
+
+@scenario(services=[echo(REJECTED, **EJECT), lines(**EJECT)])
+def rejected_packets_eject_in_each_mode(lab):
+    """The host's ICMP errors eject a backend that rejects GUE or GRE, not one of another mode at the same address"""
+    with Datagrams(lab.client, VIP4):
+        for number in (1, 2, 3):
+            lab.programs[f"agent-{number}"].kill()
+        for name, kind in (("web-1", "port unreachable"), ("web-2", "protocol unreachable"),
+                           ("web-3", "protocol unreachable")):
+            wait_for(f"{name} to be ejected", lambda n=name: lab.backend(n, "echo")["ejected"], 15)
+            why = lab.api("health.history", service="echo", backend=name)[-1]["why"]
+            assert "host rejects tunnel packets" in why and kind in why, why
+        assert not lab.backend("web-4", "echo")["ejected"]
+        assert not any(b["ejected"] for b in lab.backends() if b["service"] == "lines")
 
 
 @scenario(services=[web([{"name": "web-1", "address": "10.0.0.11"},

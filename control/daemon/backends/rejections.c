@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "configured.h"
+#include "forwarding.h"
 
 // maximum number of comparisons per tick, because thousands of services can use the same address
 #define WORK_PER_TICK 20000u
@@ -13,6 +14,7 @@
 struct owner { // a backend and its address
 	struct weir_address address;
 	const struct weir_config_service *service;
+	enum weir_forwarding_mode mode;
 	uint16_t id;
 };
 
@@ -100,8 +102,11 @@ int weir_rejections_follow(struct weir_rejections *rejections, struct weir_table
 		return -ENOMEM;
 	}
 	while (weir_configured_next(&of)) {
-		rejections->owners[rejections->count++] = (struct owner){
-			.address = of.backend.address, .service = of.service, .id = of.backend.id};
+		rejections->owners[rejections->count++] =
+			(struct owner){.address = of.backend.address,
+				.service = of.service,
+				.mode = of.backend.forwarding.mode,
+				.id = of.backend.id};
 	}
 	qsort(rejections->owners, rejections->count, sizeof(rejections->owners[0]),
 		order_by_address);
@@ -142,12 +147,15 @@ static bool is_bound(
 	return false;
 }
 
-// Returns whether the packets of a service use a tunnel with this inner address family. The family
-// matters, because some hosts decapsulate only IPv4 or only IPv6.
-static bool uses_tunnel(const struct weir_config_service *service, uint8_t family) {
+// Returns whether the packets to a backend use the tunnel of the quoted packet: the same outer
+// protocol and inner address family. The family matters, because some hosts decapsulate only IPv4
+// or only IPv6.
+static bool uses_tunnel(const struct owner *owner, const struct weir_unreachable_report *report) {
+	const struct weir_config_service *service = owner->service;
+
 	for (uint32_t i = 0; i < service->bind_count; i++) {
-		if (service->binds[i].address.family == family) {
-			return true;
+		if (service->binds[i].address.family == report->vip.family) {
+			return weir_forwarding_has_protocol(owner->mode, report->tunnel);
 		}
 	}
 	return false;
@@ -166,14 +174,16 @@ uint32_t weir_rejections_take(struct weir_rejections *rejections,
 
 		rejections->work += 1 + owner->service->bind_count;
 		ours = ours ||
-		       (weir_tables_has_source(rejections->tables, owner->id, &report->source) &&
+		       (weir_forwarding_has_protocol(owner->mode, report->tunnel) &&
+			       weir_tables_has_source(
+				       rejections->tables, owner->id, &report->source) &&
 			       weir_tables_fits(rejections->tables, owner->id, report->bytes) &&
 			       is_bound(owner->service, report));
 	}
 	for (uint32_t i = first; ours && i < end; i++) {
 		const struct owner *owner = &rejections->owners[i];
 
-		if (counts(owner->service) && uses_tunnel(owner->service, report->vip.family)) {
+		if (counts(owner->service) && uses_tunnel(owner, report)) {
 			weir_outliers_unreachable(rejections->outliers, owner->id,
 				(enum weir_unreachable_kind)report->kind,
 				weir_unreachable_flow(report), now_ms);

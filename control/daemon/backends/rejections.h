@@ -3,13 +3,15 @@
 // Rejections: finds the backends to which an ICMP error about a tunnel packet (unreachable.h)
 // refers, and passes the error to outliers.h.
 //
-// The error must quote a packet that Weir sends: its outer addresses are the addresses of packets
-// to a backend, its inner flow is to a bind of the backend's service, and it was not fragmented.
-// Errors about fragments do not count, because clients could cause them with packets of 1,280
-// bytes: weir-agent decap leaves IPv6 fragments to the kernel, which rejects the whole packet.
+// The error must quote a packet that Weir sends: its outer addresses and protocol are those of
+// packets to a backend, its inner flow is to a bind of the backend's service, and it was not
+// fragmented. Errors about fragments do not count, because clients could cause them with packets of
+// 1,280 bytes: weir-agent decap leaves IPv6 fragments to the kernel, which rejects the whole
+// packet.
 //
-// An error counts for every backend with the host's address, in any service. A host sends too few
-// ICMP errors to wait for one error per service: Linux sends six errors, then one per second.
+// An error counts for every backend with the host's address and a forwarding mode with the same
+// outer protocol, in any service. A host sends too few ICMP errors to wait for one error per
+// service: Linux sends six errors, then one per second.
 //
 // At most WEIR_REJECTIONS_MESSAGES messages of each family are read at a time. In a flood, further
 // messages are lost, and ejection takes longer.

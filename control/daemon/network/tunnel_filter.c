@@ -39,10 +39,10 @@ int weir_tunnel_filter_open(const struct weir_tunnel_filter *ipv4,
 }
 
 bool weir_tunnel_protocol(uint8_t protocol) {
-	bool found = protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6;
+	bool found = false;
 
-	for (unsigned int i = 0; protocol != 0 && i < WEIR_FORWARDING_COUNT; i++) {
-		found |= weir_forwarding_headers[i]->protocol == protocol;
+	for (unsigned int i = 0; i < WEIR_FORWARDING_COUNT; i++) {
+		found |= weir_forwarding_has_protocol((enum weir_forwarding_mode)i, protocol);
 	}
 	return found;
 }

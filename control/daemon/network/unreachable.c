@@ -145,6 +145,7 @@ static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_ad
 	ret->host = *host;
 	ret->source = outer.source;
 	ret->bytes = outer.bytes;
+	ret->tunnel = outer.protocol;
 	ret->protocol = inner.protocol;
 	ret->client = inner.source;
 	ret->vip = inner.destination;

@@ -4,7 +4,8 @@
 // an error if it does not decapsulate (it has no tunnel device, or the decapsulating program was
 // killed), or if its firewall rejects tunnel packets. The error is sent to the outer source
 // address, which is an address of this host. For UDP with direct server return, nothing else shows
-// that packets are lost.
+// that packets are lost. Linux sends no error about GUE over IPv6: it drops UDP packets with the
+// checksum 0 that no socket accepts. With l2, a host sends errors to the client.
 // ICMP errors can be forged. An error counts only if its sender is the outer destination of the
 // quoted packet (not a router), and if the quoted packet is a tunnel packet with the addresses and
 // ports of a flow. The caller checks that the dataplane sends such packets.
@@ -21,8 +22,8 @@
 
 // X(NAME, "text")
 #define WEIR_UNREACHABLE_KINDS(X) \
-	X(PROTOCOL, "protocol unreachable") /* nothing decapsulates */ \
-	X(PORT, "port unreachable") /* a tunnel module, but no device for these packets */ \
+	X(PROTOCOL, "protocol unreachable") /* no tunnel module, not even for what GUE contains */ \
+	X(PORT, "port unreachable") /* no socket for GUE, or no tunnel device for the packet */ \
 	X(PROHIBITED, "prohibited") /* a firewall */ \
 	X(HOST, "unreachable")
 
@@ -36,6 +37,7 @@ enum weir_unreachable_kind {
 struct weir_unreachable_report {
 	uint8_t kind; // reason, enum weir_unreachable_kind
 	uint8_t protocol; // protocol of the flow: IPPROTO_TCP, IPPROTO_UDP
+	uint8_t tunnel; // protocol of the quoted outer packet: IPPROTO_IPIP, IPPROTO_GRE, ...
 	uint16_t client_port, vip_port;
 	uint32_t bytes; // length of the quoted outer packet, from its IP header
 	struct weir_address host; // sender of the message; destination of the quoted outer packet

@@ -93,6 +93,7 @@ static bool is_ejected(const struct own *own, const char *service, const char *b
 static struct weir_unreachable_report report(const struct own *own, uint16_t client_port) {
 	return (struct weir_unreachable_report){.kind = WEIR_UNREACHABLE_PORT,
 		.protocol = IPPROTO_UDP,
+		.tunnel = IPPROTO_IPIP,
 		.client_port = client_port,
 		.vip_port = 80,
 		.host = own->config->services[1].backends[1].address,
@@ -184,6 +185,35 @@ TEST(packets_in_fragments_count_for_no_backend) {
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 	one.bytes = 1280;
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 2);
+}
+
+// A host may decapsulate GUE, but not GRE. Packets of l2 use no tunnel.
+TEST(reports_count_only_for_backends_of_their_mode) {
+	static const uint8_t tunnels[] = {IPPROTO_IPIP, IPPROTO_IPV6, IPPROTO_UDP, IPPROTO_GRE};
+	static const uint32_t wanted[WEIR_FORWARDING_COUNT][4] = {
+		[WEIR_FORWARDING_IPIP] = {2, 2, 0, 0},
+		[WEIR_FORWARDING_L2] = {0, 0, 0, 0},
+		[WEIR_FORWARDING_GUE] = {0, 0, 1, 0},
+		[WEIR_FORWARDING_GRE] = {0, 0, 0, 1},
+	};
+	struct own *own = *state;
+	struct weir_unreachable_report one = report(own, 1);
+
+	for (uint8_t mode = 0; mode < WEIR_FORWARDING_COUNT; mode++) {
+		struct weir_config *config = make_config();
+
+		// The mode of s0 stays ipip.
+		config->services[1].backends[1].forwarding_mode = (uint8_t)(1 + mode);
+		lab_apply(&own->lab, config);
+		weir_rejections_follow(own->rejections, own->lab.tables, config);
+		for (uint32_t i = 0; i < 4; i++) {
+			one.tunnel = tunnels[i];
+			assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms),
+				wanted[mode][i]);
+		}
+		lab_config_free(own->config);
+		own->config = config;
+	}
 }
 
 TEST(other_reports_count_for_no_backend) {

@@ -200,9 +200,11 @@ TEST(unreachable_reads_all_forwarding_modes) {
 		insert(&ipv4, 48, 37, cases[i].protocol, cases[i].tail4, cases[i].bytes);
 		assert_true(weir_unreachable_parse(&ipv4, &report));
 		assert_int_equal(report.client_port, 53000);
+		assert_int_equal(report.tunnel, cases[i].protocol);
 		insert(&ipv6, 48, 14, cases[i].protocol, cases[i].tail6, cases[i].bytes);
 		assert_true(weir_unreachable_parse(&ipv6, &report));
 		assert_int_equal(report.client_port, 7);
+		assert_int_equal(report.tunnel, cases[i].protocol);
 		// Each byte of the header that identifies the packet inside matters.
 		for (size_t k = cases[i].protocol == 17 ? 8 : 0; k < 4; k++) {
 			changed = ipv4;
