@@ -31,7 +31,7 @@ struct weir_decap_prefix {
 // Results of decapsulating packets to addresses of this host. X(NAME, "name", "meaning")
 // clang-format off
 #define WEIR_DECAP_RESULTS(X)                                                                      \
-	X(DECAPSULATED, "decapsulated", "outer header removed, passed to the kernel")              \
+	X(DECAPSULATED, "decapsulated", "outer headers removed, passed to the kernel")             \
 	X(GUE, "gue", "decapsulated packets that came in GUE")                                     \
 	X(GRE, "gre", "decapsulated packets that came in GRE")                                     \
 	X(MARKED, "congestion_marked", "decapsulated packets whose congestion mark (CE) was copied to the inner header") \
@@ -44,7 +44,7 @@ struct weir_decap_prefix {
 	X(GRE_KEY, "other_gre_key", "passed to the kernel: GRE packet without the key of --gre-key") \
 	X(INNER, "inner_malformed", "dropped: inner packet truncated or of the wrong IP version")  \
 	X(ECN, "ecn_not_capable", "dropped: outer CE mark, inner packet without ECN (RFC 6040)")   \
-	X(FAILED, "failed", "dropped: the kernel could not remove the outer header")
+	X(FAILED, "failed", "dropped: the kernel could not remove the outer headers")
 // clang-format on
 
 enum weir_decap_result {

@@ -178,7 +178,8 @@ enum weir_config_check {
 	WEIR_CHECK_AGENT_CHECK,
 };
 // How the packets of a check reach the backend. Direct: they are sent to the backend's address.
-// Data path: they are sent to the service's VIP and encapsulated, like packets from the dataplane.
+// Data path: they are sent to the service's VIP in the backend's forwarding mode, like packets from
+// the dataplane.
 enum weir_config_via { WEIR_VIA_DIRECT, WEIR_VIA_DATA_PATH };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 

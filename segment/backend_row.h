@@ -22,7 +22,7 @@ struct weir_backend_path {
 	uint8_t next_hop_mac[6];
 	uint8_t port_mac[6];
 	uint16_t vlan; // 0 = untagged
-	uint16_t mtu; // MTU of the port: largest outer IP packet, bytes
+	uint16_t mtu; // of the path: largest IP packet to the backend, with its outer headers
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is valid
 	uint32_t max_active_flows; // limit of active flows, as in the row; 0 = no limit

@@ -92,7 +92,7 @@
 
 #define WEIR_SHARE_COUNTERS(X) \
 	X(packets, PACKETS, "forwarded_packets", "Packets forwarded.") \
-	X(bytes, BYTES, "forwarded_bytes", "IP bytes forwarded, without the outer header.") \
+	X(bytes, BYTES, "forwarded_bytes", "IP bytes forwarded, without outer headers.") \
 	X(new_flows, FLOWS, "new_flows", "Flows started.") \
 	X(completed, FLOWS, "completed_flows", "Flows ended by FIN.") \
 	X(refused, FLOWS, "refused_flows", "Flows ended by an RST from the client.") \

@@ -35,9 +35,9 @@
 	X(NO_BACKEND, "no_backend", "the service has no usable backend")                           \
 	X(NO_NEIGHBOUR, "no_neighbour", "the next hop of the backend is not resolved (no MAC address)") \
 	X(BACKEND_GONE, "backend_gone", "the backend was removed and no other backend is usable")  \
-	X(MTU_EXCEEDED, "mtu_exceeded", "too big once encapsulated; ICMP error sent")              \
+	X(MTU_EXCEEDED, "mtu_exceeded", "too big for the path MTU; ICMP error sent")               \
 	X(ICMP_RATE, "icmp_rate", "no ICMP reply is sent: rate limit exceeded")                       \
-	X(HEADROOM, "headroom", "no room in the packet buffer for the outer header")               \
+	X(HEADROOM, "headroom", "no room in the packet buffer for the headers")                    \
 	X(NO_EXCEPTION_PORT, "no_exception_port", "no exception device to punt the packet to the kernel") \
 	X(EXCEPTION_FULL, "exception_full", "the queue to the kernel is full")                     \
 	X(TX_FULL, "tx_full", "the transmit queue is full")                                        \

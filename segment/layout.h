@@ -176,9 +176,10 @@ enum weir_backend_flag {
 
 // The data of one backend for workers, with a prebuilt header that workers copy in front of
 // packets. The worker fills in only the fields that depend on the packet: of an outer IP header
-// total length, TTL, DSCP/ECN and the IPv4 checksum; and the fields at inner_at and udp_at. Control
-// publishes health and administrative state as selections and as flags; the flags also determine
-// what happens to existing flows.
+// length, DSCP/ECN, flow label, IPv4 checksum, the low bits of the source address, and the protocol
+// if it is 4 or 41; and the fields at inner_at and udp_at. Control publishes health and
+// administrative state as selections and as flags; the flags also determine what happens to
+// existing flows.
 struct weir_backend_row { // 96 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
@@ -187,7 +188,7 @@ struct weir_backend_row { // 96 bytes, [control]
 	uint8_t header_bytes; // l2_bytes + 0, 20 or 40 + tail_bytes
 	// IPv4: number of low bits of the source address taken from the flow hash, 0..16
 	uint8_t source_bits;
-	uint16_t mtu; // MTU of the port: largest outer IP packet, bytes
+	uint16_t mtu; // of the path: largest IP packet to the backend, with its outer headers
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
 	// Limit of the backend's active flows, for all workers together; 0 = no limit.

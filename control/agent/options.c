@@ -265,7 +265,7 @@ static const struct weir_help help_of_all = {
 		 "weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port PORT]... "
 		 "[--json]\n"
 		 "weir-agent capacity [--measure] [--json]",
-	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
+	.about = "Runs on a backend. decap removes the balancers' outer headers with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
 		 "lame-duck, ready and status control it; announce and exec set the state of a "

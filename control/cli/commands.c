@@ -619,7 +619,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl status", NULL, 0, 0, WEIR_CLI_SERVICE, NULL, NULL, weir_status_run, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",
 	 "check the settings of this machine that Weir needs; needs no daemon",
-	 "Prints findings, most with a command after \"$\" that fixes the fault; changes nothing. Sends echo\nrequests to the backends, directly and through the tunnel; this needs CAP_NET_RAW.\nThe exit status is 0 without warnings and faults, 1 with warnings, 2 with faults.\n",
+	 "Prints findings, most with a command after \"$\" that fixes the fault; changes nothing. Sends echo\nrequests to the backends, directly and in their forwarding mode; this needs CAP_NET_RAW.\nThe exit status is 0 without warnings and faults, 1 with warnings, 2 with faults.\n",
 	 "weirctl doctor --config /etc/weir/weir.json", NULL, 0, 0, WEIR_CLI_DOCTOR, NULL, NULL,
 	 weir_doctor_command_run, false},
 	{"version", NULL, "", "show the versions of weirctl and of the daemons", NULL, "weirctl version",

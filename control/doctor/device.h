@@ -19,7 +19,7 @@ struct weir_doctor_device {
 
 struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);
 
-// Returns how many bytes encapsulation adds to a packet to the backend; 0 with forwarding l2.
+// Returns how many bytes the forwarding mode adds to an IP packet to the backend; 0 with l2.
 unsigned int weir_doctor_overhead(
 	const struct weir_config_service *service, const struct weir_config_backend *backend);
 

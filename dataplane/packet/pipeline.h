@@ -4,8 +4,8 @@
 // weir-bench run the same code.
 //
 // Each stage is a loop over the burst: parse, validate and hash; flow lookup; service lookup,
-// selection and insertion for flows that are not found; rewrite (encapsulate) or reply. See
-// docs/design/architecture.md, "Packet path".
+// selection and insertion for flows that are not found; rewrite (replace the Ethernet header by the
+// backend's headers) or reply. See docs/design/architecture.md, "Packet path".
 //
 // Threads: one pipeline per worker; only that worker calls these functions. S1: no lock, no
 // allocation, no log, no system call, no division.

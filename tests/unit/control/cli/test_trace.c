@@ -149,7 +149,7 @@ TEST(other_outcomes_are_shown) {
 		STAGES "    flow table   found\n"
 		       "    service      web\n"
 		       "    selection    web-2, from the flow table\n"
-		       "    replied      mtu_exceeded: too big once encapsulated; ICMP error sent\n"
+		       "    replied      mtu_exceeded: too big for the path MTU; ICMP error sent\n"
 		       "                 see: weirctl doctor\n");
 	expect_shown("{" RECEIVED PARSED "\"action\": \"kernel\"}", true, 0,
 		STAGES "    service      none\n"

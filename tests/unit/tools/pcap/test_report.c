@@ -60,7 +60,7 @@ TEST(lines_are_readable) {
 		"2 forwarded service=web backend=b-1 why=flow port=wan "
 		"[truncated: 59 of 159 bytes captured]\n"
 		"3 replied service=web backend=b-1 why=too_big port=wan reason=mtu_exceeded "
-		"(too big once encapsulated; ICMP error sent)\n"
+		"(too big for the path MTU; ICMP error sent)\n"
 		"4 kernel\n"
 		"5 dropped reason=tcp_flags (invalid TCP flags (none, SYN+FIN, SYN+RST, ...))\n"
 		"packets 5 = forwarded 2 + replied 1 + kernel 1 + dropped 1\n"
