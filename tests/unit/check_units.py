@@ -16,10 +16,25 @@ tables from weir-control.
 
 Sending a signal to a process that has changed its user requires CAP_KILL, which no unit has.
 Therefore the reload command must run outside of the sandbox (+).
+
+A process can open a socket of a family only if RestrictAddressFamilies of its unit has the family.
 """
 import configparser
 import glob
+import re
 import sys
+
+# The folder of the daemon of a unit. weir-dataplane opens most of its sockets in DPDK.
+DAEMONS = {"weir-control.service": "control/daemon", "weir-agent.service": "control/agent"}
+
+
+def families(folder):
+    """Returns the address families of all sockets that the code in a folder opens."""
+    found = set()
+    for path in glob.glob(folder + "/**/*.c", recursive=True):
+        with open(path, encoding="utf-8") as file:
+            found |= set(re.findall(r"\bsocket\((AF_\w+)", file.read()))
+    return found
 
 
 def main(root):
@@ -42,6 +57,10 @@ def main(root):
         if path.endswith("/weir-agent.service") and \
                 "weir-decap.service" not in unit.get("Unit", "After", fallback="").split():
             failed.append(f"{path}: stops together with weir-decap.service, which its drain needs")
+        folder = DAEMONS.get(path.rpartition("/")[2])
+        allowed = unit.get("Service", "RestrictAddressFamilies", fallback="").split()
+        for family in sorted(families(f"{root}/{folder}") - set(allowed)) if folder else []:
+            failed.append(f"{path}: {folder} opens sockets of {family}, which the unit forbids")
     print("\n".join(failed) or f"{len(paths)} units")
     return 1 if failed else 0
 

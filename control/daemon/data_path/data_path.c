@@ -344,6 +344,10 @@ static void explain(const struct weir_data_path *path, int error, char *why, siz
 	case -EAFNOSUPPORT:
 		snprintf(why, why_bytes, "IPv6 does not work on device %s", path->tunnel.name);
 		break;
+	case -EPROTONOSUPPORT:
+		snprintf(why, why_bytes,
+			"packet sockets are not allowed: add AF_PACKET to RestrictAddressFamilies");
+		break;
 	case -ENOLINK:
 		snprintf(why, why_bytes, "the link of the backend is not known yet");
 		break;
@@ -360,11 +364,15 @@ static void explain(const struct weir_data_path *path, int error, char *why, siz
 
 // Returns why packets cannot be forwarded to the MAC address of the target, if its forwarding is
 // l2: 0 or negative errno.
-static int check_link(const struct weir_data_path_target *target) {
-	if (weir_forwarding_headers[target->forwarding.mode]->outer || target->hop.has_mac) {
+static int check_link(
+	const struct weir_data_path *path, const struct weir_data_path_target *target) {
+	if (weir_forwarding_headers[target->forwarding.mode]->outer) {
 		return 0;
 	}
-	return target->hop.ifindex == 0 ? -ENOLINK : -EHOSTUNREACH;
+	if (path->tunnel.link < 0) {
+		return -EPROTONOSUPPORT;
+	}
+	return target->hop.has_mac ? 0 : target->hop.ifindex == 0 ? -ENOLINK : -EHOSTUNREACH;
 }
 
 static void build_row(const struct weir_data_path_target *target, const struct weir_address *source,
@@ -384,7 +392,9 @@ int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path
 	struct weir_address local, outer;
 	uint16_t port = 0;
 	struct flow *own;
-	int r = path->lost ? -ENODEV : !has_ipv6(path, target) ? -EAFNOSUPPORT : check_link(target);
+	int r = path->lost                ? -ENODEV
+		: !has_ipv6(path, target) ? -EAFNOSUPPORT
+					  : check_link(path, target);
 
 	if (r == 0) {
 		r = find_addresses(path, target, &local, &outer);

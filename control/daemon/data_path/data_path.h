@@ -63,6 +63,7 @@ void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 
 // Opens a connection. Cost: a constant number of system calls.
 // Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no port is free),
+// -EPROTONOSUPPORT (forwarding l2, and the tunnel has no packet socket),
 // -ENOLINK (forwarding l2, and the backend's link is not known yet),
 // -EHOSTUNREACH (forwarding l2, and the backend has not replied to ARP or ND),
 // -EAFNOSUPPORT (IPv6 does not work on this host), -ENONET (this host has no address of the VIP's

@@ -123,9 +123,10 @@ static int open_sockets(struct weir_data_path_tunnel *tunnel, char *why, size_t 
 		return r;
 	}
 	tunnel->ipv6 = r < 0 ? -1 : r;
-	// Protocol 0: the socket receives nothing.
+	// Protocol 0: the socket receives nothing. Units of former versions forbid packet sockets;
+	// only forwarding l2 needs one.
 	tunnel->link = socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (tunnel->link < 0) {
+	if (tunnel->link < 0 && errno != EAFNOSUPPORT) {
 		r = -errno;
 		snprintf(why, why_bytes, "cannot open a packet socket: %s", strerror(-r));
 		return r;

@@ -27,7 +27,9 @@
 struct weir_data_path_tunnel {
 	int device; // non-blocking; -1 = no device is open
 	int ipv4, ipv6; // raw sockets, which send whole packets and receive no packets; -1 = none
-	int link; // packet socket, which sends to MAC addresses and receives nothing; -1 = none
+	// Packet socket, which sends to MAC addresses and receives nothing; -1 = packet sockets are
+	// not allowed.
+	int link;
 	int ipv6_error; // negative errno of setting rules for IPv6; 0 = the rules are set
 	uint32_t table; // routing table
 	uint16_t port_first; // first port of a block of WEIR_DATA_PATH_PORTS ports

@@ -73,6 +73,7 @@ static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {
 	case ENOBUFS:
 	case EADDRNOTAVAIL: // this host has no free local port
 	case EAFNOSUPPORT: // IPv6 is disabled on this host
+	case EPROTONOSUPPORT: // packet sockets are not allowed
 	case ENOLINK: // the link of the backend is not known yet
 	case ENONET: // this host has no address of the VIP's family
 	case EPERM: // a packet filter of this host dropped the packet

@@ -67,11 +67,10 @@ static struct weir_data_path_tunnel open_tunnel(void) {
 	return tunnel;
 }
 
-static int setup(void **state) {
+static int start(void **state, struct weir_data_path_tunnel tunnel) {
 	struct sockaddr_ll wire = {.sll_family = AF_PACKET,
 		.sll_protocol = htons(ETH_P_ALL),
 		.sll_ifindex = (int)if_nametoindex("wire")};
-	struct weir_data_path_tunnel tunnel = open_tunnel();
 	struct lab *lab = calloc(1, sizeof(*lab));
 
 	assert_int_equal(uv_loop_init(&lab->loop), 0);
@@ -81,6 +80,19 @@ static int setup(void **state) {
 	assert_int_equal(bind(lab->wire, (struct sockaddr *)&wire, sizeof(wire)), 0);
 	*state = lab;
 	return 0;
+}
+
+static int setup(void **state) {
+	return start(state, open_tunnel());
+}
+
+// As if the process may not open packet sockets.
+static int setup_without_link(void **state) {
+	struct weir_data_path_tunnel tunnel = open_tunnel();
+
+	close(tunnel.link);
+	tunnel.link = -1;
+	return start(state, tunnel);
 }
 
 static int teardown(void **state) {
@@ -260,6 +272,23 @@ TEST(l2_needs_the_mac_address, setup, teardown) {
 	assert_int_equal(
 		weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -EHOSTUNREACH);
 	assert_string_equal(why, "no ARP/ND reply from the backend");
+}
+
+TEST(only_l2_needs_packet_sockets, setup_without_link, teardown) {
+	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+	char why[96] = "";
+
+	open_flow(lab, &target, &flow);
+	weir_data_path_close(lab->path, &flow);
+	target.forwarding.mode = WEIR_FORWARDING_L2;
+	target.hop.ifindex = if_nametoindex("ours");
+	target.hop.has_mac = true;
+	assert_int_equal(
+		weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -EPROTONOSUPPORT);
+	assert_string_equal(
+		why, "packet sockets are not allowed: add AF_PACKET to RestrictAddressFamilies");
 }
 
 // The outer source address is the source address of the target. If the target has none, the
