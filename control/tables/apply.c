@@ -16,14 +16,11 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// Until the next hop is set again (next_hops.c), it is not used in the new mode if it may be a
-// gateway, or if it was adopted from a row without outer source address.
+// Until the next hop is set again (next_hops.c), it is used only if it serves the new mode.
 static void set_forwarding(
 	struct weir_backend_entry *backend, const struct weir_forwarding *forwarding) {
 	backend->forwarding = *forwarding;
-	backend->hop.resolved =
-		weir_tables_hop_serves(&backend->hop, forwarding) &&
-		(forwarding->mode == WEIR_FORWARDING_L2 || backend->hop.source.family != 0);
+	backend->hop.resolved = weir_tables_hop_serves(&backend->hop, forwarding);
 }
 
 // Applies a new configuration to an existing backend. The backend keeps its state, but its

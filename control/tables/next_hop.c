@@ -6,7 +6,9 @@
 
 bool weir_tables_hop_serves(
 	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding) {
-	return hop->resolved && (hop->on_link || weir_forwarding_headers[forwarding->mode]->outer);
+	return hop->resolved &&
+	       (weir_forwarding_headers[forwarding->mode]->outer ? hop->source.family != 0
+								 : hop->on_link);
 }
 
 uint16_t weir_next_hop_mtu(

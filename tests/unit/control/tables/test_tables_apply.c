@@ -53,6 +53,32 @@ TEST(known_next_hop_is_published_with_a_new_backend) {
 	lab_config_free(config);
 }
 
+static bool find_adopted_hop(
+	void *context, const struct weir_address *address, struct weir_next_hop *ret) {
+	(void)context;
+	(void)address;
+	*ret = lab_hop(7);
+	ret->on_link = true;
+	ret->source.family = 0;
+	return true;
+}
+
+// A next hop that was adopted from an l2 backend with the same address has no outer source address.
+// An outer header without source address would be wrong.
+TEST(next_hop_without_source_serves_only_l2) {
+	struct weir_config *config = lab_config(1, 2);
+	struct lab lab;
+
+	config->services[0].backends[1].forwarding_mode = 1 + WEIR_FORWARDING_L2;
+	lab_open(&lab, NULL);
+	weir_tables_find_hops(lab.tables, find_adopted_hop, NULL);
+	lab_apply(&lab, config);
+	assert_false(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED);
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_RESOLVED);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 // A packet to the VIP, unchanged, must not go to a gateway, which would route it back.
 TEST(l2_uses_only_next_hops_on_the_link) {
 	struct weir_config *config = lab_config(1, 2), *l2 = lab_config_copy(config);
