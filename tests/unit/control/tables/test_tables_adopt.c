@@ -92,6 +92,52 @@ TEST(s3_restart_keeps_ids_of_leaving_backends_reserved) {
 	lab_config_free(less);
 }
 
+// The rows of all modes are adopted, also of a removed backend that still has flows.
+TEST(s3_restart_keeps_forwarding_modes) {
+	struct weir_config *config = lab_config(1, 8), *less = lab_config_copy(config);
+	struct weir_next_hop hop = lab_hop(3);
+	struct weir_backend_row rows[8], row;
+	uint64_t publications;
+	struct lab lab;
+
+	for (struct weir_config *each = config; each != NULL; each = each == config ? less : NULL) {
+		each->services[0].forwarding.gue_port = 7000;
+		each->services[0].forwarding.gre_key = 0xdeadbeef;
+		for (int i = 0; i < 8; i++) {
+			each->services[0].backends[i].forwarding_mode = (uint8_t)(1 + i % 4);
+		}
+	}
+	for (int i = 7; i >= 4; i--) {
+		lab_remove_backend(less, 0, (uint32_t)i);
+	}
+	hop.on_link = true;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	for (uint16_t i = 0; i < 8; i++) {
+		weir_tables_set_next_hop(lab.tables, i, &hop);
+		lab_set_flows(&lab, 1, i, 1);
+	}
+	lab_publish(&lab);
+	lab_apply(&lab, less);
+	lab_settle(&lab);
+	for (uint16_t i = 0; i < 8; i++) {
+		rows[i] = lab_row(&lab, i);
+		assert_int_equal(rows[i].forwarding, i % 4);
+		assert_true(rows[i].flags & WEIR_BACKEND_RESOLVED);
+	}
+	publications = lab.segment->notes->publications;
+	lab_restart(&lab);
+	lab_apply(&lab, less);
+	for (uint16_t i = 0; i < 8; i++) {
+		row = lab_row(&lab, i);
+		assert_memory_equal(&rows[i], &row, sizeof(row));
+	}
+	assert_int_equal(lab.segment->notes->publications, publications);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
 static void random_bytes(uint8_t *bytes, uint64_t n, int density) {
 	for (uint64_t i = 0; i < n; i++) {
 		if (rand() % density == 0) {
