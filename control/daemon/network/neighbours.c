@@ -152,7 +152,7 @@ static struct weir_next_hop resolve(
 
 static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b) {
 	if (!a->resolved || !b->resolved) {
-		return a->resolved == b->resolved;
+		return a->resolved == b->resolved && a->ifindex == b->ifindex;
 	}
 	return a->port == b->port && a->ifindex == b->ifindex && a->on_link == b->on_link &&
 	       a->mtu == b->mtu && a->route_mtu == b->route_mtu &&

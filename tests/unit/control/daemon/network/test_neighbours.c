@@ -358,6 +358,25 @@ TEST(missing_neighbours_have_a_reason, setup, teardown) {
 	expect(lab, "10.0.0.77", MAC0); // resolved by the next datagram
 }
 
+static bool has_an_interface(void *context) {
+	const struct lab *lab = context;
+
+	return lab->seen[0].hop.ifindex == lab->ports[0].info.kernel_ifindex;
+}
+
+// The link of a silent address comes back. Checks of l2 backends depend on its interface.
+TEST(missing_neighbours_have_their_latest_interface, setup, teardown) {
+	struct lab *lab = *state;
+
+	SHELL("ip link set lb0 down");
+	watch(lab, "10.0.0.77");
+	configure(lab);
+	assert_int_equal(expect(lab, "10.0.0.77", NULL)->hop.ifindex, 0);
+	SHELL("ip link set lb0 up");
+	watch_lab_run(&lab->loop, has_an_interface, lab, 8000, "a report with the interface");
+	assert_string_equal(lab->seen[0].why, "no ARP/ND reply for 10.0.0.77 on lb0");
+}
+
 // --- changes ------------------------------------------------------------------------------
 
 TEST(neighbours_follow_a_new_mac, setup, teardown) {
