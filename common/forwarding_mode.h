@@ -24,11 +24,12 @@ enum weir_forwarding_mode {
 
 #define WEIR_GUE_PORT 6080 // default destination port (IANA: gue)
 
-// How the packets of a backend are forwarded.
+// How the packets of a backend are forwarded. Modes that do not use a setting have its default, so
+// that weir_forwarding_equal compares only what the packets show.
 struct weir_forwarding {
 	uint8_t mode; // enum weir_forwarding_mode
-	uint16_t gue_port; // destination port, host order; used with GUE
-	uint32_t gre_key; // 0 = none; used with GRE
+	uint16_t gue_port; // destination port, host order; default WEIR_GUE_PORT
+	uint32_t gre_key; // 0 = none, the default
 };
 
 static inline bool weir_forwarding_equal(

@@ -83,6 +83,12 @@ struct weir_forwarding weir_config_forwarding_of(
 	if (backend->forwarding_mode != 0) {
 		forwarding.mode = backend->forwarding_mode - 1;
 	}
+	if (forwarding.mode != WEIR_FORWARDING_GUE) {
+		forwarding.gue_port = WEIR_GUE_PORT;
+	}
+	if (forwarding.mode != WEIR_FORWARDING_GRE) {
+		forwarding.gre_key = 0;
+	}
 	return forwarding;
 }
 

@@ -34,13 +34,15 @@ static void build(
 	row->inner6 = weir_forward_be16(IPV6_INSIDE);
 }
 
-static int find(const uint8_t *at, size_t bytes, uint8_t *ret_protocol) {
+static int find(
+	const uint8_t *at, size_t bytes, struct weir_forwarding *ret, uint8_t *ret_protocol) {
 	const uint8_t *gue = at + UDP_BYTES;
 
 	if (bytes < UDP_BYTES + GUE_BYTES || gue[0] != 0 || gue[2] != 0 || gue[3] != 0 ||
 		(gue[1] != IPV4_INSIDE && gue[1] != IPV6_INSIDE)) {
 		return -1;
 	}
+	ret->gue_port = weir_forward_get16(at + 2);
 	*ret_protocol = gue[1];
 	return UDP_BYTES + GUE_BYTES;
 }

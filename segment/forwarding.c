@@ -28,16 +28,19 @@ bool weir_forwarding_has_protocol(enum weir_forwarding_mode mode, uint8_t protoc
 	return headers->outer && (protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6);
 }
 
-int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes, uint8_t *ret_protocol) {
+int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes,
+	struct weir_forwarding *ret, uint8_t *ret_protocol) {
 	int r = -1;
 
+	*ret = (struct weir_forwarding){.mode = WEIR_FORWARDING_IPIP, .gue_port = WEIR_GUE_PORT};
 	if (protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6) {
 		*ret_protocol = protocol;
 		return 0;
 	}
 	for (unsigned int i = 0; protocol != 0 && r < 0 && i < WEIR_FORWARDING_COUNT; i++) {
 		if (weir_forwarding_headers[i]->protocol == protocol) {
-			r = weir_forwarding_headers[i]->find(at, bytes, ret_protocol);
+			ret->mode = (uint8_t)i;
+			r = weir_forwarding_headers[i]->find(at, bytes, ret, ret_protocol);
 		}
 	}
 	return r;

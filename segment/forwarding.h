@@ -26,10 +26,11 @@ struct weir_forwarding_headers {
 	void (*build)(const struct weir_forwarding *forwarding, struct weir_backend_row *row,
 		uint8_t *at);
 	// Finds the packet in a packet with the outer protocol `protocol`. at: behind the outer IP
-	// header, `bytes` bytes. Returns the number of bytes before the packet, and sets
-	// *ret_protocol to IPPROTO_IPIP or IPPROTO_IPV6; returns -1 if the mode does not build such
-	// bytes. NULL if `protocol` is 0.
-	int (*find)(const uint8_t *at, size_t bytes, uint8_t *ret_protocol);
+	// header, `bytes` bytes. Returns the number of bytes before the packet, sets the port or
+	// the key in *ret, and sets *ret_protocol to IPPROTO_IPIP or IPPROTO_IPV6; returns -1 if
+	// the mode does not build such bytes. NULL if `protocol` is 0.
+	int (*find)(const uint8_t *at, size_t bytes, struct weir_forwarding *ret,
+		uint8_t *ret_protocol);
 };
 
 // The modes, indexed by enum weir_forwarding_mode.
@@ -43,8 +44,10 @@ uint32_t weir_forwarding_overhead(const struct weir_forwarding *forwarding, unsi
 bool weir_forwarding_has_protocol(enum weir_forwarding_mode mode, uint8_t protocol);
 
 // Finds the packet inside a packet that any mode may have built, for example one quoted in an ICMP
-// error. protocol: of its outer IP header. Parameters and result as of `find` above.
-int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes, uint8_t *ret_protocol);
+// error. protocol: of its outer IP header. *ret: how the packet was forwarded. Other parameters and
+// result as of `find` above.
+int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes,
+	struct weir_forwarding *ret, uint8_t *ret_protocol);
 
 // Reads the forwarding from a row. Returns false if weir_backend_row_build never builds such a row;
 // the row may have been written by another process.

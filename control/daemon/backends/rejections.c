@@ -14,7 +14,7 @@
 struct owner { // a backend and its address
 	struct weir_address address;
 	const struct weir_config_service *service;
-	enum weir_forwarding_mode mode;
+	struct weir_forwarding forwarding;
 	uint16_t id;
 };
 
@@ -105,7 +105,7 @@ int weir_rejections_follow(struct weir_rejections *rejections, struct weir_table
 		rejections->owners[rejections->count++] =
 			(struct owner){.address = of.backend.address,
 				.service = of.service,
-				.mode = of.backend.forwarding.mode,
+				.forwarding = of.backend.forwarding,
 				.id = of.backend.id};
 	}
 	qsort(rejections->owners, rejections->count, sizeof(rejections->owners[0]),
@@ -147,15 +147,17 @@ static bool is_bound(
 	return false;
 }
 
-// Returns whether the packets to a backend use the tunnel of the quoted packet: the same outer
-// protocol and inner address family. The family matters, because some hosts decapsulate only IPv4
-// or only IPv6.
+// Returns whether packets to a backend use the tunnel of a report. Forwarding and the inner address
+// family matter, because some hosts decapsulate only one of the modes, or only IPv4 or only IPv6.
 static bool uses_tunnel(const struct owner *owner, const struct weir_unreachable_report *report) {
 	const struct weir_config_service *service = owner->service;
 
+	if (!weir_forwarding_equal(&owner->forwarding, &report->forwarding)) {
+		return false;
+	}
 	for (uint32_t i = 0; i < service->bind_count; i++) {
 		if (service->binds[i].address.family == report->vip.family) {
-			return weir_forwarding_has_protocol(owner->mode, report->tunnel);
+			return true;
 		}
 	}
 	return false;
@@ -174,7 +176,7 @@ uint32_t weir_rejections_take(struct weir_rejections *rejections,
 
 		rejections->work += 1 + owner->service->bind_count;
 		ours = ours ||
-		       (weir_forwarding_has_protocol(owner->mode, report->tunnel) &&
+		       (weir_forwarding_equal(&owner->forwarding, &report->forwarding) &&
 			       weir_tables_has_source(
 				       rejections->tables, owner->id, &report->source) &&
 			       weir_tables_fits(rejections->tables, owner->id, report->bytes) &&

@@ -135,7 +135,8 @@ static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_ad
 		!weir_address_equal(&outer.destination, host)) {
 		return false;
 	}
-	before = weir_forwarding_find(outer.protocol, rest->at, rest->bytes, &protocol);
+	before = weir_forwarding_find(
+		outer.protocol, rest->at, rest->bytes, &ret->forwarding, &protocol);
 	if (before < 0 || !skip(rest, (size_t)before) ||
 		!(protocol == IPPROTO_IPIP ? take_ip4(rest, &inner) : take_ip6(rest, &inner)) ||
 		(inner.protocol != IPPROTO_TCP && inner.protocol != IPPROTO_UDP) ||
@@ -145,7 +146,6 @@ static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_ad
 	ret->host = *host;
 	ret->source = outer.source;
 	ret->bytes = outer.bytes;
-	ret->tunnel = outer.protocol;
 	ret->protocol = inner.protocol;
 	ret->client = inner.source;
 	ret->vip = inner.destination;

@@ -37,9 +37,9 @@ enum weir_unreachable_kind {
 struct weir_unreachable_report {
 	uint8_t kind; // reason, enum weir_unreachable_kind
 	uint8_t protocol; // protocol of the flow: IPPROTO_TCP, IPPROTO_UDP
-	uint8_t tunnel; // protocol of the quoted outer packet: IPPROTO_IPIP, IPPROTO_GRE, ...
 	uint16_t client_port, vip_port;
 	uint32_t bytes; // length of the quoted outer packet, from its IP header
+	struct weir_forwarding forwarding; // of the quoted packet
 	struct weir_address host; // sender of the message; destination of the quoted outer packet
 	struct weir_address source; // source of the quoted outer packet
 	struct weir_address client, vip; // addresses of the quoted inner packet

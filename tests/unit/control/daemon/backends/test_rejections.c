@@ -92,8 +92,8 @@ static bool is_ejected(const struct own *own, const char *service, const char *b
 // Returns a report that host 10.0.0.1 rejects a datagram to s1. The host is b1 of both services.
 static struct weir_unreachable_report report(const struct own *own, uint16_t client_port) {
 	return (struct weir_unreachable_report){.kind = WEIR_UNREACHABLE_PORT,
+		.forwarding = {.mode = WEIR_FORWARDING_IPIP, .gue_port = WEIR_GUE_PORT},
 		.protocol = IPPROTO_UDP,
-		.tunnel = IPPROTO_IPIP,
 		.client_port = client_port,
 		.vip_port = 80,
 		.host = own->config->services[1].backends[1].address,
@@ -187,32 +187,29 @@ TEST(packets_in_fragments_count_for_no_backend) {
 	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 2);
 }
 
-// A host may decapsulate GUE, but not GRE. Packets of l2 use no tunnel.
-TEST(reports_count_only_for_backends_of_their_mode) {
-	static const uint8_t tunnels[] = {IPPROTO_IPIP, IPPROTO_IPV6, IPPROTO_UDP, IPPROTO_GRE};
-	static const uint32_t wanted[WEIR_FORWARDING_COUNT][4] = {
-		[WEIR_FORWARDING_IPIP] = {2, 2, 0, 0},
-		[WEIR_FORWARDING_L2] = {0, 0, 0, 0},
-		[WEIR_FORWARDING_GUE] = {0, 0, 1, 0},
-		[WEIR_FORWARDING_GRE] = {0, 0, 0, 1},
+// A host without a GUE receiver can have a working IP-in-IP tunnel for another service.
+TEST(reports_count_only_for_the_same_forwarding) {
+	static const struct weir_forwarding others[] = {
+		{.mode = WEIR_FORWARDING_L2},
+		{.mode = WEIR_FORWARDING_GUE, .gue_port = WEIR_GUE_PORT},
+		{.mode = WEIR_FORWARDING_GRE, .gre_key = 7},
 	};
 	struct own *own = *state;
-	struct weir_unreachable_report one = report(own, 1);
 
-	for (uint8_t mode = 0; mode < WEIR_FORWARDING_COUNT; mode++) {
-		struct weir_config *config = make_config();
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct weir_config *other = lab_config_copy(own->config);
+		struct weir_unreachable_report one = report(own, 1);
 
-		// The mode of s0 stays ipip.
-		config->services[1].backends[1].forwarding_mode = (uint8_t)(1 + mode);
-		lab_apply(&own->lab, config);
-		weir_rejections_follow(own->rejections, own->lab.tables, config);
-		for (uint32_t i = 0; i < 4; i++) {
-			one.tunnel = tunnels[i];
-			assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms),
-				wanted[mode][i]);
-		}
-		lab_config_free(own->config);
-		own->config = config;
+		other->services[0].forwarding = others[i];
+		lab_apply(&own->lab, other);
+		weir_rejections_follow(own->rejections, own->lab.tables, other);
+		assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 1);
+		// as if the service of the quoted flow used the other mode
+		one.forwarding = others[i];
+		assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
+		lab_apply(&own->lab, own->config);
+		weir_rejections_follow(own->rejections, own->lab.tables, own->config);
+		lab_config_free(other);
 	}
 }
 

@@ -232,6 +232,7 @@ TEST(modes_reach_the_backend, setup, teardown) {
 		const uint8_t *ip = lab->frame + ETH_HLEN;
 		struct weir_data_path_packet packet;
 		struct weir_data_path_flow flow;
+		struct weir_forwarding found;
 		uint8_t protocol = 0;
 
 		target.forwarding = (struct weir_forwarding){
@@ -244,9 +245,10 @@ TEST(modes_reach_the_backend, setup, teardown) {
 		watch_lab_run(&lab->loop, has_left, lab, 2000, "a packet on the wire");
 		if (mode->outer) {
 			int tail = weir_forwarding_find(before == 20 ? ip[9] : ip[6], ip + before,
-				lab->bytes - before, &protocol);
+				lab->bytes - before, &found, &protocol);
 
 			assert_int_equal(tail, mode->tail_bytes(&target.forwarding));
+			assert_int_equal(found.mode, target.forwarding.mode);
 			assert_int_equal(protocol, i / 2 % 2 == 0 ? IPPROTO_IPIP : IPPROTO_IPV6);
 			before += (size_t)tail;
 		} else {

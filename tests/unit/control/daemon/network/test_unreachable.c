@@ -186,11 +186,17 @@ TEST(unreachable_reads_all_forwarding_modes) {
 	static const struct {
 		uint8_t protocol, bytes;
 		uint8_t tail4[12], tail6[12];
+		struct weir_forwarding forwarding;
 	} cases[] = {
-		{17, 12, {0xc0, 1, 0x17, 0xc0, 0, 45, 0, 0, 0, 4, 0, 0},
-			{0xc0, 1, 0x17, 0xc0, 0, 60, 0, 0, 0, 41, 0, 0}},
-		{47, 4, {0, 0, 8, 0}, {0, 0, 0x86, 0xdd}},
-		{47, 8, {0x20, 0, 8, 0, 1, 2, 3, 4}, {0x20, 0, 0x86, 0xdd, 1, 2, 3, 4}},
+		{17, 12, {0xc0, 1, 0x17, 0xc1, 0, 45, 0, 0, 0, 4, 0, 0},
+			{0xc0, 1, 0x17, 0xc1, 0, 60, 0, 0, 0, 41, 0, 0},
+			{.mode = WEIR_FORWARDING_GUE, .gue_port = 6081}},
+		{47, 4, {0, 0, 8, 0}, {0, 0, 0x86, 0xdd},
+			{.mode = WEIR_FORWARDING_GRE, .gue_port = WEIR_GUE_PORT}},
+		{47, 8, {0x20, 0, 8, 0, 0xa1, 2, 3, 4}, {0x20, 0, 0x86, 0xdd, 0xa1, 2, 3, 4},
+			{.mode = WEIR_FORWARDING_GRE,
+				.gue_port = WEIR_GUE_PORT,
+				.gre_key = 0xa1020304}},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -200,11 +206,11 @@ TEST(unreachable_reads_all_forwarding_modes) {
 		insert(&ipv4, 48, 37, cases[i].protocol, cases[i].tail4, cases[i].bytes);
 		assert_true(weir_unreachable_parse(&ipv4, &report));
 		assert_int_equal(report.client_port, 53000);
-		assert_int_equal(report.tunnel, cases[i].protocol);
+		assert_true(weir_forwarding_equal(&report.forwarding, &cases[i].forwarding));
 		insert(&ipv6, 48, 14, cases[i].protocol, cases[i].tail6, cases[i].bytes);
 		assert_true(weir_unreachable_parse(&ipv6, &report));
 		assert_int_equal(report.client_port, 7);
-		assert_int_equal(report.tunnel, cases[i].protocol);
+		assert_true(weir_forwarding_equal(&report.forwarding, &cases[i].forwarding));
 		// Each byte of the header that identifies the packet inside matters.
 		for (size_t k = cases[i].protocol == 17 ? 8 : 0; k < 4; k++) {
 			changed = ipv4;
