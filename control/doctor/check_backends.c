@@ -132,17 +132,23 @@ static void prepare_vip(const char *root, const struct target *target, struct vi
 // Checks that a backend with forwarding l2 is on a link. Returns false and reports a fault if its
 // packets go through a gateway.
 static bool check_link(struct weir_doctor *doctor, const struct target *target, const char *name) {
-	char hop[INET6_ADDRSTRLEN];
+	const bool fixed = target->port != NULL && target->port->has_gateway_mac;
+	char hop[INET6_ADDRSTRLEN], why[WEIR_CONFIG_NAME_BYTES + INET6_ADDRSTRLEN + 64];
 
 	if (target->forwarding.mode != WEIR_FORWARDING_L2 ||
-		weir_address_equal(&target->route.next_hop, &target->backend->address)) {
+		(!fixed &&
+			weir_address_equal(&target->route.next_hop, &target->backend->address))) {
 		return true;
 	}
 	weir_address_format(&target->route.next_hop, hop, sizeof(hop));
+	snprintf(why, sizeof(why),
+		fixed ? "port %s sends all packets to its gateway_mac"
+		      : "the route goes through the gateway %s",
+		fixed ? target->port->name : hop);
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-		"gets no packets: forwarding l2 needs the backend on a link of a port, and the "
-		"route goes through the gateway %s; set forwarding to ipip, gue or gre",
-		hop);
+		"gets no packets: forwarding l2 needs the backend on a link of a port, and "
+		"%s; set forwarding to ipip, gue or gre",
+		why);
 	weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 	return false;
 }
@@ -498,7 +504,7 @@ static bool is_listed(const struct targets *targets, const struct weir_forwardin
 	for (uint32_t i = 0; i < targets->count; i++) {
 		const struct target *target = &targets->list[i];
 
-		if (target->forwarding.mode == forwarding->mode &&
+		if (weir_forwarding_equal(&target->forwarding, forwarding) &&
 			same(&target->backend->address, backend) && has_vip(target, vip)) {
 			return true;
 		}

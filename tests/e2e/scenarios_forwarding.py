@@ -171,6 +171,13 @@ def l2_needs_the_backend_on_the_link(lab):
     found = backend_findings(lab)
     assert "route goes through the gateway 10.0.0.1" in found[0]["found"], found[0]
     assert [f["level"] for f in found] == ["fault", "ok", "ok", "ok"], found
+    # Now the port sends every packet to one gateway.
+    lab.port = {"gateway_mac": lab.mac(lab.net, "br0")}
+    lab.write_config()
+    lab.weirctl("config", "reload")
+    wait_for("no backend on the link", lambda: not any(b["resolved"] for b in lab.backends()), 10)
+    found = backend_findings(lab)
+    assert all("port wan sends all packets to its gateway_mac" in f["found"] for f in found), found
 
 
 REJECTED = [{"name": "web-1", "address": backend_address(1, 4), "forwarding": "gue"},
