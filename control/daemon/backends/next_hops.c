@@ -152,6 +152,7 @@ static void set_check_hop(struct weir_next_hops *hops, const struct weir_backend
 	struct weir_data_path_hop check = {.source = hop->source,
 		.source_bits = hop->source_bits,
 		.ifindex = hop->ifindex,
+		.through_gateway = !hop->on_link,
 		.has_mac = hop->resolved && hop->on_link};
 
 	memcpy(check.mac, hop->mac, sizeof(check.mac));

@@ -344,16 +344,6 @@ static void explain(const struct weir_data_path *path, int error, char *why, siz
 	case -EAFNOSUPPORT:
 		snprintf(why, why_bytes, "IPv6 does not work on device %s", path->tunnel.name);
 		break;
-	case -EPROTONOSUPPORT:
-		snprintf(why, why_bytes,
-			"packet sockets are not allowed: add AF_PACKET to RestrictAddressFamilies");
-		break;
-	case -ENOLINK:
-		snprintf(why, why_bytes, "the link of the backend is not known yet");
-		break;
-	case -EHOSTUNREACH:
-		snprintf(why, why_bytes, "no ARP/ND reply from the backend");
-		break;
 	case -ENONET:
 		snprintf(why, why_bytes, "this host has no address of the VIP's family");
 		break;
@@ -362,17 +352,31 @@ static void explain(const struct weir_data_path *path, int error, char *why, siz
 	}
 }
 
-// Returns why packets cannot be forwarded to the MAC address of the target, if its forwarding is
-// l2: 0 or negative errno.
-static int check_link(
-	const struct weir_data_path *path, const struct weir_data_path_target *target) {
+// If the forwarding of the target is l2, checks that packets can be sent to its MAC address.
+// Returns 0, or negative errno with one line in why.
+static int check_link(const struct weir_data_path *path, const struct weir_data_path_target *target,
+	char *why, size_t why_bytes) {
+	const struct weir_data_path_hop *hop = &target->hop;
+	const char *text = "no ARP/ND reply from the backend";
+	int r = -EHOSTUNREACH;
+
 	if (weir_forwarding_headers[target->forwarding.mode]->outer) {
 		return 0;
 	}
 	if (path->tunnel.link < 0) {
-		return -EPROTONOSUPPORT;
+		text = "packet sockets are not allowed: add AF_PACKET to RestrictAddressFamilies";
+		r = -EPROTONOSUPPORT;
+	} else if (hop->has_mac) {
+		return 0;
+	} else if (hop->ifindex == 0) {
+		text = "the link of the backend is not known yet";
+		r = -ENOLINK;
+	} else if (hop->through_gateway) {
+		text = "packets to the backend go through a gateway";
+		r = -ENETUNREACH;
 	}
-	return target->hop.has_mac ? 0 : target->hop.ifindex == 0 ? -ENOLINK : -EHOSTUNREACH;
+	snprintf(why, why_bytes, "%s", text);
+	return r;
 }
 
 static void build_row(const struct weir_data_path_target *target, const struct weir_address *source,
@@ -392,10 +396,14 @@ int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path
 	struct weir_address local, outer;
 	uint16_t port = 0;
 	struct flow *own;
-	int r = path->lost                ? -ENODEV
-		: !has_ipv6(path, target) ? -EAFNOSUPPORT
-					  : check_link(path, target);
+	int r = path->lost ? -ENODEV : !has_ipv6(path, target) ? -EAFNOSUPPORT : 0;
 
+	if (r == 0) {
+		r = check_link(path, target, why, why_bytes);
+		if (r < 0) {
+			return r;
+		}
+	}
 	if (r == 0) {
 		r = find_addresses(path, target, &local, &outer);
 	}

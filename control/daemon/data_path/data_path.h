@@ -32,6 +32,7 @@ struct weir_data_path_hop {
 	uint8_t source_bits; // IPv4: number of low bits that vary by flow
 	// For forwarding l2. ifindex: interface of the backend's link; 0 = not known.
 	uint32_t ifindex;
+	bool through_gateway; // the backend is not on a link
 	bool has_mac;
 	uint8_t mac[6]; // of the backend
 };
@@ -65,6 +66,7 @@ void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 // Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no port is free),
 // -EPROTONOSUPPORT (forwarding l2, and the tunnel has no packet socket),
 // -ENOLINK (forwarding l2, and the backend's link is not known yet),
+// -ENETUNREACH (forwarding l2, and the backend is not on a link),
 // -EHOSTUNREACH (forwarding l2, and the backend has not replied to ARP or ND),
 // -EAFNOSUPPORT (IPv6 does not work on this host), -ENONET (this host has no address of the VIP's
 // family), -ENODEV (the device was removed), or an error of the kernel's route lookup or sockets.

@@ -511,7 +511,8 @@ void weir_health_check_set_hop(
 	const struct weir_data_path_hop before = check->hop;
 
 	check->hop = *hop;
-	if (!hop->has_mac && before.has_mac && hop->ifindex == before.ifindex) {
+	if (!hop->has_mac && before.has_mac && !hop->through_gateway &&
+		hop->ifindex == before.ifindex) {
 		// The backend does not reply to ARP or ND any more. Checks find out what that
 		// means.
 		memcpy(check->hop.mac, before.mac, sizeof(before.mac));

@@ -274,6 +274,23 @@ TEST(l2_needs_the_mac_address, setup, teardown) {
 	assert_int_equal(
 		weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -EHOSTUNREACH);
 	assert_string_equal(why, "no ARP/ND reply from the backend");
+	target.hop.through_gateway = true;
+	assert_int_equal(
+		weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -ENETUNREACH);
+	assert_string_equal(why, "packets to the backend go through a gateway");
+}
+
+TEST(unreachable_backend_is_explained, setup, teardown) {
+	struct weir_data_path_target target = target_of("10.99.0.1", VIP4);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+	char why[96] = "";
+
+	SHELL("ip route add unreachable 10.99.0.1");
+	assert_int_equal(
+		weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -EHOSTUNREACH);
+	assert_string_equal(why, "host is unreachable");
+	SHELL("ip route del unreachable 10.99.0.1");
 }
 
 TEST(only_l2_needs_packet_sockets, setup_without_link, teardown) {
