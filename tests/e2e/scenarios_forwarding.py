@@ -2,8 +2,10 @@
 """Forwarding modes: how packets get to a backend, with real servers behind each of them."""
 import contextlib
 import json
+import socket
 
 import clients
+import taps
 from lab import BACKENDS, VIP4, VIP6, backend_address, echo, lines, make_random_file, upload, web
 from netns import wait_for
 from scenario import scenario
@@ -213,3 +215,35 @@ def l2_ignores_reports_of_routers(lab):
     lab.lb.ip("route", "replace", "10.0.0.12/32", "dev", "lb0", "mtu", 1450)
     wait_for("MTU of the route", lambda: lab.backend("web-2")["path_mtu"] == 1450, 5)
     assert "web-2: path MTU to 10.0.0.12 is 1450" in lab.programs["control"].output()
+
+
+def to_gateway(tap, mac):
+    """Frames of the balancer to its gateway with a packet to a VIP; frames of other modes have an outer header."""
+    vip = socket.inet_aton(VIP4)
+    return [frame for frame in tap.read_received()
+            if frame[6:12] == mac and frame[12:14] == b"\x08\0" and frame[30:34] == vip]
+
+
+@scenario(start=False, services=[web(forwarding="l2")])
+def l2_never_uses_the_gateway(lab):
+    """A backend moves behind a gateway and back under load: the gateway gets no packet to the VIP"""
+    lab.start()
+    lb = lab.lb
+    mac = bytes.fromhex(lab.mac(lb, "lb0").replace(":", ""))
+    with contextlib.ExitStack() as stack:
+        load = stack.enter_context(clients.Load(lab.client, VIP4))
+        tap = stack.enter_context(taps.Wire(lab.net, "br0"))
+        for _ in range(3):
+            lb.ip("route", "replace", "10.0.0.11/32", "via", "10.0.0.1")
+            wait_for("the gateway", lambda: not lab.backend("web-1")["resolved"], 10)
+            load.wait_for_more(200)
+            lb.ip("route", "del", "10.0.0.11/32", "via", "10.0.0.1")
+            wait_for("the link", lambda: lab.backend("web-1")["resolved"], 10)
+            load.wait_for_more(200)
+            lab.programs["control"].kill()
+            lab.start_control()
+            lab.wait_ready()
+            load.wait_for_more(200)
+        load.stop()
+        assert not load.errors(), load.errors()[:5]
+        assert not to_gateway(tap, mac)

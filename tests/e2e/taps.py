@@ -43,15 +43,22 @@ class Listening:
 
 
 class Wire(Listening):
-    """Captures frames that a device sends, from now on."""
+    """Captures frames of a device, from now on."""
     STAMPED = 0
 
     def read(self):
+        return self._read(True)
+
+    def read_received(self):
+        """The frames that the device received."""
+        return self._read(False)
+
+    def _read(self, sent):
         frames = []
         with contextlib.suppress(BlockingIOError):
             while True:
                 frame, address = self.sock.recvfrom(65536)
-                if address[2] == PACKET_OUTGOING:
+                if (address[2] == PACKET_OUTGOING) == sent:
                     frames.append(frame)
         return frames
 
