@@ -566,10 +566,21 @@ static void subtract(struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->bytes, -RTE_MIN(counters->bytes, (uint64_t)bytes));
 }
 
+// Returns the bytes of a forwarded packet without the headers in front of it and, without an outer
+// IP header, without the padding behind it.
+static uint32_t forwarded_bytes(const struct weir_row_head *head, const struct rte_mbuf *m) {
+	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, head->header_bytes);
+	uint32_t bytes = m->pkt_len - RTE_MIN(m->pkt_len, (uint32_t)head->header_bytes);
+
+	if (head->outer_family == 0 && m->pkt_len == WEIR_FRAME_BYTES_MIN && ip[0] >> 4 == 4) {
+		return RTE_MIN(bytes, (uint32_t)rte_be_to_cpu_16(weir_load16(ip + 2)));
+	}
+	return bytes;
+}
+
 static void subtract_forwarded(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
 	const struct weir_verdict *verdict) {
-	uint32_t header_bytes = pipeline->outers[verdict->backend].head.header_bytes;
-	uint32_t bytes = m->pkt_len - RTE_MIN(m->pkt_len, header_bytes);
+	uint32_t bytes = forwarded_bytes(&pipeline->outers[verdict->backend].head, m);
 
 	pipeline->pending.forwarded--;
 	subtract(weir_burst_backend_counters(pipeline, verdict->backend), bytes);

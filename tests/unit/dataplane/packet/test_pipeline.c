@@ -485,6 +485,47 @@ TEST(pipeline_undelivered_packets_keep_the_sums_correct) {
 	lab_free(lab);
 }
 
+// Short frames to l2 backends are padded. The padding was not counted.
+TEST(pipeline_undelivered_padding_is_not_subtracted) {
+	struct frame_spec spec = lab_tcp(1, SYN);
+	struct lab *lab = lab_make();
+	uint64_t bytes = 0;
+
+	spec.padding = 6; // as received: room for the padding
+	for (uint16_t id = 0; id < 6; id++) {
+		struct weir_backend_path path = {.family = 4,
+			.mtu = LAB_MTU,
+			.service = lab->rows[id].service,
+			.port = lab->rows[id].port,
+			.resolved = 1,
+			.forwarding.mode = WEIR_FORWARDING_L2};
+
+		weir_backend_row_build(&path, &lab->rows[id]);
+	}
+	lab_publish_backends(lab);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct weir_verdict verdict;
+		struct rte_mbuf *m;
+		struct frame f;
+
+		frame_build(&spec, &f);
+		m = frame_mbuf(f.bytes, f.n, 128);
+		weir_pipeline_process(lab->pipeline, &m, 1, LAB_IN_PORT, lab->now_ns, &verdict);
+		assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+		assert_int_equal(m->pkt_len, 60);
+		if (i > 0) {
+			weir_pipeline_undelivered(lab->pipeline, m, &verdict, WEIR_DROP_TX_FULL);
+		}
+		frame_mbuf_free(m);
+	}
+	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
+	for (uint16_t id = 0; id < lab->segment->max_backends; id++) {
+		bytes += weir_segment_backend_counters(lab->segment, lab->params.worker, id)->bytes;
+	}
+	assert_int_equal(bytes, 40); // one packet without options and data
+	lab_free(lab);
+}
+
 // --- distribution ---------------------------------------------------------------------------
 
 TEST(pipeline_distribution_hash_is_that_of_the_flow) {
