@@ -88,8 +88,9 @@ static const struct sock_filter head6[] = {
 int weir_path_mtu_open(struct weir_icmp_sockets *ret) {
 	struct weir_tunnel_filter ipv4, ipv6;
 
-	weir_tunnel_filter_make(head4, sizeof(head4) / sizeof(head4[0]), IPPROTO_IPIP, &ipv4);
-	weir_tunnel_filter_make(head6, sizeof(head6) / sizeof(head6[0]), IPPROTO_FRAGMENT, &ipv6);
+	weir_tunnel_filter_make(head4, sizeof(head4) / sizeof(head4[0]), IPPROTO_IPIP, NULL, &ipv4);
+	weir_tunnel_filter_make(
+		head6, sizeof(head6) / sizeof(head6[0]), IPPROTO_FRAGMENT, NULL, &ipv6);
 	return weir_tunnel_filter_open(&ipv4, &ipv6, ret);
 }
 

@@ -15,14 +15,26 @@ static void accept_protocol(struct weir_tunnel_filter *filter, uint8_t protocol)
 	add(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX));
 }
 
+// Accepts UDP packets with GUE and an IP packet. A load behind the end of the message refuses it.
+static void accept_gue(struct weir_tunnel_filter *filter, const struct sock_filter *gue) {
+	add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 5));
+	add(filter, *gue);
+	add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 1, 0));
+	add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 0, 1));
+	add(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX));
+	add(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
+}
+
 void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count, uint8_t other,
-	struct weir_tunnel_filter *ret) {
+	const struct sock_filter *gue, struct weir_tunnel_filter *ret) {
 	memcpy(ret->instruction, head, head_count * sizeof(*head));
 	ret->count = head_count;
 	accept_protocol(ret, IPPROTO_IPIP);
 	accept_protocol(ret, IPPROTO_IPV6);
 	for (unsigned int i = 0; i < WEIR_FORWARDING_COUNT; i++) {
-		if (weir_forwarding_headers[i]->protocol != 0) {
+		if (weir_forwarding_headers[i]->protocol == IPPROTO_UDP && gue != NULL) {
+			accept_gue(ret, gue);
+		} else if (weir_forwarding_headers[i]->protocol != 0) {
 			accept_protocol(ret, weir_forwarding_headers[i]->protocol);
 		}
 	}

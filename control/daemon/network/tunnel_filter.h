@@ -18,9 +18,11 @@ struct weir_tunnel_filter {
 };
 
 // Makes a filter that accepts a message if the instructions in `head` do not refuse it, and the
-// register A then is a protocol of the outer IP headers of forwarding modes, or `other`.
+// register A then is a protocol of the outer IP headers of forwarding modes, or `other`. gue: loads
+// the protocol of a GUE header into A; of quoted UDP packets, only those with an IP packet in GUE
+// are accepted. NULL: all UDP packets are, because routers may quote only the UDP header.
 void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count, uint8_t other,
-	struct weir_tunnel_filter *ret);
+	const struct sock_filter *gue, struct weir_tunnel_filter *ret);
 
 // Opens ICMP sockets with these filters. Returns the result of weir_icmp_open.
 int weir_tunnel_filter_open(const struct weir_tunnel_filter *ipv4,

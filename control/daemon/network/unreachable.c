@@ -17,6 +17,7 @@
 #define IP6_BYTES 40
 #define IP6_NEXT_HEADER 6
 #define PORTS_BYTES 4
+#define GUE_PROTOCOL 9 // offset of the protocol in UDP and GUE headers
 // Mask of the fragment offset in the IPv4 header. The offset is 0 only in the first fragment.
 #define OTHER_FRAGMENT 0x1fff
 
@@ -245,11 +246,20 @@ static const struct sock_filter head6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, WEIR_ICMP_BYTES + IP6_NEXT_HEADER),
 };
 
+// Load the protocol of a GUE header behind the quoted IP and UDP headers. Outer headers have no
+// options.
+static const struct sock_filter gue4 =
+	BPF_STMT(BPF_LD | BPF_B | BPF_IND, WEIR_ICMP_BYTES + IP4_BYTES + GUE_PROTOCOL);
+static const struct sock_filter gue6 =
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, WEIR_ICMP_BYTES + IP6_BYTES + GUE_PROTOCOL);
+
 int weir_unreachable_open(struct weir_icmp_sockets *ret) {
 	struct weir_tunnel_filter ipv4, ipv6;
 
-	weir_tunnel_filter_make(head4, sizeof(head4) / sizeof(head4[0]), IPPROTO_IPIP, &ipv4);
-	weir_tunnel_filter_make(head6, sizeof(head6) / sizeof(head6[0]), IPPROTO_IPIP, &ipv6);
+	weir_tunnel_filter_make(
+		head4, sizeof(head4) / sizeof(head4[0]), IPPROTO_IPIP, &gue4, &ipv4);
+	weir_tunnel_filter_make(
+		head6, sizeof(head6) / sizeof(head6[0]), IPPROTO_IPIP, &gue6, &ipv6);
 	return weir_tunnel_filter_open(&ipv4, &ipv6, ret);
 }
 

@@ -11,10 +11,13 @@
 #include "unreachable.h"
 #include "watch_lab.h"
 
+static uint8_t inside; // protocol of the GUE header in quoted packets
+
 static void send4(uint8_t type, uint8_t code, uint8_t protocol) {
 	const struct sockaddr_in to = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	uint8_t message[8 + 20 + 8] = {type, code, [8] = 0x45, [8 + 9] = protocol};
+	uint8_t message[8 + 20 + 12] = {
+		type, code, [8] = 0x45, [8 + 9] = protocol, [8 + 20 + 9] = inside};
 	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
 
 	assert_int_equal(
@@ -25,7 +28,8 @@ static void send4(uint8_t type, uint8_t code, uint8_t protocol) {
 
 static void send6(uint8_t type, uint8_t code, uint8_t protocol) {
 	const struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
-	uint8_t message[8 + 40 + 8] = {type, code, [8] = 0x60, [8 + 6] = protocol};
+	uint8_t message[8 + 40 + 12] = {
+		type, code, [8] = 0x60, [8 + 6] = protocol, [8 + 40 + 9] = inside};
 	int fd = socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6);
 
 	assert_int_equal(
@@ -59,10 +63,27 @@ static unsigned int pass(int fd, void (*send)(uint8_t type, uint8_t code, uint8_
 
 TEST_GROUP(watch_lab_enter);
 
+// Neighbours answer the datagrams that look up their MAC address with "port unreachable".
+TEST(errors_about_other_datagrams_are_refused) {
+	struct weir_icmp_sockets sockets;
+
+	assert_int_equal(weir_unreachable_open(&sockets), 0);
+	for (inside = 0; inside < 50; inside++) {
+		const unsigned int ours = inside == IPPROTO_IPIP || inside == IPPROTO_IPV6;
+
+		send4(3, 3, IPPROTO_UDP);
+		assert_int_equal(count(sockets.ipv4), ours);
+		send6(1, 4, IPPROTO_UDP);
+		assert_int_equal(count(sockets.ipv6), ours);
+	}
+	weir_icmp_close(&sockets);
+}
+
 // IPIP, IPv6, UDP and GRE; and for "packet too big", packets with a fragment header.
 TEST(filters_accept_quoted_packets_of_all_modes) {
 	struct weir_icmp_sockets sockets;
 
+	inside = IPPROTO_IPIP;
 	assert_int_equal(weir_path_mtu_open(&sockets), 0);
 	assert_int_equal(pass(sockets.ipv4, send4, 3, 4), 4);
 	assert_int_equal(pass(sockets.ipv4, send4, 3, 3), 0);
