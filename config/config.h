@@ -82,6 +82,8 @@ struct weir_config_flow_table {
 	uint32_t half_open_percent; // 1..100, default 25: maximum share of half-open flows
 	// 1..100, default 25: additional room for IPv6 flows, in percent of flows_per_worker
 	uint32_t ipv6_percent;
+	// 0..2^26, default 65536: sources that services with affinity remember, for all workers
+	uint32_t affinity_sources;
 	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms, young_ms, udp_seen_ms;
 };
 
@@ -275,6 +277,17 @@ struct weir_config_drain {
 	uint32_t removed_ms;
 };
 
+enum weir_config_affinity_name { WEIR_AFFINITY_NONE, WEIR_AFFINITY_SOURCE };
+
+// New flows of a client go to the backend of its earlier flows.
+struct weir_config_affinity {
+	enum weir_config_affinity_name name; // default none
+	uint32_t ipv4_prefix, ipv6_prefix; // sources with equal prefixes count as one client
+	// A client is forgotten this long after its last flow has started or ended; not used with
+	// maglev
+	uint32_t timeout_ms;
+};
+
 struct weir_config_service {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_config_bind *binds;
@@ -287,6 +300,8 @@ struct weir_config_service {
 	bool has_closed_ports; // present in the file
 	struct weir_forwarding forwarding; // default ipip; a backend can have another mode
 	uint32_t table_size; // prime, default 65537
+	enum weir_hash_fields hash_fields; // for maglev, default 5-tuple
+	struct weir_config_affinity affinity;
 	struct weir_config_agent agent;
 	struct weir_config_health_check
 		agent_check; // in addition to health_check; type none = no agent-check

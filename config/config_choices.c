@@ -24,6 +24,13 @@ const struct weir_json_choice weir_config_backend_forwardings[] = {
 	WEIR_FORWARDING_MODES(X)
 #undef X
 	{0}};
+const struct weir_json_choice weir_config_hash_fields[] = {
+#define X(name, key) {key, WEIR_HASH_FIELDS_##name},
+	WEIR_HASH_FIELDS(X)
+#undef X
+	{0}};
+const struct weir_json_choice weir_config_affinities[] = {
+	{"none", WEIR_AFFINITY_NONE}, {"source", WEIR_AFFINITY_SOURCE}, {0}};
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
 	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"agent", WEIR_CHECK_AGENT},

@@ -107,6 +107,7 @@ static const struct weir_json_key flow_table_keys[] = {
 	INTEGER("half_open_percent", FLOWS, half_open_percent, 1, 100, "25", UNIT("percent"),
 		DATAPLANE),
 	INTEGER("ipv6_percent", FLOWS, ipv6_percent, 1, 100, "25", UNIT("percent"), DATAPLANE),
+	INTEGER("affinity_sources", FLOWS, affinity_sources, 0, 1 << 26, "65536", DATAPLANE),
 	{.key = "timeout_ms", .type = &weir_json_type_struct, .object = &flow_timeout_object},
 	COMMENT,
 };
@@ -284,6 +285,17 @@ static bool has_no_agent(const void *object) {
 static const struct weir_json_object agent_object = {.name = "agent", ROWS(agent_keys),
 	.check = weir_config_check_agent, .is_absent = has_no_agent};
 
+#define AFFINITY weir_config_affinity
+static const struct weir_json_key affinity_keys[] = {
+	CHOICE("by", AFFINITY, name, weir_config_affinities, "\"source\"", TABLES),
+	INTEGER("ipv4_prefix", AFFINITY, ipv4_prefix, 1, 32, "32", UNIT("bits"), TABLES),
+	INTEGER("ipv6_prefix", AFFINITY, ipv6_prefix, 1, 128, "128", UNIT("bits"), TABLES),
+	INTEGER("timeout_ms", AFFINITY, timeout_ms, 1000, 5 * DAY_MS, "300000", UNIT("ms"), TABLES),
+	COMMENT,
+};
+static const struct weir_json_object affinity_object = {
+	.name = "affinity", ROWS(affinity_keys)};
+
 #define SLOW_START weir_config_slow_start
 static const struct weir_json_key slow_start_keys[] = {
 	INTEGER("window_ms", SLOW_START, window_ms, 0, 3600000, "0", UNIT("ms"), TABLES),
@@ -368,6 +380,8 @@ static const struct weir_json_key service_keys[] = {
 	INTEGER("gue_port", SERVICE, forwarding.gue_port, 1, 65535, "6080", TABLES),
 	INTEGER("gre_key", SERVICE, forwarding.gre_key, 1, UINT32_MAX, "null", .nullable = true,
 		TABLES),
+	CHOICE("hash_fields", SERVICE, hash_fields, weir_config_hash_fields, "\"5-tuple\"", TABLES),
+	OBJECT("affinity", SERVICE, affinity, affinity_object),
 	INTEGER("table_size", SERVICE, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX, "65537", TABLES),
 	OBJECT("agent", SERVICE, agent, agent_object),
 	OBJECT("agent_check", SERVICE, agent_check, agent_check_object),

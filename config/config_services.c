@@ -117,6 +117,21 @@ static void check_forwarding(struct weir_json_reader *reader, const struct weir_
 	}
 }
 
+static void check_hash_fields(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	if (service->hash_fields == WEIR_HASH_FIELDS_TUPLE) {
+		return;
+	}
+	if (service->affinity.name != WEIR_AFFINITY_NONE) {
+		weir_json_error_at(reader, place, "hash_fields",
+			"cannot be used with affinity, which hashes the source; remove one of "
+			"them");
+	} else if (service->policy.name != WEIR_POLICY_MAGLEV) {
+		weir_json_error_at(reader, place, "hash_fields",
+			"is only used by the policy maglev; remove it, or use \"affinity\"");
+	}
+}
+
 static bool is_prime(uint32_t n) {
 	for (uint32_t divisor = 2; divisor * divisor <= n; divisor++) {
 		if (n % divisor == 0) {
@@ -226,6 +241,10 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	if (weir_json_valid(read, "table_size")) {
 		check_table_size(reader, place, service);
 	}
+	if (!weir_json_present(read, "affinity")) {
+		service->affinity.name = WEIR_AFFINITY_NONE;
+	}
+	check_hash_fields(reader, place, service);
 	if (weir_json_valid(read, "forwarding") && weir_json_valid(read, "backends")) {
 		check_forwarding(reader, place, service, read);
 	}

@@ -9,6 +9,7 @@
 #include <rte_lcore.h>
 #include <rte_memory.h>
 
+#include "affinity.h"
 #include "eal.h"
 #include "flow_parts.h"
 #include "pipeline.h"
@@ -126,6 +127,16 @@ int weir_pipelines_create(const struct weir_pipelines_params *params, struct wei
 			return refuse(params, r, "");
 		}
 	}
+	if (params->config->flow_table.affinity_sources > 0 &&
+		weir_affinity_create(params->config->flow_table.affinity_sources,
+			each.flow_table.secret ^ 0x8ebc6af09c88c6e3ull, node_of(0),
+			&pipelines.affinity) < 0) {
+		weir_flow_memory_free(pipelines.flows);
+		weir_log_write(params->log, WEIR_LOG_ERROR,
+			"cannot allocate the affinity table: lower flow_table.affinity_sources");
+		return -ENOMEM;
+	}
+	each.affinity = pipelines.affinity;
 	each.flow_table.memory = pipelines.flows;
 	for (uint32_t w = 0; w < pipelines.workers; w++) {
 		each.worker = w;
@@ -155,6 +166,7 @@ void weir_pipelines_free(struct weir_pipelines *pipelines) {
 		weir_flow_parcel_free(pipelines->parcel[w]);
 		weir_pipeline_free(pipelines->pipeline[w]);
 	}
+	weir_affinity_free(pipelines->affinity);
 	weir_flow_memory_free(pipelines->flows);
 	*pipelines = (struct weir_pipelines){0};
 }

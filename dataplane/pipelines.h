@@ -14,6 +14,7 @@
 #include "segment.h"
 
 struct weir_pipeline;
+struct weir_affinity;
 struct weir_flow_memory;
 struct weir_flow_parcel;
 
@@ -33,6 +34,7 @@ struct weir_pipelines_params {
 struct weir_pipelines {
 	uint32_t workers;
 	struct weir_flow_memory *flows; // NULL = the dataplane is not bucketed
+	struct weir_affinity *affinity; // for all workers; NULL = none
 	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
 	// If bucketed: for parts that a worker gives to another worker
 	struct weir_flow_parcel *parcel[WEIR_WORKERS_MAX];

@@ -11,6 +11,7 @@
 
 #include <rte_mbuf.h>
 
+#include "affinity.h"
 #include "distributor.h"
 #include "fragment_table.h"
 #include "moves.h"
@@ -343,6 +344,7 @@ int weir_plan_make(const struct weir_config *config, const char *steer_object,
 		plan->total_bytes =
 			plan->buffer_bytes + plan->flow_bytes + ring_bytes(plan) + SLACK_BYTES +
 			plan->devices * (uint64_t)DEVICE_BYTES +
+			weir_affinity_bytes(config->flow_table.affinity_sources) +
 			plan->workers *
 				(WORKER_BYTES +
 					weir_fragment_table_bytes(config->fragments.entries) +

@@ -86,6 +86,18 @@ enum weir_when_exhausted {
 #undef X
 };
 
+// Which fields of a flow the Maglev tables hash. X(NAME, "name")
+#define WEIR_HASH_FIELDS(X) \
+	X(TUPLE, "5-tuple") \
+	X(SOURCE, "source") \
+	X(SOURCE_DESTINATION, "source-destination")
+enum weir_hash_fields {
+#define X(name, key) WEIR_HASH_FIELDS_##name,
+	WEIR_HASH_FIELDS(X)
+#undef X
+		WEIR_HASH_FIELDS_COUNT
+};
+
 // How a flow ended, as seen by policies.
 enum weir_outcome {
 	// FIN, RST of an established connection, or idle timeout of a UDP flow.
@@ -130,8 +142,15 @@ struct weir_policy_settings {
 	uint32_t max_active_flows;
 	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
 	// fair-share: total number of workers of all instances that use a backend; 0 counts as 1
-	uint32_t sharers;
+	uint16_t sharers;
+	// Which fields of a flow choose its slot in the Maglev table. 0 = the 5-tuple. Otherwise
+	// the number of leading bits of an IPv4 source address (1..32), and WEIR_HASH_* flags.
+	uint8_t hash4;
+	uint8_t hash6; // number of leading bits of an IPv6 source address, 0..128
 };
+#define WEIR_HASH_BITS 0x3fu
+#define WEIR_HASH_DESTINATION 0x40u // the destination address as well
+#define WEIR_HASH_AFFINITY 0x80u // the backends of sources are remembered (affinity.h)
 _Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
 
 // A published table. The pointers and counts are private copies of the reader, and were checked
@@ -145,6 +164,7 @@ struct weir_policy_table {
 	uint32_t slot_count;
 	uint32_t round_count;
 	struct weir_policy_settings settings;
+	uint32_t affinity_ms; // how long a source is remembered (affinity.h)
 };
 
 struct weir_policy_worker;

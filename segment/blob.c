@@ -82,7 +82,8 @@ static bool settings_sound(const struct weir_policy_settings *settings) {
 	       (settings->needs & WEIR_NEEDS_OF_POLICY) ==
 		       (weir_policy_needs((enum weir_policy)settings->policy) &
 			       WEIR_NEEDS_OF_POLICY) &&
-	       settings->error_window_ms > 0 && settings->when_exhausted <= WEIR_EXHAUSTED_REJECT;
+	       settings->error_window_ms > 0 && settings->when_exhausted <= WEIR_EXHAUSTED_REJECT &&
+	       (settings->hash4 & WEIR_HASH_BITS) <= 32 && settings->hash6 <= 128;
 }
 
 // Whether a subset contains the arrays that its policy reads.
@@ -166,6 +167,7 @@ bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, w
 			.slot_count = subset.slots,
 			.round_count = subset.rounds,
 			.settings = selection.settings,
+			.affinity_ms = subset.affinity_ms,
 		}};
 	*ret_extent = extent;
 	return true;

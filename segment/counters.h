@@ -50,7 +50,11 @@
 	X(fragmented, PACKETS, "fragmented_packets", \
 		"Packets above the path MTU sent in fragments (IPv4 without DF, small IPv6).") \
 	X(fragments_made, PACKETS, "made_fragment_packets", \
-		"Fragments sent in addition to the first fragment of each packet.")
+		"Fragments sent in addition to the first fragment of each packet.") \
+	X(affinity_known, FLOWS, "known_source_flows", \
+		"New flows sent to the backend remembered for their source (affinity).") \
+	X(affinity_full, FLOWS, "unremembered_source_flows", \
+		"New flows whose source was not remembered, because the affinity table was full.")
 
 // Counters per worker that are written to the segment directly.
 #define WEIR_DIRECT_COUNTERS(X) \

@@ -228,7 +228,7 @@ struct weir_selection_subset { // 24 bytes, [control]
 	uint16_t candidates; // number of eligible backends; 0 = packets are dropped as no_backend
 	uint16_t rounds; // 0 if WEIR_NEEDS_ROUNDS is not set or candidates is 0
 	uint32_t slots; // number of slots of the Maglev table; 0 only if candidates is 0
-	uint32_t reserved0;
+	uint32_t affinity_ms; // how long a source is remembered; the same in all subsets
 	uint32_t candidates_off; // struct weir_candidate[candidates]
 	uint32_t slots_off; // uint16_t[slots], index into candidates[]
 	uint32_t rounds_off; // struct weir_round[rounds]
@@ -402,9 +402,9 @@ struct weir_worker_counters { // [worker]
 	WEIR_PIPELINE_COUNTERS_6(X)
 	WEIR_DIRECT_COUNTERS_6(X)
 #undef X
-	uint64_t reserved;
+	uint64_t reserved[7];
 } __attribute__((aligned(64)));
-_Static_assert(sizeof(struct weir_worker_counters) == 704, "segment ABI");
+_Static_assert(sizeof(struct weir_worker_counters) == 768, "segment ABI");
 
 // Counters per worker and service, and counters per worker and backend.
 struct weir_share_counters { // [worker]

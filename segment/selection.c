@@ -253,6 +253,7 @@ static bool place_subset(const struct weir_selection_params *params,
 
 	subset->candidates = (uint16_t)count; // fits: members have different 16-bit ids
 	subset->rounds = rounds ? (uint16_t)count_weights(picked, count) : 0;
+	subset->affinity_ms = params->affinity_ms;
 	subset->slots = weir_selection_slots(&params->settings, params->slots, count);
 	subset->candidates_off = (uint32_t)at;
 	at += count * sizeof(struct weir_candidate);
@@ -344,7 +345,8 @@ static bool params_valid(const struct weir_selection_params *params, uint32_t n)
 			(weir_policy_needs((enum weir_policy)settings->policy) &
 				WEIR_NEEDS_OF_POLICY) ||
 		settings->when_exhausted > WEIR_EXHAUSTED_REJECT ||
-		settings->error_window_ms == 0) {
+		settings->error_window_ms == 0 || (settings->hash4 & WEIR_HASH_BITS) > 32 ||
+		settings->hash6 > 128) {
 		return false;
 	}
 	return (settings->needs & WEIR_NEEDS_SLOTS) == 0 ||

@@ -19,6 +19,7 @@ struct weir_selection_params {
 	// Number of slots of the Maglev table if the policy chooses by slots; a prime
 	uint32_t slots;
 	struct weir_policy_settings settings;
+	uint32_t affinity_ms; // see struct weir_policy_table
 	// Weights for the stride schedule come from reports of backends, not from an operator.
 	// Then outliers are capped (stride.h).
 	bool weights_reported;

@@ -141,7 +141,8 @@ static bool subset_holds(const struct weir_tables *tables, const struct weir_sta
 	if (!weir_build_published(tables, params->service, subset, &old, &generation) ||
 		old.count != n ||
 		old.slot_count != weir_selection_slots(&params->settings, params->slots, n) ||
-		memcmp(&old.settings, &params->settings, sizeof(old.settings)) != 0) {
+		memcmp(&old.settings, &params->settings, sizeof(old.settings)) != 0 ||
+		old.affinity_ms != params->affinity_ms) {
 		return false;
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -228,6 +229,7 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 	struct weir_selection_params params = {.service = id,
 		.slots = service->config->table_size,
 		.settings = weir_service_settings(state, service),
+		.affinity_ms = service->config->affinity.timeout_ms,
 		.subsets = service->subsets};
 	struct weir_selection *selection;
 	struct weir_selection_member *members;

@@ -89,6 +89,7 @@ static int begin(struct weir_tables *tables, uint16_t id) {
 	rebuild->params = (struct weir_selection_params){.service = id,
 		.slots = service->config->table_size,
 		.settings = weir_service_settings(tables->state, service),
+		.affinity_ms = service->config->affinity.timeout_ms,
 		.subsets = 1};
 	tables->rebuild = rebuild;
 	return 1;

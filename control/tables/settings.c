@@ -34,6 +34,25 @@ static uint32_t sharers_of(
 	return workers < 1 ? 1 : workers > UINT16_MAX ? UINT16_MAX : (uint32_t)workers;
 }
 
+static void set_hash(
+	const struct weir_config_service *config, struct weir_policy_settings *settings) {
+	const struct weir_config_affinity *affinity = &config->affinity;
+
+	if (affinity->name == WEIR_AFFINITY_SOURCE) {
+		settings->hash4 = (uint8_t)affinity->ipv4_prefix;
+		settings->hash6 = (uint8_t)affinity->ipv6_prefix;
+		if (settings->policy != WEIR_POLICY_MAGLEV) {
+			settings->hash4 |= WEIR_HASH_AFFINITY;
+		}
+	} else if (config->hash_fields != WEIR_HASH_FIELDS_TUPLE) {
+		settings->hash4 = 32;
+		settings->hash6 = 128;
+		if (config->hash_fields == WEIR_HASH_FIELDS_SOURCE_DESTINATION) {
+			settings->hash4 |= WEIR_HASH_DESTINATION;
+		}
+	}
+}
+
 struct weir_policy_settings weir_service_settings(
 	const struct weir_state *state, const struct weir_service_entry *service) {
 	const struct weir_config_policy *config = &service->config->policy;
@@ -64,8 +83,9 @@ struct weir_policy_settings weir_service_settings(
 		settings.needs |= WEIR_NEEDS_HALF_OPEN;
 	}
 	if (policy == WEIR_POLICY_FAIR_SHARE) {
-		settings.sharers = sharers_of(state, service);
+		settings.sharers = (uint16_t)sharers_of(state, service);
 	}
+	set_hash(service->config, &settings);
 	settings.documented_rounds = rounds ? (uint8_t)config->rounds : 0;
 	return settings;
 }

@@ -92,6 +92,34 @@ void weir_burst_reply(
 	weir_icmp_limit_take(limit);
 }
 
+static void copy_prefix(uint8_t to[16], const uint8_t *from, unsigned int bits) {
+	const unsigned int bytes = bits / 8, rest = bits % 8;
+
+	memset(to, 0, 16);
+	memcpy(to, from, bytes);
+	if (rest > 0) {
+		to[bytes] = from[bytes] & (uint8_t)(0xff00u >> rest);
+	}
+}
+
+// Neither ports nor protocol are hashed: TCP and UDP flows of a client get the same backend.
+uint64_t weir_burst_fields_hash(const struct weir_pipeline *pipeline,
+	const struct weir_policy_settings *settings, const struct weir_flow_key *key) {
+	static const uint8_t none[16];
+	const uint8_t *destination =
+		(settings->hash4 & WEIR_HASH_DESTINATION) != 0 ? key->destination : none;
+	uint8_t source[16];
+
+	if (key->family == 4) {
+		copy_prefix(source, key->source, RTE_MIN(settings->hash4 & WEIR_HASH_BITS, 32u));
+		return weir_hash_words4(
+			weir_load32(source) | (uint64_t)weir_load32(destination) << 32, 0, 0,
+			&pipeline->hash_keys);
+	}
+	copy_prefix(source, key->source, RTE_MIN(settings->hash6, 128u));
+	return weir_hash_words6(source, destination, 0, 0, &pipeline->hash_keys);
+}
+
 uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed) {
 	const struct weir_policy_table *table = &view->table;

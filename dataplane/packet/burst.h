@@ -93,6 +93,10 @@ struct weir_pipeline {
 	struct weir_fragment_table *fragments; // NULL = disabled: fragments are dropped
 	struct weir_fragment fragment[WEIR_BURST]; // fragments of the burst
 	struct weir_rss_key rss; // RSS key, if by_rss
+	struct weir_affinity *affinity; // shared by all workers, borrowed; NULL = none
+	// While a packet changes the state of its flow: its descriptor
+	const struct weir_descriptor *advancing;
+	uint32_t affinity_second; // second of the last sweep of `affinity`
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
@@ -202,8 +206,23 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed);
 
+// Slow path of weir_burst_choice_hash.
+uint64_t weir_burst_fields_hash(const struct weir_pipeline *pipeline,
+	const struct weir_policy_settings *settings, const struct weir_flow_key *key);
+
+// The hash that chooses a backend for a flow: of the fields that the service hashes (hash4).
+// hash: hash of the key.
+static inline uint64_t weir_burst_choice_hash(const struct weir_pipeline *pipeline,
+	const struct weir_selection_view *view, const struct weir_flow_key *key, uint64_t hash) {
+	const struct weir_policy_settings *settings = &view->table.settings;
+
+	return likely(settings->hash4 == 0) ? hash
+					    : weir_burst_fields_hash(pipeline, settings, key);
+}
+
 // The Maglev fallback: the backend in the table of the selection, regardless of the policy, or
-// WEIR_BACKEND_NONE. Backends that were closed after the table was built are skipped.
+// WEIR_BACKEND_NONE. Backends that were closed after the table was built are skipped. hash: result
+// of weir_burst_choice_hash.
 static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash) {
 	uint16_t backend = weir_selection_choose(view, hash);
@@ -216,6 +235,13 @@ static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 		return weir_burst_skip_closed(pipeline, view, hash, backend);
 	}
 	return backend;
+}
+
+// The Maglev fallback for the flow of a packet.
+static inline uint16_t weir_burst_fallback_of(const struct weir_pipeline *pipeline,
+	const struct weir_selection_view *view, const struct weir_descriptor *d) {
+	return weir_burst_fallback(
+		pipeline, view, weir_burst_choice_hash(pipeline, view, &d->key, d->hash));
 }
 
 // Mark packet i: the rewrite stage forwards it to the backend in its verdict.

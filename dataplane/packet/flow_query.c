@@ -57,6 +57,8 @@ static weir_flow_ref look_up(
 		const struct weir_selection_view *view =
 			weir_reader_selection(&pipeline->reader, message->flow.service);
 
+		message->flow.hash =
+			weir_burst_choice_hash(pipeline, view, &key, message->flow.hash);
 		message->flow.chosen = weir_burst_fallback(pipeline, view, message->flow.hash);
 		if (view->table.slot_count > 0) {
 			message->flow.slot =

@@ -33,6 +33,16 @@ static __rte_noinline bool end_stray(
 	return true;
 }
 
+static bool advance(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	bool restarts;
+
+	pipeline->advancing = &pipeline->descriptors[i];
+	restarts = weir_flow_advance(pipeline->flows, flow, event_of(b, i), b->now_ns);
+	pipeline->advancing = NULL;
+	return restarts;
+}
+
 bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -45,7 +55,7 @@ bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_f
 	}
 	*ret_flow = flow;
 	// Either the flow has no live entry, or its entry has ended and will be restarted.
-	if (flow < 0 || weir_flow_advance(pipeline->flows, flow, event_of(b, i), b->now_ns)) {
+	if (flow < 0 || advance(b, i, flow)) {
 		return false;
 	}
 	backend = weir_flow_backend(pipeline->flows, flow);

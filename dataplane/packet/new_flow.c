@@ -8,6 +8,7 @@
 #include "flow_life.h"
 #include "lookup.h"
 #include "probes.h"
+#include "source.h"
 
 // Maximum age of the end of a flow in its sample. More than the longest recording of weir-control
 // (10 minutes), and much less than the period of weir_sample.end.
@@ -155,6 +156,10 @@ static void flow_established(void *context, uint16_t backend, bool answered) {
 	}
 	weir_policy_established(&pipeline->policy, client, backend);
 	half_open_changed(pipeline, client, backend);
+	if (unlikely((client->settings.hash4 & WEIR_HASH_AFFINITY) != 0) &&
+		pipeline->advancing != NULL) {
+		weir_source_renew(pipeline, pipeline->advancing, backend, true);
+	}
 }
 
 static void flow_finished(void *context, uint16_t backend, enum weir_outcome outcome,
@@ -162,6 +167,11 @@ static void flow_finished(void *context, uint16_t backend, enum weir_outcome out
 	struct weir_pipeline *pipeline = context;
 
 	finish(pipeline, backend, pipeline->owner[backend], outcome, service_ns, 0, half_open);
+	if (unlikely((client_of(pipeline, pipeline->owner[backend])->settings.hash4 &
+			     WEIR_HASH_AFFINITY) != 0) &&
+		!half_open && pipeline->advancing != NULL) {
+		weir_source_renew(pipeline, pipeline->advancing, backend, true);
+	}
 }
 
 static void flow_resumed(void *context, uint16_t backend) {
@@ -293,6 +303,55 @@ static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
+// The backend of a packet of a service with affinity whose flow has no entry.
+static __rte_noinline uint16_t without_entry(
+	const struct weir_burst *b, const struct weir_descriptor *d, const struct new_flows *of) {
+	const uint64_t source = weir_burst_choice_hash(b->pipeline, of->view, &d->key, d->hash);
+	uint16_t stale;
+	const uint16_t known =
+		weir_source_backend(b->pipeline, of->view, of->service, source, &stale);
+
+	return known != WEIR_BACKEND_NONE ? known
+					  : weir_burst_fallback(b->pipeline, of->view, source);
+}
+
+// choose() for a service with affinity. A remembered backend that is at its limit does not get this
+// flow, but stays remembered.
+static __rte_noinline bool choose_by_source(
+	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	const uint64_t source = weir_burst_choice_hash(pipeline, of->view, &d->key, d->hash);
+	uint16_t stale, known;
+	struct weir_chosen chosen;
+
+	known = weir_source_backend(pipeline, of->view, of->service, source, &stale);
+	if (known != WEIR_BACKEND_NONE &&
+		(!is_first(d) || weir_policy_would_admit(&pipeline->policy, of->client, known))) {
+		pipeline->pending.affinity_known += is_first(d);
+		d->verdict.backend = weir_source_remember(
+			pipeline, of->view, of->service, source, known, WEIR_BACKEND_NONE);
+		return true;
+	}
+	if (!is_first(d) || weir_flow_crowded(pipeline->flows, d->key.family)) {
+		d->verdict.backend = weir_burst_fallback(pipeline, of->view, source);
+		if (d->verdict.backend == WEIR_BACKEND_NONE) {
+			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
+		}
+		return d->verdict.backend != WEIR_BACKEND_NONE;
+	}
+	chosen = weir_policy_choose(
+		&pipeline->policy, of->client, &of->view->table, source, b->now_ns);
+	if (unlikely(chosen.how != WEIR_CHOSEN) && !chosen_slow(b, d, chosen)) {
+		return false;
+	}
+	d->verdict.backend = chosen.id;
+	if (known == WEIR_BACKEND_NONE && chosen.how == WEIR_CHOSEN) {
+		d->verdict.backend = weir_source_remember(
+			pipeline, of->view, of->service, source, chosen.id, stale);
+	}
+	return true;
+}
+
 // Chooses a backend for the packet's flow. For the first packet of a flow, the policy chooses;
 // for any other packet, the Maglev fallback. While the flow table is crowded, as in a SYN flood,
 // the fallback also chooses for first packets. The SYN and the ACK of a flow then go to the same
@@ -305,11 +364,14 @@ static inline bool choose(
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_chosen chosen;
 
+	if (unlikely(weir_source_has_affinity(of->view))) {
+		return choose_by_source(b, d, of);
+	}
 	if (unlikely(!is_first(d)) || weir_flow_crowded(pipeline->flows, d->key.family)) {
 		// If the packet is not the first of its flow, the backend was probably chosen with
 		// an equal Maglev table: by another instance, or by this instance before a restart
 		// or while its flow table was full.
-		uint16_t backend = weir_burst_fallback(pipeline, of->view, d->hash);
+		uint16_t backend = weir_burst_fallback_of(pipeline, of->view, d);
 
 		d->verdict.backend = backend;
 		if (backend == WEIR_BACKEND_NONE) {
@@ -317,8 +379,8 @@ static inline bool choose(
 		}
 		return backend != WEIR_BACKEND_NONE;
 	}
-	chosen = weir_policy_choose(
-		&pipeline->policy, of->client, &of->view->table, d->hash, b->now_ns);
+	chosen = weir_policy_choose(&pipeline->policy, of->client, &of->view->table,
+		weir_burst_choice_hash(pipeline, of->view, &d->key, d->hash), b->now_ns);
 	if (unlikely(chosen.how != WEIR_CHOSEN) && !chosen_slow(b, d, chosen)) {
 		return false;
 	}
@@ -333,10 +395,21 @@ uint16_t weir_new_flow_choose(
 	struct weir_policy_client *client = adopt_selection(b, service, view);
 	struct weir_chosen chosen;
 
-	if (weir_flow_crowded(pipeline->flows, d->key.family)) {
-		return weir_burst_fallback(pipeline, view, d->hash);
+	const bool affine = weir_source_has_affinity(view);
+	const uint64_t hash = weir_burst_choice_hash(pipeline, view, &d->key, d->hash);
+	uint16_t stale = WEIR_BACKEND_NONE;
+
+	if (unlikely(affine)) {
+		uint16_t known = weir_source_backend(pipeline, view, service, hash, &stale);
+
+		if (known != WEIR_BACKEND_NONE) {
+			return known;
+		}
 	}
-	chosen = weir_policy_choose(&pipeline->policy, client, &view->table, d->hash, b->now_ns);
+	if (weir_flow_crowded(pipeline->flows, d->key.family)) {
+		return weir_burst_fallback(pipeline, view, hash);
+	}
+	chosen = weir_policy_choose(&pipeline->policy, client, &view->table, hash, b->now_ns);
 	switch ((enum weir_chosen_how)chosen.how) {
 	case WEIR_CHOSEN_SPILLED:
 		count_spilled(pipeline, service, chosen.id);
@@ -347,7 +420,8 @@ uint16_t weir_new_flow_choose(
 	case WEIR_CHOSEN_NONE:
 		return WEIR_BACKEND_NONE;
 	}
-	return chosen.id;
+	return affine ? weir_source_remember(pipeline, view, service, hash, chosen.id, stale)
+		      : chosen.id;
 }
 
 struct weir_flow_start weir_new_flow_start(
@@ -375,10 +449,13 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 }
 
 // The table is full, so the next packets of the flow will find no entry either. Therefore all
-// packets of the flow must go to the backend of the Maglev fallback.
+// packets of the flow must go to the remembered backend of their source, or to that of the Maglev
+// fallback.
 static enum weir_choice untracked(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
-	uint16_t backend = weir_burst_fallback(b->pipeline, of->view, d->hash);
+	uint16_t backend = weir_source_has_affinity(of->view)
+				   ? without_entry(b, d, of)
+				   : weir_burst_fallback_of(b->pipeline, of->view, d);
 
 	b->pipeline->pending.flow_untracked++;
 	if (backend != WEIR_BACKEND_NONE) {

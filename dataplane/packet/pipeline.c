@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pipeline.h"
 
+#include "affinity.h"
 #include "burst.h"
 #include "flow_expire.h"
 #include "fragment.h"
@@ -616,6 +617,16 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	weir_burst_add_drops(pipeline, verdict, reason, 1);
 }
 
+// One worker removes expired sources, once a second.
+static void sweep_sources(struct weir_pipeline *pipeline, uint64_t now_ns) {
+	const uint32_t second = (uint32_t)(now_ns >> 30);
+
+	if (pipeline->worker == 0 && pipeline->affinity_second != second) {
+		pipeline->affinity_second = second;
+		weir_affinity_sweep(pipeline->affinity, now_ns);
+	}
+}
+
 bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	struct weir_worker_counters *counters =
 		&pipeline->segment->worker_counters[pipeline->worker];
@@ -626,6 +637,9 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	adopt_changes(pipeline, now_ns);
 	more = weir_flow_sweep(pipeline->flows, now_ns);
 	more |= weir_shared_limit_turn(&pipeline->policy, now_ns);
+	if (unlikely(pipeline->affinity != NULL)) {
+		sweep_sources(pipeline, now_ns);
+	}
 	publish(pipeline);
 	weir_gauge_set(&counters->flows, weir_flow_count(pipeline->flows) + pipeline->leaving);
 	weir_gauge_set(&counters->flows_half_open,

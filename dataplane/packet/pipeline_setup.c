@@ -106,6 +106,7 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	pipeline->max_services = segment->max_services;
 	pipeline->max_backends = segment->max_backends;
 	pipeline->hash_keys = weir_hash_keys_of(params->hash_seed);
+	pipeline->affinity = params->affinity;
 	pipeline->by_rss = params->rss != NULL;
 	if (pipeline->by_rss) {
 		pipeline->rss = *params->rss;

@@ -40,6 +40,9 @@ struct weir_pipeline_params {
 	// computed. Each packet then carries the part that weir_pipeline_distribute has returned.
 	// NULL = the part is computed from the flow hash.
 	const struct weir_rss_key *rss;
+	// Table of services with affinity, shared by all workers. Borrowed; must outlive the
+	// pipeline. NULL = affinity only by the Maglev fallback.
+	struct weir_affinity *affinity;
 };
 
 struct weir_pipeline;

@@ -62,8 +62,8 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 		if (flow < 0 && weir_offer(b, i)) {
 			return;
 		}
-		d->verdict.backend = weir_burst_fallback(pipeline,
-			weir_reader_selection(&pipeline->reader, d->verdict.service), d->hash);
+		d->verdict.backend = weir_burst_fallback_of(
+			pipeline, weir_reader_selection(&pipeline->reader, d->verdict.service), d);
 		if (d->verdict.backend == WEIR_BACKEND_NONE) {
 			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
 			return;

@@ -20,6 +20,7 @@ import traceback
 
 import netns
 import scenarios_access
+import scenarios_affinity
 import scenarios_agents
 import scenarios_backends
 import scenarios_balancing
@@ -66,7 +67,7 @@ import scenarios_words
 import scenarios_worker
 from scenario import collect
 
-MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies,
+MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies, scenarios_affinity,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
            scenarios_status, scenarios_flows, scenarios_forwarding, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_other_flows, scenarios_ports, scenarios_subsets,

@@ -12,6 +12,7 @@
 #include <rte_ip.h>
 #include <rte_mempool.h>
 
+#include "affinity.h"
 #include "changes.h"
 #include "fragment_split.h"
 #include "parse.h"
@@ -36,6 +37,7 @@ struct weir_offline {
 	uint32_t worker;
 	bool started;
 	uint64_t first_ns, now_ns;
+	struct weir_affinity *affinity; // NULL = none
 	uint32_t fragments; // fragments of the last frame
 	struct rte_mbuf *fragment[WEIR_PIECES_MAX];
 	struct weir_capture_frame sent_fragment[WEIR_PIECES_MAX];
@@ -268,8 +270,14 @@ static int create_pipeline(struct weir_offline *offline) {
 			.timeout_ms = offline->config->fragments.timeout_ms},
 		.any_mac_ports = offline->options->has_mac ? 0 : UINT32_MAX,
 	};
+	const uint32_t sources = offline->config->flow_table.affinity_sources;
 	int r;
 
+	if (sources > 0 &&
+		weir_affinity_create(sources, 0, SOCKET_ID_ANY, &offline->affinity) < 0) {
+		return -ENOMEM;
+	}
+	params.affinity = offline->affinity;
 	offline->pool = rte_pktmbuf_pool_create("frames", BUFFERS, 0, 0, UINT16_MAX, SOCKET_ID_ANY);
 	if (offline->pool == NULL) {
 		return -rte_errno;
@@ -341,6 +349,7 @@ void weir_offline_free(struct weir_offline *offline) {
 	rte_pktmbuf_free_bulk(offline->fragment, offline->fragments);
 	rte_pktmbuf_free(offline->frame);
 	weir_pipeline_free(offline->pipeline);
+	weir_affinity_free(offline->affinity);
 	rte_mempool_free(offline->pool);
 	weir_tables_free(offline->tables);
 	weir_segment_free(offline->control);

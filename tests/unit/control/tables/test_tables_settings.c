@@ -600,3 +600,51 @@ TEST(fair_share_gets_the_number_of_sharers) {
 		lab_config_free(config);
 	}
 }
+
+// Maglev hashes the source; other policies also remember it.
+TEST(affinity_and_hash_fields_are_published) {
+	static const struct {
+		enum weir_policy policy;
+		enum weir_hash_fields fields;
+		struct weir_config_affinity affinity;
+		uint8_t hash4, hash6;
+	} cases[] = {
+		{WEIR_POLICY_MAGLEV, WEIR_HASH_FIELDS_TUPLE, {0}, 0, 0},
+		{WEIR_POLICY_MAGLEV, WEIR_HASH_FIELDS_SOURCE, {0}, 32, 128},
+		{WEIR_POLICY_MAGLEV, WEIR_HASH_FIELDS_SOURCE_DESTINATION, {0},
+			32 | WEIR_HASH_DESTINATION, 128},
+		{WEIR_POLICY_MAGLEV, WEIR_HASH_FIELDS_TUPLE, {WEIR_AFFINITY_SOURCE, 24, 64, 5000},
+			24, 64},
+		{WEIR_POLICY_LEAST_LOADED, WEIR_HASH_FIELDS_TUPLE,
+			{WEIR_AFFINITY_SOURCE, 24, 64, 5000}, 24 | WEIR_HASH_AFFINITY, 64},
+	};
+	struct weir_config *config = lab_config(1, 3);
+	struct lab lab;
+
+	lab_open(&lab, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_config *next = lab_config_copy(config);
+		struct weir_policy_table table;
+
+		next->services[0].policy.name = cases[i].policy;
+		next->services[0].hash_fields = cases[i].fields;
+		next->services[0].affinity = cases[i].affinity;
+		lab_apply(&lab, next);
+		table = published(&lab, 0);
+		assert_int_equal(table.settings.hash4, cases[i].hash4);
+		assert_int_equal(table.settings.hash6, cases[i].hash6);
+		assert_int_equal(table.affinity_ms, cases[i].affinity.timeout_ms);
+		lab_config_free(config);
+		config = next;
+	}
+	// A policy that is set at run time remembers sources, too.
+	assert_int_equal(weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_MAGLEV), 0);
+	lab_publish(&lab);
+	assert_int_equal(published(&lab, 0).settings.hash4, 24);
+	// A change of the timeout alone is published.
+	config->services[0].affinity.timeout_ms = 6000;
+	lab_apply(&lab, config);
+	assert_int_equal(published(&lab, 0).affinity_ms, 6000);
+	lab_close(&lab);
+	lab_config_free(config);
+}

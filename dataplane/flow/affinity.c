@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "affinity.h"
+
+#include <errno.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_malloc.h>
+
+// An entry, from the highest bit: tag 26 | proven 1 | expiry 21 | backend 16. 0 = free. The expiry
+// is in ticks of 2^29 ns (0.54 s); it is compared modulo 2^21, so that it may be 6.5 days ahead.
+#define BACKEND_BITS 16
+#define EXPIRY_BITS 21
+#define EXPIRY_MASK ((1u << EXPIRY_BITS) - 1)
+#define PROVEN (1ull << (BACKEND_BITS + EXPIRY_BITS))
+#define TAG_SHIFT (BACKEND_BITS + EXPIRY_BITS + 1)
+#define TICK_SHIFT 29
+#define TRIES 4
+#define SWEPT 64u // buckets of one sweep: 2^20 buckets in less than 5 hours
+
+int weir_affinity_create(
+	uint32_t entries, uint64_t secret, int socket, struct weir_affinity **ret) {
+	const uint32_t buckets = (entries + WEIR_AFFINITY_WAYS - 1) / WEIR_AFFINITY_WAYS;
+	struct weir_affinity *table;
+
+	if (entries == 0) {
+		return -EINVAL;
+	}
+	table = rte_zmalloc_socket("affinity", weir_affinity_bytes(entries), 64, socket);
+	if (table == NULL) {
+		return -ENOMEM;
+	}
+	table->secret = secret;
+	table->buckets = buckets;
+	*ret = table;
+	return 0;
+}
+
+void weir_affinity_free(struct weir_affinity *table) {
+	rte_free(table);
+}
+
+uint64_t weir_affinity_bytes(uint32_t entries) {
+	return sizeof(struct weir_affinity) +
+	       (uint64_t)(entries + WEIR_AFFINITY_WAYS - 1) / WEIR_AFFINITY_WAYS * 64;
+}
+
+static uint32_t tick_of(uint64_t now_ns) {
+	return (uint32_t)(now_ns >> TICK_SHIFT) & EXPIRY_MASK;
+}
+
+static uint64_t load(const uint64_t *entry) {
+	return __atomic_load_n(entry, __ATOMIC_RELAXED);
+}
+
+static bool replace(uint64_t *entry, uint64_t before, uint64_t after) {
+	return __atomic_compare_exchange_n(
+		entry, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static bool is_live(uint64_t entry, uint32_t tick) {
+	const uint32_t left = ((uint32_t)(entry >> BACKEND_BITS) - tick) & EXPIRY_MASK;
+
+	return entry != 0 && left <= EXPIRY_MASK / 2;
+}
+
+static uint16_t backend_of(uint64_t entry) {
+	return (uint16_t)entry;
+}
+
+// The bucket comes from the high bits of the hash, the tag from the low ones. A tag of 0 would make
+// an entry 0.
+static uint64_t tag_of(uint64_t hash) {
+	const uint64_t tag = hash & ((1u << (64 - TAG_SHIFT)) - 1);
+
+	return tag + (tag == 0);
+}
+
+static uint64_t *bucket_of(struct weir_affinity *table, uint64_t hash) {
+	const uint64_t bucket = (hash >> 32) * table->buckets >> 32;
+
+	return &table->entries[bucket * WEIR_AFFINITY_WAYS];
+}
+
+uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns) {
+	const uint64_t bucket = (hash >> 32) * table->buckets >> 32, tag = tag_of(hash);
+	const uint64_t *entries = &table->entries[bucket * WEIR_AFFINITY_WAYS];
+	const uint32_t tick = tick_of(now_ns);
+
+	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
+		const uint64_t entry = load(&entries[i]);
+
+		if (entry >> TAG_SHIFT == tag && is_live(entry, tick)) {
+			return backend_of(entry);
+		}
+	}
+	return WEIR_AFFINITY_NONE;
+}
+
+// Returns the index of the first live entry with this tag, or -1.
+static int index_of(const uint64_t *entries, uint64_t tag, uint32_t tick) {
+	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
+		const uint64_t entry = load(&entries[i]);
+
+		if (entry >> TAG_SHIFT == tag && is_live(entry, tick)) {
+			return (int)i;
+		}
+	}
+	return -1;
+}
+
+// Returns the index of the entry that a new entry replaces: a free or expired one, otherwise the
+// unproven one that expires first; -1 if all are proven.
+static int victim_of(const uint64_t *entries, uint32_t tick) {
+	uint32_t least = UINT32_MAX;
+	int victim = -1;
+
+	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
+		const uint64_t entry = load(&entries[i]);
+		const uint32_t left = ((uint32_t)(entry >> BACKEND_BITS) - tick) & EXPIRY_MASK;
+
+		if (!is_live(entry, tick)) {
+			return (int)i;
+		}
+		if ((entry & PROVEN) == 0 && left < least) {
+			least = left;
+			victim = (int)i;
+		}
+	}
+	return victim;
+}
+
+// Follows an existing entry of the source. Returns its backend afterwards, or WEIR_AFFINITY_NONE if
+// another worker has changed it meanwhile.
+static uint16_t follow(uint64_t *at, uint64_t after, uint16_t stale, uint64_t before) {
+	if (backend_of(before) != backend_of(after) && backend_of(before) != stale) {
+		return backend_of(before);
+	}
+	after |= before & PROVEN;
+	return before == after || replace(at, before, after) ? backend_of(after)
+							     : WEIR_AFFINITY_NONE;
+}
+
+// Two workers may have entered the source at the same time: the first entry counts.
+static uint16_t settle(uint64_t *entries, int at, uint64_t entry, uint32_t tick) {
+	const int first = index_of(entries, entry >> TAG_SHIFT, tick);
+
+	if (first < 0 || first == at) {
+		return backend_of(entry);
+	}
+	(void)replace(&entries[at], entry, 0);
+	return backend_of(load(&entries[first]));
+}
+
+uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_t backend,
+	uint16_t stale, bool proven, uint32_t timeout_ms, uint64_t now_ns) {
+	const uint32_t tick = tick_of(now_ns);
+	const uint64_t ticks = ((uint64_t)timeout_ms * 1000000 >> TICK_SHIFT) + 1;
+	const uint64_t after = tag_of(hash) << TAG_SHIFT | (proven ? PROVEN : 0) |
+			       ((tick + ticks) & EXPIRY_MASK) << BACKEND_BITS | backend;
+	uint64_t *entries = bucket_of(table, hash);
+
+	for (int i = 0; i < TRIES; i++) {
+		int at = index_of(entries, after >> TAG_SHIFT, tick);
+		uint64_t before;
+		uint16_t found;
+
+		if (at >= 0) {
+			found = follow(&entries[at], after, stale, load(&entries[at]));
+			if (found != WEIR_AFFINITY_NONE) {
+				return found;
+			}
+			continue;
+		}
+		at = victim_of(entries, tick);
+		if (at < 0) {
+			return WEIR_AFFINITY_NONE;
+		}
+		before = load(&entries[at]);
+		if ((before & PROVEN) != 0 && is_live(before, tick)) {
+			continue; // entered or proven meanwhile
+		}
+		if (replace(&entries[at], before, after)) {
+			return settle(entries, at, after, tick);
+		}
+	}
+	return WEIR_AFFINITY_NONE;
+}
+
+void weir_affinity_sweep(struct weir_affinity *table, uint64_t now_ns) {
+	const uint32_t tick = tick_of(now_ns);
+	const uint32_t buckets = RTE_MIN(SWEPT, table->buckets);
+
+	for (uint32_t n = 0; n < buckets; n++) {
+		uint64_t *entries = &table->entries[(uint64_t)table->swept * WEIR_AFFINITY_WAYS];
+
+		for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
+			const uint64_t entry = load(&entries[i]);
+
+			if (entry != 0 && !is_live(entry, tick)) {
+				(void)replace(&entries[i], entry, 0);
+			}
+		}
+		table->swept = table->swept + 1 < table->buckets ? table->swept + 1 : 0;
+	}
+}
+
+uint32_t weir_affinity_clear(
+	struct weir_affinity *table, uint16_t backend, uint32_t first, uint32_t end) {
+	uint32_t removed = 0;
+
+	for (uint64_t i = (uint64_t)first * WEIR_AFFINITY_WAYS;
+		i < (uint64_t)RTE_MIN(end, table->buckets) * WEIR_AFFINITY_WAYS; i++) {
+		const uint64_t entry = load(&table->entries[i]);
+
+		if (entry != 0 && (backend == WEIR_AFFINITY_NONE || backend_of(entry) == backend)) {
+			removed += replace(&table->entries[i], entry, 0);
+		}
+	}
+	return removed;
+}
+
+void weir_affinity_count(const struct weir_affinity *table, uint32_t first, uint32_t end,
+	uint64_t now_ns, uint32_t *count, uint32_t backends) {
+	const uint32_t tick = tick_of(now_ns);
+
+	for (uint64_t i = (uint64_t)first * WEIR_AFFINITY_WAYS;
+		i < (uint64_t)RTE_MIN(end, table->buckets) * WEIR_AFFINITY_WAYS; i++) {
+		const uint64_t entry = load(&table->entries[i]);
+
+		if (is_live(entry, tick) && backend_of(entry) < backends) {
+			count[backend_of(entry)]++;
+		}
+	}
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Affinity: remembers the backend of each source of a service, so that new flows of the source go
+// to the same backend. A source is a client address, or a prefix. One table for all workers.
+//
+// The table has buckets of WEIR_AFFINITY_WAYS entries, one cache line each. The hash of a source
+// selects the bucket. An entry is one word, which workers read and replace with atomic instructions
+// and without waiting. Two sources with equal hashes share an entry, which is harmless.
+//
+// An entry is proven if a TCP connection of its source was established, because the source is then
+// not forged. A new entry replaces an expired or an unproven entry, never a proven one: a flood of
+// forged sources cannot displace the sources of clients.
+//
+// Threads: any number of workers, at the same time.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hash.h"
+
+#define WEIR_AFFINITY_WAYS 8u
+#define WEIR_AFFINITY_NONE 0xffffu // no backend
+
+struct weir_affinity {
+	uint64_t secret; // attackers cannot choose sources that share a bucket
+	uint32_t buckets;
+	uint32_t swept; // bucket that is swept next; written by one worker
+	uint64_t entries[] __attribute__((aligned(64)));
+};
+
+// Creates a table for `entries` sources, rounded up to a multiple of WEIR_AFFINITY_WAYS. socket:
+// NUMA node of the memory, SOCKET_ID_ANY for any. Returns 0, -EINVAL (no entries) or -ENOMEM.
+// [set-up]
+int weir_affinity_create(uint32_t entries, uint64_t secret, int socket, struct weir_affinity **ret);
+void weir_affinity_free(struct weir_affinity *table); // NULL is allowed
+uint64_t weir_affinity_bytes(uint32_t entries);
+
+// Returns the hash of a source for the functions below. source: hash of the address or prefix.
+static inline uint64_t weir_affinity_hash(
+	const struct weir_affinity *table, uint16_t service, uint64_t source) {
+	return weir_hash_mix(source ^ 0x9e3779b97f4a7c15ull,
+		table->secret ^ (uint64_t)service * 0xd1342543de82ef95ull);
+}
+
+// Returns the backend of a source, or WEIR_AFFINITY_NONE. [worker]
+uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns);
+
+// Remembers the backend of a source until timeout_ms (at most 5 days) from now. stale: if the
+// source has this backend, it is replaced; WEIR_AFFINITY_NONE = none. proven: the source is not
+// forged. Returns the backend of the source, which is another one if a worker has entered it at the
+// same time; WEIR_AFFINITY_NONE if there is no room. [worker]
+uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_t backend,
+	uint16_t stale, bool proven, uint32_t timeout_ms, uint64_t now_ns);
+
+// Removes expired entries from some buckets, so that no entry becomes valid again when the time in
+// entries wraps (after 12 days). Call every second or more often, from one worker. [worker]
+void weir_affinity_sweep(struct weir_affinity *table, uint64_t now_ns);
+
+// Removes the entries with this backend, or all entries with WEIR_AFFINITY_NONE, from the buckets
+// first to end - 1. Returns the number of removed entries.
+uint32_t weir_affinity_clear(
+	struct weir_affinity *table, uint16_t backend, uint32_t first, uint32_t end);
+// Adds the unexpired entries in the buckets first to end - 1 to count[backend].
+void weir_affinity_count(const struct weir_affinity *table, uint32_t first, uint32_t end,
+	uint64_t now_ns, uint32_t *count, uint32_t backends);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Source: the backend of new flows of a service with affinity (affinity.h). Sources are remembered
+// when their first flow begins, proven when one of their TCP connections is established, and
+// renewed when a flow begins or ends.
+//
+// Threads: part of a pipeline, used only by the worker of the pipeline.
+#pragma once
+
+#include "burst.h"
+
+static inline bool weir_source_has_affinity(const struct weir_selection_view *view) {
+	return (view->table.settings.hash4 & WEIR_HASH_AFFINITY) != 0;
+}
+
+// Returns the backend of the source of a packet if this backend takes new flows, otherwise
+// WEIR_BACKEND_NONE. source: hash of the source (weir_burst_choice_hash). *ret_stale: the
+// remembered backend that takes no new flows, to be replaced; WEIR_BACKEND_NONE = none.
+uint16_t weir_source_backend(const struct weir_pipeline *pipeline,
+	const struct weir_selection_view *view, uint16_t service, uint64_t source,
+	uint16_t *ret_stale);
+
+// Remembers a chosen backend. Returns the backend to use: another one if another worker has chosen
+// for the source at the same time, or if there is no room for the source. In the latter case it is
+// that of the Maglev fallback, so that the flows of the source still have one backend.
+uint16_t weir_source_remember(struct weir_pipeline *pipeline,
+	const struct weir_selection_view *view, uint16_t service, uint64_t source, uint16_t backend,
+	uint16_t stale);
+
+// Call when a packet has established or ended a flow of a backend. Does nothing for services
+// without affinity. d: descriptor of the packet. proven: the connection was established.
+void weir_source_renew(struct weir_pipeline *pipeline, const struct weir_descriptor *d,
+	uint16_t backend, bool proven);

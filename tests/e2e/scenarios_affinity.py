@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Affinity: clients stay at their backend, over flows, drain, death and reload."""
+import contextlib
+import subprocess
+
+import clients
+from lab import BACKENDS, VIP4, VIP6, echo, web
+from netns import wait_for
+from scenario import scenario
+
+SOURCES = [f"192.0.2.{n}" for n in range(100, 108)] + [f"2001:db8:c::{n}" for n in range(100, 108)]
+ROUND_ROBIN = {"policy": {"name": "round-robin"}}
+AFFINITY = {"affinity": {"by": "source", "timeout_ms": 5000}}
+
+
+def add_sources(lab):
+    for source in SOURCES:
+        lab.client.ip("addr", "add", source + ("/64" if ":" in source else "/24"), "dev", "eth0",
+                      *(("nodad",) if ":" in source else ()))
+
+
+def serve(lab, source):
+    """Send a request from this address; return the backend."""
+    vip = f"[{VIP6}]" if ":" in source else VIP4
+    with lab.client.inside():
+        done = subprocess.run(["curl", "-gsS", "--interface", source, "--max-time", "5", "-o", "/dev/null",
+                               "-w", "%{http_code} %header{x-backend}", f"http://{vip}/"],
+                              capture_output=True, text=True, check=False)
+    code, _, name = done.stdout.partition(" ")
+    assert code == "200" and name in BACKENDS, (source, done.stdout, done.stderr)
+    return name
+
+
+def places(lab):
+    return {source: serve(lab, source) for source in SOURCES}
+
+
+def known(lab):
+    return sum(w["affinity_known"] for w in lab.api("worker.show"))
+
+
+@scenario(short=True, services=[web(**ROUND_ROBIN, **AFFINITY)])
+def clients_stay_at_their_backend(lab):
+    """With round robin and affinity, each of 16 clients stays at its backend until it is drained or dead"""
+    add_sources(lab)
+    first = places(lab)
+    assert set(first.values()) == set(BACKENDS), first
+    for _ in range(2):
+        assert places(lab) == first
+    wait_for("sources to be counted", lambda: known(lab) == 2 * len(SOURCES), 3)
+    lab.weirctl("backend", "drain", "web/web-1")
+    lab.wait_published()
+    after = places(lab)
+    assert "web-1" not in after.values(), after
+    assert {s: b for s, b in after.items() if first[s] != "web-1"} == \
+        {s: b for s, b in first.items() if b != "web-1"}, "other clients moved"
+    lab.weirctl("backend", "ready", "web/web-1")
+    lab.wait_published()
+    assert places(lab) == after, "a client returned"
+    lab.kill_backend(2)
+    wait_for("web-2 to be refusing", lambda: lab.backend("web-2")["health"] == "refusing", 10)
+    lab.wait_published()
+    last = places(lab)
+    assert "web-2" not in last.values(), last
+    lab.weirctl("config", "reload")
+    lab.wait_published()
+    assert places(lab) == last
+
+
+@scenario(services=[web(**ROUND_ROBIN, **AFFINITY)])
+def affinity_ends_after_its_timeout(lab):
+    """A client that returns after the timeout is balanced anew"""
+    add_sources(lab)
+    assert set(places(lab).values()) == set(BACKENDS)
+    wait_for("clients to be forgotten", lambda: not_known(lab), 40, 7)
+
+
+def not_known(lab):
+    before = known(lab)
+    places(lab)
+    return known(lab) == before
+
+
+@scenario(services=[web(affinity={"by": "source"}), echo(hash_fields="source")])
+def maglev_keeps_clients_by_hash(lab):
+    """With Maglev the hash of the client's address chooses: TCP and UDP, nothing is remembered"""
+    add_sources(lab)
+    first = places(lab)
+    assert set(first.values()) == set(BACKENDS), first
+    assert places(lab) == first
+    assert known(lab) == 0
+    for vip in (VIP4, VIP6):
+        names = set()
+        for _ in range(20):
+            with contextlib.closing(clients.Udp(lab.client, vip)) as session:
+                names.add(session.ask())
+        assert len(names) == 1, names

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Affinity and hash fields: which backend the flows of a client get, on a real segment.
+#include "affinity.h"
+#include "frames.h"
+#include "new_flow_lab.h"
+#include "test.h"
+
+#define CLIENTS 64
+#define TIMEOUT_MS 60000
+
+static struct weir_affinity *table;
+
+static struct weir_selection_params affine(enum weir_policy policy) {
+	struct weir_selection_params params = params_of(policy);
+
+	params.settings.hash4 = 32 | WEIR_HASH_AFFINITY;
+	params.settings.hash6 = 128;
+	params.affinity_ms = TIMEOUT_MS;
+	return params;
+}
+
+static struct lab *open_lab(const struct weir_selection_params *params) {
+	struct weir_pipeline_params pipeline = lab_params();
+	struct lab *lab;
+
+	assert_int_equal(weir_affinity_create(4096, 77, -1, &table), 0);
+	pipeline.affinity = table;
+	lab = lab_open(&pipeline);
+	lab_publish_default(lab);
+	lab_publish_policy(lab, params, (uint16_t[]){0, 1, 2, 3}, 4);
+	return lab;
+}
+
+static void close_lab(struct lab *lab) {
+	lab_check_counters(lab);
+	lab_free(lab);
+	weir_affinity_free(table);
+}
+
+static uint16_t send_from(
+	struct lab *lab, const uint8_t *source, uint8_t family, uint16_t port, uint8_t flags) {
+	const struct frame_spec spec = {.family = family,
+		.protocol = 6,
+		.source = source,
+		.source_port = port,
+		.tcp_flags = flags};
+	const struct weir_verdict verdict = lab_send(lab, &spec);
+
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	return verdict.backend;
+}
+
+// Sends a packet of client n (192.0.2.n).
+static uint16_t client(struct lab *lab, uint8_t n, uint16_t port, uint8_t flags) {
+	const uint8_t source[4] = {192, 0, 2, n};
+
+	return send_from(lab, source, 4, port, flags);
+}
+
+static void close_backend(struct lab *lab, uint16_t id, bool closed) {
+	lab->rows[id].flags = (uint8_t)(WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED |
+					(closed ? WEIR_BACKEND_CLOSED : 0));
+	lab_publish_backends(lab);
+}
+
+TEST_GROUP(lab_eal);
+
+// --- hash fields, without memory --------------------------------------------------------------
+
+TEST(source_hash_ignores_ports) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_MAGLEV);
+	uint32_t seen = 0;
+	struct lab *lab;
+
+	params.settings.hash4 = 32;
+	params.settings.hash6 = 128;
+	lab = open_lab(&params);
+	for (uint8_t n = 1; n <= CLIENTS; n++) {
+		const uint16_t backend = client(lab, n, 1000, SYN);
+
+		seen |= 1u << backend;
+		for (uint16_t port = 1001; port < 1020; port++) {
+			assert_int_equal(client(lab, n, port, SYN), backend);
+		}
+	}
+	assert_int_equal(seen, 0xf);
+	close_lab(lab);
+}
+
+TEST(source_hash_counts_a_prefix_as_one_client) {
+	struct weir_selection_params params = params_of(WEIR_POLICY_MAGLEV);
+	uint8_t ipv6[16] = {0x20, 0x01, 0x0d, 0xb8};
+	uint32_t seen4 = 0, seen6 = 0;
+	struct lab *lab;
+
+	params.settings.hash4 = 20;
+	params.settings.hash6 = 60;
+	lab = open_lab(&params);
+	for (unsigned int n = 0; n < 256; n++) {
+		const uint8_t ipv4[4] = {10, 1, (uint8_t)(0x10 | n % 16), (uint8_t)n};
+		const uint8_t other4[4] = {10, 1, (uint8_t)(n & 0xf0), 9};
+
+		assert_int_equal(send_from(lab, ipv4, 4, 1000, SYN),
+			send_from(lab, (uint8_t[4]){10, 1, 0x10, 0}, 4, 1001, SYN));
+		seen4 |= 1u << send_from(lab, other4, 4, 1002, SYN);
+		ipv6[7] = 0x10;
+		ipv6[15] = (uint8_t)n;
+		assert_int_equal(send_from(lab, ipv6, 6, (uint16_t)(2000 + n), SYN),
+			send_from(lab, ipv6, 6, (uint16_t)(3000 + n), SYN));
+		ipv6[7] = (uint8_t)n;
+		seen6 |= 1u << send_from(lab, ipv6, 6, 4000, SYN);
+	}
+	assert_int_equal(seen4, 0xf);
+	assert_int_equal(seen6, 0xf);
+	close_lab(lab);
+}
+
+// --- memory -----------------------------------------------------------------------------------
+
+TEST(affinity_keeps_clients_at_their_backend) {
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_selection_params params = affine((enum weir_policy)policy);
+		struct lab *lab = open_lab(&params);
+		uint16_t first[CLIENTS + 1];
+		uint32_t seen = 0;
+
+		for (uint8_t n = 1; n <= CLIENTS; n++) {
+			first[n] = client(lab, n, 1000, SYN);
+			seen |= 1u << first[n];
+		}
+		for (uint16_t port = 1001; port < 1010; port++) {
+			for (uint8_t n = 1; n <= CLIENTS; n++) {
+				assert_int_equal(client(lab, n, port, SYN), first[n]);
+				assert_int_equal(client(lab, n, port, ACK), first[n]);
+			}
+		}
+		assert_int_equal(seen, 0xf);
+		assert_int_equal(lab_counters(lab)->affinity_known, 9 * CLIENTS);
+		assert_int_equal(lab_counters(lab)->affinity_full, 0);
+		close_lab(lab);
+	}
+}
+
+TEST(affinity_is_exact_round_robin_over_clients) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+
+	for (uint8_t n = 1; n <= CLIENTS; n++) {
+		for (uint16_t port = 1000; port < 1003; port++) {
+			client(lab, n, port, SYN);
+		}
+	}
+	for (uint32_t id = 0; id < 4; id++) {
+		assert_int_equal(backend_of(lab, id)->new_flows, CLIENTS / 4 * 3);
+	}
+	close_lab(lab);
+}
+
+// Drain and death beat affinity: the client gets another backend, and stays there when the first
+// one returns.
+TEST(affinity_leaves_a_closed_backend) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+	const uint16_t first = client(lab, 1, 1000, SYN);
+	uint16_t second;
+
+	client(lab, 1, 1000, ACK);
+	close_backend(lab, first, true);
+	second = client(lab, 1, 1001, SYN);
+	assert_int_not_equal(second, first);
+	assert_int_equal(client(lab, 1, 1000, ACK), first); // an open connection stays
+	assert_int_equal(client(lab, 1, 1000, FIN_ACK), first); // its end does not bring it back
+	close_backend(lab, first, false);
+	for (uint16_t port = 1002; port < 1010; port++) {
+		assert_int_equal(client(lab, 1, port, SYN), second);
+	}
+	close_lab(lab);
+}
+
+TEST(affinity_ends_after_its_timeout_unless_flows_begin_or_end) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+	const uint16_t first = client(lab, 1, 1000, SYN);
+
+	client(lab, 1, 1000, ACK);
+	for (uint16_t port = 1001; port < 1004; port++) { // new flows renew it
+		lab_wait(lab, TIMEOUT_MS - 5000);
+		assert_int_equal(client(lab, 1, 1000, ACK), first); // no idle timeout
+		assert_int_equal(client(lab, 1, port, SYN), first);
+	}
+	lab_wait(lab, TIMEOUT_MS - 5000);
+	assert_int_equal(client(lab, 1, 1000, FIN_ACK), first); // so does the end of a connection
+	lab_wait(lab, TIMEOUT_MS - 5000);
+	assert_int_equal(client(lab, 1, 1010, SYN), first);
+	lab_wait(lab, TIMEOUT_MS + 5000);
+	assert_int_not_equal(client(lab, 1, 1011, SYN), first);
+	close_lab(lab);
+}
+
+// SYNs from forged sources, far more than the table has room for.
+TEST(affinity_of_clients_survives_a_flood) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+	uint16_t first[CLIENTS + 1];
+
+	for (uint8_t n = 1; n <= CLIENTS; n++) {
+		first[n] = client(lab, n, 1000, SYN);
+		client(lab, n, 1000, ACK);
+	}
+	for (uint32_t i = 0; i < 60000; i++) {
+		const uint8_t source[4] = {11, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i};
+
+		send_from(lab, source, 4, 5000, SYN);
+	}
+	for (uint8_t n = 1; n <= CLIENTS; n++) {
+		assert_int_equal(client(lab, n, 1001, SYN), first[n]);
+		assert_int_equal(client(lab, n, 1001, ACK), first[n]);
+		// a packet whose flow has no entry, for example after a restart
+		assert_int_equal(client(lab, n, 1002, ACK), first[n]);
+	}
+	close_lab(lab);
+}
+
+// A backend at its limit does not get the flow, but the client stays with it.
+TEST(affinity_yields_to_flow_control) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab;
+	uint16_t first;
+
+	params.settings.max_active_flows = 2;
+	lab = open_lab(&params);
+	first = client(lab, 1, 1000, SYN);
+	for (uint16_t port = 1000; port < 1002; port++) {
+		assert_int_equal(client(lab, 1, port, port == 1000 ? ACK : SYN), first);
+		assert_int_equal(client(lab, 1, port, ACK), first);
+	}
+	assert_int_not_equal(client(lab, 1, 1002, SYN), first);
+	client(lab, 1, 1000, FIN_ACK);
+	assert_int_equal(client(lab, 1, 1003, SYN), first);
+	close_lab(lab);
+}
+
+// Without memory, the hash of the source chooses: the client still has one backend.
+TEST(affinity_without_table_is_by_hash) {
+	struct weir_selection_params params = affine(WEIR_POLICY_LEAST_LOADED);
+	struct lab *lab = make(&params);
+
+	for (uint8_t n = 1; n <= CLIENTS; n++) {
+		const uint16_t backend = client(lab, n, 1000, SYN);
+
+		assert_int_equal(client(lab, n, 1001, SYN), backend);
+		assert_int_equal(client(lab, n, 1001, ACK), backend);
+	}
+	assert_int_equal(lab_counters(lab)->affinity_full, 2 * CLIENTS);
+	lab_free(lab);
+}
