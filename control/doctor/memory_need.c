@@ -134,8 +134,9 @@ uint64_t weir_memory_need(const char *root, const struct weir_config *config) {
 		}
 	}
 	// Rings of packets between workers have 8 bytes for each.
-	return 16 * MIB + 4 * MIB * need.devices + buffer_bytes(&need) + flow_bytes(config) +
-	       workers * per_worker + (need.devices + need.ports) * (workers - 1) * 9 * RING;
+	return 16 * MIB + 8ull * config->flow_table.affinity_sources + 4 * MIB * need.devices +
+	       buffer_bytes(&need) + flow_bytes(config) + workers * per_worker +
+	       (need.devices + need.ports) * (workers - 1) * 9 * RING;
 }
 
 uint64_t weir_memory_pages(uint64_t bytes, uint64_t page_bytes) {
