@@ -20,6 +20,7 @@
 #define WEIR_IMPORT_SERVICES_MAX 4096
 #define WEIR_IMPORT_ERRORS_MAX 100 // further errors are only counted
 #define WEIR_IMPORT_TEXT_BYTES 64 // enough for an address with port
+#define WEIR_IMPORT_TIMEOUT_S (31u * 86400) // maximum timeout of IPVS, in seconds
 
 struct weir_import_place {
 	const char *file;
@@ -70,19 +71,29 @@ void weir_import_error(struct weir_import *import, const struct weir_import_plac
 
 // --- services ---
 
+// Persistence of IPVS: a client stays at its server.
+struct weir_import_persistence {
+	struct weir_import_place place;
+	uint32_t timeout_s;
+	uint8_t ipv4_prefix, ipv6_prefix; // 0 = whole addresses
+	bool is_set;
+	char what[WEIR_IMPORT_TEXT_BYTES]; // text of the setting, for notes
+};
+
 struct weir_import_service {
 	struct weir_import_place place;
 	char name[WEIR_IMPORT_TEXT_BYTES]; // wanted name; an invalid name is replaced
-	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	json_t *binds, *backends; // JSON as in the configuration
 	json_t *places; // positions in the source: {place, binds: [{file, line}], backends: [{file,
 			// line}]}
 	json_t *notes; // added to import->notes at the end of the service
 	json_t *keys; // keys of the binds of this service in import->binds
 	json_t *by_address; // {address: backend}, borrowed backends
-	uint16_t port; // port of the first bind; 0 = every port
 	json_int_t taken_line; // line of an earlier service with the same address; 0 = none
 	char scheduler[WEIR_IMPORT_TEXT_BYTES];
+	struct weir_import_persistence persistence;
+	uint16_t port; // port of the first bind; 0 = every port
+	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	bool hashes_ports; // the scheduler has the flag sh-port or mh-port, and hashes ports
 	bool left_out; // the service is left out, and a note with the reason is added
 	// The note about direct routing, or about NAT, was already added.
@@ -140,10 +151,15 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 // the option, for the note.
 void weir_import_checksum(struct weir_import *import, const struct weir_import_place *place,
 	const char *what, enum weir_forwarding_mode mode, const char *option);
-// Add a note about persistence, which keeps a client on one server for some seconds. what: text of
-// the setting, for the note.
-void weir_import_persistence(
-	struct weir_import *import, const struct weir_import_place *place, const char *what);
+// Set the persistence of a service, which becomes its affinity. timeout_s: at most
+// WEIR_IMPORT_TIMEOUT_S. what: text of the setting, for notes.
+void weir_import_persistence(struct weir_import_service *service,
+	const struct weir_import_place *place, const char *what, uint32_t timeout_s);
+// Set which addresses count as one client of a persistent service. text: a netmask for family 4, a
+// prefix length for family 6. Adds a note if the netmask is not a prefix. what: text of the
+// setting, for notes. Returns false if the text is neither.
+bool weir_import_granularity(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const char *what, uint8_t family, const char *text);
 // Add a note about one-packet scheduling, which schedules each UDP datagram separately. what: text
 // of the setting, for the note.
 void weir_import_one_packet(
@@ -154,8 +170,6 @@ void weir_import_note_unchecked(struct weir_import *import, const struct weir_im
 void weir_import_service_end(struct weir_import *import, struct weir_import_service *service);
 
 // --- timeouts ---
-
-#define WEIR_IMPORT_TIMEOUT_S (31u * 86400) // maximum timeout of IPVS, in seconds
 
 // Set a timeout by its name in IPVS: "tcp", "tcpfin" or "udp". 0 seconds leaves the timeout
 // unchanged. Returns whether the name is known.

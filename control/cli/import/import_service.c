@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "import_affinity.h"
 #include "import_forwarding.h"
 
 #define NAME_BYTES 56 // maximum bytes of a name; leaves room for a number at its end
@@ -18,44 +19,54 @@
 struct scheduler {
 	const char *name;
 	const char *policy;
+	const char *fields; // hash_fields of the policy maglev; NULL = the default
 	const char *why; // how the policy differs from the scheduler; NULL = no difference
 	bool by_weight; // if weights differ, weighted-round-robin is used instead of `policy`
 };
 
-#define AFFINITY \
-	"chooses by addresses and ports, so connections of one client go to different servers"
+#define SOURCE "source"
+#define BOTH "source-destination"
+#define DESTINATION \
+	"chooses by the client, too: the clients of a VIP go to different servers, not all to one"
 
 static const struct scheduler schedulers[] = {
-	{"rr", "round-robin", NULL, false},
-	{"wrr", "weighted-round-robin", NULL, false},
-	{"lc", "least-loaded", NULL, false},
-	{"wlc", "least-loaded", NULL, true},
-	{"sed", "least-loaded", "counts current connections, without adding the next connection",
+	{"rr", "round-robin", NULL, NULL, false},
+	{"wrr", "weighted-round-robin", NULL, NULL, false},
+	{"lc", "least-loaded", NULL, NULL, false},
+	{"wlc", "least-loaded", NULL, NULL, true},
+	{"sed", "least-loaded", NULL,
+		"counts current connections, without adding the next connection", true},
+	{"nq", "least-loaded", NULL, "counts connections, but does not prefer an idle server",
 		true},
-	{"nq", "least-loaded", "counts connections, but does not prefer an idle server", true},
-	{"sh", "maglev", AFFINITY, false},
-	{"mh", "maglev", AFFINITY, false},
-	{"dh", "maglev", "chooses by addresses and ports, not only by the destination", false},
-	{"lblc", "maglev", "chooses by addresses and ports, not only by the destination", false},
-	{"lblcr", "maglev", "chooses by addresses and ports, not only by the destination", false},
-	{"fo", "maglev",
+	{"sh", "maglev", SOURCE, NULL, false},
+	{"mh", "maglev", SOURCE, NULL, false},
+	{"dh", "maglev", BOTH, DESTINATION, false},
+	{"lblc", "maglev", BOTH, DESTINATION, false},
+	{"lblcr", "maglev", BOTH, DESTINATION, false},
+	{"fo", "maglev", NULL,
 		"uses all servers at once, without failover by weight. Remove standby servers, "
 		"or put them into maintenance",
 		false},
-	{"ovf", "least-loaded",
+	{"ovf", "least-loaded", NULL,
 		"spreads flows over all servers instead of filling one server first; flow_control "
 		"can limit the flows of a server",
 		false},
-	{"twos", "power-of-two", "ignores weights, except 0", false},
+	{"twos", "power-of-two", NULL, "ignores weights, except 0", false},
 };
 
-const char *weir_import_scheduler_policy(const char *name) {
+static const struct scheduler *find_scheduler(const char *name) {
 	for (size_t i = 0; i < sizeof(schedulers) / sizeof(schedulers[0]); i++) {
 		if (strcmp(schedulers[i].name, name) == 0) {
-			return schedulers[i].policy;
+			return &schedulers[i];
 		}
 	}
 	return NULL;
+}
+
+const char *weir_import_scheduler_policy(const char *name) {
+	const struct scheduler *scheduler = find_scheduler(name);
+
+	return scheduler != NULL ? scheduler->policy : NULL;
 }
 
 // --- names --------------------------------------------------------------------------------
@@ -292,13 +303,6 @@ void weir_import_checksum(struct weir_import *import, const struct weir_import_p
 	}
 }
 
-void weir_import_persistence(
-	struct weir_import *import, const struct weir_import_place *place, const char *what) {
-	weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, what,
-		"Weir does not keep a client on a server over several connections: share sessions "
-		"between the servers, or use a cookie in an HTTP proxy behind Weir");
-}
-
 void weir_import_one_packet(
 	struct weir_import *import, const struct weir_import_place *place, const char *what) {
 	weir_import_note(import, place, WEIR_IMPORT_DIFFERS, what,
@@ -310,34 +314,37 @@ void weir_import_one_packet(
 // Choose the policy that corresponds to the scheduler of a service.
 static const char *policy_of(
 	struct weir_import *import, const struct weir_import_service *service) {
-	const char *name = service->scheduler;
+	const struct scheduler *known = find_scheduler(service->scheduler);
+	const char *policy, *why;
 
-	for (size_t i = 0; i < sizeof(schedulers) / sizeof(schedulers[0]); i++) {
-		const struct scheduler *known = &schedulers[i];
-		const char *policy = known->policy, *why = known->why;
-
-		if (strcmp(known->name, name) != 0) {
-			continue;
-		}
-		if (known->by_weight && service->weights_differ) {
-			policy = "weighted-round-robin";
-			why = "uses the weights, but does not count connections; policy "
-			      "least-loaded counts connections, but ignores weights";
-		} else if (service->hashes_ports && strcmp(policy, "maglev") == 0) {
-			// With this flag the scheduler hashes ports, like policy maglev, so no note
-			// about a difference is needed.
-			why = NULL;
-		}
-		if (why != NULL) {
-			weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
-				"policy %s %s", policy, why);
-		}
-		return policy;
+	if (known == NULL) {
+		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, service->scheduler,
+			"unknown scheduler: using policy maglev, the default; "
+			"docs/reference/policies.md describes all policies");
+		return "maglev";
 	}
-	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
-		"unknown scheduler: using policy maglev, the default; docs/reference/policies.md "
-		"describes all policies");
-	return "maglev";
+	policy = known->policy;
+	why = known->why;
+	if (known->by_weight && service->weights_differ) {
+		policy = "weighted-round-robin";
+		why = "uses the weights, but does not count connections; policy least-loaded "
+		      "counts connections, but ignores weights";
+	}
+	if (why != NULL) {
+		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, known->name,
+			"policy %s %s", policy, why);
+	}
+	return policy;
+}
+
+// Returns the hash_fields of a service, or NULL for the default, which includes ports. Affinity
+// hashes the source itself.
+static const char *hash_fields_of(const struct weir_import_service *service) {
+	const struct scheduler *known = find_scheduler(service->scheduler);
+
+	return known == NULL || service->hashes_ports || service->persistence.is_set
+		       ? NULL
+		       : known->fields;
 }
 
 static json_t *limits_of(struct weir_import *import, const struct weir_import_service *service) {
@@ -386,8 +393,8 @@ void weir_import_note_unchecked(struct weir_import *import, const struct weir_im
 static void add_service(struct weir_import *import, struct weir_import_service *service) {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_import_forwarding forwarding;
-	const char *policy;
-	json_t *limits;
+	const char *policy, *fields = hash_fields_of(service);
+	json_t *limits, *affinity;
 
 	if (take_name(import->names, service->name, name) < 0 || name_backends(service) < 0) {
 		import->failed = true;
@@ -398,12 +405,14 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	// Must be called before policy_of, because both add notes, and notes keep this order.
 	limits = limits_of(import, service);
 	policy = policy_of(import, service);
+	affinity = weir_import_affinity(import, &service->persistence, policy);
 	if (service->was_checked && service->health_check == NULL) {
 		weir_import_note_unchecked(import, &service->place);
 	}
 	if (json_array_append_new(import->services,
-		    json_pack("{s:s, s:O, s:{s:s}, s:s, s:o*, s:o*, s:O*, s:O}", "name", name,
-			    "binds", service->binds, "policy", "name", policy, "forwarding",
+		    json_pack("{s:s, s:O, s:{s:s}, s:s*, s:o*, s:s, s:o*, s:o*, s:O*, s:O}", "name",
+			    name, "binds", service->binds, "policy", "name", policy, "hash_fields",
+			    fields, "affinity", affinity, "forwarding",
 			    weir_forwarding_name(forwarding.mode), "gue_port",
 			    forwarding.gue_port != 0 ? json_integer(forwarding.gue_port) : NULL,
 			    "flow_control", limits, "health_check", service->health_check,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "ipvs_persistence.h"
 #include "ipvs_tunnel.h"
 
 #define LINE_BYTES 1024
@@ -256,29 +257,21 @@ static void key_of(const struct rule *rule, char letter, char key[KEY_BYTES]) {
 
 #define NO_ADDRESS "not an address and port such as 192.0.2.1:80 or [2001:db8::1]:80: " USE
 
-static void import_settings(struct weir_import *import, const struct rule *rule) {
+static void note_settings(struct weir_import *import, const struct rule *rule) {
 	const struct weir_import_place *place = &rule->place;
-	const char *seconds = rule->value['p'], *mask = rule->value['M'];
-	char what[WEIR_IMPORT_TEXT_BYTES];
 
-	if (seconds != NULL) {
-		snprintf(what, sizeof(what), "-p%s%s%s%s", seconds[0] != '\0' ? " " : "", seconds,
-			mask != NULL ? " -M " : "", mask != NULL ? mask : "");
-		weir_import_persistence(import, place, what);
-	} else if (mask != NULL) {
-		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "-M",
-			"a netmask has no effect without persistence");
-	}
 	if (rule->value['o'] != NULL || rule->value['O'] != NULL) {
 		weir_import_one_packet(import, place, "-o");
 	}
 	if (rule->value[PERSISTENCE_ENGINE] != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "--pe",
-			"Weir does not inspect payload");
+			"Weir does not inspect payload: affinity keeps clients, not calls, at "
+			"their server");
 	}
 }
 
-// Read the address of a service; a service without an address is left out.
+// Read the address of a service, and the persistence of its clients. A service without an address
+// is left out.
 static void take_address(struct weir_import *import, const struct rule *rule, char letter,
 	struct weir_import_service *service) {
 	const char *text = rule->value[(unsigned char)letter];
@@ -297,6 +290,8 @@ static void take_address(struct weir_import *import, const struct rule *rule, ch
 	} else {
 		service->protocol = letter == 'u' ? IPPROTO_UDP : IPPROTO_TCP;
 		weir_import_bind(import, service, &rule->place, &address, port, port);
+		weir_ipvs_persistence_read(import, service, &rule->place, address.family,
+			rule->value['p'], rule->value['M']);
 	}
 }
 
@@ -340,10 +335,12 @@ static void add_service(struct reader *reader, const struct rule *rule) {
 	json_object_set_new(reader->by_key, key, json_integer((json_int_t)reader->count++));
 	snprintf(service->scheduler, sizeof(service->scheduler), "%s",
 		rule->value['s'] != NULL ? rule->value['s'] : "wlc"); // ipvsadm's default
+	// flag-2 is the same flag, under the name for all schedulers.
 	service->hashes_ports = flags != NULL && (strstr(flags, "sh-port") != NULL ||
-							 strstr(flags, "mh-port") != NULL);
+							 strstr(flags, "mh-port") != NULL ||
+							 strstr(flags, "flag-2") != NULL);
 	take_address(import, rule, letter, service);
-	import_settings(import, rule);
+	note_settings(import, rule);
 }
 
 // --- servers ------------------------------------------------------------------------------

@@ -9,8 +9,8 @@
 
 #define DELAY_MS 60000 // default interval of checks
 #define TIMEOUT_MS 5000 // default timeout of a check
-#define PERSISTENCE_S "360" // default persistence_timeout
-#define PERSISTENCE_MOST_S (31u * 86400)
+#define PERSISTENCE_S 360 // default persistence_timeout
+#define PERSISTENCE_TEXT "persistence_timeout 360" // the same, for notes
 #define SCHEDULER "wlc" // default lb_algo
 
 #define SCRIPTS "Weir runs no scripts: watch the log, or \"weirctl health history --json\""
@@ -32,12 +32,15 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"ip_family", NULL},
 	{"warmup", NULL}, // Weir always spreads checks over the interval
 	{"ha_suspend", "checks do not depend on the presence of the VIP"},
-	{"persistence_granularity", NULL}, // read_persistence() adds a note
 	{"nat_mask", NULL}, // has no effect since keepalived 1.2
-	{"persistence_engine", "Weir does not inspect payload"},
+	{"persistence_engine",
+		"Weir does not inspect payload: affinity keeps clients, not calls, at "
+		"their server"},
 	{"smtp_alert", "Weir sends no mail"},
 	{"sh-fallback", NULL}, // Weir always behaves like this
 	{"mh-fallback", NULL},
+	{"flag-1", NULL}, // the same
+	{"flag-3", NULL}, // no scheduler has it
 	{"hashed", NULL},
 	{"snmp_name", NULL},
 	{"log_all_failures", NULL},
@@ -66,8 +69,8 @@ struct virtual { // one virtual server
 	int check_line; // line of the server whose check is used
 	bool any_without_check;
 	uint8_t protocol; // 0 = not configured: UDP is the default
+	uint8_t family; // family of the address, 4 or 6; 0 = a group
 	struct weir_import_forwarding forwarding; // NAT is the default
-	bool persistent; // a note about persistence was added
 	bool any_port; // at least one address has no port
 };
 
@@ -94,6 +97,7 @@ static void read_address(struct weir_import *import, struct virtual *virtual,
 			"65535");
 	} else {
 		virtual->any_port |= port == 0;
+		virtual->family = address.family;
 		weir_import_bind(import, service, &statement->place, &address, port, port);
 	}
 }
@@ -312,26 +316,43 @@ static void read_protocols(struct weir_import *import, struct virtual *virtual,
 	}
 }
 
-static void read_persistence(struct weir_import *import, struct virtual *virtual,
-	const struct weir_keepalived_statement *statement, const char *what) {
-	if (!virtual->persistent) {
-		virtual->persistent = true;
-		weir_import_persistence(import, &statement->place, what);
-	}
-}
-
 static void read_persistence_timeout(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
+	struct weir_import_service *service = &virtual->service;
 	char what[WEIR_IMPORT_TEXT_BYTES];
 	uint64_t seconds = 0;
 
 	if (statement->count < 2) {
-		read_persistence(import, virtual, statement,
-			"persistence_timeout " PERSISTENCE_S ", the default");
+		weir_import_persistence(service, &statement->place,
+			PERSISTENCE_TEXT ", the default", PERSISTENCE_S);
 	} else if (!weir_import_number(statement->word[1], 0, &seconds) && // 0 has no effect
-		   weir_keepalived_number(import, statement, 1, PERSISTENCE_MOST_S, &seconds)) {
-		read_persistence(import, virtual, statement,
-			weir_keepalived_text(statement, what, sizeof(what)));
+		   weir_keepalived_number(import, statement, 1, WEIR_IMPORT_TIMEOUT_S, &seconds)) {
+		weir_import_persistence(service, &statement->place,
+			weir_keepalived_text(statement, what, sizeof(what)), (uint32_t)seconds);
+	}
+}
+
+// Read "persistence_granularity NETMASK" or, with IPv6, "persistence_granularity BITS". The address
+// of a virtual server decides which, and the text for a group, whose addresses may be of both
+// families.
+static void read_granularity(struct weir_import *import, struct virtual *virtual,
+	const struct weir_keepalived_statement *statement) {
+	struct weir_import_service *service = &virtual->service;
+	const char *text = weir_keepalived_word(statement, 1);
+	uint8_t family = virtual->family;
+	char what[WEIR_IMPORT_TEXT_BYTES];
+
+	if (family == 0) {
+		family = strchr(text, '.') != NULL ? 4 : 6;
+	}
+	if (!weir_import_granularity(import, service, &statement->place,
+		    weir_keepalived_text(statement, what, sizeof(what)), family, text)) {
+		weir_keepalived_ignored(import, statement, "use %s",
+			family == 6 ? "a prefix length from 1 to 128"
+				    : "a netmask such as 255.255.255.0");
+	} else if (!service->persistence.is_set) {
+		weir_import_persistence(service, &statement->place,
+			"persistence_granularity (" PERSISTENCE_TEXT ")", PERSISTENCE_S);
 	}
 }
 
@@ -383,6 +404,8 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 		read_scheduler(import, service, statement);
 	} else if (strcmp(keyword, "persistence_timeout") == 0) {
 		read_persistence_timeout(import, virtual, statement);
+	} else if (strcmp(keyword, "persistence_granularity") == 0) {
+		read_granularity(import, virtual, statement);
 	} else if (strcmp(keyword, "quorum") == 0) {
 		read_quorum(import, statement);
 	} else if (strcmp(keyword, "ops") == 0) {
@@ -391,6 +414,8 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 		}
 	} else if (strcmp(keyword, "sh-port") == 0 || strcmp(keyword, "mh-port") == 0) {
 		read_flag(import, service, statement);
+	} else if (strcmp(keyword, "flag-2") == 0) { // the same, at any place
+		service->hashes_ports = true;
 	} else if (strcmp(keyword, "weight") == 0) {
 		if (weir_keepalived_number(import, statement, 1, UINT16_MAX, &number)) {
 			virtual->weight = (uint32_t)number;
@@ -428,24 +453,16 @@ static void read_head(struct weir_import *import, struct virtual *virtual,
 
 static void read_keys(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
-	const struct weir_keepalived_statement *granularity = NULL;
-
 	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
 		key = key->next) {
-		if (strcmp(key->word[0], "persistence_granularity") == 0) {
-			granularity = key;
-		}
 		if (!weir_keepalived_default(import, key, 1, &virtual->defaults) &&
 			!read_virtual_key(import, virtual, key)) {
 			weir_keepalived_note(import, key, of_virtual);
 		}
 	}
-	if (granularity != NULL) {
-		read_persistence(import, virtual, granularity,
-			"persistence_granularity (persistence_timeout " PERSISTENCE_S ")");
-	} else if (virtual->any_port) {
-		read_persistence(import, virtual, statement,
-			"every port (persistence_timeout " PERSISTENCE_S ")");
+	if (virtual->any_port && !virtual->service.persistence.is_set) {
+		weir_import_persistence(&virtual->service, &statement->place,
+			"every port (" PERSISTENCE_TEXT ")", PERSISTENCE_S);
 	}
 	if (virtual->service.scheduler[0] == '\0') {
 		snprintf(virtual->service.scheduler, sizeof(virtual->service.scheduler), "%s",

@@ -22,8 +22,8 @@ static const struct scheduler {
 	{"wlc", "least-loaded", "weighted-round-robin", false},
 	{"sed", "least-loaded", "weighted-round-robin", true},
 	{"nq", "least-loaded", "weighted-round-robin", true},
-	{"sh", "maglev", "maglev", true},
-	{"mh", "maglev", "maglev", true},
+	{"sh", "maglev", "maglev", false},
+	{"mh", "maglev", "maglev", false},
 	{"dh", "maglev", "maglev", true},
 	{"lblc", "maglev", "maglev", true},
 	{"lblcr", "maglev", "maglev", true},
@@ -75,16 +75,6 @@ TEST(drained_server_makes_no_weights_different) {
 		assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES);
 		done(&lab);
 	}
-}
-
-TEST(hash_of_ports_becomes_maglev) {
-	struct lab lab = import("-A -t 192.0.2.1:80 -s mh -b mh-fallback,mh-port\n"
-				"-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i\n",
-		false, NULL);
-
-	assert_string_equal(policy(&lab, 0), "maglev");
-	assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES);
-	done(&lab);
 }
 
 // --- rules of ipvsadm ---------------------------------------------------------------------
@@ -230,6 +220,11 @@ static const struct refusal of_ipvs[] = {
 	{"--tcp 192.0.2.1:80\n", 1, "\"--tcp\" is not an option"},
 	{"-Aq\n", 1, "\"-Aq\" is not an option"},
 	{"-t 192.0.2.1:80\n", 1, "neither -A"},
+	{"-A -t 192.0.2.1:80 -p 0\n", 1, "-p \"0\": use a number of seconds from 1 to 2678400"},
+	{"-A -t 192.0.2.1:80 -p 2678401\n", 1, "-p \"2678401\""},
+	{"-A -t 192.0.2.1:80 -p -M x\n", 1, "-M \"x\": use a netmask such as 255.255.255.0"},
+	{"-A -t [2001:db8::1]:80 -p -M 129\n", 1, "-M \"129\": use a prefix length from 1 to 128"},
+	{"-A -t [2001:db8::1]:80 -p -M 255.255.255.0\n", 1, "use a prefix length"},
 	{"ipvsadm --set 900 120\n", 1, "needs three timeouts"},
 	{"", 0, "no virtual service"},
 };
@@ -416,7 +411,7 @@ TEST(report_groups_notes_by_kind) {
 		strstr(summary, "source:41: missing: fwmark-7: the service is not imported: "),
 		summary);
 	expect_contains(
-		summary, "\nsource:1: left out: -p 301, and 19 more: Weir does not keep a client");
+		summary, "\nsource:1: differs: -p 301, and 19 more: affinity forgets a client");
 	expect_contains(summary, "; lines 3, 5, 7, 9, 11, ...\n");
 	expect_contains(summary, "\n43 notes of 5 kinds: --all prints each note\n");
 	for (int i = 0; i < 6; i++) { // five kinds of notes, and their total
@@ -424,8 +419,8 @@ TEST(report_groups_notes_by_kind) {
 	}
 	assert_string_equal(line, "");
 	count_report(rules, true, each, sizeof(each));
-	assert_ptr_equal(strstr(each, "source:1: left out: -p 301: "), each);
-	expect_contains(each, "\nsource:39: left out: -p 320: ");
+	assert_ptr_equal(strstr(each, "source:1: differs: -p 301: "), each);
+	expect_contains(each, "\nsource:39: differs: -p 320: ");
 	assert_null(strstr(each, " more: "));
 	free(rules);
 }

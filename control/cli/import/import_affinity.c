@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "import_affinity.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TIMEOUT_MOST_S (5u * 86400) // maximum of affinity.timeout_ms
+#define IPV4_BITS 32
+#define IPV6_BITS 128
+
+void weir_import_persistence(struct weir_import_service *service,
+	const struct weir_import_place *place, const char *what, uint32_t timeout_s) {
+	struct weir_import_persistence *persistence = &service->persistence;
+
+	persistence->is_set = true;
+	persistence->timeout_s = timeout_s;
+	persistence->place = *place;
+	snprintf(persistence->what, sizeof(persistence->what), "%s", what);
+}
+
+// Convert a netmask into a prefix length. A netmask with other bits after the first zero bit groups
+// addresses that no prefix groups. Its leading bits are a prefix that keeps each of its groups
+// together. Without leading bits, that would be all addresses.
+static uint8_t prefix_of(struct weir_import *import, const struct weir_import_place *place,
+	const char *what, uint32_t mask) {
+	uint8_t bits = 0;
+
+	while (bits < IPV4_BITS && (mask << bits & 1u << 31) != 0) {
+		bits++;
+	}
+	if (bits == 0) {
+		weir_import_note(import, place, WEIR_IMPORT_ADJUST, what,
+			"the netmask has no leading bits: each address counts as a client of its "
+			"own; set ipv4_prefix of affinity for networks");
+		return IPV4_BITS;
+	}
+	if (bits < IPV4_BITS && mask << bits != 0) {
+		weir_import_note(import, place, WEIR_IMPORT_ADJUST, what,
+			"the netmask is not a prefix: using its leading bits, ipv4_prefix %u, so "
+			"that more addresses count as one client",
+			bits);
+	}
+	return bits;
+}
+
+bool weir_import_granularity(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const char *what, uint8_t family, const char *text) {
+	struct in_addr mask;
+	uint64_t bits;
+
+	if (family == 6) {
+		if (!weir_import_number(text, IPV6_BITS, &bits) || bits == 0) {
+			return false;
+		}
+		service->persistence.ipv6_prefix = (uint8_t)bits;
+		return true;
+	}
+	if (inet_aton(text, &mask) == 0) {
+		return false;
+	}
+	service->persistence.ipv4_prefix = prefix_of(import, place, what, ntohl(mask.s_addr));
+	return true;
+}
+
+#define WEIGHT \
+	"the clients of a server whose weight becomes 0 move at once, in IPVS only with " \
+	"expire_quiescent_template"
+
+static void note_differences(struct weir_import *import,
+	const struct weir_import_persistence *persistence, bool hashes) {
+	if (hashes) {
+		weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS,
+			persistence->what,
+			"with policy maglev, affinity has no timeout: a server that is added or "
+			"returns gets its share of the clients at once, in IPVS only after the "
+			"timeout; " WEIGHT);
+		return;
+	}
+	weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS, persistence->what,
+		"affinity forgets a client timeout_ms after the beginning of its last flow or the "
+		"end of its last TCP connection, IPVS not while it has a connection; " WEIGHT);
+	if (persistence->timeout_s > TIMEOUT_MOST_S) {
+		weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS,
+			persistence->what, "above the maximum of Weir; using %u s", TIMEOUT_MOST_S);
+	}
+}
+
+static json_t *prefix_json(uint8_t bits, uint8_t whole) {
+	return bits != 0 && bits != whole ? json_integer(bits) : NULL;
+}
+
+json_t *weir_import_affinity(struct weir_import *import,
+	const struct weir_import_persistence *persistence, const char *policy) {
+	uint32_t timeout_s = persistence->timeout_s;
+
+	if (!persistence->is_set) {
+		return NULL;
+	}
+	note_differences(import, persistence, strcmp(policy, "maglev") == 0);
+	timeout_s = timeout_s > TIMEOUT_MOST_S ? TIMEOUT_MOST_S : timeout_s;
+	return json_pack("{s:s, s:o*, s:o*, s:I}", "by", "source", "ipv4_prefix",
+		prefix_json(persistence->ipv4_prefix, IPV4_BITS), "ipv6_prefix",
+		prefix_json(persistence->ipv6_prefix, IPV6_BITS), "timeout_ms",
+		(json_int_t)timeout_s * 1000);
+}

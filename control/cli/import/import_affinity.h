@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Import: the affinity of a service, from the persistence of IPVS.
+#pragma once
+
+#include "import.h"
+
+// Returns the affinity of a service as a new reference, or NULL if the service has no persistence.
+// Adds notes about the differences. policy: policy of the service.
+json_t *weir_import_affinity(struct weir_import *import,
+	const struct weir_import_persistence *persistence, const char *policy);
