@@ -25,12 +25,13 @@ int weir_import_init(struct weir_import *import) {
 		.notes = json_array(),
 		.errors = json_array(),
 		.names = json_object(),
-		.binds = json_object()};
+		.binds = json_object(),
+		.hashed = json_object()};
 	import->sink = import->notes;
 	return import->instance == NULL || import->timeouts == NULL || import->services == NULL ||
 			       import->places == NULL || import->notes == NULL ||
 			       import->errors == NULL || import->names == NULL ||
-			       import->binds == NULL
+			       import->binds == NULL || import->hashed == NULL
 		       ? -ENOMEM
 		       : 0;
 }
@@ -44,6 +45,7 @@ void weir_import_fini(struct weir_import *import) {
 	json_decref(import->errors);
 	json_decref(import->names);
 	json_decref(import->binds);
+	json_decref(import->hashed);
 }
 
 // --- notes and errors ---------------------------------------------------------------------

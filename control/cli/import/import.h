@@ -53,6 +53,7 @@ struct weir_import { // zeroed by weir_import_init
 	json_t *sink;
 	json_t *errors; // [{file, line, reason}]
 	json_t *names, *binds; // used names and binds: {name: true}, {bind: line}
+	json_t *hashed; // servers of the services with scheduler sh: {addresses and weights: line}
 	uint32_t backends, more_errors;
 	bool failed; // out of memory
 };

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TIMEOUT_MOST_S (5u * 86400) // maximum of affinity.timeout_ms
@@ -103,4 +104,48 @@ json_t *weir_import_affinity(struct weir_import *import,
 		prefix_json(persistence->ipv4_prefix, IPV4_BITS), "ipv6_prefix",
 		prefix_json(persistence->ipv6_prefix, IPV6_BITS), "timeout_ms",
 		(json_int_t)timeout_s * 1000);
+}
+
+// The scheduler sh depends on the order, addresses and weights of the servers, and on nothing else
+// of the service.
+static char *servers_of(const struct weir_import_service *service) {
+	json_t *servers = json_array();
+	const json_t *backend;
+	char *text;
+	size_t i;
+
+	json_array_foreach (service->backends, i, backend) {
+		json_array_append(servers, json_object_get(backend, "address"));
+		json_array_append(servers, json_object_get(backend, "weight"));
+	}
+	text = json_dumps(servers, JSON_COMPACT);
+	json_decref(servers);
+	return text;
+}
+
+void weir_import_note_same_servers(
+	struct weir_import *import, const struct weir_import_service *service) {
+	const json_t *former;
+	char *servers;
+
+	if (strcmp(service->scheduler, "sh") != 0 || service->hashes_ports ||
+		json_array_size(service->backends) < 2) {
+		return;
+	}
+	servers = servers_of(service);
+	if (servers == NULL) {
+		import->failed = true;
+		return;
+	}
+	former = json_object_get(import->hashed, servers);
+	if (former == NULL) {
+		json_object_set_new(import->hashed, servers, json_integer(service->place.line));
+	} else {
+		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, service->scheduler,
+			"a client may get another server than from the service in line "
+			"%" JSON_INTEGER_FORMAT ", which has the same servers: if it needs the "
+			"same server, add the binds of this service to that service",
+			json_integer_value(former));
+	}
+	free(servers);
 }

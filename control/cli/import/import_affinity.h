@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Import: the affinity of a service, from the persistence of IPVS.
+// Import: the affinity of a service, from the persistence of IPVS, and what differs when schedulers
+// hash addresses.
 #pragma once
 
 #include "import.h"
@@ -9,3 +10,8 @@
 // Adds notes about the differences. policy: policy of the service.
 json_t *weir_import_affinity(struct weir_import *import,
 	const struct weir_import_persistence *persistence, const char *policy);
+
+// Add a note if an earlier service has the same servers, and both have the scheduler sh, which then
+// sends a client to the same server in both services.
+void weir_import_note_same_servers(
+	struct weir_import *import, const struct weir_import_service *service);

@@ -405,6 +405,7 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	// Must be called before policy_of, because both add notes, and notes keep this order.
 	limits = limits_of(import, service);
 	policy = policy_of(import, service);
+	weir_import_note_same_servers(import, service);
 	affinity = weir_import_affinity(import, &service->persistence, policy);
 	if (service->was_checked && service->health_check == NULL) {
 		weir_import_note_unchecked(import, &service->place);

@@ -199,3 +199,33 @@ TEST(clipped_timeout_without_effect_has_no_note) {
 	assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES + 1);
 	done(&lab);
 }
+
+// sh sends a client to the same server in all services that have the same servers with the same
+// weights in the same order. With sh-port the port of the client decides, too.
+TEST(services_with_the_same_servers_choose_independently) {
+	static const struct {
+		const char *first, *second; // options of the services
+		int weight; // of the second server in the second service
+		bool noted;
+	} rows[] = {{"-s sh", "-s sh", 2, true}, {"-s sh", "-s sh -p 60", 2, true},
+		{"-s sh", "-s sh", 3, false}, {"-s sh", "-s sh -b sh-port", 2, false},
+		{"-s sh -b sh-port", "-s sh", 2, false}, {"-s mh", "-s mh", 2, false}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[512];
+		struct lab lab;
+
+		snprintf(text, sizeof(text),
+			"-A -t 192.0.2.1:80 %s\n-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -w 1\n"
+			"-a -t 192.0.2.1:80 -r 10.0.0.2:80 -i -w 2\n"
+			"-A -t 192.0.2.1:443 %s\n-a -t 192.0.2.1:443 -r 10.0.0.1:443 -i -w 1\n"
+			"-a -t 192.0.2.1:443 -r 10.0.0.2:443 -i -w %d\n",
+			rows[i].first, rows[i].second, rows[i].weight);
+		lab = import(text, false, NULL);
+		assert_int_equal(has_row(lab.import.notes, "why", 4,
+					 "another server than from the service in line 1"),
+			rows[i].noted);
+		assert_false(has_row(lab.import.notes, "why", 1, "another server"));
+		done(&lab);
+	}
+}
