@@ -103,8 +103,10 @@ static struct weir_config *parse_config(void) {
 
 static void resolve_all(struct weir_tables *tables) {
 	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
-		struct weir_next_hop hop = {
-			.resolved = true, .port = (uint8_t)(id % 2), .mac = {2, 0, 0, 1, 0, 1}};
+		struct weir_next_hop hop = {.resolved = true,
+			.on_link = true,
+			.port = (uint8_t)(id % 2),
+			.mac = {2, 0, 0, 1, 0, 1}};
 		struct weir_backend_state state;
 
 		if (weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
