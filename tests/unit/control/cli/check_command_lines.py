@@ -49,7 +49,7 @@ SOURCES = ("bpf", "config", "control", "dataplane", "policy", "scripts", "segmen
 SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf/rig/run",
            "tests/packages/run", "tests/portability")
 # Options of other programs, for code spans that contain only an option.
-FOREIGN = {"--buildtype", "--sysroot", "--tun-csum", "--tun-port", "--tun-remcsum", "--tun-type"}
+FOREIGN = {"--buildtype", "--pe", "--sysroot", "--tun-csum", "--tun-port", "--tun-remcsum", "--tun-type"}
 
 # where: for example "docs/reference/cli.md:12". whole: whether the text has all arguments, not only
 # the name of the command.
