@@ -158,7 +158,7 @@ static void flow_established(void *context, uint16_t backend, bool answered) {
 	half_open_changed(pipeline, client, backend);
 	if (unlikely((client->settings.hash4 & WEIR_HASH_AFFINITY) != 0) &&
 		pipeline->advancing != NULL) {
-		weir_source_renew(pipeline, pipeline->advancing, backend, true);
+		weir_source_advanced(pipeline, pipeline->advancing, backend);
 	}
 }
 
@@ -170,7 +170,7 @@ static void flow_finished(void *context, uint16_t backend, enum weir_outcome out
 	if (unlikely((client_of(pipeline, pipeline->owner[backend])->settings.hash4 &
 			     WEIR_HASH_AFFINITY) != 0) &&
 		!half_open && pipeline->advancing != NULL) {
-		weir_source_renew(pipeline, pipeline->advancing, backend, true);
+		weir_source_advanced(pipeline, pipeline->advancing, backend);
 	}
 }
 
@@ -303,18 +303,6 @@ static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
-// The backend of a packet of a service with affinity whose flow has no entry.
-static __rte_noinline uint16_t without_entry(
-	const struct weir_burst *b, const struct weir_descriptor *d, const struct new_flows *of) {
-	const uint64_t source = weir_burst_choice_hash(b->pipeline, of->view, &d->key, d->hash);
-	uint16_t stale;
-	const uint16_t known =
-		weir_source_backend(b->pipeline, of->view, of->service, source, &stale);
-
-	return known != WEIR_BACKEND_NONE ? known
-					  : weir_burst_fallback(b->pipeline, of->view, source);
-}
-
 // choose() for a service with affinity. A remembered backend that is at its limit does not get this
 // flow, but stays remembered.
 static __rte_noinline bool choose_by_source(
@@ -324,12 +312,14 @@ static __rte_noinline bool choose_by_source(
 	uint16_t stale, known;
 	struct weir_chosen chosen;
 
-	known = weir_source_backend(pipeline, of->view, of->service, source, &stale);
+	known = weir_source_backend(pipeline, of->service, source, &stale);
 	if (known != WEIR_BACKEND_NONE &&
-		(!is_first(d) || weir_policy_would_admit(&pipeline->policy, of->client, known))) {
+		(!is_first(d) || weir_source_admits(pipeline, of->service, known))) {
 		pipeline->pending.affinity_known += is_first(d);
-		d->verdict.backend = weir_source_remember(
-			pipeline, of->view, of->service, source, known, WEIR_BACKEND_NONE);
+		if (is_first(d) || d->event == WEIR_FLOW_EVENT_DATA) { // it may begin a flow
+			weir_source_renew(pipeline, of->view, of->service, source, known);
+		}
+		d->verdict.backend = known;
 		return true;
 	}
 	if (!is_first(d) || weir_flow_crowded(pipeline->flows, d->key.family)) {
@@ -393,16 +383,14 @@ uint16_t weir_new_flow_choose(
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_selection_view *view = weir_reader_selection(&pipeline->reader, service);
 	struct weir_policy_client *client = adopt_selection(b, service, view);
-	struct weir_chosen chosen;
-
 	const bool affine = weir_source_has_affinity(view);
 	const uint64_t hash = weir_burst_choice_hash(pipeline, view, &d->key, d->hash);
-	uint16_t stale = WEIR_BACKEND_NONE;
+	uint16_t stale = WEIR_BACKEND_NONE, known = WEIR_BACKEND_NONE;
+	struct weir_chosen chosen;
 
 	if (unlikely(affine)) {
-		uint16_t known = weir_source_backend(pipeline, view, service, hash, &stale);
-
-		if (known != WEIR_BACKEND_NONE) {
+		known = weir_source_backend(pipeline, service, hash, &stale);
+		if (known != WEIR_BACKEND_NONE && weir_source_admits(pipeline, service, known)) {
 			return known;
 		}
 	}
@@ -420,8 +408,9 @@ uint16_t weir_new_flow_choose(
 	case WEIR_CHOSEN_NONE:
 		return WEIR_BACKEND_NONE;
 	}
-	return affine ? weir_source_remember(pipeline, view, service, hash, chosen.id, stale)
-		      : chosen.id;
+	return affine && known == WEIR_BACKEND_NONE && chosen.how == WEIR_CHOSEN
+		       ? weir_source_remember(pipeline, view, service, hash, chosen.id, stale)
+		       : chosen.id;
 }
 
 struct weir_flow_start weir_new_flow_start(
@@ -453,9 +442,7 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 // fallback.
 static enum weir_choice untracked(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
-	uint16_t backend = weir_source_has_affinity(of->view)
-				   ? without_entry(b, d, of)
-				   : weir_burst_fallback_of(b->pipeline, of->view, d);
+	uint16_t backend = weir_source_fallback_of(b->pipeline, of->view, of->service, d);
 
 	b->pipeline->pending.flow_untracked++;
 	if (backend != WEIR_BACKEND_NONE) {

@@ -189,13 +189,33 @@ TEST(affinity_ends_after_its_timeout_unless_flows_begin_or_end) {
 		assert_int_equal(client(lab, 1, 1000, ACK), first); // no idle timeout
 		assert_int_equal(client(lab, 1, port, SYN), first);
 	}
+	for (int i = 0; i < 2; i++) { // established: the flow outlasts the wait
+		assert_int_equal(client(lab, 1, 1003, ACK), first);
+	}
 	lab_wait(lab, TIMEOUT_MS - 5000);
-	assert_int_equal(client(lab, 1, 1000, FIN_ACK), first); // so does the end of a connection
+	assert_int_equal(client(lab, 1, 1003, FIN_ACK), first); // so does the end of a connection
 	lab_wait(lab, TIMEOUT_MS - 5000);
 	assert_int_equal(client(lab, 1, 1010, SYN), first);
 	lab_wait(lab, TIMEOUT_MS + 5000);
 	assert_int_not_equal(client(lab, 1, 1011, SYN), first);
 	close_lab(lab);
+}
+
+// Only flows renew the entry of a client.
+TEST(affinity_is_not_renewed_by_stray_ends) {
+	static const uint8_t flags[] = {FIN_ACK, RST};
+
+	for (unsigned int i = 0; i < sizeof(flags); i++) {
+		struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+		struct lab *lab = open_lab(&params);
+		const uint16_t first = client(lab, 1, 1000, SYN);
+
+		lab_wait(lab, TIMEOUT_MS - 5000);
+		assert_int_equal(client(lab, 1, 2000, flags[i]), first);
+		lab_wait(lab, 10000);
+		assert_int_not_equal(client(lab, 1, 1001, SYN), first);
+		close_lab(lab);
+	}
 }
 
 // SYNs from forged sources, far more than the table has room for.
@@ -254,4 +274,149 @@ TEST(affinity_without_table_is_by_hash) {
 	}
 	assert_int_equal(lab_counters(lab)->affinity_full, 2 * CLIENTS);
 	lab_free(lab);
+}
+
+// --- limits -----------------------------------------------------------------------------------
+
+// The hash of the source does not choose a backend at its limit while others have room.
+TEST(affinity_without_room_yields_to_flow_control) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	uint32_t got[4] = {0};
+	struct lab *lab;
+
+	params.settings.max_active_flows = 5;
+	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+	lab = make(&params);
+	for (uint16_t port = 1000; port < 1020; port++) {
+		got[client(lab, 1, port, SYN)]++;
+		client(lab, 1, port, ACK);
+	}
+	for (uint32_t id = 0; id < 4; id++) {
+		assert_int_equal(got[id], 5);
+	}
+	lab_free(lab);
+}
+
+// Handshakes of one client reserve slots of the limit that workers share.
+TEST(affinity_reserves_slots_of_a_shared_limit) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+	uint32_t got[4] = {0};
+
+	for (uint16_t id = 0; id < 4; id++) {
+		lab->rows[id].max_active_flows = 8;
+	}
+	lab_publish_backends(lab);
+	lab_wait(lab, 1); // the pipeline adopts the rows
+	for (uint16_t port = 1000; port < 1032; port++) {
+		got[client(lab, 1, port, SYN)]++;
+	}
+	for (uint32_t id = 0; id < 4; id++) {
+		assert_int_equal(got[id], 8);
+	}
+	close_lab(lab);
+}
+
+// A flow that leaves its backend neither gets a backend at its limit, nor changes what is
+// remembered because of one.
+TEST(affinity_of_a_moved_flow_yields_to_flow_control) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	uint16_t first, second;
+	struct lab *lab;
+
+	params.settings.max_active_flows = 1;
+	lab = open_lab(&params);
+	first = client(lab, 1, 1000, SYN); // half-open: moves with its next SYN
+	close_backend(lab, first, true);
+	second = client(lab, 1, 1001, SYN);
+	client(lab, 1, 1001, ACK);
+	assert_int_not_equal(client(lab, 1, 1000, SYN), second);
+	client(lab, 1, 1001, FIN_ACK);
+	assert_int_equal(client(lab, 1, 1002, SYN), second);
+	close_lab(lab);
+}
+
+// While no next hop is known, packets are lost, but clients keep their backends.
+TEST(affinity_outlasts_the_loss_of_all_next_hops) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+	const struct frame_spec syn = {.family = 4,
+		.protocol = 6,
+		.source = (const uint8_t[4]){192, 0, 2, 1},
+		.source_port = 1001,
+		.tcp_flags = SYN};
+	const uint16_t first = client(lab, 1, 1000, SYN);
+
+	for (uint16_t id = 0; id < 4; id++) {
+		lab->rows[id].flags = WEIR_BACKEND_PRESENT;
+	}
+	lab_publish_backends(lab);
+	assert_int_equal(lab_send(lab, &syn).reason, WEIR_DROP_NO_NEIGHBOUR);
+	for (uint16_t id = 0; id < 4; id++) {
+		close_backend(lab, id, false);
+	}
+	assert_int_equal(client(lab, 1, 1002, SYN), first);
+	close_lab(lab);
+}
+
+// --- ids --------------------------------------------------------------------------------------
+
+// The id of a remembered backend may be used again, by a backend of another service.
+TEST(affinity_never_crosses_services) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+	const uint16_t first = client(lab, 1, 1000, SYN);
+	uint16_t ids[3], n = 0;
+
+	client(lab, 1, 1000, RST);
+	for (uint16_t id = 0; id < 4; id++) {
+		if (id != first) {
+			ids[n++] = id;
+		}
+	}
+	lab_publish_policy(lab, &params, ids, 3);
+	lab->rows[first].service = 1;
+	lab_publish_backends(lab);
+	for (uint16_t port = 1001; port < 1010; port++) {
+		assert_int_not_equal(client(lab, 1, port, SYN), first);
+	}
+	lab_free(lab);
+}
+
+// --- proof ------------------------------------------------------------------------------------
+
+static uint16_t datagram(struct lab *lab, const uint8_t source[4], uint16_t port) {
+	const struct frame_spec spec = {.family = 4,
+		.protocol = 17,
+		.source = source,
+		.source_port = port,
+		.destination_port = 53};
+	const struct weir_verdict verdict = lab_send(lab, &spec);
+
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	return verdict.backend;
+}
+
+// Forged datagrams, two of each source, prove nothing: TCP clients are remembered nevertheless.
+TEST(affinity_of_clients_needs_no_room_from_datagrams) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+
+	params.service = 1;
+	lab_publish_policy(lab, &params, (uint16_t[]){4, 5}, 2);
+	for (uint32_t i = 0; i < 20000; i++) {
+		const uint8_t source[4] = {11, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i};
+
+		datagram(lab, source, 5000);
+		datagram(lab, source, 5000);
+	}
+	for (uint8_t n = 1; n <= CLIENTS; n++) {
+		const uint16_t first = client(lab, n, 1000, SYN);
+
+		assert_int_equal(client(lab, n, 1000, ACK), first);
+		assert_int_equal(client(lab, n, 1001, SYN), first);
+	}
+	assert_int_equal(lab_counters(lab)->affinity_full, 0);
+	lab_check_counters(lab);
+	close_lab(lab);
 }
