@@ -6,6 +6,7 @@
 #include "burst.h"
 #include "flow_life.h"
 #include "flow_list.h"
+#include "source.h"
 #include "steal_flow.h"
 
 // Returns the key in the request, and writes the hash of the key to the response.
@@ -59,7 +60,9 @@ static weir_flow_ref look_up(
 
 		message->flow.hash =
 			weir_burst_choice_hash(pipeline, view, &key, message->flow.hash);
-		message->flow.chosen = weir_burst_fallback(pipeline, view, message->flow.hash);
+		pipeline->now_ns = now_ns;
+		message->flow.chosen = weir_source_fallback(
+			pipeline, view, message->flow.service, message->flow.hash);
 		if (view->table.slot_count > 0) {
 			message->flow.slot =
 				weir_selection_slot(message->flow.hash, view->table.slot_count);

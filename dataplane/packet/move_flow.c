@@ -7,6 +7,7 @@
 #include "flow_life.h"
 #include "new_flow.h"
 #include "reset.h"
+#include "source.h"
 
 static weir_flow_ref lookup(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
@@ -97,8 +98,8 @@ static bool has_another(const struct weir_burst *b, const struct weir_descriptor
 	if (service == WEIR_SERVICE_NONE) {
 		return false;
 	}
-	backend = weir_burst_fallback_of(
-		pipeline, weir_reader_selection(&pipeline->reader, service), d);
+	backend = weir_source_fallback_of(
+		pipeline, weir_reader_selection(&pipeline->reader, service), service, d);
 	outer = weir_move_outer(b, backend);
 	return outer != NULL && (outer->head.flags & WEIR_BACKEND_CLOSED) == 0 &&
 	       !may_reject(pipeline, service, backend);
@@ -208,8 +209,9 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 		}
 		return NULL;
 	}
-	backend = weir_burst_fallback_of(
-		pipeline, weir_reader_selection(&pipeline->reader, d->verdict.service), d);
+	backend = weir_source_fallback_of(pipeline,
+		weir_reader_selection(&pipeline->reader, d->verdict.service), d->verdict.service,
+		d);
 	if (backend == WEIR_BACKEND_NONE) {
 		end_flow(pipeline, flow, b->now_ns);
 		weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
@@ -245,8 +247,8 @@ static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descrip
 	if (service == WEIR_SERVICE_NONE) {
 		return outer;
 	}
-	backend = weir_burst_fallback_of(
-		pipeline, weir_reader_selection(&pipeline->reader, service), d);
+	backend = weir_source_fallback_of(
+		pipeline, weir_reader_selection(&pipeline->reader, service), service, d);
 	other = weir_move_outer(b, backend);
 	if (other == NULL || (other->head.flags & WEIR_BACKEND_CLOSED) != 0) {
 		return outer;

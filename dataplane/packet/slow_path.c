@@ -6,6 +6,7 @@
 #include "fragment_output.h"
 #include "move_flow.h"
 #include "offer.h"
+#include "source.h"
 
 // --- neither TCP nor UDP --------------------------------------------------------------------
 
@@ -62,8 +63,9 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 		if (flow < 0 && weir_offer(b, i)) {
 			return;
 		}
-		d->verdict.backend = weir_burst_fallback_of(
-			pipeline, weir_reader_selection(&pipeline->reader, d->verdict.service), d);
+		d->verdict.backend = weir_source_fallback_of(pipeline,
+			weir_reader_selection(&pipeline->reader, d->verdict.service),
+			d->verdict.service, d);
 		if (d->verdict.backend == WEIR_BACKEND_NONE) {
 			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
 			return;

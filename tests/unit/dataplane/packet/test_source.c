@@ -2,6 +2,7 @@
 //
 // Affinity and hash fields: which backend the flows of a client get, on a real segment.
 #include "affinity.h"
+#include "flow_query.h"
 #include "frames.h"
 #include "new_flow_lab.h"
 #include "test.h"
@@ -334,6 +335,86 @@ TEST(affinity_of_a_moved_flow_yields_to_flow_control) {
 	client(lab, 1, 1001, FIN_ACK);
 	assert_int_equal(client(lab, 1, 1002, SYN), second);
 	close_lab(lab);
+}
+
+// --- packets without an entry -----------------------------------------------------------------
+
+// Sends a "fragmentation needed" that quotes a packet of the service to client n.
+static uint16_t icmp_error(struct lab *lab, uint8_t n, uint16_t port) {
+	const uint8_t source[4] = {192, 0, 2, n};
+	const struct frame_spec answer = {.family = 4,
+		.protocol = 6,
+		.source = frame_vip4,
+		.destination = source,
+		.source_port = 80,
+		.destination_port = port};
+	struct frame_spec error = {.family = 4, .protocol = 1, .icmp_type = 3, .icmp_code = 4};
+	struct weir_verdict verdict;
+	struct frame quoted;
+
+	frame_build(&answer, &quoted);
+	error.body = quoted.bytes + quoted.l3;
+	error.payload = (uint16_t)quoted.ip_bytes;
+	verdict = lab_send(lab, &error);
+	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+	return verdict.backend;
+}
+
+TEST(affinity_of_icmp_errors_is_that_of_packets) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+
+	for (uint8_t n = 1; n <= CLIENTS; n++) {
+		const uint16_t first = client(lab, n, 1000, SYN);
+
+		assert_int_equal(client(lab, n, 2000, FIN_ACK), first); // untracked
+		assert_int_equal(icmp_error(lab, n, 2000), first);
+		assert_int_equal(icmp_error(lab, n, 1000), first);
+	}
+	close_lab(lab);
+}
+
+TEST(affinity_answers_queries_about_unknown_flows) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+
+	for (uint16_t n = 0; n < 8; n++) { // flows of one client, with time for it to be forgotten
+		const uint16_t backend = send_tcp(lab, n, SYN).backend;
+		struct weir_message message = lab_question((uint16_t)(n + 1));
+
+		weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
+		assert_int_equal(message.flow.found, 0);
+		assert_int_equal(message.flow.chosen, backend);
+		lab_wait(lab, TIMEOUT_MS + 5000);
+	}
+	close_lab(lab);
+}
+
+// A flow that must leave its backend goes where the new flows of its client go.
+TEST(affinity_of_flows_that_lose_their_backend) {
+	for (int gone = 0; gone < 2; gone++) {
+		struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+		struct lab *lab = open_lab(&params);
+		uint16_t first[CLIENTS + 1], second[CLIENTS + 1];
+
+		for (uint8_t n = 1; n <= CLIENTS; n++) {
+			first[n] = client(lab, n, 1000, SYN);
+			client(lab, n, 1000, ACK);
+		}
+		close_backend(lab, 0, true);
+		for (uint8_t n = 1; n <= CLIENTS; n++) {
+			second[n] = client(lab, n, 1001, SYN);
+			assert_true((second[n] == first[n]) == (first[n] != 0));
+		}
+		lab->rows[0].flags = (uint8_t)(gone ? 0
+						    : lab->rows[0].flags | WEIR_BACKEND_DOWN |
+							       WEIR_BACKEND_REHASH);
+		lab_publish_backends(lab);
+		for (uint8_t n = 1; n <= CLIENTS; n++) {
+			assert_int_equal(client(lab, n, 1000, ACK), second[n]);
+		}
+		lab_free(lab);
+	}
 }
 
 // While no next hop is known, packets are lost, but clients keep their backends.
