@@ -77,6 +77,11 @@ static uint32_t decide(const struct member *members, uint32_t n, uint32_t thresh
 		bits |= 1u << chosen[i].id;
 	}
 	assert_int_equal(__builtin_popcount(bits), count);
+	// Affinity relies on this: the row of a backend is closed if the selection leaves it out.
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(
+			(state->backends[i].flags & WEIR_BACKEND_CLOSED) == 0, bits >> i & 1);
+	}
 	*ret_panic = state->services[0].panic;
 	*ret_eligible = state->services[0].eligible;
 	weir_state_free(state);
