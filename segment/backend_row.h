@@ -26,7 +26,7 @@ struct weir_backend_path {
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is valid
 	uint32_t max_active_flows; // limit of active flows, as in the row; 0 = no limit
-	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_AT_LIMIT
+	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_OUTSIDE
 	struct weir_forwarding forwarding;
 	uint8_t source_bits; // IPv4: number of low bits of source that vary by flow, and are 0 in
 			     // `source`; at most WEIR_SOURCE_BITS_MAX

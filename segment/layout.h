@@ -165,6 +165,9 @@ enum weir_backend_flag {
 	// The backend counts as being at its limit of active flows, regardless of its number of
 	// flows, because its accept queue is full.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
+	// The backend is usable, but in no subset of this instance. Workers send it no new flows
+	// because of affinity either.
+	WEIR_BACKEND_OUTSIDE = 1u << 7,
 };
 
 #define WEIR_OUTER_IPV4_BYTES 20u // length of an outer IPv4 header

@@ -138,6 +138,8 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 
 	if (!backend->usable || ended) {
 		flags |= WEIR_BACKEND_CLOSED;
+	} else if (!backend->chosen) {
+		flags |= WEIR_BACKEND_OUTSIDE;
 	}
 	if (is_down(backend) || ended) {
 		flags |= WEIR_BACKEND_DOWN;

@@ -173,7 +173,7 @@ struct weir_backend_entry {
 	// The backend can get new flows: it is eligible, or panic mode allows it. Its next hop
 	// must also be resolved, unless no such backend of the service has a resolved next hop.
 	bool usable;
-	uint8_t flags; // flags of the row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
+	uint8_t flags; // flags of the row, as decided, without WEIR_BACKEND_AT_LIMIT
 	bool proven; // has been healthy since it was configured; see weir_backend_set_health
 	bool at_limit; // gets no new flows while other backends can get them
 	bool ejected; // ejected because connections fail: gets no new flows until the ejection ends

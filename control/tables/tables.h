@@ -42,7 +42,7 @@ struct weir_backend_state {
 	// At least one worker sends new flows to the backend now. Depends on panic mode and
 	// subsets.
 	bool in_selection;
-	uint8_t flags; // flags of the published row, WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
+	uint8_t flags; // flags of the published row, without WEIR_BACKEND_AT_LIMIT
 	struct weir_policy_share share; // slow start; all zero = none
 	uint32_t configured_weight; // configured weight; if it is "auto", the automatic weight
 	bool weight_auto; // the configured weight is "auto"

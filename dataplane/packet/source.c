@@ -8,9 +8,10 @@ _Static_assert(WEIR_AFFINITY_NONE == WEIR_BACKEND_NONE, "the same value for no b
 // A backend without a next hop keeps its clients. If another backend has one, it is closed as well.
 static bool takes_flows(const struct weir_pipeline *pipeline, uint16_t service, uint16_t backend) {
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
-	const uint32_t state = head->flags & (WEIR_BACKEND_PRESENT | WEIR_BACKEND_CLOSED);
+	const uint32_t barred = WEIR_BACKEND_CLOSED | WEIR_BACKEND_OUTSIDE;
 
-	return head->service == service && state == WEIR_BACKEND_PRESENT;
+	return head->service == service &&
+	       (head->flags & (WEIR_BACKEND_PRESENT | barred)) == WEIR_BACKEND_PRESENT;
 }
 
 static uint16_t enter(const struct weir_pipeline *pipeline, const struct weir_selection_view *view,

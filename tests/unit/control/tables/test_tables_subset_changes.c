@@ -56,6 +56,7 @@ TEST(s6_rows_of_backends_outside_stay) {
 
 		assert_true((row.flags & WEIR_BACKEND_PRESENT) != 0);
 		assert_true((row.flags & WEIR_BACKEND_RESOLVED) != 0);
+		assert_int_equal((row.flags & WEIR_BACKEND_OUTSIDE) == 0, in);
 		assert_int_equal(weir_tables_backend_parts(lab.tables, id) > 0, in);
 	}
 	lab_close(&lab);

@@ -179,6 +179,21 @@ TEST(affinity_leaves_a_closed_backend) {
 	close_lab(lab);
 }
 
+// A backend that has left the subset of this instance loses its clients to the subset.
+TEST(affinity_leaves_a_backend_outside_of_the_subset) {
+	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
+	struct lab *lab = open_lab(&params);
+	const uint16_t first = client(lab, 1, 1000, SYN);
+
+	client(lab, 1, 1000, ACK);
+	lab->rows[first].flags |= WEIR_BACKEND_OUTSIDE;
+	lab_publish_backends(lab);
+	lab_publish_policy(lab, &params, (uint16_t[]){(uint16_t)((first + 1) % 4)}, 1);
+	assert_int_equal(client(lab, 1, 1001, SYN), (first + 1) % 4);
+	assert_int_equal(client(lab, 1, 1000, ACK), first);
+	close_lab(lab);
+}
+
 TEST(affinity_ends_after_its_timeout_unless_flows_begin_or_end) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
