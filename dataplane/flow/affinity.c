@@ -203,32 +203,3 @@ void weir_affinity_sweep(struct weir_affinity *table, uint64_t now_ns) {
 		table->swept = table->swept + 1 < table->buckets ? table->swept + 1 : 0;
 	}
 }
-
-uint32_t weir_affinity_clear(
-	struct weir_affinity *table, uint16_t backend, uint32_t first, uint32_t end) {
-	uint32_t removed = 0;
-
-	for (uint64_t i = (uint64_t)first * WEIR_AFFINITY_WAYS;
-		i < (uint64_t)RTE_MIN(end, table->buckets) * WEIR_AFFINITY_WAYS; i++) {
-		const uint64_t entry = load(&table->entries[i]);
-
-		if (entry != 0 && (backend == WEIR_AFFINITY_NONE || backend_of(entry) == backend)) {
-			removed += replace(&table->entries[i], entry, 0);
-		}
-	}
-	return removed;
-}
-
-void weir_affinity_count(const struct weir_affinity *table, uint32_t first, uint32_t end,
-	uint64_t now_ns, uint32_t *count, uint32_t backends) {
-	const uint32_t tick = tick_of(now_ns);
-
-	for (uint64_t i = (uint64_t)first * WEIR_AFFINITY_WAYS;
-		i < (uint64_t)RTE_MIN(end, table->buckets) * WEIR_AFFINITY_WAYS; i++) {
-		const uint64_t entry = load(&table->entries[i]);
-
-		if (is_live(entry, tick) && backend_of(entry) < backends) {
-			count[backend_of(entry)]++;
-		}
-	}
-}

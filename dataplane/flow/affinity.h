@@ -58,11 +58,3 @@ uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_
 // Removes expired entries from some buckets, so that no entry becomes valid again when the time in
 // entries wraps (after 12 days). Call every second or more often, from one worker. [worker]
 void weir_affinity_sweep(struct weir_affinity *table, uint64_t now_ns);
-
-// Removes the entries with this backend, or all entries with WEIR_AFFINITY_NONE, from the buckets
-// first to end - 1. Returns the number of removed entries.
-uint32_t weir_affinity_clear(
-	struct weir_affinity *table, uint16_t backend, uint32_t first, uint32_t end);
-// Adds the unexpired entries in the buckets first to end - 1 to count[backend].
-void weir_affinity_count(const struct weir_affinity *table, uint32_t first, uint32_t end,
-	uint64_t now_ns, uint32_t *count, uint32_t backends);
