@@ -32,8 +32,14 @@ static void build(
 	row->inner6 = weir_forward_be16(ETHERTYPE_IPV6);
 }
 
-static int find(
-	const uint8_t *at, size_t bytes, struct weir_forwarding *ret, uint8_t *ret_protocol) {
+static void read(const uint8_t *at, size_t bytes, struct weir_forwarding *ret) {
+	if (bytes == GRE_BYTES + KEY_BYTES) {
+		ret->gre_key = (uint32_t)weir_forward_get16(at + GRE_BYTES) << 16 |
+			       weir_forward_get16(at + GRE_BYTES + 2);
+	}
+}
+
+static int find(const uint8_t *at, size_t bytes, uint8_t *ret_protocol) {
 	const int length = bytes >= GRE_BYTES && weir_forward_get16(at) == KEY_PRESENT
 				   ? GRE_BYTES + KEY_BYTES
 				   : GRE_BYTES;
@@ -41,10 +47,6 @@ static int find(
 
 	if (bytes < (size_t)length || (weir_forward_get16(at) & ~KEY_PRESENT) != 0) {
 		return -1;
-	}
-	if (length > GRE_BYTES) {
-		ret->gre_key = (uint32_t)weir_forward_get16(at + GRE_BYTES) << 16 |
-			       weir_forward_get16(at + GRE_BYTES + 2);
 	}
 	type = weir_forward_get16(at + TYPE_AT);
 	*ret_protocol = type == ETHERTYPE_IPV4 ? IPPROTO_IPIP : IPPROTO_IPV6;
@@ -55,4 +57,5 @@ const struct weir_forwarding_headers weir_forward_gre = {.outer = true,
 	.protocol = IPPROTO_GRE,
 	.tail_bytes = tail_bytes,
 	.build = build,
+	.read = read,
 	.find = find};

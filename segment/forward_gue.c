@@ -34,15 +34,19 @@ static void build(
 	row->inner6 = weir_forward_be16(IPV6_INSIDE);
 }
 
-static int find(
-	const uint8_t *at, size_t bytes, struct weir_forwarding *ret, uint8_t *ret_protocol) {
+static void read(const uint8_t *at, size_t bytes, struct weir_forwarding *ret) {
+	if (bytes == UDP_BYTES + GUE_BYTES) {
+		ret->gue_port = weir_forward_get16(at + 2);
+	}
+}
+
+static int find(const uint8_t *at, size_t bytes, uint8_t *ret_protocol) {
 	const uint8_t *gue = at + UDP_BYTES;
 
 	if (bytes < UDP_BYTES + GUE_BYTES || gue[0] != 0 || gue[2] != 0 || gue[3] != 0 ||
 		(gue[1] != IPV4_INSIDE && gue[1] != IPV6_INSIDE)) {
 		return -1;
 	}
-	ret->gue_port = weir_forward_get16(at + 2);
 	*ret_protocol = gue[1];
 	return UDP_BYTES + GUE_BYTES;
 }
@@ -51,4 +55,5 @@ const struct weir_forwarding_headers weir_forward_gue = {.outer = true,
 	.protocol = IPPROTO_UDP,
 	.tail_bytes = tail_bytes,
 	.build = build,
+	.read = read,
 	.find = find};

@@ -28,6 +28,14 @@ bool weir_forwarding_has_protocol(enum weir_forwarding_mode mode, uint8_t protoc
 	return headers->outer && (protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6);
 }
 
+static void read_tail(const uint8_t *at, size_t bytes, struct weir_forwarding *forwarding) {
+	const struct weir_forwarding_headers *headers = weir_forwarding_headers[forwarding->mode];
+
+	if (headers->read != NULL) {
+		headers->read(at, bytes, forwarding);
+	}
+}
+
 int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes,
 	struct weir_forwarding *ret, uint8_t *ret_protocol) {
 	int r = -1;
@@ -40,36 +48,24 @@ int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes,
 	for (unsigned int i = 0; protocol != 0 && r < 0 && i < WEIR_FORWARDING_COUNT; i++) {
 		if (weir_forwarding_headers[i]->protocol == protocol) {
 			ret->mode = (uint8_t)i;
-			r = weir_forwarding_headers[i]->find(at, bytes, ret, ret_protocol);
+			r = weir_forwarding_headers[i]->find(at, bytes, ret_protocol);
+			if (r >= 0) {
+				read_tail(at, (size_t)r, ret);
+			}
 		}
 	}
 	return r;
-}
-
-// Returns n bytes of the header, in network order, beginning `before` bytes before the packet; 0 if
-// they are not in the header.
-static uint32_t field(const struct weir_backend_row *row, uint32_t before, uint32_t n) {
-	uint32_t value = 0;
-
-	for (uint32_t i = 0; before >= n && before <= row->header_bytes && i < n; i++) {
-		value = value << 8 | row->header[row->header_bytes - before + i];
-	}
-	return value;
 }
 
 bool weir_forwarding_read(const struct weir_backend_row *row, struct weir_forwarding *ret) {
 	struct weir_forwarding forwarding = {.mode = row->forwarding, .gue_port = WEIR_GUE_PORT};
 
 	if (row->forwarding >= WEIR_FORWARDING_COUNT ||
-		row->header_bytes > WEIR_OUTER_HEADER_BYTES) {
+		row->header_bytes > WEIR_OUTER_HEADER_BYTES ||
+		row->tail_bytes > row->header_bytes) {
 		return false;
 	}
-	if (row->forwarding == WEIR_FORWARDING_GUE) {
-		forwarding.gue_port = (uint16_t)field(row, row->udp_at - 2u, 2);
-	}
-	if (row->forwarding == WEIR_FORWARDING_GRE && row->tail_bytes == 8) {
-		forwarding.gre_key = field(row, 4, 4);
-	}
+	read_tail(row->header + row->header_bytes - row->tail_bytes, row->tail_bytes, &forwarding);
 	if (weir_forwarding_headers[forwarding.mode]->tail_bytes(&forwarding) != row->tail_bytes) {
 		return false;
 	}

@@ -25,12 +25,14 @@ struct weir_forwarding_headers {
 	// first of the bytes; without an outer header, the end of the Ethernet header.
 	void (*build)(const struct weir_forwarding *forwarding, struct weir_backend_row *row,
 		uint8_t *at);
+	// Reads the port or the key from these bytes, `bytes` of them, which may be invalid. NULL:
+	// the mode has neither.
+	void (*read)(const uint8_t *at, size_t bytes, struct weir_forwarding *ret);
 	// Finds the packet in a packet with the outer protocol `protocol`. at: behind the outer IP
-	// header, `bytes` bytes. Returns the number of bytes before the packet, sets the port or
-	// the key in *ret, and sets *ret_protocol to IPPROTO_IPIP or IPPROTO_IPV6; returns -1 if
-	// the mode does not build such bytes. NULL if `protocol` is 0.
-	int (*find)(const uint8_t *at, size_t bytes, struct weir_forwarding *ret,
-		uint8_t *ret_protocol);
+	// header, `bytes` bytes. Returns the number of bytes before the packet, and sets
+	// *ret_protocol to IPPROTO_IPIP or IPPROTO_IPV6; returns -1 if the mode does not build such
+	// bytes. NULL if `protocol` is 0.
+	int (*find)(const uint8_t *at, size_t bytes, uint8_t *ret_protocol);
 };
 
 // The modes, indexed by enum weir_forwarding_mode.
