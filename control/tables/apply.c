@@ -20,7 +20,7 @@ static void set_weight(
 static void set_forwarding(
 	struct weir_backend_entry *backend, const struct weir_forwarding *forwarding) {
 	backend->forwarding = *forwarding;
-	backend->hop.resolved = weir_tables_hop_serves(&backend->hop, forwarding);
+	backend->hop.resolved = weir_next_hop_serves(&backend->hop, forwarding);
 }
 
 // Applies a new configuration to an existing backend. The backend keeps its state, but its

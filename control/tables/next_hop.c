@@ -4,7 +4,7 @@
 #include "forwarding.h"
 #include "tables.h"
 
-bool weir_tables_hop_serves(
+bool weir_next_hop_serves(
 	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding) {
 	return hop->resolved &&
 	       (weir_forwarding_headers[forwarding->mode]->outer ? hop->source.family != 0

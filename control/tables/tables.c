@@ -243,7 +243,7 @@ static void set_hop(struct weir_state *state, uint16_t id, const struct weir_nex
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_next_hop hop = *found;
 
-	hop.resolved = weir_tables_hop_serves(found, &backend->forwarding);
+	hop.resolved = weir_next_hop_serves(found, &backend->forwarding);
 	backend->set |= WEIR_SET_NEXT_HOP;
 	if (same_hop(&backend->hop, &hop)) {
 		return;
@@ -263,7 +263,7 @@ static void find_hops(const struct weir_tables *tables, struct weir_state *state
 
 		if (backend->stage == WEIR_ID_LIVE && !backend->hop.resolved &&
 			tables->find_hop(tables->find_context, &backend->address, &hop) &&
-			weir_tables_hop_serves(&hop, &backend->forwarding)) {
+			weir_next_hop_serves(&hop, &backend->forwarding)) {
 			set_hop(state, (uint16_t)id, &hop);
 		}
 	}

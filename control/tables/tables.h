@@ -79,7 +79,7 @@ struct weir_next_hop {
 // Returns whether packets forwarded in this way reach the backend through the next hop. L2 cannot
 // go through a gateway: the gateway would route a packet to the VIP back to a balancer. The other
 // modes need an outer source address, which a next hop adopted from an l2 backend does not have.
-bool weir_tables_hop_serves(
+bool weir_next_hop_serves(
 	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding);
 
 // Opens tables for a segment, and adopts the contents of the segment. Nothing is published before

@@ -163,7 +163,7 @@ static void set_next_hop(struct weir_next_hops *hops, const struct weir_backend_
 	const struct weir_next_hop *found, const char *why) {
 	struct weir_next_hop hop = *found;
 
-	if (hop.resolved && !weir_tables_hop_serves(&hop, &backend->forwarding)) {
+	if (hop.resolved && !weir_next_hop_serves(&hop, &backend->forwarding)) {
 		hop.resolved = false;
 		why = "forwarding l2 needs a backend on a link of a port, and its packets go "
 		      "through a gateway; use ipip, gue or gre";
