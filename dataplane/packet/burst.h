@@ -237,13 +237,6 @@ static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	return backend;
 }
 
-// The Maglev fallback for the flow of a packet.
-static inline uint16_t weir_burst_fallback_of(const struct weir_pipeline *pipeline,
-	const struct weir_selection_view *view, const struct weir_descriptor *d) {
-	return weir_burst_fallback(
-		pipeline, view, weir_burst_choice_hash(pipeline, view, &d->key, d->hash));
-}
-
 // Mark packet i: the rewrite stage forwards it to the backend in its verdict.
 static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	struct weir_summary *s = &b->pipeline->summaries[i];

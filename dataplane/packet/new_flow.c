@@ -303,43 +303,39 @@ static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
-// choose() for a service with affinity. A remembered backend that is at its limit does not get this
-// flow, but stays remembered.
-static __rte_noinline bool choose_by_source(
-	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
+static struct weir_chosen fallback(const struct weir_pipeline *pipeline,
+	const struct weir_selection_view *view, uint64_t hash) {
+	const uint16_t backend = weir_burst_fallback(pipeline, view, hash);
+
+	return (struct weir_chosen){.id = backend,
+		.how = backend != WEIR_BACKEND_NONE ? WEIR_CHOSEN : WEIR_CHOSEN_NONE};
+}
+
+// Chooses for a service with affinity: the remembered backend of the source, or that of the policy,
+// which is then remembered. A remembered backend that is at its limit does not get the flow, but
+// stays remembered. first: the packet is the first of its flow. *ret_known: the backend was
+// remembered before.
+static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, uint16_t service,
+	const struct weir_selection_view *view, struct weir_policy_client *client,
+	const struct weir_flow_key *key, uint64_t source, bool first, bool *ret_known) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	const uint64_t source = weir_burst_choice_hash(pipeline, of->view, &d->key, d->hash);
-	uint16_t stale, known;
+	uint16_t stale;
+	const uint16_t known = weir_source_backend(pipeline, service, source, &stale);
 	struct weir_chosen chosen;
 
-	known = weir_source_backend(pipeline, of->service, source, &stale);
-	if (known != WEIR_BACKEND_NONE &&
-		(!is_first(d) || weir_source_admits(pipeline, of->service, known))) {
-		pipeline->pending.affinity_known += is_first(d);
-		if (is_first(d) || d->event == WEIR_FLOW_EVENT_DATA) { // it may begin a flow
-			weir_source_renew(pipeline, of->view, of->service, source, known);
-		}
-		d->verdict.backend = known;
-		return true;
+	*ret_known = known != WEIR_BACKEND_NONE &&
+		     (!first || weir_source_admits(pipeline, service, known));
+	if (*ret_known) {
+		return (struct weir_chosen){.id = known, .how = WEIR_CHOSEN};
 	}
-	if (!is_first(d) || weir_flow_crowded(pipeline->flows, d->key.family)) {
-		d->verdict.backend = weir_burst_fallback(pipeline, of->view, source);
-		if (d->verdict.backend == WEIR_BACKEND_NONE) {
-			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
-		}
-		return d->verdict.backend != WEIR_BACKEND_NONE;
+	if (!first || weir_flow_crowded(pipeline->flows, key->family)) {
+		return fallback(pipeline, view, source);
 	}
-	chosen = weir_policy_choose(
-		&pipeline->policy, of->client, &of->view->table, source, b->now_ns);
-	if (unlikely(chosen.how != WEIR_CHOSEN) && !chosen_slow(b, d, chosen)) {
-		return false;
-	}
-	d->verdict.backend = chosen.id;
+	chosen = weir_policy_choose(&pipeline->policy, client, &view->table, source, b->now_ns);
 	if (known == WEIR_BACKEND_NONE && chosen.how == WEIR_CHOSEN) {
-		d->verdict.backend = weir_source_remember(
-			pipeline, of->view, of->service, source, chosen.id, stale);
+		chosen.id = weir_source_remember(pipeline, view, service, source, chosen.id, stale);
 	}
-	return true;
+	return chosen;
 }
 
 // Chooses a backend for the packet's flow. For the first packet of a flow, the policy chooses;
@@ -352,25 +348,28 @@ static __rte_noinline bool choose_by_source(
 static inline bool choose(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
+	const uint64_t hash = weir_burst_choice_hash(pipeline, of->view, &d->key, d->hash);
 	struct weir_chosen chosen;
 
 	if (unlikely(weir_source_has_affinity(of->view))) {
-		return choose_by_source(b, d, of);
-	}
-	if (unlikely(!is_first(d)) || weir_flow_crowded(pipeline->flows, d->key.family)) {
+		bool known;
+
+		chosen = choose_by_source(
+			b, of->service, of->view, of->client, &d->key, hash, is_first(d), &known);
+		pipeline->pending.affinity_known += known && is_first(d);
+		if (known &&
+			(is_first(d) || d->event == WEIR_FLOW_EVENT_DATA)) { // it may begin a flow
+			weir_source_renew(pipeline, of->view, of->service, hash, chosen.id);
+		}
+	} else if (unlikely(!is_first(d)) || weir_flow_crowded(pipeline->flows, d->key.family)) {
 		// If the packet is not the first of its flow, the backend was probably chosen with
 		// an equal Maglev table: by another instance, or by this instance before a restart
 		// or while its flow table was full.
-		uint16_t backend = weir_burst_fallback_of(pipeline, of->view, d);
-
-		d->verdict.backend = backend;
-		if (backend == WEIR_BACKEND_NONE) {
-			weir_burst_drop(b, d, WEIR_DROP_NO_BACKEND);
-		}
-		return backend != WEIR_BACKEND_NONE;
+		chosen = fallback(pipeline, of->view, hash);
+	} else {
+		chosen = weir_policy_choose(
+			&pipeline->policy, of->client, &of->view->table, hash, b->now_ns);
 	}
-	chosen = weir_policy_choose(&pipeline->policy, of->client, &of->view->table,
-		weir_burst_choice_hash(pipeline, of->view, &d->key, d->hash), b->now_ns);
 	if (unlikely(chosen.how != WEIR_CHOSEN) && !chosen_slow(b, d, chosen)) {
 		return false;
 	}
@@ -383,21 +382,18 @@ uint16_t weir_new_flow_choose(
 	struct weir_pipeline *pipeline = b->pipeline;
 	const struct weir_selection_view *view = weir_reader_selection(&pipeline->reader, service);
 	struct weir_policy_client *client = adopt_selection(b, service, view);
-	const bool affine = weir_source_has_affinity(view);
 	const uint64_t hash = weir_burst_choice_hash(pipeline, view, &d->key, d->hash);
-	uint16_t stale = WEIR_BACKEND_NONE, known = WEIR_BACKEND_NONE;
 	struct weir_chosen chosen;
+	bool known;
 
-	if (unlikely(affine)) {
-		known = weir_source_backend(pipeline, service, hash, &stale);
-		if (known != WEIR_BACKEND_NONE && weir_source_admits(pipeline, service, known)) {
-			return known;
-		}
-	}
-	if (weir_flow_crowded(pipeline->flows, d->key.family)) {
+	if (unlikely(weir_source_has_affinity(view))) {
+		chosen = choose_by_source(b, service, view, client, &d->key, hash, true, &known);
+	} else if (weir_flow_crowded(pipeline->flows, d->key.family)) {
 		return weir_burst_fallback(pipeline, view, hash);
+	} else {
+		chosen = weir_policy_choose(
+			&pipeline->policy, client, &view->table, hash, b->now_ns);
 	}
-	chosen = weir_policy_choose(&pipeline->policy, client, &view->table, hash, b->now_ns);
 	switch ((enum weir_chosen_how)chosen.how) {
 	case WEIR_CHOSEN_SPILLED:
 		count_spilled(pipeline, service, chosen.id);
@@ -408,9 +404,7 @@ uint16_t weir_new_flow_choose(
 	case WEIR_CHOSEN_NONE:
 		return WEIR_BACKEND_NONE;
 	}
-	return affine && known == WEIR_BACKEND_NONE && chosen.how == WEIR_CHOSEN
-		       ? weir_source_remember(pipeline, view, service, hash, chosen.id, stale)
-		       : chosen.id;
+	return chosen.id;
 }
 
 struct weir_flow_start weir_new_flow_start(
