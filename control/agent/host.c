@@ -11,21 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define IPV6_BYTES 40u // larger than a header of IPv4
-#define UDP_GUE_BYTES 12u
-#define GRE_BYTES 8u // with a key
+#include "forwarding.h"
 
 uint32_t weir_agent_host_outer_bytes(enum weir_forwarding_mode mode) {
-	switch (mode) {
-	case WEIR_FORWARDING_L2:
-		return 0;
-	case WEIR_FORWARDING_GUE:
-		return IPV6_BYTES + UDP_GUE_BYTES;
-	case WEIR_FORWARDING_GRE:
-		return IPV6_BYTES + GRE_BYTES;
-	default:
-		return IPV6_BYTES;
-	}
+	const struct weir_forwarding forwarding = {.mode = (uint8_t)mode, .gre_key = UINT32_MAX};
+
+	return weir_forwarding_overhead(&forwarding, 6);
 }
 
 uint32_t weir_agent_host_mss(

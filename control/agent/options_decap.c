@@ -60,24 +60,33 @@ int weir_prefix_parse(const char *text, struct weir_prefix *ret) {
 	return 0;
 }
 
+static int refuse_more(const char *what, char *why, size_t why_bytes) {
+	snprintf(why, why_bytes, "is one %s too many; use at most %d", what, WEIR_AGENT_LIST_MAX);
+	return -EINVAL;
+}
+
+// Adds an address to a list. what: for the message of a full list; example: of a valid value.
+static int add_address(struct weir_address *list, uint32_t *count, const char *value,
+	const char *what, const char *example, char *why, size_t why_bytes) {
+	if (*count == WEIR_AGENT_LIST_MAX) {
+		return refuse_more(what, why, why_bytes);
+	}
+	if (weir_address_parse(value, &list[*count])) {
+		snprintf(why, why_bytes,
+			"is not an IPv4 or IPv6 address; use an address such as %s", example);
+		return -EINVAL;
+	}
+	++*count;
+	return 0;
+}
+
 int weir_take_address(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_agent_options *ret = options;
 
 	(void)option;
-	if (ret->address_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(why, why_bytes, "is one address too many; use at most %d",
-			WEIR_AGENT_LIST_MAX);
-		return -EINVAL;
-	}
-	if (weir_address_parse(value, &ret->addresses[ret->address_count])) {
-		snprintf(why, why_bytes,
-			"is not an IPv4 or IPv6 address; use an address such as 10.0.0.11 or "
-			"2001:db8::11");
-		return -EINVAL;
-	}
-	ret->address_count++;
-	return 0;
+	return add_address(ret->addresses, &ret->address_count, value, "address",
+		"10.0.0.11 or 2001:db8::11", why, why_bytes);
 }
 
 int weir_take_vip(const struct weir_option *option, const char *value, void *options, char *why,
@@ -85,18 +94,8 @@ int weir_take_vip(const struct weir_option *option, const char *value, void *opt
 	struct weir_agent_options *ret = options;
 
 	(void)option;
-	if (ret->vip_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(
-			why, why_bytes, "is one VIP too many; use at most %d", WEIR_AGENT_LIST_MAX);
-		return -EINVAL;
-	}
-	if (weir_address_parse(value, &ret->vips[ret->vip_count])) {
-		snprintf(why, why_bytes,
-			"is not an IPv4 or IPv6 address; use an address such as 198.51.100.10");
-		return -EINVAL;
-	}
-	ret->vip_count++;
-	return 0;
+	return add_address(
+		ret->vips, &ret->vip_count, value, "VIP", "198.51.100.10", why, why_bytes);
 }
 
 int weir_take_source(const struct weir_option *option, const char *value, void *options, char *why,
@@ -105,9 +104,7 @@ int weir_take_source(const struct weir_option *option, const char *value, void *
 
 	(void)option;
 	if (ret->source_count == WEIR_AGENT_LIST_MAX) {
-		snprintf(why, why_bytes, "is one source too many; use at most %d",
-			WEIR_AGENT_LIST_MAX);
-		return -EINVAL;
+		return refuse_more("source", why, why_bytes);
 	}
 	if (weir_prefix_parse(value, &ret->sources[ret->source_count])) {
 		snprintf(why, why_bytes,

@@ -8,6 +8,7 @@
 
 #include "device.h"
 #include "doctor.h"
+#include "forwarding.h"
 
 #define EDIT(doctor) weir_findings_cure(&(doctor)->findings, "editor %s", (doctor)->config_path)
 
@@ -47,7 +48,11 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 		const struct weir_config_service *service = &config->services[i];
 
 		for (uint32_t k = 0; k < service->backend_count; k++) {
-			unsigned int bytes = weir_doctor_overhead(service, &service->backends[k]);
+			const struct weir_config_backend *backend = &service->backends[k];
+			const struct weir_forwarding forwarding =
+				weir_config_forwarding_of(service, backend);
+			unsigned int bytes =
+				weir_forwarding_overhead(&forwarding, backend->address.family);
 
 			most = bytes > most ? bytes : most;
 		}

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "config_host.h"
-#include "forwarding.h"
 
 // Returns whether a device is a PCI address like "0000:01:00.0" or "01:00.0".
 static bool is_pci(const char *device) {
@@ -33,11 +32,4 @@ struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *p
 			strcspn(port->device, ":") == 2 ? "0000:" : "", length, port->device);
 	}
 	return device;
-}
-
-unsigned int weir_doctor_overhead(
-	const struct weir_config_service *service, const struct weir_config_backend *backend) {
-	const struct weir_forwarding forwarding = weir_config_forwarding_of(service, backend);
-
-	return weir_forwarding_overhead(&forwarding, backend->address.family);
 }

@@ -19,10 +19,6 @@ struct weir_doctor_device {
 
 struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);
 
-// Returns how many bytes the forwarding mode adds to an IP packet to the backend; 0 with l2.
-unsigned int weir_doctor_overhead(
-	const struct weir_config_service *service, const struct weir_config_backend *backend);
-
 // Returns whether the reverse path filter of an interface drops packets from a VIP. Queries the
 // kernel.
 bool weir_doctor_answers_dropped(
