@@ -201,7 +201,7 @@ def lost_link_blames_no_backend_at_restarts(lab):
 
 @scenario(start=False, hosts=2, services=[
     service("often", 80, backends=BACKENDS, vips=(VIP4,),
-            check={"type": "tcp", "interval_ms": 100, "timeout_ms": 100, "retry_interval_ms": 10}),
+            check={"type": "tcp", "interval_ms": 300, "timeout_ms": 300, "retry_interval_ms": 10}),
     service("six", 8082, vips=(VIP4,), check={"type": "tcp", "port": 80},
             backends=[{"name": f"web-{n}", "address": backend_address(n, 6)} for n in (1, 2)])])
 def disabled_link_blames_no_backend(lab):

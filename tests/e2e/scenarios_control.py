@@ -226,8 +226,9 @@ def health_lost_and_restored_keeps_flows(lab):
     clients.check_lines(found)
 
 
-@scenario(services=[web(policy={"name": "weighted-round-robin", "weights": "reported"},
-                        subset={"algorithm": "deterministic", "size": 3}), lines()])
+@scenario(short=True, services=[
+    web(policy={"name": "weighted-round-robin", "weights": "reported"},
+        subset={"algorithm": "deterministic", "size": 3}), lines()])
 def answers_have_the_documented_form(lab):
     """The answer of each command has the keys and types of the documented example (docs/reference/cli.md)"""
     backend = {"service": "web", "backend": "web-1"}

@@ -72,8 +72,7 @@ TEST(correct_packets_pass) {
 		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding ipip",
 		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding l2 --vlan",
 		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding gue --vlan",
-		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding gre --protocol "
-		"udp",
+		"weir-bench --flows 50 --table-flows 1000 --no-huge --forwarding gre --family 6",
 	};
 	static struct outcome o;
 	char why[256];
