@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The main function of every unit test program; test.h describes it.
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +182,8 @@ int main(int argc, char **argv) {
 	char *file = NULL;
 	int failed = 2;
 
+	// As in weir-control: calloc() of a large array in the heap would write all of it.
+	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	if (filter != NULL) {
 		cmocka_set_test_filter(filter);
 	}

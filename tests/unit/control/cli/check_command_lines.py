@@ -194,6 +194,7 @@ class Checker:
         self.scripts = {name: help_of(f"{root}/{name}") for name in SCRIPTS}
         self.counts = collections.Counter()
         self.problems = []
+        self.results = {}  # of command lines
 
     def objects(self):
         return [[name] for name in sorted(self.verbs)] + [
@@ -206,11 +207,15 @@ class Checker:
             self.problems.append(line)
 
     def run(self, name, words):
-        done = subprocess.run([self.programs[name], *words], cwd=self.folder, text=True,
-                              env=self.environment, timeout=60, check=False,
-                              stdin=subprocess.DEVNULL, capture_output=True)
-        said = (done.stderr or done.stdout).strip().splitlines()
-        return done.returncode, f"exit {done.returncode}: {said[0] if said else ''}"
+        """Run a command line. Documents repeat many of them: each is run once."""
+        key = (name, *words)
+        if key not in self.results:
+            done = subprocess.run([self.programs[name], *words], cwd=self.folder, text=True,
+                                  env=self.environment, timeout=60, check=False,
+                                  stdin=subprocess.DEVNULL, capture_output=True)
+            said = (done.stderr or done.stdout).strip().splitlines()
+            self.results[key] = done.returncode, f"exit {done.returncode}: {said[0] if said else ''}"
+        return self.results[key]
 
     def known_options(self, command, name, text, helps):
         for option in OPTION.findall(text):
@@ -270,9 +275,10 @@ class Checker:
         """Check a configuration, a part of a configuration, or a scenario."""
         with open(self.root + "/config/weir.json", encoding="utf-8") as file:
             whole = json.load(file)
-        program, words = "weirctl", ["config", "check", "block.json"]
+        block = f"block-{self.counts['JSON']}.json"
+        program, words = "weirctl", ["config", "check", block]
         if "duration_ms" in value:
-            program, words, whole = "weir-sim", ["check", "block.json"], value
+            program, words, whole = "weir-sim", ["check", block], value
         elif "ports" in value:
             whole = value
         elif "device" in value:
@@ -281,7 +287,7 @@ class Checker:
             whole.update(value)
         else:
             whole["services"][0].update(value)
-        with open(self.folder + "/block.json", "w", encoding="utf-8") as file:
+        with open(f"{self.folder}/{block}", "w", encoding="utf-8") as file:
             json.dump(whole, file)
         if program in self.programs:
             self.counts["JSON"] += 1
