@@ -9,8 +9,8 @@
 // stay unchanged. ECN is handled as in RFC 6040, section 4.2; the inner TTL and DSCP are not
 // changed.
 //
-// GUE packets have a UDP port of their own, so all packets to this port are tunnel packets. GRE is
-// also used by other tunnels, which the balancers never send: another version (PPTP), checksums,
+// GUE packets have a separate UDP port, so all packets to this port are tunnel packets. GRE is also
+// used by other tunnels, which the balancers never send: another version (PPTP), checksums,
 // sequence numbers, or a payload other than IP. Such packets are passed to the kernel.
 #include <stdbool.h>
 
@@ -76,10 +76,10 @@ struct gre_header { // RFC 2784, 2.1, and RFC 2890, 2
 
 struct tunnel { // outer headers
 	void *inner;
-	__u32 header_bytes; // of all outer headers
+	__u32 header_bytes; // length of all outer headers
 	__u32 payload_bytes; // bytes of the inner packet, according to the outer headers
 	__u8 mode; // protocol of the outer IP header
-	__u8 protocol; // of the inner packet: IPPROTO_IPIP or IPPROTO_IPV6
+	__u8 protocol; // IPPROTO_IPIP or IPPROTO_IPV6: the family of the inner packet
 	__u8 ecn;
 };
 
@@ -122,7 +122,7 @@ static __always_inline bool may_send(__u8 family, const void *address, __u32 byt
 	return bpf_map_lookup_elem(&weir_decap_sources, &key) != NULL;
 }
 
-// True if the header checksum is correct. False if the frame ends inside the header.
+// Returns true if the header checksum is correct. False if the frame ends inside the header.
 static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *end) {
 	const __u16 *word = (const void *)ip;
 	__u32 words = ip->ihl * 2, sum = 0;
@@ -149,8 +149,8 @@ static __always_inline bool is_gre(const struct gre_header *gre, void *end) {
 	       (gre->type == bpf_htons(ETH_P_IP) || gre->type == bpf_htons(ETH_P_IPV6));
 }
 
-// True if a packet has the outer headers of an accepted mode. protocol: of the outer IP header.
-// next: the header after it.
+// Returns true if a packet has the outer headers of an accepted mode. protocol: protocol of the
+// outer IP header. next: the header after the outer IP header.
 static __always_inline bool is_tunnel(__u8 protocol, void *next, void *end) {
 	const struct udphdr *udp = next;
 
@@ -203,7 +203,8 @@ static __always_inline int parse_gre(struct tunnel *tunnel, void *end) {
 	const struct gre_header *gre = tunnel->inner;
 	__u32 bytes = sizeof(*gre);
 
-	if ((void *)(gre + 1) > end) { // is_gre has checked this; the verifier requires it again
+	if ((void *)(gre + 1) >
+		end) { // checked in is_gre already, but the verifier requires it here too
 		return WEIR_DECAP_OUTER;
 	}
 	if (gre->flags & GRE_KEY) {

@@ -4,8 +4,8 @@
 //
 // User space fills weir_decap_addresses with the outer destination addresses of this host. Before
 // loading the program, it sets the constants: which forwarding modes to decapsulate, and whether
-// outer source addresses are checked. In that case it also fills weir_decap_sources with the
-// allowed ones.
+// outer source addresses are checked. If they are checked, it also fills weir_decap_sources with
+// the allowed source addresses.
 #pragma once
 
 #include <linux/types.h>

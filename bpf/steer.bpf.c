@@ -94,8 +94,8 @@ static __always_inline weir_vip_value *find_range(
 	return NULL;
 }
 
-// True for an ICMP echo request or ICMP error. Other ICMP packets go to the kernel: redirects,
-// router and neighbour discovery, replies to requests of the kernel.
+// Returns true for an ICMP echo request or ICMP error. Other ICMP packets go to the kernel:
+// redirects, router and neighbour discovery, replies to requests of the kernel.
 static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	if (protocol == IPPROTO_ICMP) {
 		return type == ICMP_ECHO || type == ICMP_DEST_UNREACH ||
@@ -105,8 +105,8 @@ static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	       (type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB);
 }
 
-// True if the packet does not begin a connection. at: the TCP header. False if the frame ends
-// before the TCP flags.
+// Returns true if the packet does not begin a connection. at: the TCP header. False if the frame
+// ends before the TCP flags.
 static __always_inline int is_of_connection(void *at, void *end) {
 	__u8 *header = at;
 
@@ -215,16 +215,16 @@ static __always_inline enum verdict steer_ipv6(
 					    : judge(key, next, left < ICMP_BYTES, at, end, ret_tcp);
 }
 
-// True if a packet completes a handshake for which a listening socket sent a SYN cookie. The kernel
-// keeps no other state of such a handshake.
+// Returns true if a packet completes a handshake for which a listening socket sent a SYN cookie.
+// The kernel keeps no other state of such a handshake.
 static __always_inline int has_cookie(
 	struct bpf_sock *listener, void *ip, __u32 bytes, struct tcphdr *tcp, void *end) {
 	return (void *)(tcp + 1) <= end &&
 	       bpf_tcp_check_syncookie(listener, ip, bytes, tcp, sizeof(*tcp)) == 0;
 }
 
-// True if the packet belongs to a connection of the kernel, or completes a handshake for which the
-// kernel sent a SYN cookie.
+// Returns true if the packet belongs to a connection of the kernel, or completes a handshake for
+// which the kernel sent a SYN cookie.
 static __always_inline int kernel_has(
 	struct xdp_md *ctx, void *at, void *end, __u8 family, struct tcphdr *tcp) {
 	struct bpf_sock_tuple tuple = {0};
@@ -263,8 +263,8 @@ static __always_inline int kernel_has(
 	return has;
 }
 
-// True if a packet that is not a SYN must go to the dataplane: the bind of its destination port was
-// removed, and the kernel does not have its connection.
+// Returns true if a packet that is not a SYN must go to the dataplane: the bind of its destination
+// port was removed, and the kernel does not have its connection.
 static __always_inline int is_leaving(
 	struct xdp_md *ctx, void *at, void *end, struct weir_vip_key *key, struct tcphdr *tcp) {
 	const __be16 port = tcp->dest;

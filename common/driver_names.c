@@ -9,11 +9,11 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-// The drivers for which a typing error gets a suggestion, without the "net_" at the beginning.
+// Names of the drivers that weir_driver_guess can suggest, without the prefix "net_".
 static const char *const usual[] = {
 	"af_xdp", "af_packet", "memif", "null", "pcap", "ring", "tap", "vhost", "virtio_user"};
 
-// Further drivers and other names of drivers.
+// Names that are known, but never suggested: of further drivers, and aliases.
 static const char *const others[] = {"eth_af_packet", "eth_bond", "eth_null", "eth_octeontx",
 	"eth_pcap", "eth_ring", "eth_tap", "eth_vdev_netvsc", "eth_vhost", "net_bonding",
 	"net_enetfec", "net_failsafe", "net_kni", "net_mvneta", "net_mvpp2", "net_octeontx",
@@ -27,8 +27,8 @@ static const char *without(const char *text, const char *word) {
 	return begins_with(text, word) ? text + strlen(word) : text;
 }
 
-// Returns whether this is the address of a device on another bus: PCI ("0000:01:00.0"), auxiliary,
-// fslmc ("dpni.1"), vmbus (a UUID).
+// Returns whether a device name is an address on a bus of hardware: PCI ("0000:01:00.0"),
+// auxiliary, fslmc ("dpni.1") or vmbus (a UUID).
 static bool is_address(const char *device) {
 	const size_t length = strcspn(device, ",");
 
@@ -47,7 +47,7 @@ bool weir_driver_is_known(const char *device) {
 			return true;
 		}
 	}
-	// DPDK also takes a name that only begins with that of a driver, such as "net_tap_a".
+	// DPDK accepts each name that begins with the name of a driver, such as "net_tap_a".
 	for (size_t i = 0; bare != name && i < COUNT(usual); i++) {
 		if (begins_with(bare, usual[i])) {
 			return true;
@@ -71,7 +71,8 @@ const char *weir_driver_guess(const char *device, char ret[WEIR_DRIVER_GUESS_BYT
 		return ret;
 	}
 	snprintf(bare, sizeof(bare), "%.*s", (int)length, name);
-	for (size_t i = 0; driver == NULL && i < COUNT(usual); i++) { // "xdp" for "af_xdp"
+	for (size_t i = 0; driver == NULL && i < COUNT(usual);
+		i++) { // also finds "af_xdp" for "xdp"
 		const size_t bytes = strlen(usual[i]);
 
 		if (length >= 3 && bytes > length && strcmp(usual[i] + bytes - length, bare) == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Driver names: the drivers of DPDK's virtual devices, to find typing errors in names of devices.
-// DPDK decides which drivers exist; this list may lack some.
+// Driver names: a list of DPDK's drivers of virtual devices, to find typing errors in device names.
+// The list may be incomplete, because each version of DPDK has different drivers.
 //
 // Threads: any.
 #pragma once
@@ -11,8 +11,8 @@
 
 #define WEIR_DRIVER_GUESS_BYTES 48
 
-// Returns whether a device, such as "net_tap0,iface=weir0", has the name of a known driver, or is a
-// device of another bus, such as the PCI address "0000:01:00.0".
+// Returns whether a device name begins with a known driver, such as "net_tap0,iface=weir0", or is
+// an address on a bus of hardware, such as the PCI address "0000:01:00.0".
 bool weir_driver_is_known(const char *device);
 // Gets the name that was probably intended, such as "net_af_xdp0" for "net_afxdp0,iface=lb0".
 // Returns ret, which is "" if no name is similar.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Foreign descriptors: a process that sends to a Unix socket can attach descriptors (SCM_RIGHTS)
-// that the receiver does not want. The kernel closes such descriptors during the receiver's read(2)
+// that the receiver does not use. The kernel closes such descriptors during the receiver's read(2)
 // or close(2). Closing a TCP socket with SO_LINGER can block for a time that the sender chose. With
 // the functions below, a signal interrupts such a wait within two milliseconds.
 //

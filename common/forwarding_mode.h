@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Forwarding modes: what is put in front of a client's packet on its way to a backend. The list for
-// configurations, tables and documents; segment/forwarding.h describes the headers.
+// Forwarding modes: which headers are put in front of a client's packet on its way to a backend.
+// This list has the names of the modes; segment/forwarding.h describes the headers.
 #pragma once
 
 #include <stdbool.h>
@@ -24,8 +24,8 @@ enum weir_forwarding_mode {
 
 #define WEIR_GUE_PORT 6080 // default destination port (IANA: gue)
 
-// How the packets of a backend are forwarded. Modes that do not use a setting have its default, so
-// that weir_forwarding_equal compares only what the packets show.
+// How packets are forwarded to a backend. A field that the mode does not use has its default, so
+// that weir_forwarding_equal finds a difference only if packets differ.
 struct weir_forwarding {
 	uint8_t mode; // enum weir_forwarding_mode
 	uint16_t gue_port; // destination port, host order; default WEIR_GUE_PORT

@@ -144,7 +144,8 @@ static const struct weir_option *row(const struct weir_option_list *list, uint32
 	return i < list->count ? &list->row[i] : &weir_options_standard[i - list->count];
 }
 
-// The column of the help texts: after the longest label that has at most LABEL_MAX characters.
+// Returns the column of the help texts: after the longest label that has at most LABEL_MAX
+// characters.
 static size_t help_column(const struct weir_option_list *list, uint32_t groups) {
 	char name[LABEL_BYTES];
 	size_t widest = 0;

@@ -10,7 +10,7 @@
 
 struct field {
 	const char *key, *journal_key;
-	size_t offset; // in struct weir_log_fields
+	size_t offset; // offset of the member in struct weir_log_fields
 };
 
 static const struct field known_fields[] = {
@@ -87,7 +87,7 @@ void weir_log_clean(char *text) {
 	}
 }
 
-// The sanitized text of a field. Returns buffer, or NULL if the field is not set.
+// Writes the sanitized text of a field. Returns buffer, or NULL if the field is not set.
 static const char *field_text(const struct weir_log_fields *fields, const struct field *field,
 	char buffer[WEIR_LOG_FIELD_BYTES]) {
 	const char *text = NULL;

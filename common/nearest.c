@@ -38,7 +38,7 @@ static uint32_t edit_distance(const char *a, const char *b) {
 	return row[b_bytes];
 }
 
-// The number of equal letters at the beginning of two words.
+// Returns the number of equal letters at the beginning of two words.
 static uint32_t common_prefix(const char *a, const char *b) {
 	uint32_t length = 0;
 

@@ -115,7 +115,7 @@ struct unit {
 };
 
 static const struct unit plain[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {NULL, 0}};
-static const struct unit durations[] = { // in milliseconds
+static const struct unit durations[] = { // units of durations, in milliseconds
 	{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {NULL, 0}};
 
 // Read a decimal number with at most one point, and its unit.

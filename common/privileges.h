@@ -39,5 +39,5 @@ int weir_privileges_drop(const struct weir_run_as *run_as);
 // one of the capabilities.
 int weir_privileges_keep(const cap_value_t *kept, int count);
 
-// True if this capability is in the effective set of the process.
+// Returns true if this capability is in the effective set of the process.
 bool weir_privileges_has(cap_value_t capability);

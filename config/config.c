@@ -10,7 +10,7 @@
 
 #define FILE_BYTES_MAX (64u << 20) // much more than the largest allowed configuration
 
-// Reports an error at a byte of the text.
+// Reports an error at a byte offset of the text.
 static void error_at(
 	struct weir_json_reader *reader, const char *text, const char *at, const char *reason) {
 	const char *line = text;

@@ -82,7 +82,7 @@ struct weir_config_flow_table {
 	uint32_t half_open_percent; // 1..100, default 25: maximum share of half-open flows
 	// 1..100, default 25: additional room for IPv6 flows, in percent of flows_per_worker
 	uint32_t ipv6_percent;
-	// 0..2^26, default 65536: sources that services with affinity remember, for all workers
+	// 0..2^26, default 65536: maximum number of entries in the affinity table of all workers
 	uint32_t affinity_sources;
 	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms, young_ms, udp_seen_ms;
 };
@@ -121,7 +121,7 @@ enum weir_config_requests { WEIR_REQUESTS_ALL, WEIR_REQUESTS_SUCCESSFUL };
 
 struct weir_config_policy {
 	enum weir_policy name; // default maglev
-	enum weir_config_weights weights; // for weighted-round-robin
+	enum weir_config_weights weights; // setting of weighted-round-robin
 	// The fields from here to update_ms are for weights "reported".
 	enum weir_config_requests requests;
 	double error_penalty; // 0..1000, default 1
@@ -133,7 +133,7 @@ struct weir_config_policy {
 	enum weir_config_service_time service_time;
 	uint32_t window; // number of samples, 1..65535, default 386
 	uint32_t stale_ms; // an estimate without a newer sample expires after this time
-	enum weir_rounds rounds; // for interleaved-weighted-round-robin
+	enum weir_rounds rounds; // setting of interleaved-weighted-round-robin
 	uint32_t error_window_ms; // for policies that need errors; 0 = automatic
 	// Bit i is set if the i-th key of weir_config_policy_keys is in the file.
 	uint32_t given;
@@ -227,7 +227,8 @@ struct weir_config_backend {
 	struct weir_address address;
 	uint32_t weight; // 0..65535, default 100; 100 also if weight_auto
 	bool weight_auto; // "auto": derived from the CPUs that the backend reports
-	uint8_t forwarding_mode; // 0 = that of the service, otherwise 1 + enum weir_forwarding_mode
+	uint8_t forwarding_mode; // 0 = the mode of the service, otherwise 1 + enum
+				 // weir_forwarding_mode
 	int line; // line in the file
 };
 #define WEIR_CONFIG_WEIGHT_DEFAULT 100u
@@ -283,8 +284,8 @@ enum weir_config_affinity_name { WEIR_AFFINITY_NONE, WEIR_AFFINITY_SOURCE };
 struct weir_config_affinity {
 	enum weir_config_affinity_name name; // default none
 	uint32_t ipv4_prefix, ipv6_prefix; // sources with equal prefixes count as one client
-	// A client is forgotten this long after its last flow has started or ended; not used with
-	// maglev
+	// The entry of a client expires this long after its last flow has started or ended. Not
+	// used with maglev.
 	uint32_t timeout_ms;
 };
 
@@ -361,7 +362,7 @@ int weir_config_read_text(const char *file, struct weir_config **ret, char **ret
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is allowed
 
-// The service with this name, or NULL if there is no such service or if config is NULL.
+// Returns the service with this name, or NULL if there is no such service or if config is NULL.
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 

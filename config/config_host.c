@@ -40,7 +40,7 @@ bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]) {
 	return ret[0] != '\0';
 }
 
-// True if a name is `word`, or `word` followed by digits.
+// Returns true if a name is `word`, or `word` followed by digits.
 static bool is_numbered(const char *name, const char *word) {
 	const size_t length = strlen(word);
 

@@ -101,8 +101,8 @@ static bool uses_mode(const struct weir_config_service *service, enum weir_forwa
 	return false;
 }
 
-// A key of a forwarding mode that no backend of the service has is an error, like the keys of other
-// policies.
+// Refuses a key of a forwarding mode that no backend of the service uses. A key of a policy that
+// the service does not use is refused as well.
 static void check_forwarding(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service, const struct weir_json_keys_read *read) {
 	static const char unused[] =

@@ -256,8 +256,9 @@ static void warn_source(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
-// Warns about a device whose driver is probably a typing error: with an unknown driver,
-// weir-dataplane does not start. It is no error, because DPDK may have further drivers.
+// Warns about a device whose driver name is probably a typing error: with an unknown driver,
+// weir-dataplane does not start. This is not an error, because the list of drivers may be
+// incomplete.
 static void warn_driver(struct weir_json_reader *reader, const struct weir_json_place *root,
 	uint32_t number, const char *key, const char *device) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");
@@ -270,8 +271,8 @@ static void warn_driver(struct weir_json_reader *reader, const struct weir_json_
 	}
 	weir_driver_guess(device, guess);
 	weir_json_warning(reader, &place,
-		"\"%.*s\" has the name of no known driver of DPDK, and weir-dataplane would "
-		"probably not start; %s%s%s",
+		"\"%.*s\" does not begin with the name of a known DPDK driver, so weir-dataplane "
+		"would probably not start; %s%s%s",
 		(int)strcspn(device, ","), device, guess[0] != '\0' ? "did you mean \"" : "",
 		guess[0] != '\0' ? guess : "see \"device\" in the reference",
 		guess[0] != '\0' ? "\"?" : "");

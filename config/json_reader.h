@@ -38,7 +38,7 @@ struct weir_json_place {
 
 // A type of values: how a value is read from JSON, stored in a struct and written as text.
 struct weir_json_type {
-	const char *name; // for programs that print the keys: "integer"
+	const char *name; // name of the type, for programs that print the keys: "integer"
 	// Read a value into the struct `into`. Returns whether it is valid; adds errors.
 	bool (*read)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		const struct weir_json_key *key, json_t *json, char *into);
@@ -159,7 +159,7 @@ void weir_json_free(const struct weir_json_object *object, void *from);
 bool weir_json_present(const struct weir_json_keys_read *read, const char *key);
 bool weir_json_valid(const struct weir_json_keys_read *read, const char *key);
 
-// The name of a value; "unknown" if there is none.
+// Returns the name of a value; "unknown" if there is none.
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value);
 
 // Add an error. Its position is
@@ -181,7 +181,7 @@ void weir_json_warning(struct weir_json_reader *reader, const struct weir_json_p
 // Sort errors and warnings by position, and add the number of omitted entries.
 void weir_json_finish(struct weir_json_reader *reader);
 
-// The place of a member or element of a place.
+// Returns the place of a member or element of a place.
 struct weir_json_place weir_json_place_member(
 	const struct weir_json_place *parent, const char *key);
 struct weir_json_place weir_json_place_element(
@@ -192,7 +192,7 @@ struct weir_json_place weir_json_place_element(
 // Add the error "must be WANTED, not ...". Returns false.
 bool weir_json_wrong_type(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, const json_t *json, const char *wanted);
-// The text of a string, or NULL after an error was added.
+// Returns the text of a string, or NULL after an error was added.
 const char *weir_json_string(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, const json_t *json);
 // Write or read a field of 1, 2, 4 or 8 bytes.

@@ -99,7 +99,7 @@ static bool is_number_in_quotes(const json_t *json) {
 	return bytes > 0 && bytes <= 20 && strspn(json_string_value(json), "0123456789") == bytes;
 }
 
-// A string such as "1s" or "500 ms".
+// Returns whether a value is a string such as "1s" or "500 ms".
 static bool is_number_with_unit(const json_t *json) {
 	const char *text = json_string_value(json); // NULL if the value is no string
 	size_t digits = text != NULL ? strspn(text, "0123456789") : 0;

@@ -59,7 +59,7 @@ class Tree:
         return path if path in self.may else os.path.dirname(path)
 
     def below(self, room):
-        """The folders that a folder is allowed to include, directly or through their headers."""
+        """Returns the folders that a folder is allowed to include, directly or through their headers."""
         seen, todo = set(), [room]
         while todo:
             for other in self.may.get(todo.pop(), ()):
@@ -69,7 +69,7 @@ class Tree:
         return seen
 
     def resolve(self, path, name):
-        """The file that an #include "name" refers to, or None after an error."""
+        """Returns the file that an #include "name" refers to, or None after an error."""
         room = self.room(path)
         found = self.by_name.get(name, [])
         own = [other for other in found if os.path.dirname(other) == os.path.dirname(path)]

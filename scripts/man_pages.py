@@ -38,7 +38,7 @@ def italic(text):
 
 
 def line(text):
-    """A line of text, with a roff control character at its start escaped."""
+    """Returns a line of text, with a roff control character at its start escaped."""
     return "\\&" + text if text.startswith((".", "'")) else text
 
 
@@ -47,7 +47,7 @@ def literal(lines):
 
 
 def label(text):
-    """An option, command or usage: placeholders in italics, other text in bold."""
+    """Returns an option, command or usage: placeholders in italics, other text in bold."""
     parts = re.split(r"((?<![\w-])[A-Z][A-Z.]*(?:'s)?(?![\w-])|[\[\]|]|\.\.\.| +)", text)
     return "".join(italic(part) if re.fullmatch(r"[A-Z][A-Z.]*", part)
                    else escape(part) if re.fullmatch(r"[\[\]|]|\.\.\.| +", part)
@@ -55,7 +55,7 @@ def label(text):
 
 
 def prose(text):
-    """A text of --help, with options, program names and paths in bold."""
+    """Returns a text of --help, with options, program names and paths in bold."""
     parts = re.split(r"(--[a-z][a-z-]*|\bweir(?:ctl|-[a-z]+)\b|/[\w./-]+\w)", text)
     return line("".join(bold(part) if i % 2 else escape(part) for i, part in enumerate(parts)))
 
@@ -142,7 +142,7 @@ class Help:
 
 
 def paragraphs(lines):
-    """A blank line ends a paragraph, and so does a short line with a full stop at its end."""
+    """A paragraph ends at a blank line, or at a short line that ends with a full stop."""
     found, open_ended = [], False
     for i, each in enumerate(lines):
         if not each:
@@ -238,7 +238,7 @@ def inline(text):
 
 
 def key_entry(cells):
-    """A row of a table of keys: key, type, range, default, read by, on change, meaning."""
+    """Returns a row of a table of keys: key, type, range, default, read by, on change, meaning."""
     key, kind, span, default, reader, change, meaning = cells
     default = {"required": "required", "-": ""}.get(default, "default " + inline(default))
     shape = ", ".join(each for each in (kind, "" if span == kind else inline(span), default) if each)

@@ -16,7 +16,7 @@ PATTERNS = (
     (re.compile(r"^\[  FAILED  \] (\d+) test", re.M), 1),
     (re.compile(r"^\[  SKIPPED \] (\d+) test", re.M), 2),
 )
-CASE = re.compile(r"^\[  FAILED  \] ([A-Za-z_]\w*)", re.M)  # also in cmocka's list at the end
+CASE = re.compile(r"^\[  FAILED  \] ([A-Za-z_]\w*)", re.M)  # cmocka's list at the end also contains this line
 LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", re.M)
 
 

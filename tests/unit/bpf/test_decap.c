@@ -53,8 +53,8 @@ static const struct decap_case cases[] = {
 	{"to another host, ipv6", 6, 4, PASSED, .destination = "2001:db8:a::12"},
 	{"not a tunnel", 4, 4, PASSED, .protocol = IPPROTO_TCP},
 	{"not a tunnel, ipv6", 6, 6, PASSED, .protocol = IPPROTO_TCP},
-	{"stranger", 4, 4, WEIR_DECAP_SOURCE, .source = STRANGER4},
-	{"stranger, ipv6", 6, 6, WEIR_DECAP_SOURCE, .source = STRANGER6},
+	{"source not allowed", 4, 4, WEIR_DECAP_SOURCE, .source = STRANGER4},
+	{"source not allowed, ipv6", 6, 6, WEIR_DECAP_SOURCE, .source = STRANGER6},
 	{"first fragment", 4, 4, WEIR_DECAP_FRAGMENT, .fragment = 0x2000},
 	{"later fragment", 4, 4, WEIR_DECAP_FRAGMENT, .fragment = 0x0010},
 	{"don't fragment", 4, 4, WEIR_DECAP_DECAPSULATED, .fragment = 0x4000},
@@ -111,11 +111,11 @@ TEST(decap_passes_the_inner_packet_or_counts_the_reason, setup_checking, teardow
 
 TEST(decap_without_sources_accepts_any, setup_trusting, teardown) {
 	const struct decap_case strangers[] = {
-		{"stranger", 4, 4, WEIR_DECAP_DECAPSULATED, .source = STRANGER4},
-		{"stranger, ipv6", 6, 6, WEIR_DECAP_DECAPSULATED, .source = STRANGER6},
-		{"stranger, gue", 4, 6, WEIR_DECAP_DECAPSULATED, WEIR_FORWARDING_GUE,
+		{"any source", 4, 4, WEIR_DECAP_DECAPSULATED, .source = STRANGER4},
+		{"any source, ipv6", 6, 6, WEIR_DECAP_DECAPSULATED, .source = STRANGER6},
+		{"any source, gue", 4, 6, WEIR_DECAP_DECAPSULATED, WEIR_FORWARDING_GUE,
 			.source = STRANGER4},
-		{"stranger, gre, ipv6", 6, 4, WEIR_DECAP_DECAPSULATED, WEIR_FORWARDING_GRE,
+		{"any source, gre, ipv6", 6, 4, WEIR_DECAP_DECAPSULATED, WEIR_FORWARDING_GRE,
 			.source = STRANGER6},
 	};
 

@@ -172,8 +172,8 @@ static bool is_served(uint8_t protocol, uint16_t port) {
 	return (protocol == 6 && port == TCP_PORT) || (protocol == 17 && port == UDP_PORT);
 }
 
-// Whether an invalid packet to a VIP must reach the dataplane, which drops it. If the ports of the
-// packet can be read, it must reach the dataplane only if a service has the port.
+// Returns whether an invalid packet to a VIP must reach the dataplane, which drops it. If the ports
+// of the packet can be read, it must reach the dataplane only if a service has the port.
 static bool suspect_is_ours(const struct weir_descriptor *d, const struct frame *f) {
 	switch ((enum weir_drop_reason)d->verdict.reason) {
 	case WEIR_DROP_TCP_TRUNCATED:
@@ -189,7 +189,7 @@ static bool suspect_is_ours(const struct weir_descriptor *d, const struct frame 
 	}
 }
 
-// Whether the dataplane treats this packet as traffic of a VIP.
+// Returns whether the dataplane treats this packet as traffic of a VIP.
 static bool parser_takes(struct lab *lab, const struct frame *f) {
 	struct rte_mbuf *m = frame_mbuf(f->bytes, f->n, 128);
 	struct weir_descriptor d;

@@ -252,7 +252,7 @@ TEST(missing_journal_gets_text_on_its_stream, setup, teardown) {
 	weir_log_write(&journal->log, WEIR_LOG_INFO, "no such socket");
 	assert_true(stream_bytes(journal) > bytes);
 	assert_int_equal(journal->lost, 0);
-	bind_journal(journal); // as if journald was restarted
+	bind_journal(journal); // simulates a restart of journald
 	weir_log_write(&journal->log, WEIR_LOG_INFO, "back");
 	assert_non_null(strstr(received(journal), "MESSAGE=back\n"));
 }

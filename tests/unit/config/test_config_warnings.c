@@ -67,7 +67,8 @@ struct expected {
 	"\",\n\"exception\": \"" exception \
 	"\"}], \"services\": [" UNCHECKED("", BIND, BACKEND) "]}"
 #define NO_DRIVER(name) \
-	"\"" name "\" has the name of no known driver of DPDK, and weir-dataplane would probably " \
+	"\"" name "\" does not begin with the name of a known DPDK driver, so weir-dataplane " \
+	"would probably " \
 	"not start; "
 
 static const struct expected cases[] = {

@@ -86,7 +86,7 @@ TEST(formatted_error_contains_only_what_is_known) {
 	} cases[] = {
 		{{.line = 3, .column = 7, .path = "a.b", .reason = "why"}, "f:3:7: a.b: why"},
 		{{.line = 3, .column = 7, .reason = "why"}, "f:3:7: why"},
-		// As in an error of jansson about an empty file
+		// An error of jansson about an empty file has this position
 		{{.line = 1, .reason = "why"}, "f:1: why"},
 		{{.reason = "why"}, "f: why"},
 	};
