@@ -448,7 +448,7 @@ const char *weir_decap_modes_text(const struct weir_decap_modes *modes, char *bu
 	}
 	snprintf(buffer, WEIR_DECAP_MODES_BYTES, "%s%s%s%s", modes->ipip ? ", ipip" : "", gue,
 		modes->gre ? ", gre" : "", key);
-	memmove(buffer, buffer + 2, strlen(buffer) - 1); // without the first comma
+	memmove(buffer, buffer + 2, strlen(buffer) - 1); // remove the first ", "
 	return buffer;
 }
 

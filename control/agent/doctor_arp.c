@@ -46,8 +46,9 @@ static uint32_t find_vip_on_link(const struct ifaddrs *list, const char *interfa
 	return 0;
 }
 
-// Returns whether a VIP is an address of the interface, where no setting prevents answers for it.
-// An IPv4 VIP that is in no subnet of the interface is ignored: no host on the link asks for it.
+// Returns whether a VIP is an address of the interface: then no setting prevents replies to ARP
+// requests or neighbour solicitations for it. An IPv4 VIP that is in no subnet of the interface is
+// ignored, because no host on the link sends ARP requests for it.
 static bool is_answered(
 	const struct ifaddrs *list, const char *interface, const struct weir_address *vip) {
 	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {

@@ -13,11 +13,11 @@
 #include "listeners.h"
 #include "plural.h"
 
-#define LOOK_S 3u // how long refused packets are counted
+#define LOOK_S 3u // time between the two readings of the counter of refused packets
 #define DECAP_ENV "/etc/weir/decap.env"
 
-// Returns whether a socket receives this UDP port, of a program or of the kernel (ip fou). Returns
-// `unknown` if the kernel does not list UDP sockets.
+// Returns whether a socket is bound to this UDP port, by a program or by the kernel (ip fou).
+// Returns `unknown` if the kernel does not list UDP sockets.
 static bool has_udp_port(uint16_t port, bool unknown) {
 	const int fd = weir_socket_diag_open();
 	uint32_t count = 0;
@@ -41,7 +41,7 @@ static void report_refused(struct weir_agent_doctor *doctor, const struct weir_d
 	if (before == 0) {
 		return;
 	}
-	sleep(LOOK_S); // the counter begins with weir-decap: are packets still refused?
+	sleep(LOOK_S); // refused packets may be old: see whether the counter still increases
 	(void)weir_decap_stats_of(interface, &later, why, sizeof(why));
 	refused = later.result[WEIR_DECAP_SOURCE].packets;
 	if (refused == before) {
@@ -173,7 +173,7 @@ static void report_tunnels(struct weir_agent_doctor *doctor, const struct weir_t
 		} else if (mode == WEIR_FORWARDING_GUE && !has_udp_port(port, true)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, options->interface,
 				"packets of the forwarding mode gue are not decapsulated: no "
-				"socket receives UDP port %u",
+				"socket is bound to UDP port %u",
 				port);
 			weir_findings_cure(&doctor->findings,
 				"ip fou add port %u gue; ip -6 fou add port %u gue", port, port);
@@ -201,11 +201,11 @@ void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
 		report_tunnels(doctor, &tunnels);
 	} else if (r == -ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
-			"packets are not decapsulated: there is no weir-agent decap and no tunnel "
-			"device%s",
-			doctor->options->forwardings == 0
-				? "; the forwarding mode l2 needs none (--forwarding l2)"
-				: "");
+			"packets are not decapsulated: weir-agent decap is not attached, and there "
+			"is no tunnel device%s",
+			doctor->options->forwardings == 0 ? "; only the forwarding mode l2 needs "
+							    "no decapsulation (--forwarding l2)"
+							  : "");
 		weir_findings_cure(&doctor->findings, "systemctl enable --now weir-decap");
 	} else {
 		weir_findings_add(

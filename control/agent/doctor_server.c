@@ -97,7 +97,7 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 	return true;
 }
 
-// Whether a datagram was refused because the sender and the agent have different keys.
+// Returns whether a datagram was refused because the sender and the agent have different keys.
 static bool is_of_key(enum weir_agent_refusal refusal) {
 	return refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC;
 }
@@ -166,8 +166,8 @@ static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	}
 }
 
-// Whether an agent that used this run directory has crashed. Without root, the saved state cannot
-// be read, and the result depends on whether the socket of the agent still exists.
+// Returns whether an agent that used this run directory has crashed. Without root, the saved state
+// cannot be read, and the result depends on whether the socket of the agent still exists.
 static bool has_died(const char *run_dir) {
 	char path[PATH_MAX];
 	int left = weir_saved_state_is_left(run_dir);

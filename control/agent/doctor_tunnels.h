@@ -23,14 +23,15 @@ struct weir_tunnels {
 	uint32_t count;
 };
 
-// List the tunnel devices that are up, at most WEIR_TUNNELS_MAX. Ignores devices that are down: a
-// kernel module creates such a device, for example tunl0, when it is loaded.
+// List the tunnel devices that are up, at most WEIR_TUNNELS_MAX. Ignores devices that are down,
+// because kernel modules create unused devices, such as tunl0, when they are loaded.
 void weir_tunnels_read(struct weir_tunnels *ret);
 
 // Returns the modes that at least one device decapsulates, as bits of weir_agent_forwarding. GUE
-// also needs a receiving UDP port (ip fou), which the kernel does not show as a device.
+// also needs a UDP socket of the kernel (ip fou), which is not a device.
 uint32_t weir_tunnels_modes(const struct weir_tunnels *tunnels);
 
 // Returns the type of a device as in ip link: "ipip", ...
 const char *weir_tunnel_type(const struct weir_tunnel *tunnel);
-bool weir_tunnel_takes_ipv4(const struct weir_tunnel *tunnel); // as inner packets
+// Returns whether a device accepts IPv4 as inner packets.
+bool weir_tunnel_takes_ipv4(const struct weir_tunnel *tunnel);

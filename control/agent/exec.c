@@ -209,9 +209,9 @@ static void reap(struct exec *exec) {
 	}
 }
 
-// Whether the kernel has sent this signal to the server as well. The kernel sends the signals of
-// terminal keys, such as ^C, to all processes in the foreground. It sends a hangup only to the
-// leader of the session, which may be this process.
+// Returns whether the kernel has sent this signal to the server as well. The kernel sends the
+// signals of terminal keys, such as ^C, to all processes in the foreground. It sends a hangup only
+// to the leader of the session, which may be this process.
 static bool has_server(const struct signalfd_siginfo *signal) {
 	return signal->ssi_code == SI_KERNEL &&
 	       !(signal->ssi_signo == SIGHUP && getsid(0) == getpid());

@@ -15,7 +15,7 @@
 #define FIRST_TIMEOUT_MS 1000u
 #define TIMEOUTS_MOST 8
 
-// True if a socket is not a request socket. Request sockets have none of these attributes.
+// Returns true if a socket is not a request socket. Request sockets have none of these attributes.
 static bool is_full(const struct inet_diag_msg *socket, size_t bytes) {
 	size_t length;
 

@@ -71,7 +71,7 @@ void weir_load_fini(struct weir_load *load);
 bool weir_load_needs_meter(uint32_t wants);
 bool weir_load_needs_tick(uint32_t wants);
 
-// Whether CPU time is requested, but the last attempt to read the CPU time failed.
+// Returns whether CPU time is requested, but the last attempt to read the CPU time failed.
 bool weir_load_lacks_cpu(const struct weir_load *load);
 
 // Use another meter; NULL = none. Call this function before the previous meter is closed.

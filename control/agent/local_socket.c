@@ -54,7 +54,7 @@ static void close_client(struct weir_local_client *client) {
 	uv_close((uv_handle_t *)&client->poll, free_client);
 }
 
-// An unused client slot, or NULL.
+// Returns an unused client slot, or NULL.
 static struct weir_local_client **find_place(struct weir_local_socket *local) {
 	for (int i = 0; i < WEIR_LOCAL_SOCKET_CLIENTS; i++) {
 		if (local->client[i] == NULL) {
@@ -64,8 +64,8 @@ static struct weir_local_client **find_place(struct weir_local_socket *local) {
 	return NULL;
 }
 
-// Whether the client still waits for the reply. A client that no longer waits has reported an error
-// to its user. Its request must then not be executed.
+// Returns whether the client still waits for the reply. A client that no longer waits has reported
+// an error to its user. Its request must then not be executed.
 static bool waits(const struct weir_local_client *client) {
 	struct pollfd gone = {.fd = client->fd};
 
@@ -122,7 +122,7 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 // --- start and stop -----------------------------------------------------------------------
 
-// Whether an agent listens at the address, even if the agent is too busy to accept.
+// Returns whether an agent listens at the address, even if the agent is too busy to accept.
 static bool is_answered(const struct sockaddr_un *address) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool answered;

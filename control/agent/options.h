@@ -45,7 +45,7 @@ struct weir_agent_options { // strings point into argv
 	uint32_t address_count;
 	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // empty: any source
 	uint32_t source_count;
-	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // VIPs that doctor expects on this host
+	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // VIPs that doctor checks on this host
 	uint32_t vip_count;
 	uint32_t forwardings; // bits: weir_agent_forwarding; 0: no --forwarding
 	uint16_t gue_port;

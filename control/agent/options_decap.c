@@ -65,7 +65,8 @@ static int refuse_more(const char *what, char *why, size_t why_bytes) {
 	return -EINVAL;
 }
 
-// Adds an address to a list. what: for the message of a full list; example: of a valid value.
+// Adds an address to a list. what: name of the values, for the message about a full list. example:
+// a valid value, for the message about an invalid value.
 static int add_address(struct weir_address *list, uint32_t *count, const char *value,
 	const char *what, const char *example, char *why, size_t why_bytes) {
 	if (*count == WEIR_AGENT_LIST_MAX) {

@@ -9,9 +9,10 @@
 #include "option.h"
 #include "options.h"
 
-extern const struct weir_option_word weir_xdp_modes[]; // of --mode
-extern const struct weir_option_word weir_forwardings[]; // of --forwarding
-extern const struct weir_option_word weir_decap_forwardings[]; // those that need decapsulation
+extern const struct weir_option_word weir_xdp_modes[]; // values of --mode
+extern const struct weir_option_word weir_forwardings[]; // values of --forwarding
+extern const struct weir_option_word
+	weir_decap_forwardings[]; // forwarding modes that need decapsulation
 
 // Store a value of --address, --vip, --from or --forwarding: see weir_option_take.
 int weir_take_address(const struct weir_option *option, const char *value, void *options, char *why,

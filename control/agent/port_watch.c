@@ -62,8 +62,8 @@ static void log_change(const struct weir_port_watch *watch, const struct weir_wa
 				: "no listening socket");
 		break;
 	case WEIR_PORT_HELD:
-		// The text does not say how many times the port was closed. With this number, each
-		// line would differ, and log_limit.h suppresses only equal lines.
+		// The text does not contain the number of times that the port was closed. With this
+		// number, each line would differ, and log_limit.h suppresses only equal lines.
 		snprintf(reason, sizeof(reason),
 			"listening again, but held down for %s: the port was closed too often",
 			weir_duration_text(weir_watched_port_left_ms(port, now_ms), left));

@@ -58,7 +58,7 @@ void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *
 	send_answer(probes, balancer, true);
 }
 
-// Whether a datagram was sent to the address and port of this agent.
+// Returns whether a datagram was sent to the address and port of this agent.
 static bool is_recipient(const struct weir_probes *probes, const uint8_t *named,
 	uint32_t named_port, const struct weir_path *path) {
 	const void *own =

@@ -17,7 +17,7 @@
 // owned by the caller, or -1: the reason was logged, and no state is saved.
 int weir_saved_state_open(const char *run_dir, struct weir_log *log);
 
-// The state that a crashed process saved. fd: -1 is allowed.
+// Returns the state that a crashed process saved. fd: -1 is allowed.
 enum weir_health_word weir_saved_state_read(int fd);
 
 // Returns 1 if the last agent that used a run directory is still running or has crashed. Returns 0

@@ -17,8 +17,8 @@ static bool has_hook(const struct weir_shed *shed) {
 	return shed->params.method == WEIR_AGENT_SHED_HOOK;
 }
 
-// The burst of the token bucket (shed_orders.h). With a hook, the connections of a whole second are
-// passed to the hook in one batch, because each run of the hook starts a process.
+// Returns the burst of the token bucket (shed_orders.h). With a hook, the connections of a whole
+// second are passed to the hook in one batch, because each run of the hook starts a process.
 static uint32_t burst_ms(const struct weir_shed *shed) {
 	return has_hook(shed) ? WEIR_SHED_HOOK_EVERY_MS : WEIR_SHED_TICK_MS;
 }
@@ -277,7 +277,7 @@ static void take_failed_start(
 }
 
 static void lose_helper(struct weir_shed *shed, int error) {
-	if (shed->problem[0] == '\0') { // otherwise the helper has reported the cause
+	if (shed->problem[0] == '\0') { // if it is set, the helper has reported the cause
 		set_problem(shed,
 			"the helper process for shedding connections has exited: %s; restart "
 			"weir-agent",

@@ -19,7 +19,7 @@ struct helper {
 	uint32_t ended; // connections ended since the sockets were last listed
 };
 
-// Size of an answer with this number of connections.
+// Returns the size of an answer with this number of connections.
 static size_t answer_bytes(uint32_t connections) {
 	return offsetof(struct weir_shed_helper_answer, connection) +
 	       connections * sizeof(struct weir_shed_connection);

@@ -47,7 +47,8 @@ struct weir_shed_helper_answer {
 	// numbers for the answer to the order, from the last list of the sockets
 	uint32_t connections, candidates, leaving;
 	uint32_t ended; // connections ended; with a hook, number of connections in `connection`
-	struct weir_shed_connection connection[WEIR_SHED_BATCH]; // only with a hook
+	struct weir_shed_connection connection[WEIR_SHED_BATCH]; // connections to pass to the hook;
+								 // unused without a hook
 };
 
 // Fork the helper. *ret: the parent's end of the connection, non-blocking; closing this descriptor

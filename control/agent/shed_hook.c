@@ -139,7 +139,7 @@ static int spawn(struct weir_shed_hook *hook, char **environment) {
 		.file = shell,
 		.args = arguments,
 		.env = environment,
-		.flags = UV_PROCESS_DETACHED, // a process group of its own, for on_timeout
+		.flags = UV_PROCESS_DETACHED, // a separate process group, for on_timeout
 		.stdio_count = 3,
 		.stdio = stdio,
 	};

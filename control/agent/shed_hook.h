@@ -43,7 +43,7 @@ void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *comm
 // returned, `ended` is called later, even if the command fails.
 int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
 	const struct weir_shed_connection *connections, uint32_t count, uint64_t timeout_ms);
-// Stop waiting for a running command, which continues. `ended` is not called any more. After this
+// Stop waiting for a running command, which continues. `ended` is no longer called. After this
 // call, run the loop.
 void weir_shed_hook_stop(struct weir_shed_hook *hook);
 

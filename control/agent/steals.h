@@ -50,5 +50,5 @@ enum weir_steals_verdict weir_steals_take(struct weir_steals *steals,
 	const struct weir_agent_steal *steal, uint64_t agent, uint64_t clock_ms,
 	struct weir_steals_entry **ret, enum weir_agent_refusal *refusal);
 
-// The pending entry with this sequence number, or NULL.
+// Returns the pending entry with this sequence number, or NULL.
 struct weir_steals_entry *weir_steals_pending(struct weir_steals *steals, uint32_t number);

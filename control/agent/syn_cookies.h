@@ -31,6 +31,6 @@ struct weir_syn_cookies {
 void weir_syn_cookies_init(
 	struct weir_syn_cookies *cookies, const char *proc_root, uint64_t now_ms);
 
-// Whether a client may have a valid cookie that was sent before this call. Also true if the count
-// cannot be read. Reads two files of /proc.
+// Returns whether a client may have a valid cookie that was sent before this call. Also true if the
+// count cannot be read. Reads two files of /proc.
 bool weir_syn_cookies_possible(struct weir_syn_cookies *cookies, uint64_t now_ms);

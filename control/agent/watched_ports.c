@@ -163,7 +163,7 @@ uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_
 	return port->state == WEIR_PORT_HELD && end_ms > now_ms ? end_ms - now_ms : 0;
 }
 
-// Whether the port becomes CLOSED unless a socket listens before the grace time ends.
+// Returns whether the port becomes CLOSED unless a socket listens before the grace time ends.
 static bool is_missed(const struct weir_watched_port *port) {
 	bool looked = port->since_ms != 0;
 

@@ -137,8 +137,8 @@ static bool is_ipv6(const struct inet_diag_msg *socket) {
 	return socket->idiag_family == AF_INET6 && !is_mapped(socket->id.idiag_dst);
 }
 
-// Whether the client is on this host (loopback, or an address of this host). Such a connection does
-// not come from a balancer.
+// Returns whether the client is on this host (loopback, or an address of this host). Such a
+// connection does not come from a balancer.
 static bool is_local(const struct inet_diag_msg *socket) {
 	static const uint32_t loopback[4] = {[3] = __builtin_bswap32(1)};
 	const struct inet_diag_sockid *id = &socket->id;
@@ -168,7 +168,8 @@ static void add_growth(const struct weir_tcp_figures *figures, const struct weir
 		}
 		before = &opened;
 	}
-	// The kernel's 32-bit counters wrap around, and so does this subtraction.
+	// The kernel's 32-bit counters wrap around. Subtraction of 32-bit numbers is correct
+	// nevertheless.
 	look->segments += now->segments - before->segments;
 	look->retransmitted += now->retransmitted - before->retransmitted;
 	look->bytes += now->bytes > before->bytes ? now->bytes - before->bytes : 0;

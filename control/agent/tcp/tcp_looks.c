@@ -89,7 +89,7 @@ static int end_dump(struct weir_tcp_looks *looks) {
 	return r;
 }
 
-// Whether this dump has stored the maximum number of connections.
+// Returns whether this dump has stored the maximum number of connections.
 static bool is_full(const struct weir_tcp_looks *looks) {
 	const uint32_t taken = weir_tcp_figures_taken(&looks->figures);
 

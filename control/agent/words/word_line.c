@@ -24,7 +24,7 @@ static const struct {
 
 // --- requests -----------------------------------------------------------------------------
 
-// Whether this is a line of sd_notify: capital letters, digits and '_', then '='.
+// Returns whether this is a line of sd_notify: capital letters, digits and '_', then '='.
 static bool is_assignment(const char *line, size_t bytes) {
 	size_t n = 0;
 

@@ -368,7 +368,7 @@ def agent_reports_errors(lab):
         assert expected in program.tail(), program.tail()
     lonely = lab.start("lonely", lab.backend, "prlimit", "--nproc=1", lab.agent_binary, "run",
                        "--key-file", lab.keys, "--run-dir", lab.run_dir, "--warm-up", "true")
-    assert lonely.process.wait(10) == 1, lonely.tail()  # the agent cannot fork any more
+    assert lonely.process.wait(10) == 1, lonely.tail()  # the agent can no longer fork
     assert "cannot start: " in lonely.tail(), lonely.tail()
     first = lab.start_agent()
     second = lab.start("second", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,

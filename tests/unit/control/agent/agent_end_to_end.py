@@ -67,7 +67,7 @@ def agent_answers_no_probe_to_another_one(lab):
         each.send(each.probe(recipient=elsewhere))
         wait_for("refusal", lambda b=before: lab.status()["datagrams"]["refused"].get(
             "recipient", 0) == b + 1)
-        assert each.receive(0.2) is None, "a probe to another one was answered"
+        assert each.receive(0.2) is None, "a probe to another agent was answered"
         each.sequence = sequence
         each.ask()
 
@@ -407,7 +407,7 @@ def agent_reports_a_missing_cgroup(lab):
     wait_for("CPU time", lambda: f"--cgroup {path}: CPU time found" in agent.tail())
     wait_for("utilization", lambda: balancer.ask()["given"] == {"utilization"})
     os.remove(os.path.join(path, "cpu.stat"))
-    wait_for("no CPU time any more", lambda: agent.tail().count("no CPU time") == 2)
+    wait_for("the log line that CPU time is missing", lambda: agent.tail().count("no CPU time") == 2)
     wait_for("no utilization", lambda: balancer.ask()["given"] == set())
 
 

@@ -268,7 +268,7 @@ def exec_passes_notifications_on(lab):
                  f"socket.SOCK_DGRAM).sendto(b'READY=1', '\\x00{name}')"], check=False)
             assert ended.returncode == 0
             server.write("notify STATUS=loaded")
-            assert outer.recv(999) == b"STATUS=loaded", "a message of another user went on"
+            assert outer.recv(999) == b"STATUS=loaded", "a message of another user was forwarded"
             assert balancer.ask()["ports"] == STARTING
             server.write("notify READY=1|MAINPID=1|STATUS=up")
             assert outer.recv(999) == b"READY=1\nSTATUS=up"

@@ -117,11 +117,11 @@ def doctor_shows_the_modes_of_decap(lab):
 
 
 def doctor_of_l2_needs_no_decapsulation(lab):
-    found = lab.expect("decap", ("fault", "packets are not decapsulated: there is no weir-agent decap "
-                                 "and no tunnel device; the forwarding mode l2 needs none"))
+    found = lab.expect("decap", ("fault", "packets are not decapsulated: weir-agent decap is not attached, "
+                                 "and there is no tunnel device; only the forwarding mode l2 needs no decapsulation"))
     assert found[0][3] == "systemctl enable --now weir-decap", found
     lab.expect("decap", ("ok", "l2 need no decapsulation"), options=("--forwarding", "l2"))
-    lab.expect("decap", ("fault", "no weir-agent decap and no tunnel device"),
+    lab.expect("decap", ("fault", "weir-agent decap is not attached, and there is no tunnel device"),
                options=("--forwarding", "l2", "--forwarding", "gre"))
 
 
@@ -134,7 +134,7 @@ def doctor_shows_the_modes_of_tunnel_devices(lab):
             lab.expect("decap", listed, options=("--forwarding", "ipip"))
             lab.expect("decap", listed, ("fault", fault.format("gre", "gre or ip6gre")),
                        options=("--forwarding", "gre"))
-            found = lab.expect("decap", listed, ("fault", "no socket receives UDP port 6081"),
+            found = lab.expect("decap", listed, ("fault", "no socket is bound to UDP port 6081"),
                                options=("--forwarding", "gue", "--gue-port", "6081"))
             assert found[1][3] == "ip fou add port 6081 gue; ip -6 fou add port 6081 gue", found
             with lab.udp_port(6080):
@@ -175,8 +175,8 @@ def doctor_finds_vips_that_are_announced(lab):
     lab.backend.sysctl(net__ipv4__conf__all__arp_ignore=0)
     ip("addr", "del", "10.9.0.100/32", "dev", "lo")
 
-    # A VIP on eth0 is answered, whatever arp_ignore is. An IPv4 VIP outside of its subnets is not
-    # asked for.
+    # Linux replies to ARP requests for a VIP on eth0 with any value of arp_ignore. Hosts send no
+    # ARP requests for an IPv4 VIP outside of the subnets of eth0.
     ip("addr", "add", f"{VIP4}/32", "dev", "eth0")
     lab.expect("arp", silent, options=both)
     ip("addr", "del", f"{VIP4}/32", "dev", "eth0")

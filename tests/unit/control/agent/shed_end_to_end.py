@@ -112,7 +112,7 @@ class Lab(base.Lab):
             yield clients, servers
 
     def ended(self, clients):
-        """The clients that have got an RST."""
+        """Returns the clients that have got an RST."""
         for client in clients:
             if client not in self.reset and select.select([client], [], [], 0)[0]:
                 try:

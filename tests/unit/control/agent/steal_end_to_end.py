@@ -183,7 +183,7 @@ class Lab(base.Lab):
         return contextlib.closing(listener)
 
     def half_open(self, *ports):
-        """The number of unfinished handshakes of these client ports."""
+        """Returns the number of unfinished handshakes of these client ports."""
         peers = [line.split()[3] for line in self.backend.run(
             "ss", "-Htn", "state", "syn-recv").splitlines()]
         return sum(any(peer.endswith(f":{port}") for peer in peers) for port in ports)
@@ -229,7 +229,7 @@ def steal_without_a_socket_is_granted_once_per_request(lab):
         assert lab.half_open(2000) == 1
         lab.expect_refused(thief, thief.request(2001, {"id": 1}), "flow")
         lab.expect_refused(thief, thief.request(2000, {"id": 1, "vip": BACKEND}), "flow")
-        # Each balancer has request ids of its own, so this balancer may use id 1, too.
+        # Request ids are separate for each balancer, so this balancer may also use id 1.
         assert lab.thief(key=7).steal(2001, {"id": 1}) == "nothing-here"
         steals = lab.status()["steals"]
         assert steals == {"allowed": True, "nothing-here": 4}, steals
@@ -569,7 +569,7 @@ def steal_is_refused_while_cookies_may_be_valid(lab):
         assert lab.half_open(*range(2200, 2210)) < 10
         assert thief.steal(2209) == "cookies"
         assert thief.steal_settled(2200) == "cookies"
-        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # the kernel accepts no cookies any more
+        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # the kernel no longer accepts cookies
         assert thief.steal_settled(2200) == "removed"
         lab.backend.sysctl(net__ipv4__tcp_syncookies=2)
         assert thief.steal(2250) == "cookies"

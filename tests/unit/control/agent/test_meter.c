@@ -366,8 +366,7 @@ static struct weir_meter_answer answer_of(int helper) {
 	return answer;
 }
 
-// As in weir-agent, the helper loads the meter, and a process without capabilities reads the
-// meter.
+// The helper loads the meter, and a process without capabilities reads the meter, as in weir-agent.
 static void read_as_nobody(const struct weir_meter_params *params) {
 	struct weir_run_as nobody = {.uid = 65534, .gid = 65534, .change = true};
 	struct lab lab = {.listener = listen_at(AF_INET, PORT, 10)};

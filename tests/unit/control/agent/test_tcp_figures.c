@@ -106,7 +106,8 @@ TEST(histogram_has_each_value_within_a_32nd) {
 TEST(histogram_quantiles_are_those_of_the_values) {
 	struct weir_tcp_histogram *histogram = calloc(1, sizeof(*histogram));
 
-	assert_int_equal(weir_tcp_histogram_quantile(histogram, 0.5), 0); // of an empty histogram
+	assert_int_equal(
+		weir_tcp_histogram_quantile(histogram, 0.5), 0); // quantile of an empty histogram
 	weir_tcp_histogram_add(histogram, UINT64_MAX);
 	assert_true(weir_tcp_histogram_quantile(histogram, 0.99) > UINT64_MAX / 32 * 31);
 	memset(histogram, 0, sizeof(*histogram));
@@ -135,7 +136,7 @@ TEST(connections_are_of_their_clients_family) {
 		{"127.255.3.4", NULL, 0, 0},
 		{"::ffff:127.0.0.1", NULL, 0, 0},
 		{"::1", NULL, 0, 0},
-		{"198.51.100.10", NULL, 0, 0}, // from the server's own address
+		{"198.51.100.10", NULL, 0, 0}, // a connection from the server's own address
 		{"2001:db8::10", "2001:db8::10", 0, 0},
 		{"::ffff:192.0.2.7", "::ffff:192.0.2.7", 0, 0},
 	};
