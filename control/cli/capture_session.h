@@ -43,5 +43,5 @@ int weir_capture_session_stop(struct weir_capture_session *capture);
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture);
 json_int_t weir_capture_session_limited(const struct weir_capture_session *capture);
 
-// Whether this many milliseconds have passed since the start of the capture.
+// Returns whether this many milliseconds have passed since the start of the capture.
 bool weir_capture_session_lasts(const struct weir_capture_session *capture, int ms);

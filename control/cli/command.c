@@ -74,8 +74,8 @@ static bool has_code(const json_t *answer, const char *wanted) {
 	return code != NULL && strcmp(code, wanted) == 0;
 }
 
-// Whether weir-control refused the request because of an invalid argument. Such a refusal is a
-// usage error.
+// Returns whether weir-control refused the request because of an invalid argument. Such a refusal
+// is a usage error.
 static bool is_usage(const json_t *answer) {
 	return has_code(answer, "bad-request");
 }
@@ -118,7 +118,7 @@ static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	}
 }
 
-// Whether weir-control answers on a new connection.
+// Returns whether weir-control answers on a new connection.
 static bool is_alive(const struct weir_cli *cli) {
 	const int limit_ms =
 		cli->options->timeout_ms < ALIVE_MS ? cli->options->timeout_ms : ALIVE_MS;

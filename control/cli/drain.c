@@ -168,8 +168,8 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
-// Whether the counted flows include flows of other binds of the service, drained or not, or flows
-// of removed binds.
+// Returns whether the counted flows include flows of other binds of the service, drained or not, or
+// flows of removed binds.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
 		       number(row, "other_removed_binds") + number(row, "removed_services") >
@@ -295,7 +295,7 @@ static void show_removed(const struct wait *wait, const json_t *rows) {
 	json_decref(row);
 }
 
-// Whether flows were kept at the deadline. Returns true if the number is unknown, because
+// Returns whether flows were kept at the deadline. Returns true if the number is unknown, because
 // weir-dataplane does not run.
 static bool are_kept(const json_t *row) {
 	const json_t *kept = json_object_get(json_object_get(row, "drain"), "kept_flows");
@@ -313,13 +313,14 @@ static int next_poll_ms(const json_t *row) {
 		       : POLL_MS;
 }
 
-// Whether all backends of a host are in maintenance. In this case there is nothing to drain.
+// Returns whether all backends of a host are in maintenance. In this case there is nothing to
+// drain.
 static bool is_out_of_use(const json_t *row) {
 	return number(row, "maintenance") > 0 &&
 	       number(row, "maintenance") == number(row, "backends");
 }
 
-// Whether a reload has removed all backends of a host, some of which still had flows.
+// Returns whether a reload has removed all backends of a host, some of which still had flows.
 static bool is_removed(const json_t *host) {
 	const json_t *backends = json_object_get(host, "backends");
 

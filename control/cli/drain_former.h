@@ -17,6 +17,6 @@
 //   former_addresses   is added: addresses of the removed backends that have open flows
 void weir_drain_add_former(json_t *row, const json_t *rows);
 
-// Text for a row of weir_drain_add_former: "3 open flows of its former address 10.0.0.11"; "" if
-// there are no such flows. Returns text.
+// Writes the text for a row of weir_drain_add_former: "3 open flows of its former address
+// 10.0.0.11"; "" if there are no such flows. Returns text.
 const char *weir_drain_former_text(const json_t *row, char *text, size_t bytes);

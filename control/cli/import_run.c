@@ -104,9 +104,9 @@ struct included {
 	glob_t found; // files that match the pattern
 };
 
-// Whether glob(3) ends within a short time for this pattern. Each path component with wildcards,
-// and each pair of braces, multiplies the number of paths that glob(3) checks ("/*/../*/../*",
-// "{a,b}{a,b}{a,b}").
+// Returns whether glob(3) ends within a short time for this pattern. Each path component with
+// wildcards, and each pair of braces, multiplies the number of paths that glob(3) checks
+// ("/*/../*/../*", "{a,b}{a,b}{a,b}").
 static bool is_bounded(const char *pattern) {
 	unsigned int branches = 0, commas = 0;
 	bool wild = false; // this path component has a wildcard

@@ -34,7 +34,7 @@ struct choice { // values that depend on the machine
 
 // --- the machine --------------------------------------------------------------------------
 
-// Whether the name of an interface can be written into devargs of DPDK.
+// Returns whether the name of an interface can be written into devargs of DPDK.
 static bool is_plain(const char *interface) {
 	return interface[0] != '\0' && strlen(interface) < WEIR_INIT_INTERFACE_BYTES &&
 	       strspn(interface, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -178,8 +178,8 @@ static void format(const struct choice *choice, char text[TEXT_BYTES]) {
 		choice->interface, choice->mtu, choice->core);
 }
 
-// Whether the file may be overwritten: it has no service, and all its ports are null devices
-// (net_null).
+// Returns whether the file may be overwritten: it has no service, and all its ports are null
+// devices (net_null).
 static bool is_placeholder(const char *file) {
 	struct weir_config *config = NULL;
 	struct weir_config_errors errors;

@@ -35,7 +35,7 @@ uint32_t weir_show_lines(const char *text); // number of newlines
 // Print a line on a screen of this width, over the previous text. If the line is too long, ">"
 // replaces all words and numbers that do not fit completely.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);
-// Whether one object was requested by name: such an object is shown with all details.
+// Returns whether one object was requested by name: such an object is shown with all details.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
 // Group rows by service. Services are in the order of their first rows; the rows of a service keep
 // their order. Returns a new array of the same objects, owned by the caller.

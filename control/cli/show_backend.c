@@ -208,7 +208,7 @@ static void print_section(FILE *out, json_t *object, const char *title, const ch
 }
 
 static void print_rest(FILE *out, json_t *rest) {
-	json_object_del(rest, "at_limit"); // the same as accept_queue_full
+	json_object_del(rest, "at_limit"); // same meaning as accept_queue_full
 	if (json_object_size(rest) > 0) {
 		fprintf(out, "\nFLOWS\n");
 		weir_show_fields(out, rest);
@@ -361,7 +361,7 @@ static void show_one(FILE *out, json_t *row) {
 
 // --- all backends -------------------------------------------------------------------------
 
-// Whether the effective weight of any backend differs from its configured weight.
+// Returns whether the effective weight of any backend differs from its configured weight.
 static bool weights_differ(const json_t *rows) {
 	json_t *row;
 	size_t i;

@@ -14,7 +14,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Whether a key is a counter. Counters are shown as rates; gauges and settings are shown unchanged.
+// Returns whether a key is a counter. Counters are shown as rates; gauges and settings are shown
+// unchanged.
 static bool is_counter(const char *key) {
 #define X(field, unit, metric, text) #field,
 	static const char *const counters[] = {

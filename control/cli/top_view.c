@@ -569,8 +569,8 @@ static void put_sections(
 	}
 }
 
-// Whether the name and the health of each backend fit into the width. If not, writes a message with
-// the needed width to text.
+// Returns whether the name and the health of each backend fit into the width. If not, writes a
+// message with the needed width to text.
 static bool is_wide_enough(
 	const json_t *view, const struct weir_top_screen *screen, char *text, size_t bytes) {
 	uint32_t least = weir_show_least_width(

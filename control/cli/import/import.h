@@ -72,7 +72,7 @@ void weir_import_error(struct weir_import *import, const struct weir_import_plac
 
 // --- services ---
 
-// Persistence of IPVS: a client stays at its server.
+// Persistence of IPVS: new connections of a client go to the server of its earlier connections.
 struct weir_import_persistence {
 	struct weir_import_place place;
 	uint32_t timeout_s;
@@ -131,8 +131,8 @@ const char *weir_import_scheduler_policy(const char *name);
 
 // How packets are sent to a server.
 struct weir_import_forwarding {
-	// NAT, which Weir does not support, so that `mode` is IPIP. Only NAT translates the
-	// destination port; otherwise packets arrive at the port of the VIP.
+	// The method is NAT. Weir does not support NAT, so `mode` is IPIP. Only NAT translates the
+	// destination port; with other methods, packets arrive at the port of the VIP.
 	bool nat;
 	uint8_t mode; // enum weir_forwarding_mode
 	uint16_t gue_port; // destination port of GUE
@@ -187,7 +187,8 @@ char *weir_import_finish(struct weir_import *import, const struct weir_import_pl
 // --- text ---
 
 bool weir_import_number(const char *text, uint64_t most, uint64_t *ret); // digits only
-// A position as JSON: {file, line}. A file name that is not UTF-8 becomes "-". NULL: out of memory.
+// Returns a position as JSON: {file, line}. A file name that is not UTF-8 becomes "-". NULL: out of
+// memory.
 json_t *weir_import_place_json(const struct weir_import_place *place);
 // Parse "192.0.2.1:80", "[2001:db8::1]:80", or an address without a port (port 0). Returns 0 or
 // -EINVAL.

@@ -20,9 +20,9 @@ void weir_import_persistence(struct weir_import_service *service,
 	snprintf(persistence->what, sizeof(persistence->what), "%s", what);
 }
 
-// Convert a netmask into a prefix length. A netmask with other bits after the first zero bit groups
-// addresses that no prefix groups. Its leading bits are a prefix that keeps each of its groups
-// together. Without leading bits, that would be all addresses.
+// Convert a netmask into a prefix length. If the netmask is not a prefix, only its leading 1 bits
+// are used: addresses that are one client with the netmask are also one client with this prefix.
+// Without leading 1 bits, all addresses would be one client, so the whole address is used instead.
 static uint8_t prefix_of(struct weir_import *import, const struct weir_import_place *place,
 	const char *what, uint32_t mask) {
 	uint8_t bits = 0;
@@ -32,13 +32,13 @@ static uint8_t prefix_of(struct weir_import *import, const struct weir_import_pl
 	}
 	if (bits == 0) {
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, what,
-			"the netmask has no leading bits: each address counts as a client of its "
-			"own; set ipv4_prefix of affinity for networks");
+			"the netmask has no leading 1 bits: each address counts as a separate "
+			"client; to treat networks as clients, set ipv4_prefix of affinity");
 		return IPV4_BITS;
 	}
 	if (bits < IPV4_BITS && mask << bits != 0) {
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, what,
-			"the netmask is not a prefix: using its leading bits, ipv4_prefix %u, so "
+			"the netmask is not a prefix: using its leading 1 bits, ipv4_prefix %u, so "
 			"that more addresses count as one client",
 			bits);
 	}
@@ -65,7 +65,7 @@ bool weir_import_granularity(struct weir_import *import, struct weir_import_serv
 }
 
 #define WEIGHT \
-	"the clients of a server whose weight becomes 0 move at once, in IPVS only with " \
+	"if the weight of a server becomes 0, its clients move at once; in IPVS, only with " \
 	"expire_quiescent_template"
 
 static void note_differences(struct weir_import *import,
@@ -74,13 +74,14 @@ static void note_differences(struct weir_import *import,
 		weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS,
 			persistence->what,
 			"with policy maglev, affinity has no timeout: a server that is added or "
-			"returns gets its share of the clients at once, in IPVS only after the "
+			"returns gets its share of the clients at once; in IPVS, only after the "
 			"timeout; " WEIGHT);
 		return;
 	}
 	weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS, persistence->what,
-		"affinity forgets a client timeout_ms after the beginning of its last flow or the "
-		"end of its last TCP connection, IPVS not while it has a connection; " WEIGHT);
+		"an entry of affinity expires timeout_ms after the beginning of the client's last "
+		"flow or the end of its last TCP connection; in IPVS it does not expire while the "
+		"client has a connection; " WEIGHT);
 	if (persistence->timeout_s > TIMEOUT_MOST_S) {
 		weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS,
 			persistence->what, "above the maximum of Weir; using %u s", TIMEOUT_MOST_S);

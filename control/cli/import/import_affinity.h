@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Import: the affinity of a service, from the persistence of IPVS, and what differs when schedulers
-// hash addresses.
+// Import: converts the persistence of IPVS to affinity, and adds notes about differences, also for
+// schedulers that hash addresses.
 #pragma once
 
 #include "import.h"

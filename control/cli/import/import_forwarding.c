@@ -69,7 +69,7 @@ static void find_most(
 	}
 	*ret = (struct weir_import_forwarding){
 		.mode = (uint8_t)mode_of(json_array_get(backends, 0))};
-	per_port[0] = 0; // backends with another mode
+	per_port[0] = 0; // backends with another mode were counted as port 0
 	json_array_foreach (backends, i, backend) {
 		enum weir_forwarding_mode mode = mode_of(backend);
 		uint16_t port = port_of(backend);

@@ -27,7 +27,8 @@ struct scheduler {
 #define SOURCE "source"
 #define BOTH "source-destination"
 #define DESTINATION \
-	"chooses by the client, too: the clients of a VIP go to different servers, not all to one"
+	"also hashes the client address: the clients of a VIP go to different servers, not all " \
+	"to one"
 
 static const struct scheduler schedulers[] = {
 	{"rr", "round-robin", NULL, NULL, false},

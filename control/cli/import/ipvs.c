@@ -265,8 +265,8 @@ static void note_settings(struct weir_import *import, const struct rule *rule) {
 	}
 	if (rule->value[PERSISTENCE_ENGINE] != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "--pe",
-			"Weir does not inspect payload: affinity keeps clients, not calls, at "
-			"their server");
+			"Weir does not inspect payload: affinity is by client address, not by SIP "
+			"call");
 	}
 }
 
@@ -335,7 +335,7 @@ static void add_service(struct reader *reader, const struct rule *rule) {
 	json_object_set_new(reader->by_key, key, json_integer((json_int_t)reader->count++));
 	snprintf(service->scheduler, sizeof(service->scheduler), "%s",
 		rule->value['s'] != NULL ? rule->value['s'] : "wlc"); // ipvsadm's default
-	// flag-2 is the same flag, under the name for all schedulers.
+	// "flag-2" is another name for "sh-port" and "mh-port".
 	service->hashes_ports = flags != NULL && (strstr(flags, "sh-port") != NULL ||
 							 strstr(flags, "mh-port") != NULL ||
 							 strstr(flags, "flag-2") != NULL);
@@ -482,7 +482,7 @@ static void read_other(struct weir_import *import, const struct rule *rule) {
 	}
 }
 
-// Whether a word is the command, such as "ipvsadm", "/sbin/ipvsadm" or "$IPVSADM".
+// Returns whether a word is the command, such as "ipvsadm", "/sbin/ipvsadm" or "$IPVSADM".
 static bool is_command(const char *word) {
 	static const char name[] = "ipvsadm";
 	size_t bytes = strlen(word), own = strlen(name);
@@ -521,7 +521,7 @@ static void read_line(struct reader *reader, struct rule *rule, char *line) {
 	weir_import_select(reader->import, NULL);
 }
 
-// Whether a line is from the output of "ipvsadm -L".
+// Returns whether a line is from the output of "ipvsadm -L".
 static bool is_listing(const char *line) {
 	static const char *const begins[] = {
 		"IP Virtual Server version", "Prot LocalAddress", "TCP ", "UDP ", "SCTP ", "FWM "};

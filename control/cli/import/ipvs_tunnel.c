@@ -18,7 +18,7 @@ static const struct type {
 static const struct type *find_type(const char *name) {
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		if (name == NULL || strcmp(types[i].name, name) == 0) {
-			return &types[i]; // without a name the first, which is the default
+			return &types[i]; // no --tun-type: the first type, the default
 		}
 	}
 	return NULL;

@@ -46,7 +46,7 @@ static const struct weir_keepalived_rest rest[] = {
 	{"warmup", NULL},
 	{"alpha", NULL},
 	{"no_alpha", NULL},
-	{"fast_recovery", NULL}, // like rise 1, the default of the import
+	{"fast_recovery", NULL}, // has the effect of rise 1, the default of the import
 	{"enable_sni", NULL}, // Weir always sends SNI
 	{"http_protocol", "curl chooses the version of HTTP"},
 	{"tls_compliant", NULL},
@@ -207,7 +207,7 @@ static bool is_http(const struct checker *checker) {
 	return checker->type != NULL && strncmp(checker->type, "http", 4) == 0;
 }
 
-// Whether keepalived uses the checker: it ignores an HTTP_GET without URLs.
+// Returns whether keepalived uses the checker: it ignores an HTTP_GET without URLs.
 static bool is_used(
 	const struct checker *checker, const struct weir_keepalived_statement *statement) {
 	return !is_http(checker) || find_url(statement) != NULL;

@@ -77,7 +77,7 @@ static void read_tunnel(struct weir_import *import,
 
 	why = why != NULL ? why : check_options(&tunnel);
 	weir_keepalived_text(statement, what, sizeof(what));
-	if (why != NULL) { // keepalived uses TUN, but keeps the type and the port that it had
+	if (why != NULL) { // keepalived then uses TUN with the previous type and port
 		forwarding->mode = forwarding->mode == WEIR_FORWARDING_L2 ? WEIR_FORWARDING_IPIP
 									  : forwarding->mode;
 		weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST, what,

@@ -10,7 +10,7 @@
 #define DELAY_MS 60000 // default interval of checks
 #define TIMEOUT_MS 5000 // default timeout of a check
 #define PERSISTENCE_S 360 // default persistence_timeout
-#define PERSISTENCE_TEXT "persistence_timeout 360" // the same, for notes
+#define PERSISTENCE_TEXT "persistence_timeout 360" // the default persistence_timeout, for notes
 #define SCHEDULER "wlc" // default lb_algo
 
 #define SCRIPTS "Weir runs no scripts: watch the log, or \"weirctl health history --json\""
@@ -34,13 +34,12 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"ha_suspend", "checks do not depend on the presence of the VIP"},
 	{"nat_mask", NULL}, // has no effect since keepalived 1.2
 	{"persistence_engine",
-		"Weir does not inspect payload: affinity keeps clients, not calls, at "
-		"their server"},
+		"Weir does not inspect payload: affinity is by client address, not by SIP call"},
 	{"smtp_alert", "Weir sends no mail"},
 	{"sh-fallback", NULL}, // Weir always behaves like this
 	{"mh-fallback", NULL},
-	{"flag-1", NULL}, // the same
-	{"flag-3", NULL}, // no scheduler has it
+	{"flag-1", NULL}, // another name for sh-fallback and mh-fallback
+	{"flag-3", NULL}, // no scheduler uses it
 	{"hashed", NULL},
 	{"snmp_name", NULL},
 	{"log_all_failures", NULL},
@@ -233,7 +232,7 @@ static bool read_real_key(struct weir_import *import,
 	return true;
 }
 
-// Whether keepalived uses this server. If not, adds a note.
+// Returns whether keepalived uses this server. If not, adds a note.
 static bool read_real_head(struct weir_import *import,
 	const struct weir_keepalived_statement *server, struct weir_import_backend *backend) {
 	char what[WEIR_IMPORT_TEXT_BYTES];
@@ -332,9 +331,9 @@ static void read_persistence_timeout(struct weir_import *import, struct virtual 
 	}
 }
 
-// Read "persistence_granularity NETMASK" or, with IPv6, "persistence_granularity BITS". The address
-// of a virtual server decides which, and the text for a group, whose addresses may be of both
-// families.
+// Read "persistence_granularity NETMASK" (IPv4) or "persistence_granularity BITS" (IPv6). The
+// family is that of the address of the virtual server. A group can have addresses of both families:
+// then a text with a dot is a netmask.
 static void read_granularity(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
 	struct weir_import_service *service = &virtual->service;
@@ -414,7 +413,7 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 		}
 	} else if (strcmp(keyword, "sh-port") == 0 || strcmp(keyword, "mh-port") == 0) {
 		read_flag(import, service, statement);
-	} else if (strcmp(keyword, "flag-2") == 0) { // the same, at any place
+	} else if (strcmp(keyword, "flag-2") == 0) { // sh-port or mh-port, for any scheduler
 		service->hashes_ports = true;
 	} else if (strcmp(keyword, "weight") == 0) {
 		if (weir_keepalived_number(import, statement, 1, UINT16_MAX, &number)) {

@@ -92,7 +92,7 @@ void weir_keepalived_free(struct weir_keepalived_tree *tree) {
 
 // --- includes -----------------------------------------------------------------------------
 
-// Whether a word is "include", or a stricter variant such as "includer".
+// Returns whether a word is "include", or a stricter variant such as "includer".
 static bool is_include(const char *word) {
 	size_t bytes = strlen("include");
 
@@ -245,8 +245,8 @@ static void close_block(struct reader *reader) {
 
 // --- words --------------------------------------------------------------------------------
 
-// Whether the next word is the pattern of an include. The pattern may contain braces, because
-// keepalived parses includes before blocks.
+// Returns whether the next word is the pattern of an include. The pattern may contain braces,
+// because keepalived parses includes before blocks.
 static bool is_pattern(const struct reader *reader) {
 	return reader->words == 1 && is_include(reader->word[0]);
 }

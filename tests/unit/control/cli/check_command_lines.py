@@ -106,7 +106,7 @@ def in_units(root):
                 if line.startswith("ExecStart="):
                     command = line.strip().removeprefix("ExecStart=")
                     command = re.sub(r"\$\{(\w+)\}", r"\1", re.sub(r"\$\w+", "", command))
-                    command = command.replace("%S", "/var/lib")  # as systemd replaces it
+                    command = command.replace("%S", "/var/lib")  # like systemd
                     yield Command(f"{os.path.relpath(path, root)}:{number}", command, True)
 
 

@@ -30,5 +30,5 @@ void server_set_mode(struct server *server, enum server_mode mode);
 // Waits until a connection of a SERVER_UNREAD server was closed.
 void server_wait_closed(const struct server *server);
 const char *server_folder(const struct server *server);
-// The last request line, without the newline. Valid after an answer has arrived; "" before.
+// Returns the last request line, without the newline. Valid after an answer has arrived; "" before.
 const char *server_request(const struct server *server);

@@ -53,7 +53,7 @@ static inline void expect_drawn(struct terminal *t, size_t from, const char *par
 
 		if (poll(&wait, 1, 10000) <= 0 || time(NULL) > until ||
 			t->bytes >= TERMINAL_TEXT - 1) {
-			fail_msg("\"%s\" did not come:\n%s", part, t->text + from);
+			fail_msg("\"%s\" was not printed:\n%s", part, t->text + from);
 		}
 		n = read(t->fd, t->text + t->bytes, TERMINAL_TEXT - 1 - t->bytes);
 		assert_true(n > 0);

@@ -369,9 +369,9 @@ static void count_report(const char *rules, bool all, char *ret, size_t bytes) {
 	done(&lab);
 }
 
-// A configuration may contain pipes, for example for notify_fifo. keepalived skips files that are
-// not regular, and so does weirctl. The report has one line for all notes of a kind, and the most
-// serious kind is first. --all prints each note, in the order of the file.
+// A configuration may contain pipes, for example for notify_fifo. keepalived and weirctl skip files
+// that are not regular. The report has one line for all notes of a kind, and the most serious kind
+// is first. --all prints each note, in the order of the file.
 TEST(command_does_not_wait_for_pipes) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pipe[64];
 	struct outcome outcome;
@@ -411,7 +411,7 @@ TEST(report_groups_notes_by_kind) {
 		strstr(summary, "source:41: missing: fwmark-7: the service is not imported: "),
 		summary);
 	expect_contains(
-		summary, "\nsource:1: differs: -p 301, and 19 more: affinity forgets a client");
+		summary, "\nsource:1: differs: -p 301, and 19 more: an entry of affinity expires");
 	expect_contains(summary, "; lines 3, 5, 7, 9, 11, ...\n");
 	expect_contains(summary, "\n43 notes of 5 kinds: --all prints each note\n");
 	for (int i = 0; i < 6; i++) { // five kinds of notes, and their total

@@ -4,17 +4,20 @@
 // hash addresses get hash_fields.
 #include "import_lab.h"
 
-struct stay { // how clients stay at a server
+struct stay { // settings of persistence
 	const char *text; // options of ipvsadm -A, or statements of a virtual_server
 	json_int_t ipv4_prefix, ipv6_prefix, timeout_ms; // 0 = not in the result
 	const char *policy;
 	const char *fields; // NULL = none
-	const char *note; // a note beside those of the scheduler; NULL = none
+	const char *note; // a note in addition to the notes about the scheduler; NULL = none
 };
 
-#define FORGETS "affinity forgets a client timeout_ms after the beginning of its last flow"
+#define FORGETS \
+	"an entry of affinity expires timeout_ms after the beginning of the client's last flow"
 #define HASHES "with policy maglev, affinity has no timeout"
-#define SPREADS "the clients of a VIP go to different servers, not all to one"
+#define SPREADS \
+	"also hashes the client address: the clients of a VIP go to different servers, not all " \
+	"to one"
 #define MAXIMUM "above the maximum of Weir; using 432000 s"
 
 static const struct stay of_ipvs[] = {
@@ -28,9 +31,9 @@ static const struct stay of_ipvs[] = {
 	{"-s rr -p 50 -M 128.0.0.0", 1, 0, 50000, "round-robin", NULL, FORGETS},
 	{"-s rr -p 50 -M 255.255.255.255", 0, 0, 50000, "round-robin", NULL, FORGETS},
 	{"-s rr -p 50 -M 255.255.0.255", 16, 0, 50000, "round-robin", NULL,
-		"not a prefix: using its leading bits, ipv4_prefix 16"},
-	{"-s rr -p 50 -M 24", 0, 0, 50000, "round-robin", NULL, "no leading bits"},
-	{"-s rr -p 50 -M 0.0.0.0", 0, 0, 50000, "round-robin", NULL, "no leading bits"},
+		"not a prefix: using its leading 1 bits, ipv4_prefix 16"},
+	{"-s rr -p 50 -M 24", 0, 0, 50000, "round-robin", NULL, "no leading 1 bits"},
+	{"-s rr -p 50 -M 0.0.0.0", 0, 0, 50000, "round-robin", NULL, "no leading 1 bits"},
 	{"-s rr -M 255.255.255.0", 0, 0, 0, "round-robin", NULL, "without persistence"},
 	{"-s rr -p 50 --pe sip", 0, 0, 50000, "round-robin", NULL, "does not inspect payload"},
 	{"-s sh", 0, 0, 0, "maglev", "source", NULL},
@@ -189,7 +192,7 @@ TEST(service_of_every_port_has_affinity) {
 	done(&lab);
 }
 
-// The timeout has no effect with policy maglev, so its maximum is not worth a note.
+// The timeout has no effect with policy maglev, so there is no note about its maximum.
 TEST(clipped_timeout_without_effect_has_no_note) {
 	struct lab lab = import("-A -t 192.0.2.1:80 -s sh -p 2678400\n"
 				"-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i\n",
@@ -201,11 +204,11 @@ TEST(clipped_timeout_without_effect_has_no_note) {
 }
 
 // sh sends a client to the same server in all services that have the same servers with the same
-// weights in the same order. With sh-port the port of the client decides, too.
+// weights in the same order. With sh-port the server also depends on the port of the client.
 TEST(services_with_the_same_servers_choose_independently) {
 	static const struct {
 		const char *first, *second; // options of the services
-		int weight; // of the second server in the second service
+		int weight; // weight of the second server in the second service
 		bool noted;
 	} rows[] = {{"-s sh", "-s sh", 2, true}, {"-s sh", "-s sh -p 60", 2, true},
 		{"-s sh", "-s sh", 3, false}, {"-s sh", "-s sh -b sh-port", 2, false},

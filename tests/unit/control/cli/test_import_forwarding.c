@@ -11,7 +11,7 @@ static const json_t *backend(const struct lab *lab, size_t n) {
 	return json_array_get(json_object_get(service(lab, 0), "backends"), n);
 }
 
-// The forwarding of a backend; NULL = that of the service.
+// Returns the forwarding of a backend; NULL = that of the service.
 static const char *mode_of_backend(const struct lab *lab, size_t n) {
 	return text_in(backend(lab, n), "forwarding");
 }

@@ -393,8 +393,8 @@ TEST(defaults_are_those_of_keepalived) {
 	}
 }
 
-// If the protocol is missing, keepalived uses UDP. Often the line was forgotten, so the import
-// gives a note.
+// If the protocol is missing, keepalived uses UDP. Operators often forget the line, so the import
+// adds a note.
 TEST(missing_protocol_is_noted) {
 	struct lab lab = import("virtual_server 192.0.2.1 80 {\n" REAL "}\n", true, NULL);
 

@@ -110,7 +110,7 @@ TEST(missing_reports_are_shown) {
 		"web: no utilization reported (0 of 2 backends); weirctl has just "
 		"requested it from the agents: try again in 5.0s\n");
 	free(text);
-	text = chart(json_pack("[i]", 3), 80, false); // from a daemon of another version
+	text = chart(json_pack("[i]", 3), 80, false); // an answer of a daemon of another version
 	free(text);
 }
 
