@@ -612,7 +612,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
 		uv_close(handles[i], NULL);
 	}
-	uv_run(&daemon->loop, UV_RUN_DEFAULT); // until every handle is closed
+	uv_run(&daemon->loop, UV_RUN_DEFAULT); // run the loop until every handle is closed
 	weir_rejections_free(daemon->rejections);
 	weir_outliers_free(daemon->outliers);
 	weir_estimates_free(daemon->estimates);

@@ -438,7 +438,7 @@ static void report_ok(struct weir_doctor *doctor, const struct target *target, c
 	if (hidden > 1) {
 		snprintf(without, sizeof(without), "; %u VIPs are not probed", hidden);
 	}
-	if (target->fits > 0) { // with l2, only packets to VIPs show the size
+	if (target->fits > 0) { // with l2, only requests to VIPs test the packet size
 		snprintf(size, sizeof(size), ", up to %u bytes", target->fits);
 	}
 	weir_address_format(&target->backend->address, text, sizeof(text));

@@ -117,15 +117,15 @@ static void report_substitute(struct weir_doctor *doctor) {
 	}
 }
 
-// Reports that the path of the configuration is unknown: it is not a fault of the default file that
-// it does not exist, because weir-control may use another one.
+// Reports that the path of the configuration is unknown. It is not a fault that the default file
+// does not exist, because weir-control may use another file.
 static void report_unknown_path(struct weir_doctor *doctor) {
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "configuration",
 		"its path is unknown while weir-control does not answer, and %s does not exist: "
 		"give --config%s; skipped checks: %s",
 		doctor->config_path,
-		doctor->config != NULL ? "; checking what weir-dataplane runs with, without the "
-					 "services"
+		doctor->config != NULL ? "; checking the settings of the running weir-dataplane, "
+					 "without the services"
 				       : "",
 		doctor->skipped);
 }

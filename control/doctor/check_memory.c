@@ -45,8 +45,8 @@ static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
 }
 
-// Returns the number of pages that a pool needs so that this number of pages is free in addition to
-// the pages in use. The result is never less than the current number of pages.
+// Returns the size of a pool, in pages, at which `wanted` pages are free in addition to the pages
+// in use. The result is never less than the current size `total`.
 static uint64_t pages_for(uint64_t wanted, int64_t total, int64_t unused) {
 	const int64_t used = total > unused ? total - unused : 0;
 	const uint64_t pages = (uint64_t)used + wanted;

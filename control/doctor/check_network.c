@@ -225,7 +225,8 @@ static bool kernel_gets_copies(const struct weir_doctor *doctor, const struct we
 }
 
 // Returns whether the kernel would answer a packet to the VIP with an ICMP error, according to the
-// result of weir_kernel_route. Without forwarding, only IPv6 answers.
+// result of weir_kernel_route. If forwarding is disabled, the kernel sends such errors only for
+// IPv6.
 static bool answers_error(const struct weir_doctor *doctor, const struct weir_address *vip, int r,
 	const struct weir_kernel_route *route) {
 	const bool none = r == -EHOSTUNREACH || r == -ENETUNREACH || r == -EACCES;

@@ -229,8 +229,8 @@ static void check_contents(
 }
 
 // Returns whether the running weir-control has permission to read a file. If it does not, adds a
-// fault, with the permissions that are missing. effect: what follows from it. then: a command to
-// run after they are granted; "" = none.
+// fault, with the permissions that are missing. effect: what happens without the permission, for
+// the text. then: a command to run after the permissions are granted; "" = none.
 static enum weir_readable check_readable(struct weir_doctor *doctor, const char *path,
 	const char *effect, const char *then, char user[USER_BYTES]) {
 	char found[WEIR_READABLE_FOUND_BYTES], cure[WEIR_READABLE_CURE_BYTES];
@@ -361,7 +361,8 @@ void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	}
 	if (locked >= 0 && locked < INT64_MAX && !locks_memory(doctor->config)) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-dataplane",
-			"locked memory: %" PRId64 " bytes, of which its ports need none", locked);
+			"locked memory: %" PRId64 " bytes; its ports do not need locked memory",
+			locked);
 	} else if (locked >= 0 && locked < INT64_MAX) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "weir-dataplane",
 			"can lock %" PRId64 " bytes of memory: AF_XDP and VFIO need more unless "

@@ -201,9 +201,8 @@ static void cure_lame_duck(struct weir_findings *findings, const json_t *row) {
 	json_array_foreach (get(report, "port_words"), i, port) {
 		if (is(port, "word", "lame-duck") && !is(report, "word", "lame-duck")) {
 			weir_findings_cure(findings,
-				"ssh %s weir-agent announce ready --service %s # or as "
-				"\"weir-agent "
-				"status\" names the lame duck",
+				"ssh %s weir-agent announce ready --service %s # or the name that "
+				"\"weir-agent status\" shows",
 				text_of(row, "address"), text_of(row, "service"));
 			return;
 		}

@@ -79,7 +79,8 @@ static bool are_one(const struct weir_finding *a, const struct weir_finding *b) 
 	       are_alike(a->found, b->found);
 }
 
-// Names further subjects in a finding, as many as fit, and the number of the others.
+// Adds further subjects to the text of a finding: as many names as fit, and the number of the
+// remaining subjects.
 static void name_others(struct weir_finding *finding, const struct weir_finding *others,
 	const bool *is_other, uint32_t count) {
 	const size_t room = sizeof(finding->found) - sizeof(", and 4294967295 more");
@@ -110,7 +111,7 @@ void weir_findings_group(struct weir_findings *findings, uint32_t first) {
 	bool *is_other = calloc(findings->count + 1, sizeof(*is_other));
 
 	if (is_other == NULL) {
-		return; // repeated findings are not wrong
+		return; // out of memory: findings are repeated, but correct
 	}
 	for (uint32_t i = first; i + 1 < findings->count; i++) {
 		struct weir_finding *finding = &findings->list[i];

@@ -49,15 +49,15 @@ void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 // Merges findings with the same command and, apart from numbers, the same text, such as a fault of
-// a host that is a backend of several services. The first one also names the subjects of the
-// others. Finding `first` and later ones are merged.
+// a host that is a backend of several services. The merged finding names all subjects. Only the
+// finding with index `first` and later findings are merged.
 void weir_findings_group(struct weir_findings *findings, uint32_t first);
 
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings);
 // Returns the exit status: 0 if no finding is worse than a notice, 1 for warnings, 2 for faults.
 int weir_findings_exit(const struct weir_findings *findings);
 
-// Prints the table. A command is printed on a line of its own, after "$ ".
+// Prints the table. A command is printed on a separate line, after "$ ".
 void weir_findings_print(const struct weir_findings *findings, FILE *out);
 // Returns the findings as JSON: {worst, findings: [{level, check, subject, found, cure}]}, owned by
 // the caller. Returns NULL if out of memory.

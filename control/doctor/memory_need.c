@@ -9,13 +9,13 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
-#define ROOMS_MAX 32u // ports and their exception devices
-#define DESCRIPTORS 1024u // per queue
+#define ROOMS_MAX 32u // maximum number of ports and exception devices
+#define DESCRIPTORS 1024u // descriptors per queue
 #define RING 1024u // packets in a ring between workers
 #define HOLD 2048u // packets that a worker holds while a bucket moves
 #define WORKER_PACKETS 640u // packets in a worker's caches and bursts
-#define PARTS 1024u // of a flow table that workers share
-#define ADDRESSES_MAX 65536u // destinations of IPv6 flows
+#define PARTS 1024u // parts of a flow table that workers share
+#define ADDRESSES_MAX 65536u // maximum number of destinations of IPv6 flows
 
 // Devices that have buffers of the same size share a pool.
 struct need {
@@ -46,7 +46,7 @@ static uint64_t count_queues(
 }
 
 static void add_device(struct need *need, uint32_t mtu, bool af_xdp, uint64_t queues) {
-	// headroom, Ethernet header with two tags, FCS; the least is that of DPDK
+	// headroom, Ethernet header with two tags, FCS, MTU; 2176 is the minimum of DPDK
 	uint64_t room = larger((128 + 22 + 4 + mtu + (af_xdp ? 256 : 0) + 127) / 128 * 128, 2176);
 	uint32_t i = 0;
 
@@ -76,8 +76,8 @@ static uint64_t buffer_bytes(const struct need *need) {
 
 // --- flow tables ----------------------------------------------------------------------------
 
-// Bytes of buckets with this number of slots. fill, part_fill: percentage of slots in use, on
-// average and in the fullest part.
+// Returns the size in bytes of buckets with this number of slots. fill, part_fill: percentage of
+// slots in use, on average and in the fullest part.
 static uint64_t bucket_bytes(
 	uint64_t flows, uint64_t slots, uint64_t fill, uint64_t part_fill, bool shared) {
 	uint64_t mean = shared ? (flows + PARTS - 1) / PARTS : flows, root = 0;
@@ -101,8 +101,8 @@ static uint64_t flow_bytes(const struct weir_config *config) {
 	const struct weir_config_flow_table *flows = &config->flow_table;
 	const uint64_t workers = config->workers.count, all = flows->flows_per_worker * workers;
 	const uint64_t all6 = larger(all * flows->ipv6_percent / 100, 1);
-	// Each worker has destinations of IPv6 flows, of 26 bytes, and a parcel for parts that
-	// move.
+	// Each worker has a list of the destinations of IPv6 flows, 26 bytes each, and a buffer for
+	// parts of the table that move to another worker.
 	const uint64_t own = 26 * (all6 < ADDRESSES_MAX ? all6 + 1 : ADDRESSES_MAX) + MIB / 4;
 	const uint64_t parcel = 18ull * config->segment.max_backends + 26ull * ADDRESSES_MAX / 64;
 	uint64_t separate = workers * (own + table_bytes(flows->flows_per_worker,
@@ -133,13 +133,13 @@ uint64_t weir_memory_need(const char *root, const struct weir_config *config) {
 				1);
 		}
 	}
-	// Rings of packets between workers have 8 bytes for each.
+	// Rings between workers need 8 bytes for each packet.
 	return 16 * MIB + 8ull * config->flow_table.affinity_sources + 4 * MIB * need.devices +
 	       buffer_bytes(&need) + flow_bytes(config) + workers * per_worker +
 	       (need.devices + need.ports) * (workers - 1) * 9 * RING;
 }
 
 uint64_t weir_memory_pages(uint64_t bytes, uint64_t page_bytes) {
-	// Several heaps and pools begin on a page of their own.
+	// Several heaps and pools each begin on a new page.
 	return (bytes + page_bytes - 1) / page_bytes + (page_bytes < GIB ? 8 : 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Decides which requests are served. The owner of another web site can point the host name of that
+// Checks which requests are served. The owner of another web site can point the host name of that
 // site to the address of this server, so that a browser sends requests of the site to this server
 // (DNS rebinding). Therefore the host in a request must be an address, localhost, or a name that
 // the operator has allowed.

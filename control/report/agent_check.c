@@ -36,7 +36,7 @@ static const struct known {
 struct line {
 	struct weir_agent_check *check;
 	struct weir_report *report;
-	const struct known *said[2]; // the last word of each class
+	const struct known *said[2]; // the last word of each class in the line
 	char *complaint;
 };
 

@@ -27,7 +27,7 @@ struct weir_replay_sender {
 	uint64_t id; // valid if until_ms > 0
 	uint64_t highest; // highest sequence number accepted
 	uint64_t seen; // bit i: highest - i was accepted
-	uint64_t until_ms; // after this time another sender may reuse the window
+	uint64_t until_ms; // time from which another sender may reuse the window
 };
 
 struct weir_replay { // zeroed = empty

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Next hops: which packets they serve, and how.
+// Next hops: whether a next hop can be used with a forwarding mode, and the MTU of the path.
 #include "forwarding.h"
 #include "tables.h"
 

@@ -116,7 +116,7 @@ static int collect(struct weir_tables *tables) {
 	if (r < 0) {
 		return r;
 	}
-	rebuild->member = NULL; // now owned by `work`
+	rebuild->member = NULL; // the array is now owned by `work`
 	return 1;
 }
 

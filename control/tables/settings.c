@@ -62,7 +62,8 @@ struct weir_policy_settings weir_service_settings(
 		.policy = (uint8_t)policy,
 		.needs = weir_policy_needs(policy),
 		.when_exhausted = (uint8_t)flow_control->when_exhausted,
-		.error_window_ms = WEIR_ERROR_WINDOW_LEAST_MS, // not used, but must not be 0
+		.error_window_ms =
+			WEIR_ERROR_WINDOW_LEAST_MS, // this value is not used, but must not be 0
 	};
 	bool rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0;
 	bool costs = (settings.needs & WEIR_NEEDS_COST) != 0 &&

@@ -22,8 +22,8 @@ enum weir_id_stage {
 	WEIR_ID_UNCHOSEN,
 	WEIR_ID_CLEARING, // only for backends: the next publication withdraws the row
 	// The row of the backend, or the selection of the service, is withdrawn. The id of a
-	// backend is freed when no reader uses it any more. The id of a service is freed when, in
-	// addition, its last flow has ended.
+	// backend is freed when no reader uses it. The id of a service is freed when, in addition,
+	// its last flow has ended.
 	WEIR_ID_CLEARED,
 };
 
@@ -277,7 +277,7 @@ uint32_t weir_backend_ids_leaving(const struct weir_state *state, uint16_t servi
 // Moves a backend from LIVE to LEAVING, or back. Updates the counts and marks the changes.
 void weir_backend_leave(struct weir_state *state, uint16_t id);
 void weir_backend_revive(struct weir_state *state, uint16_t id);
-void weir_service_leave(struct weir_state *state, uint16_t id); // with its backends
+void weir_service_leave(struct weir_state *state, uint16_t id); // and the backends of the service
 // Makes a service live again. Its backends are still leaving.
 void weir_service_revive(struct weir_state *state, uint16_t id);
 

@@ -73,7 +73,7 @@ struct weir_next_hop {
 	struct weir_address source; // outer source address
 	uint8_t source_bits; // IPv4: number of low bits that vary by flow
 	uint16_t mtu; // path MTU, bytes with outer headers; 0 = the port's MTU
-	uint16_t route_mtu; // the same without the reports of routers about tunnel packets
+	uint16_t route_mtu; // path MTU without reports of routers about tunnel packets
 };
 
 // Returns whether packets forwarded in this way reach the backend through the next hop. L2 cannot

@@ -49,7 +49,7 @@ def relative_configuration_is_found_from_anywhere(lab):
 
 
 def without_path(lab, words):
-    """Check that doctor says that the path is unknown, and opens no editor."""
+    """Check that doctor reports that the path is unknown, and suggests no command that opens an editor."""
     found, status = weirctl_doctor(lab)
     row = found["config", "configuration"]
     assert row["level"] == "warning" and row["cure"] is None and status == 2, row
@@ -63,7 +63,7 @@ def without_path(lab, words):
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_asks_for_the_path_while_control_hangs(lab):
     """While weir-control hangs or is dead, the path of the configuration is unknown, not a fault of the default file"""
-    runs = "checking what weir-dataplane runs with, without the services; skipped checks: restart, neighbour-table, "
+    runs = "checking the settings of the running weir-dataplane, without the services; skipped checks: restart, neighbour-table, "
     lab.programs["control"].signal(signal.SIGSTOP)
     found = without_path(lab, runs)
     assert found["control", "weir-control"]["cure"] == "systemctl restart weir-control", found

@@ -344,7 +344,7 @@ static void cancel_requests(struct weir_agents *agents, const struct weir_agents
 	weir_agents_requests_cancel(weir_agents_sheds_requests(agents->sheds), peer);
 }
 
-// Frees the agents that have no backend any more, and moves all other agents to the new buckets.
+// Frees the agents that no longer have a backend, and moves all other agents to the new buckets.
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
 		struct agent *agent = agents->buckets[i], *next;

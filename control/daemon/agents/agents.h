@@ -21,7 +21,7 @@
 // accepted if it is authentic, has the id and the flow of the request, and comes from the agent
 // process that the request names. Without such an answer the flow is not moved.
 //
-// A shed order makes an agent end connections. The order is sent again until an answer says that
+// A shed order makes an agent end connections. The order is sent again until an answer reports that
 // the order is over. If an order arrives again, the agent only repeats its answer.
 //
 // Threads: only the event loop's thread. No globals, no logging: events are reported through
@@ -54,7 +54,8 @@ enum weir_agents_outcome {
 struct weir_agents_steal { // request: may this TCP flow be moved from this backend?
 	uint16_t backend; // backend id; the request is sent to the backend's agent
 	uint16_t client_port, vip_port; // host order
-	struct weir_address client, vip; // as in the client's packets; both of one family
+	struct weir_address client,
+		vip; // addresses in the client's packets; both have the same family
 	uint32_t timeout_ms; // 1 to WEIR_AGENT_STEAL_AHEAD_MS
 	uint64_t token; // chosen by the caller, and returned unchanged with the result
 };
@@ -83,14 +84,14 @@ struct weir_agents_shed { // order: end some connections of this backend
 struct weir_agents_shed_result {
 	// there was an answer; the fields `result` to `leaving` are from the last answer
 	bool answered;
-	bool over; // the last answer says that the order is over
+	bool over; // the last answer reports that the order is over
 	enum weir_agent_shed_result result;
 	enum weir_agent_shed_method method;
 	// As in struct weir_agent_shed_answer. 0 if the agent has not counted its connections.
 	uint32_t connections, candidates, leaving;
-	// Connections that were ended, or passed to the hook. If no answer said that the order is
-	// over, or if the last answer was LATE: the `count` of the order, because the agent may
-	// have ended that many connections.
+	// Connections that were ended, or passed to the hook. If no answer has reported that the
+	// order is over, or if the last answer was LATE: the `count` of the order, because the
+	// agent may have ended that many connections.
 	uint32_t ended;
 };
 
@@ -156,8 +157,8 @@ struct weir_agents_counts { // counts since the start of this process
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
 };
 
-// events: copied. Returns 0 or negative errno. The loop must outlive the handles: after
-// weir_agents_free, run it until uv_run returns 0.
+// The struct `events` is copied. Returns 0 or negative errno. The loop must outlive the handles:
+// after weir_agents_free, run it until uv_run returns 0.
 int weir_agents_create(
 	uv_loop_t *loop, const struct weir_agents_events *events, struct weir_agents **ret);
 

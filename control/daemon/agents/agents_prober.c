@@ -18,7 +18,7 @@
 #define WORD_MS 100u
 
 enum probe_state {
-	PROBE_NONE, // not sent yet
+	PROBE_NONE, // no probe was sent yet
 	PROBE_SENT,
 	PROBE_ANSWERED,
 };

@@ -150,7 +150,7 @@ static int next_service(void *context, json_t **ret) {
 		const struct weir_config_service *config =
 			name != NULL ? config_of(list, place, name) : NULL;
 
-		if (config != NULL) { // NULL: the service was removed meanwhile
+		if (config != NULL) { // NULL: the service was removed during the wait
 			*ret = json_service(daemon, config, id);
 			return 1;
 		}

@@ -35,7 +35,7 @@ struct services {
 	// none: services without an eligible backend. unreachable: services with eligible
 	// backends, none of which has a next hop. panic: services in panic mode.
 	uint32_t count, none, unreachable, panic;
-	uint32_t drained; // services whose binds are all drained, whatever the state of their
+	uint32_t drained; // services whose binds are all drained, regardless of the state of their
 			  // backends
 	uint32_t ended; // drained services whose drain is over
 	// Removed services that still drain; not counted in the fields above.
@@ -149,7 +149,7 @@ static uint64_t judge_flow_table(const struct weir_daemon *daemon, struct verdic
 	return untracked;
 }
 
-// Returns the member "no_room_for", or NULL for null.
+// Returns the value of the member "no_room_for"; NULL = JSON null.
 static const char *lack_name(enum weir_recent_lack lack) {
 	return lack == WEIR_RECENT_LACK_NONE        ? NULL
 	       : lack == WEIR_RECENT_LACK_HALF_OPEN ? "half-open"

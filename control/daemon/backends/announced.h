@@ -27,7 +27,7 @@ struct weir_announced { // zeroed = nothing is announced
 	// The source that announced the host state, and the source that announced the port states;
 	// "" = none.
 	char word_by[WEIR_ANNOUNCED_SOURCE_BYTES], ports_by[WEIR_ANNOUNCED_SOURCE_BYTES];
-	const struct weir_bound_ports *binds; // of the backend's service, borrowed
+	const struct weir_bound_ports *binds; // binds of the backend's service, borrowed
 	uint32_t bind_count;
 };
 

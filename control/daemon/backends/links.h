@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Links: determines whether a missing link explains that a check failed, or that an agent does not
-// answer. While the port to a backend has no link, a failure says nothing about the backend. Nor
-// does a failure within one timeout after the link is up again, because the next hop must be
-// resolved again. After a link comes up, addresses, routing protocols and taps also need some time.
-// So if the kernel has lost the route to the backend, or the MAC address of the gateway, the
-// timeout begins when the kernel has both again.
+// answer. While the port to a backend has no link, a failure is no evidence that the backend is
+// down. The same holds for a failure within one timeout after the link is up again, because the
+// next hop must be resolved again. After a link comes up, addresses, routing protocols and taps
+// also need some time. So if the kernel has lost the route to the backend, or the MAC address of
+// the gateway, the timeout begins when the kernel has both again.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -55,7 +55,7 @@ struct weir_links_failure {
 	uint32_t timeout_ms; // timeout of the check
 };
 
-// Returns whether a missing link explains a failure. If so, the failure says nothing about the
-// backend, and why receives one line.
+// Returns whether a missing link explains a failure. If so, the failure is no evidence that the
+// backend is down, and why receives one line.
 bool weir_links_excuse(const struct weir_links *links, const struct weir_links_failure *failure,
 	char *why, size_t bytes);

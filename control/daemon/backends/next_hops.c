@@ -165,8 +165,8 @@ static void set_next_hop(struct weir_next_hops *hops, const struct weir_backend_
 
 	if (hop.resolved && !weir_next_hop_serves(&hop, &backend->forwarding)) {
 		hop.resolved = false;
-		why = "forwarding l2 needs a backend on a link of a port, and its packets go "
-		      "through a gateway; use ipip, gue or gre";
+		why = "forwarding l2 needs a backend on a link of a port, but packets to this "
+		      "backend go through a gateway; use ipip, gue or gre";
 	}
 	log_next_hop(hops, backend, &hop, why);
 	weir_states_next_hop(hops->states, backend->id, hop.resolved, why);

@@ -99,7 +99,7 @@ bool weir_canaries_let_go(struct weir_canaries *canaries, const char *service, c
 bool weir_canaries_are_unsaved(const struct weir_canaries *canaries);
 uint32_t weir_canaries_count(const struct weir_canaries *canaries);
 const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries, uint32_t i);
-// The canary of a service, or NULL.
+// Returns the canary of a service, or NULL.
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);

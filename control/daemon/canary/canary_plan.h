@@ -30,7 +30,7 @@ struct weir_canary_plan {
 	double min_requests;
 };
 
-// The default plan: 1, 5, 20 and 50 % for a minute each.
+// Returns the default plan: 1, 5, 20 and 50 % for a minute each.
 struct weir_canary_plan weir_canary_plan_default(void);
 // Check a plan. Returns 0, or -EINVAL with a line in why that names the argument of canary.start.
 int weir_canary_plan_check(const struct weir_canary_plan *plan, char *why, size_t why_bytes);

@@ -28,7 +28,7 @@ struct weir_replay_flow { // 24 bytes
 };
 
 struct weir_replay_backend {
-	uint64_t identity; // the same on all instances
+	uint64_t identity; // has the same value on all instances
 	uint64_t subsets; // bit i: member of subset i; 0 = gets no new flows
 	uint32_t weight; // effective weight
 };
@@ -48,7 +48,7 @@ struct weir_replay_params { // all borrowed until weir_replay_free
 // Returns whether a policy can be replayed. It cannot if it needs data that the recording lacks.
 bool weir_replay_can(enum weir_policy policy);
 
-#define WEIR_REPLAY_RECORDED (-1) // in place of a policy: use the recorded backends
+#define WEIR_REPLAY_RECORDED (-1) // value for a policy: use the recorded backends
 
 struct weir_replay_result {
 	uint64_t flows; // flows that were not rejected

@@ -34,7 +34,7 @@ struct weir_data_path_hop {
 	uint32_t ifindex;
 	bool through_gateway; // the backend is not on a link
 	bool has_mac;
-	uint8_t mac[6]; // of the backend
+	uint8_t mac[6]; // MAC address of the backend
 };
 
 // Destination of a connection.

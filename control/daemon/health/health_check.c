@@ -513,8 +513,8 @@ void weir_health_check_set_hop(
 	check->hop = *hop;
 	if (!hop->has_mac && before.has_mac && !hop->through_gateway &&
 		hop->ifindex == before.ifindex) {
-		// The backend does not reply to ARP or ND any more. Checks find out what that
-		// means.
+		// The backend no longer replies to ARP or ND. Checks go on with its previous MAC
+		// address, and fail if the backend is down.
 		memcpy(check->hop.mac, before.mac, sizeof(before.mac));
 		check->hop.has_mac = true;
 	}

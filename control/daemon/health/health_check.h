@@ -29,7 +29,7 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 	// Called when the verdict on a backend has changed to FAILING, before the other callbacks.
 	// Must discard the states that the backend announced in its answers, for all of its checks.
 	void (*forget)(struct weir_health *health, uint16_t backend);
-	struct weir_health *health; // for `forget`
+	struct weir_health *health; // first argument of `forget`
 };
 
 void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t *loop);

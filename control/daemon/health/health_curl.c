@@ -102,8 +102,8 @@ static struct watch *start_watch(struct group *group, curl_socket_t socket) {
 	return watch;
 }
 
-// curl calls this function when a socket must be watched, or need not be watched any more. A
-// failure is not reported to curl, because curl would abort all of its transfers. Only the affected
+// curl calls this function when a socket must be watched, or must no longer be watched. A failure
+// is not reported to curl, because curl would abort all of its transfers. Only the affected
 // transfer then times out.
 static int set_watch(
 	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {

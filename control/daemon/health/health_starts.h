@@ -43,7 +43,7 @@ void weir_health_starts_limit(struct weir_health_starts *starts);
 // this probe yet, a later call of weir_health_starts_add or weir_health_starts_run runs it.
 void weir_health_starts_add(struct weir_health_starts *starts, struct weir_health_start *start,
 	bool is_failing, unsigned int descriptors);
-// Call when a probe has ended, or must not be started any more. Starts no other probe.
+// Call when a probe has ended, or must no longer be started. Does not start another probe.
 void weir_health_starts_remove(struct weir_health_starts *starts, struct weir_health_start *start);
 // Run the queued probes that the limit permits.
 void weir_health_starts_run(struct weir_health_starts *starts);

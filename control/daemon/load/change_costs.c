@@ -265,7 +265,7 @@ static bool has_bind(const struct weir_config *config, const char *bind) {
 // Sets the cost of removing a bind. Flows are not counted per bind, so the number of flows of the
 // service is an upper limit. The backends stay in the configuration, so the TCP flows of the bind
 // continue. Exception: if removed binds are drained, on_backend_down is reset, and no service has
-// the bind any more, the flows are reset after the drain.
+// the bind, the flows are reset after the drain.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);

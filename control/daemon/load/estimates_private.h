@@ -12,8 +12,8 @@
 
 // State of the weight of a backend.
 struct backend_weight {
-	struct weir_capability capability; // for weights "reported"
-	struct weir_balanced_load load; // for weights "balanced"
+	struct weir_capability capability; // state for weights "reported"
+	struct weir_balanced_load load; // state for weights "balanced"
 	double correction;
 };
 

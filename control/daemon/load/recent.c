@@ -153,16 +153,16 @@ uint64_t weir_recent_untracked(
 	return since(untracked_of(segment), recent->untracked[oldest(recent, recent->slice > 0)]);
 }
 
-// Returns whether half-open flows use their share, and all others do not use the rest. limit: room
-// for flows.
+// Returns whether half-open flows fill their share of the table, while other flows do not fill the
+// rest. limit: maximum number of flows.
 static bool lacks_share(uint64_t half_open, uint64_t others, uint64_t limit, uint32_t percent) {
 	const uint64_t share = limit * percent / 100, rest = limit - share;
 
 	return half_open >= share - share / 8 && others < rest - rest / 8;
 }
 
-// Judges from the current numbers of flows. A worker counts IPv4 and IPv6 flows together, although
-// each has its own room.
+// Returns the cause of packets without an entry, from the current numbers of flows. Workers count
+// IPv4 and IPv6 flows together, although each family has separate room in the table.
 static enum weir_recent_lack judge(
 	const struct weir_segment *segment, const struct weir_config_flow_table *table) {
 	const uint64_t room = (uint64_t)table->flows_per_worker * segment->workers;

@@ -18,7 +18,7 @@
 #define WEIR_RECENT_STEP_S 5
 #define WEIR_RECENT_SAMPLES 13 // the oldest is 60 s before the newest
 
-// What packets without an entry lack room in.
+// Where there was no room for an entry, so that packets were forwarded without one.
 enum weir_recent_lack {
 	WEIR_RECENT_LACK_NONE,
 	WEIR_RECENT_LACK_HALF_OPEN, // the share of half-open flows
@@ -30,7 +30,7 @@ struct weir_recent { // zero-initialized
 	uint64_t (*limited)[WEIR_RECENT_SAMPLES]; // [services]
 	uint64_t untracked[WEIR_RECENT_SAMPLES]; // taken with the first slice of a sample
 	uint64_t looked; // untracked packets until the last call of weir_recent_log_untracked
-	enum weir_recent_lack lack; // the worst of the last minute, as logged
+	enum weir_recent_lack lack; // largest value in the last minute, as logged
 	uint32_t backends, services; // number of elements in new_flows and limited
 	uint32_t samples; // number of complete samples, up to WEIR_RECENT_SAMPLES
 	uint32_t next; // index of the sample in progress
@@ -63,8 +63,8 @@ uint64_t weir_recent_limited(
 // the oldest sample, because there was no room.
 uint64_t weir_recent_untracked(
 	const struct weir_recent *recent, const struct weir_segment *segment);
-// Returns what these packets lacked room in. It is concluded from the numbers of flows while they
-// were counted, because the counter does not distinguish the causes.
+// Returns where there was no room for an entry of these packets. The result is derived from the
+// numbers of flows at the time, because the counter does not distinguish the causes.
 enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
 	const struct weir_segment *segment, const struct weir_config_flow_table *table);
 // Logs when the flow table, or its share of half-open flows, becomes full (weir_recent_untracked is

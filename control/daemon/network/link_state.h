@@ -10,8 +10,8 @@
 // X(NAME, "name")
 #define WEIR_LINK_STATES(X) \
 	X(UP, "up") \
-	X(NO_CARRIER, "no-carrier") /* no cable, or the other end is down */ \
-	X(DISABLED, "disabled") /* by an administrator */ \
+	X(NO_CARRIER, "no-carrier") /* cable missing, or other end down */ \
+	X(DISABLED, "disabled") /* set down by an administrator */ \
 	X(GONE, "gone") /* no such interface in this network namespace */ \
 	X(UNKNOWN, "unknown")
 

@@ -56,7 +56,7 @@ struct weir_routes_events {
 typedef void (*weir_link_fn)(void *context, const struct weir_link *link);
 typedef void (*weir_neighbour_fn)(void *context, const struct weir_neighbour *neighbour);
 
-// events: copied. Returns 0 or negative errno.
+// The struct `events` is copied. Returns 0 or negative errno.
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret);
 // After this call no callback is called. The libuv handles are closed in the next iterations of the

@@ -17,7 +17,7 @@ struct entry {
 	weir_vip_value value;
 };
 
-struct entry_set { // after sort_entries: sorted, without duplicate keys
+struct entry_set { // sort_entries sorts it and removes duplicate keys
 	struct entry *entry;
 	uint32_t count;
 	uint32_t room;

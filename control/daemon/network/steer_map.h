@@ -2,7 +2,7 @@
 //
 // Steer map: keeps the VIP maps of the ports' steer programs equal to the configuration's binds, so
 // that only VIP traffic reaches the dataplane. Keys and values: bpf/steer.h.
-// The module keeps no state of its own: each update reads the maps from the kernel and changes only
+// The module keeps no state: each update reads the maps from the kernel and changes only
 // the differences. Therefore a restart of weir-control or weir-dataplane needs no special case. New
 // keys are added before old keys are deleted.
 // When a bind is removed, its TCP ports are stored as "leaving". The dataplane then still gets the

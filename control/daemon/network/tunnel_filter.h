@@ -17,10 +17,11 @@ struct weir_tunnel_filter {
 	uint16_t count;
 };
 
-// Makes a filter that accepts a message if the instructions in `head` do not refuse it, and the
-// register A then is a protocol of the outer IP headers of forwarding modes, or `other`. gue: loads
-// the protocol of a GUE header into A; of quoted UDP packets, only those with an IP packet in GUE
-// are accepted. NULL: all UDP packets are, because routers may quote only the UDP header.
+// Makes a filter for ICMP messages. It first runs the instructions in `head`, which may refuse the
+// message, and load a protocol into register A. It then accepts the message if the protocol is
+// `other`, or that of an outer IP header of a forwarding mode. gue: instruction that loads the
+// protocol of a GUE header into A; quoted UDP packets are only accepted if this is an IP protocol.
+// gue NULL: all quoted UDP packets are accepted, because routers may quote only the UDP header.
 void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count, uint8_t other,
 	const struct sock_filter *gue, struct weir_tunnel_filter *ret);
 

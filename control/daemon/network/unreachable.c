@@ -237,7 +237,8 @@ static const struct sock_filter head4[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, WEIR_ICMP_BYTES + IP4_PROTOCOL),
 };
 
-// The same for "destination unreachable" and "parameter problem" messages.
+// Beginning of the filter for ICMPv6 "destination unreachable" and "parameter problem" messages.
+// Register A: protocol of the quoted packet.
 static const struct sock_filter head6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 2, 0),

@@ -22,9 +22,9 @@
 
 // X(NAME, "text")
 #define WEIR_UNREACHABLE_KINDS(X) \
-	X(PROTOCOL, "protocol unreachable") /* no tunnel module, not even for what GUE contains */ \
-	X(PORT, "port unreachable") /* no socket for GUE, or no tunnel device for the packet */ \
-	X(PROHIBITED, "prohibited") /* a firewall */ \
+	X(PROTOCOL, "protocol unreachable") /* no tunnel module for the packet */ \
+	X(PORT, "port unreachable") /* no GUE socket, or no tunnel device */ \
+	X(PROHIBITED, "prohibited") /* refused by a firewall */ \
 	X(HOST, "unreachable")
 
 enum weir_unreachable_kind {
@@ -39,7 +39,7 @@ struct weir_unreachable_report {
 	uint8_t protocol; // protocol of the flow: IPPROTO_TCP, IPPROTO_UDP
 	uint16_t client_port, vip_port;
 	uint32_t bytes; // length of the quoted outer packet, from its IP header
-	struct weir_forwarding forwarding; // of the quoted packet
+	struct weir_forwarding forwarding; // forwarding mode of the quoted packet
 	struct weir_address host; // sender of the message; destination of the quoted outer packet
 	struct weir_address source; // source of the quoted outer packet
 	struct weir_address client, vip; // addresses of the quoted inner packet

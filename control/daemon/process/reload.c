@@ -75,9 +75,9 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 	return -EOPNOTSUPP;
 }
 
-// Joins a relative path with the working directory, because clients have other ones. Symbolic links
-// are kept, so that a reload follows a link that has changed. Returns 0 with *ret owned by the
-// caller, or negative errno.
+// Joins a relative path with the working directory, because clients have other working directories.
+// Symbolic links are kept, so that a reload follows a link that has changed. Returns 0 with *ret
+// owned by the caller, or negative errno.
 static int make_absolute(const char *file, char **ret) {
 	char directory[PATH_MAX] = "";
 

@@ -41,7 +41,7 @@ const struct weir_config *weir_reload_config(const struct weir_reload *reload);
 // Returns the file from which the configuration in use was read.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);
 // Returns the absolute path of the file that was passed to weir_reload_create. A restart reads this
-// file, and so does a reload that names no file.
+// file. A reload without a file name also reads it.
 const char *weir_reload_file(const struct weir_reload *reload);
 
 // Read a file (NULL: weir_reload_file) and compare it with the configuration in use. plan is always

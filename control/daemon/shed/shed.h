@@ -36,7 +36,7 @@ struct weir_shed_terms {
 	double rate; // connections per second, 0.2 to 1000
 	double idle_ms; // minimum idle time; ignored by agents with a hook
 	double for_ms; // maximum duration
-	bool dry_run; // only query how many connections the agent could end
+	bool dry_run; // only asks the agent how many connections it could end
 };
 
 // Returns the default terms: 10 connections per second, idle for at least 5 s, for at most 10
@@ -51,7 +51,7 @@ struct weir_shed;
 typedef void (*weir_shed_begun)(void *context, const struct weir_shed *shed);
 
 struct weir_shed {
-	struct weir_shed *next; // in the list of all sheds
+	struct weir_shed *next; // next element of the list of all sheds
 	char service[WEIR_CONFIG_NAME_BYTES], backend[WEIR_CONFIG_NAME_BYTES];
 	// address of the backend; with another address, a backend of this name is another backend
 	struct weir_address address;
@@ -110,8 +110,8 @@ const char *weir_shed_failure(enum weir_agent_shed_result result);
 // Returns buffer.
 const char *weir_shed_describe(const struct weir_shed *shed, char *buffer, size_t bytes);
 
-// Gets the backend of a shed. Returns false if the backend is not configured any more, or has
-// another address now.
+// Gets the backend of a shed. Returns false if the backend is no longer configured, or has another
+// address now.
 bool weir_shed_find_backend(const struct weir_tables *tables, const struct weir_shed *shed,
 	struct weir_backend_state *ret);
 // Returns the number of open flows of a backend, without the flows that its agent has ended. sheds:

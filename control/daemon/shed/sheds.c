@@ -486,7 +486,7 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	struct weir_shed *shed;
 
 	sheds->now_ms = now_ms;
-	sheds->sum_count = 0; // so that the first mean is computed from current counters
+	sheds->sum_count = 0; // forces a new sum, so that the first mean is from current counters
 	if (weir_tables_backend(sheds->tables, backend, &state) < 0) {
 		return refuse(why, why_bytes, "the backend was removed");
 	}

@@ -50,7 +50,7 @@ class Control:
         self.process = None
 
     def check(self):
-        """(exit status, output) of --check-dataplane."""
+        """Returns (exit status, output) of --check-dataplane."""
         done = subprocess.run(self.command + ["--check-dataplane"], text=True, check=False,
                               capture_output=True, timeout=DEADLINE_S)
         return done.returncode, done.stdout + done.stderr

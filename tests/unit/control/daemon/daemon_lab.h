@@ -61,8 +61,8 @@ void lab_spawn(struct lab *lab, ...) __attribute__((sentinel));
 // Start weir-control as the user of the test, and wait until it listens.
 void lab_start(struct lab *lab);
 int lab_wait_exit(struct lab *lab); // returns the exit status, or 1000 + the signal
-int lab_stop(struct lab *lab); // with SIGTERM; returns as lab_wait_exit()
-void lab_kill(struct lab *lab); // with SIGKILL
+int lab_stop(struct lab *lab); // sends SIGTERM; returns the result of lab_wait_exit()
+void lab_kill(struct lab *lab); // sends SIGKILL
 bool lab_log_has(const struct lab *lab, const char *text);
 
 int lab_connect(const struct lab *lab); // returns a blocking socket, with a timeout on reads
@@ -96,7 +96,8 @@ struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t wo
 struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers);
 // A dataplane that has flows in buckets. At first bucket i belongs to worker i % workers.
 struct lab_dataplane *lab_dataplane_start_bucketed(const struct lab *lab, uint32_t workers);
-void lab_dataplane_stop(struct lab_dataplane *dataplane); // without a clean-up, as after a crash
+void lab_dataplane_stop(
+	struct lab_dataplane *dataplane); // ends it without a clean-up, as after a crash
 struct weir_segment *lab_dataplane_segment(struct lab_dataplane *dataplane);
 // hang: if true, workers stop answering and reporting, as if stalled; if false, workers continue.
 void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang);
@@ -119,7 +120,7 @@ enum lab_steals {
 void lab_dataplane_steals(struct lab_dataplane *dataplane, enum lab_steals steals);
 // From now on, packets of this bucket take this share of a worker's time, in thousandths.
 void lab_dataplane_load(struct lab_dataplane *dataplane, uint32_t bucket, uint32_t thousandths);
-// Number of requests for buckets so far.
+// Returns the number of requests for buckets so far.
 uint32_t lab_dataplane_steal_requests(struct lab_dataplane *dataplane);
 uint32_t lab_dataplane_steal_requests_to(struct lab_dataplane *dataplane, uint32_t worker);
 // Load of the most loaded worker, divided by the mean; 1 without load.

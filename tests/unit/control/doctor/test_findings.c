@@ -32,7 +32,7 @@ TEST(one_fault_of_several_services_is_one_finding) {
 	add(&findings, "mail/a", "is silent for 900ms", "ssh 10.0.0.1 status");
 	add(&findings, "web/c", "is fine", "");
 	add(&findings, "dns/c", "is fine", "");
-	weir_findings_group(&findings, 1); // not the first one, which is of an earlier check
+	weir_findings_group(&findings, 1); // not the first finding, which is of an earlier check
 	assert_int_equal(findings.count, 6);
 	expect(&findings, 0, "early/a", "is silent");
 	expect(&findings, 1, "web/a", "is silent for 12.4s; also: dns/a, mail/a");

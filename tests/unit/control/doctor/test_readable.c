@@ -16,7 +16,7 @@
 
 #include "test.h"
 
-#define UID 45678 // without a name
+#define UID 45678 // user ID without a name
 #define GID 45679
 #define OTHER 45680
 

@@ -190,12 +190,11 @@ static void compare(struct crash *crash, uint32_t n, const struct picture *outco
 	bool is_after = memcmp(outcome, crash->after, sizeof(*outcome)) == 0;
 
 	if (!is_before && !is_after) {
-		fail_msg(
-			"after %u of %u stores the outcome is another one", n, crash->stores.count);
+		fail_msg("wrong outcome after %u of %u stores", n, crash->stores.count);
 	}
 	if (crash->differ && crash->is_after && !is_after) {
-		fail_msg("after %u of %u stores a change is lost that was there", n,
-			crash->stores.count);
+		fail_msg(
+			"after %u of %u stores, an earlier change is lost", n, crash->stores.count);
 	}
 	crash->is_after |= is_after;
 }

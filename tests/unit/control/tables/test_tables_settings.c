@@ -601,7 +601,8 @@ TEST(fair_share_gets_the_number_of_sharers) {
 	}
 }
 
-// Maglev hashes the source; other policies also remember it.
+// With affinity, Maglev hashes the source; for other policies, an affinity table has the backend of
+// the source.
 TEST(affinity_and_hash_fields_are_published) {
 	static const struct {
 		enum weir_policy policy;
@@ -637,7 +638,7 @@ TEST(affinity_and_hash_fields_are_published) {
 		lab_config_free(config);
 		config = next;
 	}
-	// A policy that is set at run time remembers sources, too.
+	// Affinity also works with a policy that is set at run time.
 	assert_int_equal(weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_MAGLEV), 0);
 	lab_publish(&lab);
 	assert_int_equal(published(&lab, 0).settings.hash4, 24);

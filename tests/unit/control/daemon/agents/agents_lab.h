@@ -16,7 +16,7 @@ struct lab {
 	struct weir_agents *agents;
 	struct weir_agent_keys keys;
 	int fd; // socket of the agent that got the last datagram
-	int fds[2]; // at 127.0.0.1 and 127.0.0.2
+	int fds[2]; // sockets at 127.0.0.1 and 127.0.0.2
 	uint16_t port;
 	struct sockaddr_in from; // sender of the last datagram
 	struct weir_agent_probe probe; // the last probe

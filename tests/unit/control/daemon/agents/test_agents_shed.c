@@ -81,7 +81,7 @@ static int setup(void **state) {
 
 	assert_non_null(own);
 	lab_open(&own->lab);
-	weir_agents_set_keys(own->lab.agents, &none); // until start()
+	weir_agents_set_keys(own->lab.agents, &none); // no keys until start()
 	weir_agents_on_shed_ended(own->lab.agents, on_ended, own);
 	own->lab.answer.agent = AGENT;
 	own->lab.answer.clock_ms = CLOCK_MS;
@@ -192,7 +192,7 @@ TEST(final_answer_after_the_deadline_is_accepted) {
 	own->answer.result = WEIR_AGENT_SHED_HOOK_FAILED;
 	send_answer(lab, &own->answer);
 	UNTIL(lab, own->ended == 1);
-	if (!own->result.over) { // the machine was so slow that the order was given up meanwhile
+	if (!own->result.over) { // the machine was so slow that the order has timed out
 		assert_true(uv_hrtime() / 1000000 >=
 			    begun_ms + order.duration_ms + WEIR_AGENTS_SHED_LATE_MS);
 		skip();

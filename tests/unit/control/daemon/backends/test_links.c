@@ -71,8 +71,7 @@ TEST(failures_until_a_route_is_back_after_the_link_are_no_result) {
 	assert_true(excuses_without_route(&links, 0, 14000, 0, why)); // no route yet
 	assert_true(excuses_without_route(&links, 0, 14000 + TIMEOUT_MS - 1, 14000, why));
 	assert_false(excuses_without_route(&links, 0, 14000 + TIMEOUT_MS, 14000, ""));
-	// Failures are not excused for ever, not even if the kernel loses the route and finds it
-	// again later.
+	// Failures are ignored only for a limited time, even if the route disappears and returns.
 	assert_true(excuses_without_route(&links, 0, end_ms - 1, 0, why));
 	assert_false(excuses_without_route(&links, 0, end_ms, 0, ""));
 	assert_false(excuses_without_route(&links, 0, end_ms + 1000, end_ms + 900, ""));

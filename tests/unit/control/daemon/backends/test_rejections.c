@@ -204,7 +204,7 @@ TEST(reports_count_only_for_the_same_forwarding) {
 		lab_apply(&own->lab, other);
 		weir_rejections_follow(own->rejections, own->lab.tables, other);
 		assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 1);
-		// as if the service of the quoted flow used the other mode
+		// simulates a quoted flow whose service uses the other mode
 		one.forwarding = others[i];
 		assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
 		lab_apply(&own->lab, own->config);

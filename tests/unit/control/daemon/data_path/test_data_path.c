@@ -86,7 +86,7 @@ static int setup(void **state) {
 	return start(state, open_tunnel());
 }
 
-// As if the process may not open packet sockets.
+// Simulates a process that may not open packet sockets.
 static int setup_without_link(void **state) {
 	struct weir_data_path_tunnel tunnel = open_tunnel();
 

@@ -37,7 +37,7 @@ void close_port(struct lab *lab);
 void add(struct lab *lab, uint16_t backend, const char *address);
 int configure(struct lab *lab); // returns the result of weir_health_configure()
 struct weir_health_status status_of(struct lab *lab, uint16_t backend);
-void wait_for_call(struct lab *lab); // until the verdict of a backend changes
+void wait_for_call(struct lab *lab); // waits until the verdict of a backend changes
 
 // Conditions of backend 7, for watch_lab_run(). context: a struct lab.
 bool has_failed_twice(void *context);

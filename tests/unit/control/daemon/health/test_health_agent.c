@@ -37,7 +37,7 @@ static void on_report(
 	void *context, uint16_t backend, const struct weir_report *report, const char *source) {
 	(void)context;
 	(void)report;
-	fail_msg("backend %u said something by %s", backend, source);
+	fail_msg("unexpected report of backend %u from %s", backend, source);
 }
 
 static int setup(void **state) {

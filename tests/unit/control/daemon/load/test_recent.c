@@ -104,7 +104,7 @@ static void put_flows(struct weir_segment *segment, uint64_t flows, uint64_t hal
 
 TEST(packets_without_an_entry_lack_room_for_half_open_flows_or_for_all) {
 	static const struct {
-		uint64_t flows, half_open; // of each worker
+		uint64_t flows, half_open; // numbers of flows of each worker
 		enum weir_recent_lack lack;
 	} cases[] = {{460, 252, WEIR_RECENT_LACK_HALF_OPEN}, // IPv4: the share is 256 of 1024
 		{256, 256, WEIR_RECENT_LACK_HALF_OPEN}, {1020, 250, WEIR_RECENT_LACK_TABLE},

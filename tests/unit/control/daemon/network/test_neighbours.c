@@ -364,7 +364,8 @@ static bool has_an_interface(void *context) {
 	return lab->seen[0].hop.ifindex == lab->ports[0].info.kernel_ifindex;
 }
 
-// The link of a silent address comes back. Checks of l2 backends depend on its interface.
+// The link of an address that does not reply is up again. Checks of l2 backends depend on the
+// interface of the address.
 TEST(missing_neighbours_have_their_latest_interface, setup, teardown) {
 	struct lab *lab = *state;
 
@@ -511,7 +512,7 @@ TEST(stale_neighbours_are_refreshed, setup, teardown) {
 	assert_false(is_confirmed(lab)); // the refresh is not immediate
 	hop = weir_hop_find(lab->neighbours, lab->ports[0].info.kernel_ifindex, &lab->addresses[0]);
 	assert_true(hop->state & NUD_STALE);
-	hop->probe_ms = 0; // as if the probe were due
+	hop->probe_ms = 0; // makes the probe due now
 	watch_lab_run(&lab->loop, is_confirmed, lab, 5000, "confirmation");
 	assert_int_equal(lab->calls, 1);
 }

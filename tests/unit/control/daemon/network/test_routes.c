@@ -237,12 +237,12 @@ TEST(routes_events_of_neighbours) {
 		lab->wanted = addresses[i];
 		lab->news_count = 0;
 		SHELL("ip neigh add %s lladdr 02:00:00:00:00:12 dev lb0", addresses[i]);
-		watch_lab_run(&lab->loop, has_news, lab, 2000, "news of an addition");
+		watch_lab_run(&lab->loop, has_news, lab, 2000, "event of an addition");
 		assert_true(lab->news[0].has_mac);
 		assert_false(lab->news[0].deleted);
 		lab->news_count = 0;
 		SHELL("ip neigh del %s dev lb0", addresses[i]);
-		watch_lab_run(&lab->loop, has_news, lab, 2000, "news of a deletion");
+		watch_lab_run(&lab->loop, has_news, lab, 2000, "event of a deletion");
 		assert_false(lab->news[0].has_mac);
 	}
 	assert_true(lab->turns > 0);

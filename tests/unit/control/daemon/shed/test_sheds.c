@@ -319,7 +319,7 @@ TEST(connections_that_leave_are_not_ordered_again) {
 	hook.method = WEIR_AGENT_SHED_HOOK;
 	assert_int_equal(start(test, 0, false), 0);
 	answer(test, hook);
-	assert_int_equal(test->order.count, 20); // as many as end in two seconds
+	assert_int_equal(test->order.count, 20); // the number that ends in two seconds
 	hook.ended = hook.leaving = 10;
 	answer(test, hook);
 	assert_int_equal(first(test)->level.mean, MEAN);
@@ -617,8 +617,8 @@ TEST(sheds_of_removed_backends_are_dropped) {
 	test->config = config;
 }
 
-// If a start fails, the last shed of the backend stays, and so does the number of flows that it
-// has ended.
+// If a start fails, the last shed of the backend is kept, and also the number of flows that it has
+// ended.
 TEST(failed_start_keeps_the_last_shed) {
 	struct shed_lab *test = *state;
 
@@ -647,7 +647,7 @@ TEST(late_result_counts_for_its_shed) {
 	begin(test);
 	weir_sheds_abandon(test->sheds, "");
 	order = test->order;
-	test->refuse = -EALREADY; // as the agents do until the order is over
+	test->refuse = -EALREADY; // the agents refuse further orders until the order is over
 	assert_int_equal(start(test, 0, false), 0);
 	test->ended(test->context, &order,
 		&(struct weir_agents_shed_result){.answered = true,

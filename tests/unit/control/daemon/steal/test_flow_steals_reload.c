@@ -89,7 +89,7 @@ TEST(steals_become_less_frequent_for_any_refusal) {
 // connections count as waiting at this backend, even after a reload that changes the service.
 TEST(steals_keep_moved_connections_through_reloads) {
 	struct own *own = *state;
-	const uint32_t room = 3 * 3; // in the queues of three thieves
+	const uint32_t room = 3 * 3; // room in the queues of three thieves
 
 	for (uint16_t id = 0; id < 4; id++) {
 		report(own, id, 0, 3);
