@@ -29,8 +29,8 @@ static inline bool weir_clock_due(const struct weir_clock *clock, uint64_t cycle
 	return cycles - clock->base_cycles >= clock->period_cycles;
 }
 
-// Time at `cycles`. `cycles` must not be before the last correction, and must not be long after it.
-// [worker]
+// Returns the time at `cycles`, which must not be before the last correction, and must not be long
+// after it. [worker]
 static inline uint64_t weir_clock_ns(const struct weir_clock *clock, uint64_t cycles) {
 	return clock->base_ns + (((cycles - clock->base_cycles) * clock->ns_per_cycle) >> 32);
 }

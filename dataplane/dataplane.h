@@ -31,7 +31,8 @@ int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative err
 void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have stopped
 
 const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane);
-// The data that a control process receives when it attaches. The dataplane keeps the descriptors.
+// Returns the data that a control process receives when it attaches. The dataplane keeps the
+// descriptors.
 const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane);
 // Allocate memory for the parts of the segment that weir-control uses (weir_segment_follow). An
 // error is logged if there is not enough memory.

@@ -63,7 +63,7 @@ uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port
 // polls a queue of the port, this is that queue.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
-// The worker that polls a queue of a port.
+// Returns the worker that polls a queue of a port.
 static inline uint32_t weir_distribution_receiver(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t queue) {
 	return (port->owner + queue) % workers;

@@ -9,5 +9,5 @@
 
 // Send DPDK's messages to log, which must outlive DPDK. Returns 0 or -ENOMEM.
 int weir_dpdk_log_take(const struct weir_log *log);
-// The value of DPDK's --log-level for a log level of Weir.
+// Returns the value of DPDK's --log-level for a log level of Weir.
 const char *weir_dpdk_log_level(enum weir_log_level level);

@@ -41,7 +41,7 @@ int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
 // Stops DPDK, and removes the files in DPDK's run-time directory.
 void weir_eal_fini(void);
 
-// The lcore of a worker.
+// Returns the lcore of a worker.
 static inline unsigned int weir_eal_lcore(uint32_t worker) {
 	return worker + 1;
 }

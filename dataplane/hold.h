@@ -54,7 +54,7 @@ static inline void weir_hold_begin(struct weir_hold *hold) {
 	hold->seen = hold->next;
 }
 
-// The maximum number of packets to process in this iteration: packets added since the last
+// Returns the maximum number of packets to process in this iteration: packets added since the last
 // iteration plus a burst, so that the queue drains at any arrival rate. Call once per iteration.
 static inline uint32_t weir_hold_due(struct weir_hold *hold) {
 	uint32_t came = hold->next - hold->seen;

@@ -198,7 +198,8 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 
 // --- set-up -------------------------------------------------------------------------------
 
-// Whether any device belongs to the kernel, so that CAP_NET_ADMIN must be kept (capabilities.h).
+// Returns whether any device belongs to the kernel, so that CAP_NET_ADMIN must be kept
+// (capabilities.h).
 static bool has_kernel_devices(const struct weir_plan *plan) {
 	for (uint32_t d = 0; d < plan->devices; d++) {
 		const struct weir_devargs *devargs = &plan->device[d].devargs;

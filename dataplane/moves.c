@@ -14,7 +14,8 @@
 
 _Static_assert(
 	(WEIR_HOLD_PACKETS & (WEIR_HOLD_PACKETS - 1)) == 0, "the size must be a power of two");
-_Static_assert(WEIR_BUCKETS == WEIR_DISTRIBUTOR_BUCKETS, "the numbers must be equal");
+_Static_assert(WEIR_BUCKETS == WEIR_DISTRIBUTOR_BUCKETS,
+	"the table and the segment must have the same number of buckets");
 
 // --- set-up ---------------------------------------------------------------------------------
 
@@ -132,8 +133,8 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 
 // --- the victim -----------------------------------------------------------------------------
 
-// True if no packet of the bucket is left in the rings to this worker, and no further packet of the
-// bucket will arrive.
+// Returns true if no packet of the bucket is left in the rings to this worker, and no further
+// packet of the bucket will arrive.
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_moves *moves = mover->moves;
 
@@ -244,7 +245,8 @@ bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket) {
 
 // --- back pressure --------------------------------------------------------------------------
 
-// The worker with the shortest ring, if the ring is at most a quarter full; otherwise the victim.
+// Returns the worker with the shortest ring, if the ring is at most a quarter full; otherwise the
+// victim.
 static uint32_t shortest(const struct weir_distributor *distributor, uint32_t victim) {
 	uint32_t best = victim, least = WEIR_DISTRIBUTOR_RING / 4 + 1;
 

@@ -138,7 +138,7 @@ enum weir_giving {
 	WEIR_GIVING_SETTLE,
 };
 
-// The next step of mover->move. Call between bursts.
+// Returns the next step of mover->move. Call between bursts.
 enum weir_giving weir_mover_give_slow(struct weir_mover *mover);
 
 static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
@@ -149,7 +149,7 @@ static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
 		       : weir_mover_give_slow(mover);
 }
 
-// True if the thief holds so many packets that it may soon have to drop packets.
+// Returns true if the thief holds so many packets that it may soon have to drop packets.
 static inline bool weir_mover_thief_is_crowded(const struct weir_mover *mover) {
 	return __atomic_load_n(&mover->moves->mover[mover->move.thief].crowded, __ATOMIC_RELAXED) !=
 	       0;
@@ -160,8 +160,8 @@ void weir_mover_settled(struct weir_mover *mover);
 
 // --- the thief --------------------------------------------------------------------------------
 
-// True if this worker is taking a bucket. Call after packets were taken from a ring, before they
-// are processed.
+// Returns true if this worker is taking a bucket. Call after packets were taken from a ring, before
+// they are processed.
 static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 	return __builtin_expect(__atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE) != 0, 0);
 }
@@ -173,8 +173,8 @@ static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 
-// The move whose parcel is ready to be adopted, a slice at a time, or NULL. After the last slice,
-// call weir_mover_adopted.
+// Returns the move whose parcel is ready to be adopted, a slice at a time, or NULL. After the last
+// slice, call weir_mover_adopted.
 const struct weir_move *weir_mover_adopt(struct weir_mover *mover);
 void weir_mover_adopted(struct weir_mover *mover);
 // Returns the held packets that may be processed in this iteration, or NULL if the parcel is not

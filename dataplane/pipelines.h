@@ -34,7 +34,7 @@ struct weir_pipelines_params {
 struct weir_pipelines {
 	uint32_t workers;
 	struct weir_flow_memory *flows; // NULL = the dataplane is not bucketed
-	struct weir_affinity *affinity; // for all workers; NULL = none
+	struct weir_affinity *affinity; // shared by all workers; NULL = none
 	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
 	// If bucketed: for parts that a worker gives to another worker
 	struct weir_flow_parcel *parcel[WEIR_WORKERS_MAX];
@@ -43,7 +43,7 @@ struct weir_pipelines {
 // Returns whether the workers of this configuration can share one flow memory if distributors
 // spread the packets of all ports: there are several workers, and their flows fit in one memory.
 bool weir_pipelines_may_share(const struct weir_config *config);
-// Bytes of flow memory and flow tables of all workers.
+// Returns the size in bytes of the flow memory and the flow tables of all workers.
 uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucketed);
 
 // Create the pipelines. If bucketed, each pipeline owns the parts assigned to its worker by

@@ -67,7 +67,7 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- devices ------------------------------------------------------------------------------
 
-// Size of a buffer for the longest frame, with the headroom of the driver.
+// Returns the size of a buffer for the longest frame, with the headroom of the driver.
 static uint32_t room_for(uint16_t mtu, bool af_xdp) {
 	uint32_t room = RTE_PKTMBUF_HEADROOM + LAYER2_BYTES + mtu + FCS_BYTES;
 
@@ -300,8 +300,8 @@ static int draw_rss_key(struct weir_plan *plan) {
 	return 0;
 }
 
-// Whether the workers share one flow memory is known only after the devices are open. Therefore
-// this function returns the maximum of both cases.
+// Returns whether the workers share one flow memory is known only after the devices are open.
+// Therefore this function returns the maximum of both cases.
 static uint64_t flow_bytes(const struct weir_config *config) {
 	uint64_t own = weir_pipelines_flow_bytes(config, false);
 

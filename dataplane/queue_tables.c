@@ -11,7 +11,7 @@
 #define STEPS 60 // maximum number of waits for workers before the main loop continues
 #define SHIFTS 8 // maximum number of shifts per call
 
-// True if the RETA of a port's device is updated when buckets move.
+// Returns true if the RETA of a port's device is updated when buckets move.
 static bool follows(const struct weir_distributed_port *port) {
 	return port->by_queue && !port->table_stays;
 }
@@ -146,7 +146,7 @@ static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 	struct weir_distributor *other[WEIR_SHIFT_OTHERS_MAX];
 
 	_Static_assert(WEIR_SHIFT_OTHERS_MAX + 1 == WEIR_QUEUES_MAX,
-		"the requested queue and the others are all queues of a device");
+		"the requested queue and the other queues are all queues of a device");
 	for (uint32_t q = 0; q < tables->spreading->port[p].queues; q++) {
 		if (q != queue) {
 			other[others++] = weir_distribution_of(distribution, p, q);

@@ -42,7 +42,8 @@ void weir_shift_drain(struct weir_moves *moves) {
 
 // --- the owner ------------------------------------------------------------------------------
 
-// True if this worker owns all of the buckets and is not giving any of them to another worker.
+// Returns true if this worker owns all of the buckets and is not giving any of them to another
+// worker.
 static bool has_all(const struct weir_mover *mover) {
 	const struct weir_moves *moves = mover->moves;
 	const struct weir_shift *shift = &moves->shift;
@@ -73,7 +74,8 @@ static void answer(struct weir_mover *mover) {
 	set_state(shift, WEIR_SHIFT_REFUSED);
 }
 
-// True if this worker has taken from its rings all packets that the other queues had received.
+// Returns true if this worker has taken from its rings all packets that the other queues had
+// received.
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_shift *shift = &mover->moves->shift;
 

@@ -27,6 +27,6 @@ void weir_spreading_plan(const struct weir_device *const *device, uint32_t ports
 // ret_queue: [entries].
 void weir_spreading_first_queues(
 	const struct weir_spreading *spreading, uint32_t port, uint16_t *ret_queue);
-// The key of the RSS hash that determines the bucket of a flow; NULL if the flow hash determines
-// it.
+// Returns the key of the RSS hash that determines the bucket of a flow; NULL if the flow hash
+// determines it.
 const struct weir_rss_key *weir_spreading_key(const struct weir_spreading *spreading);

@@ -11,7 +11,7 @@
 
 struct weir_start_watch {
 	int fd; // borrowed
-	int end; // eventfd
+	int end; // eventfd that ends the thread
 	pthread_t thread;
 	void (*on_readable)(void *context);
 	void *context;

@@ -76,7 +76,7 @@ int weir_worker_add_source(struct weir_worker *worker, const struct weir_source 
 // queue. If the device cannot wake a worker, this worker sleeps as in idle mode `yield`. [set-up]
 void weir_worker_wake_by(
 	struct weir_worker *worker, const struct weir_device *device, uint16_t queue);
-// True if all sources of the worker are queues that wake the worker. [set-up]
+// Returns true if all sources of the worker are queues that wake the worker. [set-up]
 bool weir_worker_is_woken(const struct weir_worker *worker);
 int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
 // Offer packets of unknown flows to the next worker through this ring. [set-up]
@@ -89,4 +89,4 @@ void weir_worker_join_moves(struct weir_worker *worker, struct weir_moves *moves
 uint32_t weir_worker_turn(struct weir_worker *worker);
 // Run the loop until stopped; for rte_eal_remote_launch. context: struct weir_worker.
 int weir_worker_run(void *context);
-void weir_worker_stop(struct weir_worker *worker); // from any thread
+void weir_worker_stop(struct weir_worker *worker); // may be called from any thread

@@ -77,8 +77,8 @@ static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t u
 	return true;
 }
 
-// True if all transmit rings have room for held packets. After until_ns, a ring to a device that
-// accepts no packet counts as having room.
+// Returns true if all transmit rings have room for held packets. After until_ns, a ring to a device
+// that accepts no packet counts as having room.
 static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
 		if (!weir_path_has_room(weir_worker_path(worker, (uint8_t)d), ROOM) &&
@@ -179,8 +179,8 @@ static void begin_release(struct weir_worker *worker) {
 	}
 }
 
-// True if the thief sends on the queue that has this worker's packets. Packets of the thief then
-// leave after packets of this worker.
+// Returns true if the thief sends on the queue that has this worker's packets. Packets of the thief
+// then leave after packets of this worker.
 static bool keeps_queue(const struct weir_worker *worker, uint32_t device) {
 	const struct weir_path *paths = worker->transmit->path[device];
 

@@ -75,7 +75,7 @@ struct weir_worker {
 		struct leaving leaving[WEIR_DEVICES_MAX];
 	} release;
 	uint64_t held_until_ns; // when held packets no longer wait for room in transmit rings
-	uint64_t shift_until_ns; // the same for held packets of shifting buckets
+	uint64_t shift_until_ns; // when held packets of shifting buckets no longer wait
 	// 1 + number of packets of the path that a device had sent when a move stopped waiting for
 	// the device; 0 = no move has stopped waiting.
 	uint64_t given_up[WEIR_DEVICES_MAX];
@@ -92,7 +92,7 @@ static inline void weir_worker_count_received(
 	weir_counter_add(&worker->counters->rx_bytes, bytes);
 }
 
-// True if packets are being captured. Checked once per burst.
+// Returns true if packets are being captured. Checked once per burst.
 static inline bool weir_worker_captures(const struct weir_worker *worker) {
 	return unlikely(__atomic_load_n(worker->capture_wanted, __ATOMIC_RELAXED) != 0);
 }

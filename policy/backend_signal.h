@@ -23,7 +23,7 @@
 #define WEIR_SIGNAL_ERRORS UINT64_C(2)
 #define WEIR_SIGNAL_SHARE UINT64_C(3)
 
-// The cost, or 0 if the word does not contain a cost.
+// Returns the cost, or 0 if the word does not contain a cost.
 static inline uint64_t weir_signal_cost(uint64_t word) {
 	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_COST ? word : 0;
 }
@@ -86,7 +86,7 @@ static inline bool weir_signal_is_share(uint64_t word) {
 	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_SHARE;
 }
 
-// The serial, 1 to WEIR_SIGNAL_SERIALS; 0 = the word does not contain a share.
+// Returns the serial, 1 to WEIR_SIGNAL_SERIALS; 0 = the word does not contain a share.
 static inline uint32_t weir_signal_serial(uint64_t word) {
 	return weir_signal_is_share(word)
 		       ? (uint32_t)(word >> WEIR_SIGNAL_SERIAL_SHIFT) & WEIR_SIGNAL_SERIALS

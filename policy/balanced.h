@@ -59,7 +59,7 @@ void weir_balanced_report(struct weir_balanced_load *load,
 #define WEIR_BALANCED_HOLD (-1.0) // no recent utilization: the correction is not changed
 #define WEIR_BALANCED_UNKNOWN (-2.0) // no utilization: the correction fades
 
-// The current utilization, or WEIR_BALANCED_HOLD or WEIR_BALANCED_UNKNOWN.
+// Returns the current utilization, or WEIR_BALANCED_HOLD or WEIR_BALANCED_UNKNOWN.
 double weir_balanced_read(const struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, uint64_t now_ns);
 
@@ -69,5 +69,5 @@ double weir_balanced_read(const struct weir_balanced_load *load,
 bool weir_balanced_step(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, uint64_t elapsed_ns);
 
-// The corrected weight; > 0 if the configured weight is above 0.
+// Returns the corrected weight; > 0 if the configured weight is above 0.
 double weir_balanced_weight(double configured, double correction);

@@ -13,8 +13,8 @@ static double failed_share(struct weir_ejection_count count) {
 	return (double)count.failed / (double)results(count);
 }
 
-// Whether a backend fails significantly more often than the other backends together. The two
-// failure rates are compared by a test of two proportions.
+// Returns whether a backend fails significantly more often than the other backends together. The
+// two failure rates are compared by a test of two proportions.
 static bool is_worse(struct weir_ejection_count own, struct weir_ejection_count others) {
 	double n = (double)results(own), m = (double)results(others), pooled, difference;
 

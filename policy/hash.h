@@ -34,8 +34,8 @@ static inline struct weir_hash_keys weir_hash_keys_of(uint64_t seed) {
 		.destination = {0x8ebc6af09c88c6e3ull ^ seed, 0x589965cc75374cc3ull ^ turned}};
 }
 
-// Hash of an IPv4 flow. addresses: source in the low half; ports: source port in the low half; all
-// values in network order, as in the packet.
+// Returns the hash of an IPv4 flow. addresses: source in the low half; ports: source port in the
+// low half; all values in network order, as in the packet.
 static inline uint64_t weir_hash_words4(
 	uint64_t addresses, uint32_t ports, uint8_t protocol, const struct weir_hash_keys *keys) {
 	uint64_t rest = ports ^ (uint64_t)protocol << 32;
@@ -44,8 +44,8 @@ static inline uint64_t weir_hash_words4(
 	return weir_hash_mix(mixed ^ keys->seed, 0xa0761d6478bd642full ^ rest);
 }
 
-// Hash of an IPv6 flow. source and destination: 16 bytes each; ports: source port in the low half,
-// in network order.
+// Returns the hash of an IPv6 flow. source and destination: 16 bytes each; ports: source port in
+// the low half, in network order.
 static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *destination,
 	uint32_t ports, uint8_t protocol, const struct weir_hash_keys *keys) {
 	uint64_t rest = ports ^ (uint64_t)protocol << 32;
@@ -66,7 +66,7 @@ static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *de
 		(uint64_t)(from >> 64) ^ (uint64_t)to ^ 0xa0761d6478bd642full ^ rest);
 }
 
-// Hash of an IPv4 flow from separate addresses and ports, in network order.
+// Returns the hash of an IPv4 flow from separate addresses and ports, in network order.
 static inline uint64_t weir_hash_ipv4(uint32_t source, uint32_t destination, uint16_t source_port,
 	uint16_t destination_port, uint8_t protocol, uint64_t seed) {
 	struct weir_hash_keys keys = weir_hash_keys_of(seed);
@@ -83,5 +83,6 @@ static inline uint64_t weir_hash_ipv6(const uint8_t *source, const uint8_t *dest
 		protocol, &keys);
 }
 
-// Hash of arbitrary bytes, for identities (service and backend names). Never on the packet path.
+// Returns the hash of arbitrary bytes, for identities (service and backend names). Never on the
+// packet path.
 uint64_t weir_hash_bytes(const void *data, size_t bytes, uint64_t seed);

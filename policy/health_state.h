@@ -5,7 +5,7 @@
 // the tables of this header, and a unit test compares them.
 //
 // Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck listens and can serve, but
-// has asked clients to send no new requests to it.
+// requests that clients send no new requests to it.
 //
 // The administrative state that an operator sets (drain, maintenance) is kept separately, and does
 // not affect this state.
@@ -65,7 +65,7 @@ struct weir_health_facts { // inputs of one backend
 	uint8_t word; // enum weir_health_word
 };
 
-// The resulting state. Values out of range count as UNKNOWN and NONE.
+// Returns the resulting state. Values out of range count as UNKNOWN and NONE.
 enum weir_health_state weir_health_state_of(struct weir_health_facts facts);
 
 // Returns the initial facts of a backend, made from the last state that an earlier process stored.
@@ -86,8 +86,8 @@ struct weir_health_facts weir_health_set_verdict(
 struct weir_health_facts weir_health_set_word(
 	struct weir_health_facts facts, enum weir_health_word word);
 
-// Whether the first of two announced states is worse. Order, from the worst: down, lame duck,
-// starting, ready, nothing. Values out of range count as NONE.
+// Returns whether the first of two announced states is worse. Order, from the worst: down, lame
+// duck, starting, ready, nothing. Values out of range count as NONE.
 bool weir_health_word_is_worse(uint8_t word, uint8_t than);
 
 // Removes an announcement that was not repeated in time, even DOWN. Exception: a lame duck stays a

@@ -27,7 +27,7 @@ struct weir_maglev_backend {
 void weir_maglev_permutation(
 	uint64_t identity, uint32_t slots, uint32_t *ret_offset, uint32_t *ret_skip);
 
-// Bytes of scratch that weir_maglev_build needs for n backends.
+// Returns the size in bytes of the scratch memory that weir_maglev_build needs for n backends.
 size_t weir_maglev_scratch_bytes(uint32_t n);
 
 // Fill table[slots] with indexes into backends[n]. slots is prime and below 2^31, n <= 65534 and n

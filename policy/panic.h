@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Whether `healthy` is less than `percent` percent of `all`. With 0 percent: never.
+// Returns whether `healthy` is less than `percent` percent of `all`. With 0 percent: never.
 static inline bool weir_panic(uint32_t healthy, uint32_t all, uint32_t percent) {
 	return 100 * (uint64_t)healthy < (uint64_t)percent * all;
 }

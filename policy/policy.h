@@ -150,7 +150,7 @@ struct weir_policy_settings {
 };
 #define WEIR_HASH_BITS 0x3fu
 #define WEIR_HASH_DESTINATION 0x40u // the destination address as well
-#define WEIR_HASH_AFFINITY 0x80u // the backends of sources are remembered (affinity.h)
+#define WEIR_HASH_AFFINITY 0x80u // backends of sources are stored in affinity entries (affinity.h)
 _Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
 
 // A published table. The pointers and counts are private copies of the reader, and were checked
@@ -164,7 +164,7 @@ struct weir_policy_table {
 	uint32_t slot_count;
 	uint32_t round_count;
 	struct weir_policy_settings settings;
-	uint32_t affinity_ms; // how long a source is remembered (affinity.h)
+	uint32_t affinity_ms; // timeout of affinity entries (affinity.h)
 };
 
 struct weir_policy_worker;
@@ -383,7 +383,7 @@ enum weir_chosen_how {
 	// All searched candidates were at their limit. A choice searches at most
 	// WEIR_POLICY_SEARCH candidates. If there are more, the next choice searches others.
 	WEIR_CHOSEN_SPILLED, // the least loaded candidate
-	WEIR_CHOSEN_REJECTED, // no backend
+	WEIR_CHOSEN_REJECTED, // no backend was chosen
 	WEIR_CHOSEN_NONE, // the table has no candidate
 };
 
@@ -463,7 +463,7 @@ void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_poli
 void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, struct weir_policy_share share);
 
-// The reduced limit of a backend in slow start. (turns.c)
+// Returns the reduced limit of a backend in slow start. (turns.c)
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit);
 
 // Returns whether the backend has fewer established flows than the limit of the service and than
@@ -483,11 +483,11 @@ static inline bool weir_policy_below_limit(
 	return backend->active < (uint64_t)limit + backend->half_open;
 }
 
-// Whether a slot of the shared limit of backend `id` could be taken now. (shared_limit.c)
+// Returns whether a slot of the shared limit of backend `id` could be taken now. (shared_limit.c)
 bool weir_shared_limit_has_room(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint16_t id);
 
-// Whether backend `id` (< backend_count) could accept a new flow now. Changes nothing.
+// Returns whether backend `id` (< backend_count) could accept a new flow now. Changes nothing.
 static inline bool weir_policy_would_admit(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint16_t id) {
 	const struct weir_policy_backend *backend = &worker->backends[id];

@@ -69,7 +69,7 @@ static inline uint32_t weir_policy_next(const struct weir_policy_table *table, u
 	return index + 1 < table->count ? index + 1 : 0;
 }
 
-// The cursor's index, below table->count.
+// Returns the cursor's index, below table->count.
 static inline uint32_t weir_policy_cursor(
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
 	return client->cursor < table->count ? client->cursor : 0;
@@ -91,7 +91,7 @@ static inline uint32_t weir_policy_start(
 	return (uint32_t)((uint64_t)(worker->rank % ranks) * table->count / ranks);
 }
 
-// Whether the id is valid and the backend is below its limits.
+// Returns whether the id is valid and the backend is below its limits.
 static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t id) {
 	return id < worker->backend_count &&
@@ -107,7 +107,8 @@ bool weir_policy_has_part(struct weir_policy_backend *backend);
 bool weir_policy_has_turns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, struct weir_policy_backend *backend);
 
-// Whether the backend uses its turn. Always true if it is not in slow start. id < backend_count.
+// Returns whether the backend uses its turn. Always true if it is not in slow start. id <
+// backend_count.
 static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uint32_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 
@@ -134,7 +135,7 @@ static inline uint64_t weir_policy_over_part(
 	return value * WEIR_POLICY_PART_ONE / backend->share.part;
 }
 
-// The predicted cost (service time) of a flow. id < backend_count. Only for policies with
+// Returns the predicted cost (service time) of a flow. id < backend_count. Only for policies with
 // WEIR_NEEDS_COST.
 static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker, uint32_t id) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
@@ -143,7 +144,8 @@ static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker,
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 }
 
-// Whether the service time of the backend, or of similar backends, is known. Any id is valid.
+// Returns whether the service time of the backend, or of similar backends, is known. Any id is
+// valid.
 static inline bool weir_policy_cost_is_known(const struct weir_policy_worker *worker, uint32_t id) {
 	return id < worker->backend_count &&
 	       weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED)) > 0;

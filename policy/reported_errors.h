@@ -27,8 +27,8 @@ struct weir_reported_errors { // initialize to zero
 void weir_reported_errors_add(struct weir_reported_errors *reported, double requests_per_second,
 	double errors_per_second, uint64_t window_ns, uint64_t now_ns);
 
-// The errors as a number of active flows, for each of `sharers` (> 0) workers that share the
-// backend. At least 1 while the weighted number of errors is 0.5 or more.
+// Returns the errors as a number of active flows, for each of `sharers` (> 0) workers that share
+// the backend. At least 1 while the weighted number of errors is 0.5 or more.
 uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported, uint32_t sharers,
 	uint64_t window_ns, uint64_t now_ns);
 

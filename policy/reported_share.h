@@ -31,7 +31,7 @@
 //            also counts as false or late if its number is less than WEIR_REPORTED_SHARE_FOLLOWS
 //            times the flows of this instance. For this backend, the workers then use the mean
 //            of the other backends, as for a backend that does not report. Otherwise a backend
-//            that always reports 0 would get more flows than the others. A report of more than
+//            that always reports 0 would get more flows than other backends. A report of more than
 //            four times the mean counts as four times the mean.
 //
 // A policy that predicts service times (fair-share) has no number of flows to correct. It charges a

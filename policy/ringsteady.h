@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-// Position of item i, in units of 2^-32 of the circle.
+// Returns the position of item i, in units of 2^-32 of the circle.
 static inline uint32_t weir_ringsteady_position(uint32_t i) {
 	i = (i & 0x55555555u) << 1 | (i >> 1 & 0x55555555u);
 	i = (i & 0x33333333u) << 2 | (i >> 2 & 0x33333333u);

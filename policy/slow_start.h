@@ -22,7 +22,8 @@ struct weir_slow_start_settings {
 // Minimum of t_ms: a shorter time since the backend became healthy counts as this time.
 #define WEIR_SLOW_START_LEAST_MS 1000u
 
-// The fraction of its share that a backend gets t_ms after it became healthy: above 0, at most 1.
+// Returns the fraction of its share that a backend gets t_ms after it became healthy: above 0, at
+// most 1.
 double weir_slow_start_factor(const struct weir_slow_start_settings *settings, uint64_t t_ms);
 
 // Scales the factors of a service's candidates so that the largest is 1. Otherwise a service whose

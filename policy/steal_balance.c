@@ -60,8 +60,8 @@ static void classify_all(struct weir_steal_plan *plan) {
 
 // --- thieves ------------------------------------------------------------------------------
 
-// Whether thief a would begin a task sooner than thief b. cost_a, cost_b: cost of the transfer to
-// each thief.
+// Returns whether thief a would begin a task sooner than thief b. cost_a, cost_b: cost of the
+// transfer to each thief.
 static bool sooner(
 	const struct weir_steal_plan *plan, uint32_t a, uint32_t b, double cost_a, double cost_b) {
 	const struct weir_steal_worker *wa = &plan->workers[a], *wb = &plan->workers[b];

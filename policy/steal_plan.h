@@ -55,7 +55,7 @@ struct weir_steal_params {
 	double answer_limit; // timeout of a request
 };
 
-// The constants of dask.distributed, in seconds, without poolifier's limits.
+// Returns the constants of dask.distributed, in seconds, without poolifier's limits.
 struct weir_steal_params weir_steal_params_dask(void);
 
 struct weir_steal_plan;
@@ -93,7 +93,7 @@ enum weir_steal_answer {
 #undef X
 };
 
-// The consequence of an answer.
+// What follows from the answer to a steal request.
 #define WEIR_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved") /*the task belongs to the thief now*/ \
 	X(STAYED, \

@@ -100,7 +100,7 @@ struct weir_subset_slice {
 uint32_t weir_subset_client_index(
 	enum weir_subset_client client, const struct weir_subset_place *place);
 
-// Number of scratch elements needed to choose among n backends.
+// Returns the number of scratch elements needed to choose among n backends.
 size_t weir_subset_scratch_count(uint32_t n);
 
 // Compute the client's order of preference of all n backends.

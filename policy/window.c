@@ -72,7 +72,7 @@ static void take_room(
 	if (client->window_room == room && weir_window_is_intact(worker, client)) {
 		return;
 	}
-	if (all->next + room > all->size) { // no contiguous room before the end of the ring
+	if (all->next + room > all->size) { // the rest of the ring is too short
 		all->head += all->size - all->next;
 		all->next = 0;
 	}

@@ -162,13 +162,13 @@ static inline bool weir_window_is_intact(
 	return worker->windows.head - client->window_at <= worker->windows.size;
 }
 
-// The stamp of the window that contains entry `place`.
+// Returns the stamp of the window that contains entry `place`.
 static inline uint64_t *weir_window_stamp(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t place) {
 	return &worker->windows.stamp[(client->window_offset + place) / WEIR_POLICY_WINDOW];
 }
 
-// Whether the key of entry `place` is loaded.
+// Returns whether the key of entry `place` is loaded.
 static inline bool weir_window_is_loaded(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t place) {
 	if (place >= client->window_count) {

@@ -32,8 +32,8 @@ static uint8_t *put_ethernet(uint8_t *at, const struct weir_backend_path *path) 
 	return put16(at, path->family == 6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
 }
 
-// Returns the protocol of the outer IP header. If it is that of the packet, the worker replaces 4
-// by 41 for IPv6.
+// Returns the protocol of the outer IP header. If the mode has no fixed protocol, this is 4, which
+// the worker replaces with 41 for IPv6 packets.
 static unsigned int protocol_of(const struct weir_backend_path *path) {
 	unsigned int protocol = weir_forwarding_headers[path->forwarding.mode]->protocol;
 

@@ -9,7 +9,7 @@
 #include "forwarding.h"
 #include "layout.h"
 
-// Whether the backend accepts new flows.
+// Returns whether the backend accepts new flows.
 static inline bool weir_backend_row_is_open(const struct weir_backend_row *row) {
 	return (row->flags & WEIR_BACKEND_PRESENT) != 0 && (row->flags & WEIR_BACKEND_CLOSED) == 0;
 }
@@ -22,7 +22,7 @@ struct weir_backend_path {
 	uint8_t next_hop_mac[6];
 	uint8_t port_mac[6];
 	uint16_t vlan; // 0 = untagged
-	uint16_t mtu; // of the path: largest IP packet to the backend, with its outer headers
+	uint16_t mtu; // path MTU: largest IP packet to the backend, with its outer headers
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is valid
 	uint32_t max_active_flows; // limit of active flows, as in the row; 0 = no limit

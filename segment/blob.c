@@ -40,7 +40,7 @@ static bool read_head(const struct weir_segment *segment, weir_ref ref, enum wei
 	return true;
 }
 
-// Whether an array is aligned and is inside its blob, after the header.
+// Returns whether an array is aligned and is inside its blob, after the header.
 static bool array_fits(
 	uint64_t blob_bytes, uint64_t offset, uint32_t count, uint64_t size, uint64_t alignment) {
 	return offset >= HEAD_BYTES && offset <= blob_bytes && offset % alignment == 0 &&
@@ -86,7 +86,7 @@ static bool settings_sound(const struct weir_policy_settings *settings) {
 	       (settings->hash4 & WEIR_HASH_BITS) <= 32 && settings->hash6 <= 128;
 }
 
-// Whether a subset contains the arrays that its policy reads.
+// Returns whether a subset contains the arrays that its policy reads.
 static bool subset_sound(const struct weir_selection_subset *subset,
 	const struct weir_policy_settings *settings, uint64_t blob_bytes) {
 	bool any = subset->candidates > 0;

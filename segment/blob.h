@@ -39,5 +39,5 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 // Finds the subset of one worker. Does not check other subsets.
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
-// Number of subsets of a selection; 0 = invalid.
+// Returns the number of subsets of a selection; 0 = invalid.
 uint32_t weir_blob_subsets(const struct weir_segment *segment, uint16_t service, weir_ref ref);

@@ -53,8 +53,8 @@ void weir_capture_missed(const struct weir_segment *segment, uint32_t worker, ui
 
 // --- worker -------------------------------------------------------------------------------
 
-// The number of the active order, 0 = none. One load from a cache line that a worker reads in each
-// burst anyway. [worker]
+// Returns the number of the active order, 0 = none. One load from a cache line that a worker reads
+// in each burst anyway. [worker]
 static inline uint64_t weir_capture_wanted(const struct weir_segment *segment) {
 	return __atomic_load_n(&segment->news->capture, __ATOMIC_ACQUIRE);
 }

@@ -10,7 +10,7 @@
 #include "packet_facts.h"
 
 #define WEIR_CAPTURE_RING_BYTES (256u << 10) // power of two, per worker
-#define WEIR_CAPTURE_NONE 0xffu // in a byte of a record: unknown or none
+#define WEIR_CAPTURE_NONE 0xffu // value of a byte of a record: unknown or none
 #define WEIR_CAPTURE_NO_BUCKET 0xffffffffu
 
 // The path of a packet through the pipeline. X(NAME, "name")

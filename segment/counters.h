@@ -28,7 +28,7 @@
 	WEIR_PIPELINE_COUNTERS_5(X) \
 	WEIR_PIPELINE_COUNTERS_6(X)
 
-// Since ABI 5.
+// The next counters exist since ABI 5.
 #define WEIR_PIPELINE_COUNTERS_5(X) \
 	X(rx_packets, PACKETS, "receive_packets", "Packets received.") \
 	X(rx_bytes, BYTES, "receive_bytes", \
@@ -52,9 +52,9 @@
 	X(fragments_made, PACKETS, "made_fragment_packets", \
 		"Fragments sent in addition to the first fragment of each packet.") \
 	X(affinity_known, FLOWS, "known_source_flows", \
-		"New flows sent to the backend remembered for their source (affinity).") \
+		"New flows sent to the backend in the affinity entry of their source.") \
 	X(affinity_full, FLOWS, "unremembered_source_flows", \
-		"New flows whose source was not remembered, because the affinity table was full.")
+		"New flows whose source got no affinity entry: the affinity table was full.")
 
 // Counters per worker that are written to the segment directly.
 #define WEIR_DIRECT_COUNTERS(X) \

@@ -69,7 +69,7 @@ enum weir_drop_reason {
 
 _Static_assert(WEIR_DROP_REASON_COUNT <= WEIR_DROP_REASON_SLOTS, "one counter per drop reason");
 
-// Name as used in JSON and counters, or "unknown". Never NULL.
+// Returns the name as used in JSON and counters, or "unknown". Never NULL.
 const char *weir_drop_reason_name(enum weir_drop_reason reason);
 // Human-readable description. Never NULL.
 const char *weir_drop_reason_text(enum weir_drop_reason reason);

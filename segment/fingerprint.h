@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The fingerprint of the layout that this program was compiled with. Never 0.
+// Returns the fingerprint of the layout that this program was compiled with. Never 0.
 uint64_t weir_layout_fingerprint(void);
 
 // Returns whether a control process of this version can serve a dataplane with this ABI and

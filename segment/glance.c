@@ -161,7 +161,7 @@ int weir_glance_at(
 	}
 	r = weir_glance_memories(statistics_fd, tables_fd, now_ns, ret, why, why_bytes);
 	if (r == 0) {
-		ret->pid = pid; // in the pid namespace of this process
+		ret->pid = pid; // pid in the pid namespace of this process
 	}
 	close(tables_fd);
 close_statistics:

@@ -38,5 +38,5 @@ int weir_glance_at(
 // Like weir_glance_at, for memory areas that are already open.
 int weir_glance_memories(int statistics_fd, int tables_fd, uint64_t now_ns, struct weir_glance *ret,
 	char *why, size_t why_bytes);
-// Whether a process is stopped (SIGSTOP, a debugger) or a zombie. Needs no privilege.
+// Returns whether a process is stopped (SIGSTOP, a debugger) or a zombie. Needs no privilege.
 bool weir_glance_is_stopped(pid_t pid);

@@ -62,7 +62,8 @@ void weir_handover_server_free(struct weir_handover_server *server); // removes 
 int weir_handover_serve(struct weir_handover_server *server, const struct weir_handover *offer);
 void weir_handover_take_refusals(
 	struct weir_handover_server *server, struct weir_handover_refusals *ret);
-int weir_handover_server_fds(const struct weir_handover_server *server, int fds[2]); // for poll
+int weir_handover_server_fds(
+	const struct weir_handover_server *server, int fds[2]); // descriptors for poll()
 
 // --- control's side ---
 // Connect to the dataplane and receive the segment. On success *ret_connection is a descriptor

@@ -23,7 +23,7 @@ struct weir_heap {
 	struct weir_extents free; // sorted by offset, never adjacent to each other
 	uint64_t used_bytes; // bytes that are not free
 	uint64_t backed; // the heap is backed by memory from its start up to this offset
-	uint64_t freed; // no extent at or above this offset was ever freed
+	uint64_t freed; // all freed extents were below this offset
 };
 
 // Make room for more entries. Returns false if out of memory.

@@ -17,7 +17,7 @@ static inline bool weir_heartbeat_alive(uint64_t heartbeat_ns, uint64_t now_ns) 
 	       (heartbeat_ns >= now_ns || now_ns - heartbeat_ns <= WEIR_WORKER_ALIVE_NS);
 }
 
-// Whether a worker has started and is not stalled. now_ns: CLOCK_MONOTONIC.
+// Returns whether a worker has started and is not stalled. now_ns: CLOCK_MONOTONIC.
 static inline bool weir_worker_alive(
 	const struct weir_segment *segment, uint32_t worker, uint64_t now_ns) {
 	return weir_heartbeat_alive(

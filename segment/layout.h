@@ -165,8 +165,8 @@ enum weir_backend_flag {
 	// The backend counts as being at its limit of active flows, regardless of its number of
 	// flows, because its accept queue is full.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
-	// The backend is usable, but in no subset of this instance. Workers send it no new flows
-	// because of affinity either.
+	// The backend is usable, but not in a subset of this instance. Workers do not send it new
+	// flows, not even because of affinity.
 	WEIR_BACKEND_OUTSIDE = 1u << 7,
 };
 
@@ -191,7 +191,7 @@ struct weir_backend_row { // 96 bytes, [control]
 	uint8_t header_bytes; // l2_bytes + 0, 20 or 40 + tail_bytes
 	// IPv4: number of low bits of the source address taken from the flow hash, 0..16
 	uint8_t source_bits;
-	uint16_t mtu; // of the path: largest IP packet to the backend, with its outer headers
+	uint16_t mtu; // path MTU: largest IP packet to the backend, with its outer headers
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
 	// Limit of the backend's active flows, for all workers together; 0 = no limit.
@@ -231,7 +231,7 @@ struct weir_selection_subset { // 24 bytes, [control]
 	uint16_t candidates; // number of eligible backends; 0 = packets are dropped as no_backend
 	uint16_t rounds; // 0 if WEIR_NEEDS_ROUNDS is not set or candidates is 0
 	uint32_t slots; // number of slots of the Maglev table; 0 only if candidates is 0
-	uint32_t affinity_ms; // how long a source is remembered; the same in all subsets
+	uint32_t affinity_ms; // timeout of affinity entries; the same in all subsets
 	uint32_t candidates_off; // struct weir_candidate[candidates]
 	uint32_t slots_off; // uint16_t[slots], index into candidates[]
 	uint32_t rounds_off; // struct weir_round[rounds]
@@ -328,7 +328,7 @@ enum weir_drain_phase {
 struct weir_roots { // [control]; 64-aligned, selection[] follows with max_services elements
 	weir_ref services;
 	uint64_t reserved[7];
-	weir_ref selection[]; // by service id
+	weir_ref selection[]; // index: service id
 };
 
 // The data that a worker reads in every iteration, in one cache line that changes only with a
@@ -401,7 +401,7 @@ struct weir_worker_counters { // [worker]
 	WEIR_DIRECT_COUNTERS_5(X)
 	WEIR_WORKER_GAUGES(X)
 	uint64_t heartbeat_ns; // CLOCK_MONOTONIC, about every millisecond
-	uint64_t drops[WEIR_DROP_REASON_SLOTS]; // by enum weir_drop_reason
+	uint64_t drops[WEIR_DROP_REASON_SLOTS]; // index: enum weir_drop_reason
 	WEIR_PIPELINE_COUNTERS_6(X)
 	WEIR_DIRECT_COUNTERS_6(X)
 #undef X

@@ -99,11 +99,10 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 
 // A worker reads a root after the root's log entry. The root can already hold a newer reference
 // than this entry announced. The tables on which the newer reference depends were published
-// before it, but their log entries can come after the processed entry. A worker that has loaded
-// the reference also sees these entries. Therefore a worker adopts a selection only when it has
-// adopted the rows of all entries that it sees, and the service table only when it has also
-// adopted all selections. Otherwise it processes the log first, and then reads the reference
-// again.
+// before it, but their log entries can come after the processed entry. A worker that has loaded the
+// reference can also read these entries. Therefore a worker adopts a selection only when it has
+// adopted the rows of all entries that it can read, and the service table only when it has also
+// adopted all selections. Otherwise it processes the log first, and then reads the reference again.
 
 static bool rows_complete(const struct weir_reader *reader) {
 	return __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE) ==

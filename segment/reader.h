@@ -131,7 +131,7 @@ static inline struct weir_policy_share weir_reader_share(
 	return share;
 }
 
-// The adopted service table. [worker]
+// Returns the adopted service table. [worker]
 static inline const struct weir_services_view *weir_reader_services(
 	const struct weir_reader *reader) {
 	return &reader->services;

@@ -138,14 +138,15 @@ static inline struct weir_share_counters *weir_segment_backend_counters(
 	return &segment->backend_counters[(size_t)worker * segment->max_backends + backend];
 }
 
-// Whether workers are now allowed to steal buckets from each other. False until control enables
-// stealing. Any thread.
+// Returns whether workers are now allowed to steal buckets from each other. False until control
+// enables stealing. Any thread.
 static inline bool weir_segment_stealing(const struct weir_segment *segment) {
 	return segment->bucketing == WEIR_BUCKETING_YES &&
 	       __atomic_load_n(&segment->news->stealing, __ATOMIC_RELAXED) == WEIR_STEALING_ON;
 }
 
-// The worker that owns a bucket (below WEIR_BUCKETS); the dataplane must use buckets. Any thread.
+// Returns the worker that owns a bucket (below WEIR_BUCKETS); the dataplane must use buckets. Any
+// thread.
 static inline uint32_t weir_segment_bucket_owner(
 	const struct weir_segment *segment, uint32_t bucket) {
 	return __atomic_load_n(&segment->bucket_owners->owner[bucket], __ATOMIC_RELAXED);

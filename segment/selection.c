@@ -122,7 +122,8 @@ static bool assembly_step(struct assembly *assembly, uint32_t most) {
 	return weir_maglev_step(assembly->scratch, most) > 0 || number_slots(assembly, most);
 }
 
-#define SLOTS_PER_CANDIDATE 16u // of a small table, which is used only for packets without a flow
+#define SLOTS_PER_CANDIDATE \
+	16u // slots of a small table, for policies that use it only for packets without a flow
 #define SLOTS_LEAST 251u
 
 uint32_t weir_selection_slots(
@@ -191,7 +192,7 @@ static int fill(struct weir_selection *selection, const struct weir_selection_su
 	return 0;
 }
 
-// Whether a table has exactly these candidates. Its arrays are then equal, too.
+// Returns whether a table has exactly these candidates. Its arrays are then equal, too.
 static bool is_same(const struct weir_selection_params *params,
 	const struct weir_selection_subset *subset, const struct weir_selection_member *members,
 	const struct weir_policy_table *table) {

@@ -220,9 +220,9 @@ bool weir_service_gap(const struct weir_services_view *view, const uint8_t addre
 struct builder {
 	struct weir_service_bind *binds; // sorted
 	uint32_t n;
-	struct weir_bind *keys; // at most 3 * n keys
+	struct weir_bind *keys; // array of at most 3 * n keys
 	uint32_t key_count;
-	struct weir_bind_range *ranges; // at most 2 * n ranges
+	struct weir_bind_range *ranges; // array of at most 2 * n ranges
 	uint32_t range_count;
 	uint32_t *edges; // scratch, 2 * n
 	uint32_t ended; // number of ended binds

@@ -45,8 +45,8 @@ static inline uint16_t weir_bind_existing(uint16_t bind) {
 					     : (uint16_t)(bind & ~WEIR_BIND_FLAGS);
 }
 
-// Whether workers must end the service's flows to this bind, because the bind was removed and its
-// drain is over.
+// Returns whether workers must end the service's flows to this bind, because the bind was removed
+// and its drain is over.
 static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 	const uint16_t over = WEIR_BIND_REMOVED | WEIR_BIND_ENDED;
 
@@ -54,7 +54,7 @@ static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
 	       (bind & ~WEIR_BIND_FLAGS) == service;
 }
 
-// Whether the address is a VIP, for any port. [worker]
+// Returns whether the address is a VIP, for any port. [worker]
 bool weir_service_is_vip(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
 // Returns the action for packets to this address whose destination port has no bind;

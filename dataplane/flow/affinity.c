@@ -129,8 +129,9 @@ static int victim_of(const uint64_t *entries, uint32_t tick) {
 	return victim;
 }
 
-// Follows an existing entry of the source. Returns its backend afterwards, or WEIR_AFFINITY_NONE if
-// another worker has changed it meanwhile.
+// Updates an existing entry of the source, but keeps its backend unless that is `stale`. Returns
+// the backend of the updated entry, or WEIR_AFFINITY_NONE if another worker has changed the entry
+// meanwhile.
 static uint16_t follow(uint64_t *at, uint64_t after, uint16_t stale, uint64_t before) {
 	if (backend_of(before) != backend_of(after) && backend_of(before) != stale) {
 		return backend_of(before);
@@ -140,7 +141,8 @@ static uint16_t follow(uint64_t *at, uint64_t after, uint16_t stale, uint64_t be
 							     : WEIR_AFFINITY_NONE;
 }
 
-// Two workers may have entered the source at the same time: the first entry counts.
+// Two workers may have entered the source at the same time. The first of the two entries in the
+// bucket is kept. Returns its backend.
 static uint16_t settle(uint64_t *entries, int at, uint64_t entry, uint32_t tick) {
 	const int first = index_of(entries, entry >> TAG_SHIFT, tick);
 
@@ -177,7 +179,7 @@ uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_
 		}
 		before = load(&entries[at]);
 		if ((before & PROVEN) != 0 && is_live(before, tick)) {
-			continue; // entered or proven meanwhile
+			continue; // another worker has entered or proven it meanwhile
 		}
 		if (replace(&entries[at], before, after)) {
 			return settle(entries, at, after, tick);

@@ -10,8 +10,9 @@
 // An entry is proven if a TCP connection of its source was established: after its SYN, or another
 // first packet, a second one has arrived. A new entry replaces an expired or an unproven entry,
 // never a proven one, so that forged sources cannot displace the sources of TCP clients. Replies of
-// backends do not pass the balancer: who forges two packets of a source proves it as well. Such
-// entries may fill the table; then no further sources are remembered until entries expire.
+// backends do not pass through the balancer, so an attacker who forges two packets of a source also
+// makes its entry proven. Such entries may fill the table; then no further sources are remembered
+// until entries expire.
 //
 // Threads: any number of workers, at the same time.
 #pragma once
@@ -50,8 +51,8 @@ uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, ui
 
 // Remembers the backend of a source until timeout_ms (at most 5 days) from now. stale: if the
 // source has this backend, it is replaced; WEIR_AFFINITY_NONE = none. proven: see above.
-// Returns the backend of the source, which is another one if a worker has entered it at the
-// same time; WEIR_AFFINITY_NONE if there is no room. [worker]
+// Returns the backend of the source. This is a different backend if another worker has entered the
+// source at the same time. Returns WEIR_AFFINITY_NONE if there is no room. [worker]
 uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_t backend,
 	uint16_t stale, bool proven, uint32_t timeout_ms, uint64_t now_ns);
 

@@ -41,10 +41,10 @@
 // The state of a flow in four bits. Callers outside the flow table see enum weir_flow_state
 // instead.
 enum weir_flow_phase {
-	WEIR_PHASE_FREE, // no flow
+	WEIR_PHASE_FREE, // the slot has no flow
 	WEIR_PHASE_SYN_SEEN,
 	WEIR_PHASE_ESTABLISHED,
-	WEIR_PHASE_CLOSING, // after FIN
+	WEIR_PHASE_CLOSING, // after a FIN
 	WEIR_PHASE_RESET, // established, then RST; data after the RST shows that the RST was forged
 	WEIR_PHASE_JOINED, // began in mid-flow: the first received packet may be forged
 	// like SYN_SEEN, but begun in the slot of an old flow while the half-open limit was reached
@@ -264,9 +264,9 @@ static inline uint32_t weir_flow_first_bucket(
 	return weir_flow_bucket_from(bucket_count, hash, secret->first);
 }
 
-// The part of a flow, below WEIR_FLOW_PARTS. The part and the primary bucket are the top bits of
-// the same product, and all parts have the same number of buckets. Therefore the primary bucket is
-// in this part.
+// Returns the part of a flow, below WEIR_FLOW_PARTS. The part and the primary bucket are the top
+// bits of the same product, and all parts have the same number of buckets. Therefore the primary
+// bucket is in this part.
 static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uint64_t hash) {
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
 }
@@ -280,7 +280,7 @@ static inline uint64_t weir_flow_bucket_hash_in_part(
 	return bucket_hash + (further * secret->first_inverse << (64 - WEIR_FLOW_PART_BITS));
 }
 
-// The hash of a key that puts its flow into a given part. In all functions of a table with
+// Returns the hash of a key that puts its flow into a given part. In all functions of a table with
 // given_parts, this hash replaces the hash of the key. The two hashes differ only in the top
 // WEIR_FLOW_PART_BITS.
 static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *secret,
@@ -526,7 +526,7 @@ static inline bool weir_flow_absent(const struct weir_flow_table *table,
 
 // --- crowded --------------------------------------------------------------------------------
 
-// The number of half-open flows at which the table next becomes, or stops being, crowded.
+// Returns the number of half-open flows at which the table next becomes, or stops being, crowded.
 static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flows, bool crowded) {
 	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
 }

@@ -15,10 +15,10 @@
 #define WEIR_FLOW_DESTINATIONS_MAX 65535u
 
 struct weir_flow_destinations {
-	uint8_t (*address)[16]; // by number
-	uint32_t *flows; // by number: count of flows; 0 = the number is free
-	uint16_t *next; // by number: the next number in the chain, or in the free list
-	uint16_t *chains; // by hash of the address: the first number of the chain
+	uint8_t (*address)[16]; // index: number
+	uint32_t *flows; // index: number; count of flows, 0 = the number is free
+	uint16_t *next; // index: number; next number in the chain, or in the free list
+	uint16_t *chains; // index: hash of the address; first number of the chain
 	uint32_t mask; // mask for hashes
 	uint16_t free; // the first free number
 	uint16_t last; // the most recently assigned number

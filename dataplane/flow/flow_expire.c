@@ -92,7 +92,7 @@ static void go_to(struct weir_flow_family *family, uint32_t part) {
 	family->sweep_end = (uint32_t)(family->sweep_next + family->part_buckets);
 }
 
-// The next part after `from` that the table owns; `from` if the table owns no other part.
+// Returns the next part after `from` that the table owns; `from` if the table owns no other part.
 static uint32_t owned_after(const struct weir_flow_owned *owned, uint32_t from) {
 	const uint32_t words = RTE_DIM(owned->bits);
 	uint32_t word = from / 64;

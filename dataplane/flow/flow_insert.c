@@ -172,8 +172,8 @@ static inline ranks higher(ranks a, ranks b) {
 	return (a & first) | (b & ~first);
 }
 
-// The rank of the oldest half-open flow in two buckets that may be evicted, 0 if no flow may be
-// evicted.
+// Returns the rank of the oldest half-open flow in two buckets that may be evicted, 0 if no flow
+// may be evicted.
 static __rte_always_inline uint32_t oldest_half_open(
 	const struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2]) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -291,15 +291,15 @@ static __rte_always_inline int find_free(
 	return -1;
 }
 
-// True if the limit of half-open flows allows one more flow that begins with this event.
+// Returns true if the limit of half-open flows allows one more flow that begins with this event.
 static inline bool may_be_half_open(
 	const struct weir_flow_family *family, enum weir_flow_event event) {
 	return (event != WEIR_FLOW_EVENT_SYN && event != WEIR_FLOW_EVENT_DATAGRAM) ||
 	       likely(family->half_open < family->half_open_max);
 }
 
-// True if the limits of all flows and of half-open flows allow one more flow that begins with this
-// event.
+// Returns true if the limits of all flows and of half-open flows allow one more flow that begins
+// with this event.
 static inline bool has_room(const struct weir_flow_family *family, enum weir_flow_event event) {
 	return family->count < family->capacity && may_be_half_open(family, event);
 }

@@ -8,7 +8,7 @@ enum step {
 	STEP_NONE, // ignored (a SYN on an established flow may be forged)
 	STEP_REFRESH, // phase unchanged, new time
 	STEP_MOVE, // new phase, listener not called
-	STEP_ESTABLISH, // no longer half-open
+	STEP_ESTABLISH, // the flow is no longer half-open
 	STEP_COMPLETE, // the flow has completed
 	STEP_ABANDON, // finished by an RST before it was established
 	STEP_RESUME, // a finished flow is open again
@@ -23,7 +23,7 @@ struct transition {
 // clang-format off
 #define T(phase, step) {WEIR_PHASE_##phase, STEP_##step}
 static const struct transition transitions[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHASES] = {
-	// from  free, SYN seen, established, closing,
+	// columns: free, SYN seen, established, closing,
 	//       reset, joined, waiting, young,
 	//       UDP, UDP seen, aborted, challenged,
 	//       -, moved
@@ -113,7 +113,7 @@ static void report_finished(struct weir_flow_table *table, const struct weir_flo
 		weir_flow_is_unproven(weir_flow_phase_of(*place->word)));
 }
 
-// The outcome of an open flow that ends as `end` without FIN or RST.
+// Returns the outcome of an open flow that ends as `end` without FIN or RST.
 static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) {
 	if (end != WEIR_FLOW_END_TIMED_OUT) {
 		return WEIR_OUTCOME_ABANDONED;

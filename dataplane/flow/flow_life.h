@@ -55,5 +55,5 @@ void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_pl
 void weir_flow_slot_lose(
 	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t now_ns);
 
-// The end to report when a flow of this phase expires.
+// Returns the end to report when a flow of this phase expires.
 enum weir_flow_end weir_flow_expiry_end(unsigned int phase);

@@ -40,7 +40,7 @@ struct weir_flow_memory {
 int weir_flow_memory_create(uint64_t flows, uint32_t ipv6_percent, bool shared, int socket,
 	struct weir_flow_memory **ret);
 void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is allowed
-// Bytes of a shared memory, or of the memory of a single table.
+// Returns the size in bytes of a shared memory, or of the memory of a single table.
 uint64_t weir_flow_memory_bytes(uint64_t flows, uint32_t ipv6_percent, bool shared);
 // Capacity of one part of a shared memory for IPv6 flows.
 uint64_t weir_flow_memory_part_flows6(uint64_t flows, uint32_t ipv6_percent);

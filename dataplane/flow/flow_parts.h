@@ -59,7 +59,7 @@ struct weir_flow_parcel {
 	// worker had read backend rows.
 	uint64_t note;
 	uint16_t *backend; // [backend_count] ids of backends with flows, each once
-	struct weir_flow_tally *tally; // by backend; all zeroes for backends without flows
+	struct weir_flow_tally *tally; // index: backend; all zeroes for backends without flows
 	// Destinations of the part's IPv6 flows while the part is being moved
 	struct weir_flow_destinations destinations;
 };
@@ -69,18 +69,19 @@ struct weir_flow_parcel {
 int weir_flow_parcel_create(const struct weir_flow_memory *memory, uint32_t max_backends,
 	int socket, struct weir_flow_parcel **ret);
 void weir_flow_parcel_free(struct weir_flow_parcel *parcel); // NULL is allowed
-// Bytes of a parcel for a memory that was created with these parameters.
+// Returns the size in bytes of a parcel for a memory that was created with these parameters.
 uint64_t weir_flow_parcel_bytes(uint64_t flows, uint32_t ipv6_percent, uint32_t max_backends);
 // Remove the flows of one backend from the parcel. The parcel is empty after the last backend.
 void weir_flow_parcel_remove(struct weir_flow_parcel *parcel);
 
-// True if the table owns this part (below WEIR_FLOW_PARTS) of the flows; a table with private
-// memory owns all parts. False from the first slice of release until the last slice of adopt.
+// Returns true if the table owns this part (below WEIR_FLOW_PARTS) of the flows; a table with
+// private memory owns all parts. False from the first slice of release until the last slice of
+// adopt.
 static inline bool weir_flow_owns(const struct weir_flow_table *table, uint32_t part) {
 	return table->owned.shift == 0 || (table->owned.bits[part / 64] >> part % 64 & 1) != 0;
 }
 
-// The number of parts that the table owns; 1 with private memory.
+// Returns the number of parts that the table owns; 1 with private memory.
 static inline uint32_t weir_flow_owned_count(const struct weir_flow_table *table) {
 	return table->owned.parts;
 }

@@ -92,7 +92,7 @@ static inline bool weir_flow_is_open(unsigned int phase) {
 	       phase != WEIR_PHASE_ABORTED;
 }
 
-// Whether a phase is half-open. Includes WAITING, which does not count towards the limit.
+// Returns whether a phase is half-open. Includes WAITING, which does not count towards the limit.
 static inline bool weir_flow_is_unproven(unsigned int phase) {
 	return (phase & WEIR_PHASE_HALF_OPEN_MASK) == WEIR_PHASE_HALF_OPEN ||
 	       phase == WEIR_PHASE_WAITING;

@@ -52,7 +52,7 @@ struct weir_flow_table_params {
 	uint32_t flows; // IPv4 flows
 	uint32_t ipv6_percent; // 1..100: additional IPv6 flows per 100 IPv4 flows
 	uint32_t half_open_percent; // 1..100
-	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // by enum weir_flow_state
+	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // index: enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
 	uint64_t hash_seed; // seed of the hashes passed by callers
 	// Random and secret. Tables with equal secrets use the same buckets for a flow.
@@ -84,7 +84,7 @@ uint64_t weir_flow_table_own_bytes(uint64_t flows, uint32_t ipv6_percent);
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, uint64_t now_ns);
 
-// True if the table owns the part of the flows that the key belongs to (flow_parts.h).
+// Returns true if the table owns the part of the flows that the key belongs to (flow_parts.h).
 bool weir_flow_owns_key(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash);
 
@@ -94,7 +94,8 @@ bool weir_flow_owns_key(
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);
 
-// The backend of a found flow, its state, and the time since its last packet.
+// These functions return the backend of a found flow, its state, and the time since its last
+// packet.
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow);
 enum weir_flow_state weir_flow_state(const struct weir_flow_table *table, weir_flow_ref flow);
 uint32_t weir_flow_idle_ms(
@@ -102,6 +103,6 @@ uint32_t weir_flow_idle_ms(
 
 uint32_t weir_flow_count(const struct weir_flow_table *table);
 uint32_t weir_flow_half_open_count(const struct weir_flow_table *table);
-// Number of flows evicted so far: half-open flows, and other idle flows (F3).
+// Returns the number of flows evicted so far: half-open flows, and other idle flows (F3).
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table);
 uint64_t weir_flow_idle_evicted_count(const struct weir_flow_table *table);

@@ -6,7 +6,7 @@
 
 #define MS 1000000ull
 
-// Whether a flow is waiting. *ret_idle_ms: minimum time since its last packet.
+// Returns whether a flow is waiting. *ret_idle_ms: minimum time since its last packet.
 static bool is_waiting(const struct weir_flow_table *table, uint32_t word,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns, uint32_t *ret_idle_ms) {
 	const uint16_t backend = (uint16_t)word;

@@ -21,11 +21,12 @@ struct weir_flow_walked { // data of a flow
 	uint16_t backend;
 };
 
-// Number of lines of the table: IPv4 lines first, then IPv6 lines.
+// Returns the number of lines of the table: IPv4 lines first, then IPv6 lines.
 uint32_t weir_flow_walk_lines(const struct weir_flow_table *table);
 // Family of a line: 4 or 6. line: below the number of lines.
 uint8_t weir_flow_walk_family(const struct weir_flow_table *table, uint32_t line);
-// The first line at or after `line` that the table owns (flow_parts.h), or the number of lines.
+// Returns the first line at or after `line` that the table owns (flow_parts.h), or the number of
+// lines.
 uint32_t weir_flow_walk_owned(const struct weir_flow_table *table, uint32_t line);
 // Get the flows of a line (below weir_flow_walk_lines), without expired flows, up to
 // WEIR_FLOW_WALK_LINE flows. If the table does not own the line, there are none. Returns the number

@@ -150,19 +150,19 @@ static inline uint32_t weir_burst_part_of(const struct rte_mbuf *m) {
 // Slow path of weir_burst_table_hash.
 uint64_t weir_burst_marked_hash(const struct weir_burst *b, unsigned int i);
 
-// The hash to look up the flow of packet i in the flow table. d: its descriptor.
+// Returns the hash to look up the flow of packet i in the flow table. d: its descriptor.
 static inline uint64_t weir_burst_table_hash(
 	const struct weir_burst *b, const struct weir_descriptor *d, unsigned int i) {
 	return likely(!b->pipeline->by_rss) ? d->hash : weir_burst_marked_hash(b, i);
 }
 
-// The hash to look up a key in the flow table if there is no packet. hash: hash of the key.
+// Returns the hash to look up a key in the flow table if there is no packet. hash: hash of the key.
 uint64_t weir_burst_key_hash(
 	const struct weir_pipeline *pipeline, const struct weir_flow_key *key, uint64_t hash);
 
 // --- tables ---------------------------------------------------------------------------------
 
-// The service that accepts new flows to the destination of a key, or WEIR_SERVICE_NONE.
+// Returns the service that accepts new flows to the destination of a key, or WEIR_SERVICE_NONE.
 static inline uint16_t weir_burst_service(
 	const struct weir_burst *b, const struct weir_flow_key *key) {
 	uint16_t service = weir_service_lookup(b->services, key->destination, key->family,
@@ -171,7 +171,7 @@ static inline uint16_t weir_burst_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// The service of an existing flow, even if the bind accepts no new flows.
+// Returns the service of an existing flow, even if the bind accepts no new flows.
 static inline uint16_t weir_burst_existing_service(
 	const struct weir_burst *b, const struct weir_flow_key *key) {
 	uint16_t service = weir_bind_existing(weir_service_lookup(b->services, key->destination,
@@ -210,8 +210,8 @@ uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 uint64_t weir_burst_fields_hash(const struct weir_pipeline *pipeline,
 	const struct weir_policy_settings *settings, const struct weir_flow_key *key);
 
-// The hash that chooses a backend for a flow: of the fields that the service hashes (hash4).
-// hash: hash of the key.
+// Returns the hash that chooses a backend for a flow: of the fields that the service hashes
+// (hash4). hash: hash of the key.
 static inline uint64_t weir_burst_choice_hash(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, const struct weir_flow_key *key, uint64_t hash) {
 	const struct weir_policy_settings *settings = &view->table.settings;
@@ -220,9 +220,9 @@ static inline uint64_t weir_burst_choice_hash(const struct weir_pipeline *pipeli
 					    : weir_burst_fields_hash(pipeline, settings, key);
 }
 
-// The Maglev fallback: the backend in the table of the selection, regardless of the policy, or
-// WEIR_BACKEND_NONE. Backends that were closed after the table was built are skipped. hash: result
-// of weir_burst_choice_hash.
+// Returns the backend of the Maglev fallback: the backend in the table of the selection, regardless
+// of the policy, or WEIR_BACKEND_NONE. Backends that were closed after the table was built are
+// skipped. hash: result of weir_burst_choice_hash.
 static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash) {
 	uint16_t backend = weir_selection_choose(view, hash);
@@ -256,7 +256,7 @@ void weir_burst_cancel_forward(struct weir_burst *b, unsigned int i);
 static __rte_always_inline void weir_burst_prefetch_backend(
 	const struct weir_pipeline *pipeline, uint32_t backend) {
 	rte_prefetch0(&pipeline->outers[backend]);
-	__builtin_prefetch(&pipeline->backend_counters[backend], 1, 3); // to write
+	__builtin_prefetch(&pipeline->backend_counters[backend], 1, 3); // 1 = for a write
 }
 
 // --- verdicts -------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uin
 	return sum * weir_checksum_division.inverse <= weir_checksum_division.quotient_max;
 }
 
-// Sum of an IPv4 header without options; 0xffff if its checksum is right.
+// Returns the sum of an IPv4 header without options; 0xffff if its checksum is right.
 static inline uint16_t weir_checksum_ipv4(const void *header) {
 	const uint8_t *p = header;
 

@@ -38,9 +38,9 @@ uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_see
 	return distribution_hash(NULL, pkt, hash_seed, &d);
 }
 
-// True for a TCP or UDP packet of the fast path that has an RSS hash from its device. Other packets
-// may have no hash, or a hash that covers fewer header fields than the hash of other packets of
-// their flow.
+// Returns true for a TCP or UDP packet of the fast path that has an RSS hash from its device. Other
+// packets may have no hash, or a hash that covers fewer header fields than the hash of other
+// packets of their flow.
 static inline bool has_rss_hash(const struct rte_mbuf *m) {
 	const uint8_t *ip;
 	uint32_t readable;

@@ -11,9 +11,9 @@
 struct rte_mbuf;
 struct weir_pipeline;
 
-// The hash that determines the worker of a packet (software distributor). Never fails: a packet
-// that cannot be parsed gets 0. ICMP errors get the hash of the flow in the quoted packet. Headers
-// that continue in other segments are copied into the first segment.
+// Returns the hash that determines the worker of a packet (software distributor). Never fails: a
+// packet that cannot be parsed gets 0. ICMP errors get the hash of the flow in the quoted packet.
+// Headers that continue in other segments are copied into the first segment.
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);
 // Returns the part (below WEIR_FLOW_PARTS) to which a packet belongs. All packets of a flow, its
 // fragments, and ICMP errors about the flow belong to one part. With shared flow memory, the flow

@@ -68,7 +68,7 @@ static inline struct weir_row_head weir_encap_read(const struct weir_backend_row
 	return head;
 }
 
-// The backend's limit of active flows; UINT32_MAX = none.
+// Returns the backend's limit of active flows; UINT32_MAX = none.
 static inline uint32_t weir_encap_own_limit(const struct weir_row_head *head) {
 	if ((head->flags & WEIR_BACKEND_AT_LIMIT) != 0) {
 		return 0;
@@ -76,19 +76,20 @@ static inline uint32_t weir_encap_own_limit(const struct weir_row_head *head) {
 	return head->max_active_flows != 0 ? head->max_active_flows : UINT32_MAX;
 }
 
-// Number of bytes that are put in front of the IP packet: outer IP header and what the mode adds.
+// Returns the number of bytes that are put in front of the IP packet: outer IP header and what the
+// mode adds.
 static inline uint32_t weir_encap_outer_bytes(const struct weir_row_head *head) {
 	return (uint32_t)head->header_bytes - head->l2_bytes;
 }
 
-// Length of the outer IP header; 0 = none.
+// Returns the length of the outer IP header; 0 = none.
 static inline uint32_t weir_encap_ip_bytes(const struct weir_row_head *head) {
 	return head->outer_family == 6   ? WEIR_IPV6_BYTES
 	       : head->outer_family == 4 ? WEIR_IPV4_BYTES
 					 : 0;
 }
 
-// Whether the row may be copied. False for rows that weir_backend_row_build never creates.
+// Returns whether the row may be copied. False for rows that weir_backend_row_build never creates.
 static inline bool weir_encap_row_valid(const struct weir_row_head *head) {
 	uint32_t ip = weir_encap_ip_bytes(head);
 	// The fields that depend on the packet are behind the outer IP header, or at the end of the
@@ -107,7 +108,7 @@ static inline bool weir_encap_row_valid(const struct weir_row_head *head) {
 	return wrong == 0;
 }
 
-// Whether the packet with its outer header fits the MTU of the path to the backend.
+// Returns whether the packet with its outer header fits the MTU of the path to the backend.
 static inline bool weir_encap_fits(
 	const struct weir_row_head *head, const struct weir_descriptor *d) {
 	return d->ip_bytes + weir_encap_outer_bytes(head) <= head->mtu;

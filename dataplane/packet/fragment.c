@@ -87,8 +87,8 @@ static enum weir_drop_reason reason_of(int error) {
 	return error == -ENOSPC ? WEIR_DROP_FRAGMENT_TABLE : WEIR_DROP_FRAGMENT_OVERLAP;
 }
 
-// The drop reason of a later fragment without a first fragment. If the Next Header is an extension
-// header, the protocol is unknown.
+// Returns the drop reason of a later fragment without a first fragment. If the Next Header is an
+// extension header, the protocol is unknown.
 static enum weir_drop_reason reason_alone(const struct weir_descriptor *d) {
 	uint8_t protocol = d->key.protocol;
 

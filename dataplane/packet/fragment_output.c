@@ -58,7 +58,7 @@ static int split_outer(struct weir_pipeline *pipeline, struct rte_mbuf *m,
 			m, head->l2_bytes, d.ip_bytes, id, head->mtu, pieces, room);
 	}
 	weir_store16(ip + 4, (uint16_t)id);
-	weir_store16(ip + 6, 0); // no DF
+	weir_store16(ip + 6, 0); // DF is not set
 	weir_store16(ip + 10, 0);
 	weir_store16(ip + 10, (uint16_t)~weir_checksum_ipv4(ip));
 	return weir_fragment_split(m, &d, RTE_MAX(port_mtu, head->mtu), pieces, room);

@@ -67,7 +67,7 @@ static void copy_data(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes,
 	}
 }
 
-// Maximum number of data bytes in a piece that is not the last: a multiple of 8.
+// Returns the maximum number of data bytes in a piece that is not the last: a multiple of 8.
 static uint32_t data_max(uint32_t piece_max, uint32_t header_bytes) {
 	return piece_max > header_bytes ? (piece_max - header_bytes) & ~7u : 0;
 }

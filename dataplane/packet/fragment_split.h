@@ -16,11 +16,11 @@
 #define WEIR_IPV6_MTU_MIN 1280u
 #define WEIR_PIECES_MAX 256 // maximum number of additional packets from one burst
 
-// Whether this packet may be fragmented: IPv4 without DF.
+// Returns whether this packet may be fragmented: IPv4 without DF.
 bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d);
 
-// Whether this packet must be forwarded even if it does not fit: an IPv6 packet of at most 1,280
-// bytes, whose sender ignores "packet too big".
+// Returns whether this packet must be forwarded even if it does not fit: an IPv6 packet of at most
+// 1,280 bytes, whose sender ignores "packet too big".
 static inline bool weir_fragment_unavoidable(const struct weir_descriptor *d) {
 	return d->key.family == 6 && d->ip_bytes <= WEIR_IPV6_MTU_MIN;
 }

@@ -153,7 +153,7 @@ void weir_icmp_reply_l2(struct rte_mbuf *m) {
 	weir_encap_pad(m);
 }
 
-// Sum of a pseudo-header. addresses: source and destination, adjacent.
+// Returns the sum of a pseudo-header. addresses: source and destination, adjacent.
 static uint32_t pseudo_sum_of(
 	const uint8_t *addresses, uint32_t address_bytes, uint32_t bytes, uint8_t protocol) {
 	uint32_t sum = rte_raw_cksum(addresses, address_bytes);
@@ -161,13 +161,13 @@ static uint32_t pseudo_sum_of(
 	return sum + rte_cpu_to_be_16((uint16_t)bytes) + rte_cpu_to_be_16(protocol);
 }
 
-// Sum of the pseudo-header of ICMPv6.
+// Returns the sum of the pseudo-header of ICMPv6.
 static uint32_t pseudo_sum(const uint8_t *addresses, uint32_t bytes) {
 	return pseudo_sum_of(addresses, 32, bytes, WEIR_PROTOCOL_ICMPV6);
 }
 
-// Sum of the packet's bytes [offset, offset + bytes), which must exist, over all its segments.
-// (rte_raw_cksum_mbuf of DPDK 22.11 loses carries when a segment begins at an odd byte.)
+// Returns the sum of the packet's bytes [offset, offset + bytes), which must exist, over all its
+// segments. (rte_raw_cksum_mbuf of DPDK 22.11 loses carries when a segment begins at an odd byte.)
 static uint32_t packet_sum(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes) {
 	uint32_t sum = 0, done = 0;
 

@@ -21,7 +21,7 @@ struct weir_icmp_limit {
 };
 
 void weir_icmp_limit_init(struct weir_icmp_limit *limit, uint32_t replies_per_second);
-// True if a token is available. weir_icmp_limit_take then takes the token.
+// Returns true if a token is available. weir_icmp_limit_take then takes the token.
 bool weir_icmp_limit_ready(struct weir_icmp_limit *limit, uint64_t now_ns);
 void weir_icmp_limit_take(struct weir_icmp_limit *limit);
 
@@ -61,6 +61,6 @@ uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
 // restores the tag that the NIC stripped. Pads the frame to the minimum Ethernet length if the
 // buffer has room, because not every NIC pads frames.
 void weir_icmp_reply_l2(struct rte_mbuf *m);
-// Whether the TCP, UDP or ICMP checksum of a packet is right. A UDP packet in IPv4 need not have a
-// checksum.
+// Returns whether the TCP, UDP or ICMP checksum of a packet is right. A UDP packet in IPv4 need not
+// have a checksum.
 bool weir_icmp_l4_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d);

@@ -79,7 +79,7 @@ static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t f
 	       (state != WEIR_FLOW_ESTABLISHED && state != WEIR_FLOW_YOUNG);
 }
 
-// Whether the backend is at its limit, and the service rejects new flows at the limit.
+// Returns whether the backend is at its limit, and the service rejects new flows at the limit.
 static bool may_reject(const struct weir_pipeline *pipeline, uint16_t service, uint16_t backend) {
 	const struct weir_policy_client *client = &pipeline->clients[service];
 
@@ -313,8 +313,8 @@ static const struct weir_outer *move_datagram(struct weir_burst *b, struct weir_
 
 enum remedy { KEEP, MOVE, REHASH, RESET };
 
-// True if the bind of the packet was removed and its drain has ended. Then a SYN to the bind is not
-// forwarded.
+// Returns true if the bind of the packet was removed and its drain has ended. Then a SYN to the
+// bind is not forwarded.
 static bool has_ended(const struct weir_burst *b, const struct weir_descriptor *d, uint32_t flags) {
 	return (flags & WEIR_BACKEND_RESET) != 0 &&
 	       weir_burst_existing_service(b, &d->key) == WEIR_SERVICE_NONE;

@@ -11,7 +11,7 @@
 
 #include "burst.h"
 
-// The headers of a backend; NULL if the backend was removed.
+// Returns the headers of a backend; NULL if the backend was removed.
 static inline const struct weir_outer *weir_move_outer(
 	const struct weir_burst *b, uint16_t backend) {
 	const struct weir_outer *outer = &b->pipeline->outers[backend];

@@ -311,10 +311,10 @@ static struct weir_chosen fallback(const struct weir_pipeline *pipeline,
 		.how = backend != WEIR_BACKEND_NONE ? WEIR_CHOSEN : WEIR_CHOSEN_NONE};
 }
 
-// Chooses for a service with affinity: the remembered backend of the source, or that of the policy,
-// which is then remembered. A remembered backend that is at its limit does not get the flow, but
-// stays remembered. first: the packet is the first of its flow. *ret_known: the backend was
-// remembered before.
+// Chooses a backend for a service with affinity: the backend in the affinity entry of the source,
+// otherwise a backend of the policy, which is then stored in an entry. A backend at its limit does
+// not get the flow, but its entry is kept. first: the packet is the first of its flow. *ret_known:
+// the source had an entry with the returned backend.
 static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, uint16_t service,
 	const struct weir_selection_view *view, struct weir_policy_client *client,
 	const struct weir_flow_key *key, uint64_t source, bool first, bool *ret_known) {

@@ -50,5 +50,5 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i);
 struct weir_flow_start weir_new_flow_start(
 	const struct weir_burst *b, const struct weir_descriptor *d);
 
-// The functions that the flow table calls when a flow finishes, resumes or ends.
+// Returns the functions that the flow table calls when a flow finishes, resumes or ends.
 struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline);

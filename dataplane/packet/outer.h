@@ -14,8 +14,8 @@
 
 #include "encap.h"
 
-// Bytes copied in front of the packet: only an Ethernet header; outer IPv4; outer IPv6, or outer
-// IPv4 with a tail (forwarding.h); outer IPv6 with a tail.
+// Number of bytes copied in front of the packet. COPY2: only an Ethernet header. COPY4: outer IPv4.
+// COPY6: outer IPv6, or outer IPv4 with a tail (forwarding.h). COPY_MAX: outer IPv6 with a tail.
 #define WEIR_OUTER_COPY2 32u
 #define WEIR_OUTER_COPY4 48u
 #define WEIR_OUTER_COPY6 64u
@@ -28,7 +28,7 @@ enum weir_outer_kind {
 	WEIR_OUTER_IPV4_PREFIX, // the low bits of the source address depend on the flow
 	WEIR_OUTER_IPV6,
 	WEIR_OUTER_NONE, // only an Ethernet header
-	WEIR_OUTER_IPV4_TAIL, // something between the outer IP header and the packet
+	WEIR_OUTER_IPV4_TAIL, // with a tail: headers between the outer IP header and the packet
 	WEIR_OUTER_IPV6_TAIL,
 };
 
@@ -60,7 +60,8 @@ _Static_assert(offsetof(struct weir_outer, header_bytes) == 16,
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services);
 
-// Number of bytes that are copied for a valid row: a multiple of 16, at least header_bytes + 2.
+// Returns the number of bytes that are copied for a valid row: a multiple of 16, at least
+// header_bytes + 2.
 static inline uint32_t weir_outer_copy_bytes(const struct weir_row_head *head) {
 	uint32_t bytes = head->outer_family == 6   ? WEIR_OUTER_COPY6
 			 : head->outer_family == 4 ? WEIR_OUTER_COPY4
@@ -69,7 +70,7 @@ static inline uint32_t weir_outer_copy_bytes(const struct weir_row_head *head) {
 	return bytes + (head->tail_bytes > 0 ? 16 : 0);
 }
 
-// The row's header: head.header_bytes bytes.
+// Returns the row's header: head.header_bytes bytes.
 static inline const uint8_t *weir_outer_header(const struct weir_outer *outer) {
 	return &outer->header[weir_outer_copy_bytes(&outer->head) - 2 - outer->head.header_bytes];
 }

@@ -81,7 +81,7 @@ static void adopt(struct weir_packet_capture *capture, uint64_t number, uint64_t
 	}
 }
 
-// Whether a capture order is active. Copies the terms of a new order.
+// Returns whether a capture order is active. Copies the terms of a new order.
 static bool is_active(struct weir_packet_capture *capture, uint64_t now_ns) {
 	const struct weir_segment *segment = capture->pipeline->segment;
 	uint64_t number = weir_capture_wanted(segment);

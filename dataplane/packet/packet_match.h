@@ -14,6 +14,6 @@
 // The protocol is 0 if the frame is truncated before the protocol field. The ports are 0 if the
 // packet is neither TCP nor UDP, is not the first fragment, or is truncated.
 void weir_packet_key_read(const uint8_t *frame, uint32_t bytes, struct weir_flow_key *ret);
-// Whether an address is in a prefix.
+// Returns whether an address is in a prefix.
 bool weir_address_has_prefix(const uint8_t *address, const uint8_t *prefix, unsigned int bits);
 bool weir_packet_matches(const struct weir_capture_terms *terms, const struct weir_flow_key *key);

@@ -199,8 +199,8 @@ static void parse_fragment(
 
 // --- martian sources ------------------------------------------------------------------------
 
-// True if the source is multicast, broadcast, loopback, "this network" or the destination itself.
-// source and destination are in network byte order, as loaded from the packet.
+// Returns true if the source is multicast, broadcast, loopback, "this network" or the destination
+// itself. source and destination are in network byte order, as loaded from the packet.
 static bool is_martian_source4(uint32_t source, uint32_t destination) {
 	uint8_t first = (uint8_t)source; // little endian: the first byte in the packet
 	unsigned int bad = first == 0;
@@ -212,8 +212,8 @@ static bool is_martian_source4(uint32_t source, uint32_t destination) {
 	return bad != 0;
 }
 
-// True if the source is multicast, unspecified, loopback, IPv4-mapped or the destination itself. No
-// host sends IPv6 packets from an IPv4-mapped address.
+// Returns true if the source is multicast, unspecified, loopback, IPv4-mapped or the destination
+// itself. No host sends IPv6 packets from an IPv4-mapped address.
 static bool is_martian_source6(const uint8_t *source, const uint8_t *destination) {
 	uint64_t high = weir_load64(source);
 	uint64_t low = weir_load64(source + 8);
@@ -430,7 +430,7 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 // --- fast path ------------------------------------------------------------------------------
 
-// True if the UDP header and its length field fit the l4_bytes of the IP packet.
+// Returns true if the UDP header and its length field fit the l4_bytes of the IP packet.
 static __rte_always_inline bool udp_length_fits(const uint8_t *udp, uint32_t l4_bytes) {
 	uint32_t udp_bytes = rte_be_to_cpu_16(weir_load16(udp + 4));
 

@@ -53,10 +53,10 @@
 #define WEIR_TCP_INVALID 0xff
 struct weir_parse_tables {
 	uint8_t tcp_event[256]; // event of each combination of TCP flags, or WEIR_TCP_INVALID
-	// By the first byte of an IPv4 source: WEIR_PARSE_REFUSED if martian sources begin with it,
+	// Index: first byte of an IPv4 source. WEIR_PARSE_REFUSED if martian sources begin with it,
 	// else 0. weir_parse_slow checks the whole address.
 	uint8_t martian_source4[256];
-	uint8_t martian_source6[256]; // by the first byte of an IPv6 source
+	uint8_t martian_source6[256]; // index: first byte of an IPv6 source
 };
 extern const struct weir_parse_tables weir_parse_tables;
 
@@ -75,7 +75,7 @@ struct weir_parse_mac {
 // without an address has an all-zero mac, and also accepts every unicast address.
 struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any);
 
-// True if the port accepts a frame. The frame has at least WEIR_ETHERNET_BYTES.
+// Returns true if the port accepts a frame. The frame has at least WEIR_ETHERNET_BYTES.
 static __rte_always_inline bool weir_parse_mac_ours(
 	const struct weir_parse_mac *mac, const uint8_t *frame) {
 	return likely(((weir_load64(frame) ^ mac->address) & mac->mask) == 0);
@@ -128,8 +128,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the code requires a l
 // Headroom that is enough to write any outer header in front of the IP header.
 #define WEIR_PARSE_HEADROOM 80u
 
-// True if the ethertype and the IP header at ip fit the fast path: this family and version, no
-// options, no fragment, TTL above 0, this protocol. Reads 16 bytes at once.
+// Returns true if the ethertype and the IP header at ip fit the fast path: this family and version,
+// no options, no fragment, TTL above 0, this protocol. Reads 16 bytes at once.
 static __rte_always_inline bool weir_parse_fast_head(
 	const uint8_t *ip, unsigned int family, uint8_t protocol) {
 #ifdef __SSE2__

@@ -296,7 +296,7 @@ static __rte_noinline void defer_marked_to_second(
 	to_second(table, s, m);
 }
 
-// True if a packet without a summary belongs to a flow.
+// Returns true if a packet without a summary belongs to a flow.
 static __rte_noinline bool is_described_flow(const struct weir_pipeline *pipeline, unsigned int i) {
 	return pipeline->descriptors[i].kind == WEIR_PACKET_FLOW;
 }

@@ -68,7 +68,8 @@ static void take_flows(
 	weir_new_flow_publish_half_open(pipeline, backend);
 }
 
-// True if the pipeline has read the rows of all backends of the flows, or has waited long enough.
+// Returns true if the pipeline has read the rows of all backends of the flows, or has waited long
+// enough.
 static bool is_up_to_date(struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel) {
 	if (parcel->waits == WEIR_PIPELINE_PART_WAITS) {
 		return true; // do not wait longer: the giver may not have the missing rows either

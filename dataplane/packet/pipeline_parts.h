@@ -31,8 +31,8 @@ struct weir_flow_parcel; // created by flow_parts.h
 // Take ownership of a part of shared flow memory (struct weir_flow_table_params) that no other
 // pipeline owns. part: below WEIR_FLOW_PARTS. [set-up]
 void weir_pipeline_own_part(struct weir_pipeline *pipeline, uint32_t part);
-// True if the pipeline may get packets of the part: not while the part is moving. Always true with
-// private flow memory. [worker]
+// Returns true if the pipeline may get packets of the part: not while the part is moving. Always
+// true with private flow memory. [worker]
 bool weir_pipeline_owns_part(const struct weir_pipeline *pipeline, uint32_t part);
 
 // Release a part that the pipeline owns. parcel: empty at the first call. True when done: pass the

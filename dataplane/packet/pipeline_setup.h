@@ -55,5 +55,5 @@ void weir_pipeline_free(struct weir_pipeline *pipeline);
 // Free the memory that does not come from DPDK. Call when the process is about to exit.
 void weir_pipeline_abandon(struct weir_pipeline *pipeline);
 
-// Bytes of memory that a pipeline uses in addition to its flow table.
+// Returns the number of bytes of memory that a pipeline uses in addition to its flow table.
 uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends);

@@ -20,9 +20,9 @@ struct weir_rss_key {
 // instructions.
 uint32_t weir_rss_hash(const struct weir_rss_key *rss, const struct weir_flow_key *key);
 
-// The part of a flow. Devices use the low bits of the hash as an index into their RETA, whose size
-// is a power of two. If the RETA has at most WEIR_FLOW_PARTS entries, all flows of a part use the
-// same entry.
+// Returns the part of a flow. Devices use the low bits of the hash as an index into their RETA,
+// whose size is a power of two. If the RETA has at most WEIR_FLOW_PARTS entries, all flows of a
+// part use the same entry.
 static inline uint32_t weir_rss_part(uint32_t hash) {
 	return hash & (WEIR_FLOW_PARTS - 1);
 }

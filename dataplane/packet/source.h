@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Source: the backend of new flows of a service with affinity (affinity.h). Sources are remembered
-// when their first flow begins, proven when one of their TCP connections is established, and
-// renewed when a flow begins or ends.
+// Source: the backend of new flows of a service with affinity (affinity.h). A source gets an entry
+// when its first flow begins. The entry becomes proven when a TCP connection of the source is
+// established, and is renewed when a flow of the source begins or ends.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
@@ -19,8 +19,8 @@ static inline bool weir_source_has_affinity(const struct weir_selection_view *vi
 uint16_t weir_source_backend(const struct weir_pipeline *pipeline, uint16_t service,
 	uint64_t source, uint16_t *ret_stale);
 
-// The backend of packets of flows without an entry: the remembered backend of the source, otherwise
-// that of the Maglev fallback, or WEIR_BACKEND_NONE. For all services.
+// Returns the backend for packets of flows without an entry: the remembered backend of the source,
+// otherwise the backend of the Maglev fallback, or WEIR_BACKEND_NONE. For all services.
 uint16_t weir_source_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source);
 
@@ -35,15 +35,15 @@ static inline uint16_t weir_source_fallback_of(const struct weir_pipeline *pipel
 // like a choice of the policy.
 bool weir_source_admits(struct weir_pipeline *pipeline, uint16_t service, uint16_t backend);
 
-// Remembers a chosen backend. Returns the backend to use: another one if another worker has chosen
-// for the source at the same time, or if there is no room for the source. In the latter case it is
-// that of the Maglev fallback, so that the flows of the source still have one backend. A backend at
-// its limit is not used.
+// Remembers a chosen backend. Returns the backend to use, which differs from the chosen one if
+// another worker has chosen for the source at the same time, or if there is no room for the source.
+// Without room, the result is the backend of the Maglev fallback, so that all flows of the source
+// still get the same backend. A backend at its limit is not used.
 uint16_t weir_source_remember(struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source, uint16_t backend,
 	uint16_t stale);
 
-// A flow of the source begins at its remembered backend.
+// Call when a flow of the source begins at its remembered backend.
 void weir_source_renew(const struct weir_pipeline *pipeline, const struct weir_selection_view *view,
 	uint16_t service, uint64_t source, uint16_t backend);
 

@@ -132,9 +132,9 @@ static uint16_t common_service(struct weir_pipeline *pipeline, const struct weir
 		       : WEIR_SERVICE_NONE;
 }
 
-// True if the backend and the flow table have room for the moved flow. While the table is crowded,
-// as in a flood, no flow is moved: if the entry of the moved flow were evicted, the Maglev fallback
-// would send the next packet to a different backend.
+// Returns true if the backend and the flow table have room for the moved flow. While the table is
+// crowded, as in a flood, no flow is moved: if the entry of the moved flow were evicted, the Maglev
+// fallback would send the next packet to a different backend.
 static bool has_room(
 	struct weir_pipeline *pipeline, uint16_t service, uint16_t to, uint8_t family) {
 	return weir_policy_below_limit(

@@ -21,11 +21,11 @@ struct weir_buffers {
 // weir_buffers_fini.
 void weir_buffers_init(
 	struct weir_buffers *buffers, const struct weir_pool_plan *plan, uint32_t plans);
-void weir_buffers_fini(struct weir_buffers *buffers); // after all devices are closed
-// The pool for buffers with this data room on a node (SOCKET_ID_ANY: the first node), created on
-// first use. Returns 0, -ENOMEM, -EINVAL (no pool of the plan has this data room).
+void weir_buffers_fini(struct weir_buffers *buffers); // call after all devices are closed
+// Returns the pool for buffers with this data room on a node (SOCKET_ID_ANY: the first node),
+// created on first use. Returns 0, -ENOMEM, -EINVAL (no pool of the plan has this data room).
 int weir_buffers_pool(
 	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret);
 
-// True if the buffers are contiguous in memory, as net_af_xdp expects.
+// Returns true if the buffers are contiguous in memory, as net_af_xdp expects.
 bool weir_buffers_are_packed(struct rte_mempool *pool);

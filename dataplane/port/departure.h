@@ -32,7 +32,7 @@ static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 }
 
-// True if the owner of the queue has confirmed the transmission. [worker]
+// Returns true if the owner of the queue has confirmed the transmission. [worker]
 static inline bool weir_path_is_answered(const struct weir_path *path) {
 	return __atomic_load_n(&path->outlet->answered, __ATOMIC_ACQUIRE) ==
 	       path->outlet->requested;
@@ -46,7 +46,7 @@ static inline void weir_path_stop_requesting(struct weir_path *path) {
 	}
 }
 
-// True if a request has no answer yet. [owner of the queue]
+// Returns true if a request has no answer yet. [owner of the queue]
 static inline bool weir_outlet_is_requested(const struct weir_outlet *outlet) {
 	uint32_t requested = __atomic_load_n(&outlet->requested, __ATOMIC_ACQUIRE);
 

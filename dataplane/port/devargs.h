@@ -24,5 +24,5 @@ int weir_devargs_parse(const char *device, struct weir_devargs *ret);
 bool weir_devargs_get(const struct weir_devargs *devargs, const char *key, char *ret, size_t bytes);
 // Append key=value. Returns 0 or -ENAMETOOLONG (unchanged).
 int weir_devargs_append(struct weir_devargs *devargs, const char *key, const char *value);
-// Whether the device has this driver.
+// Returns whether the device has this driver.
 bool weir_devargs_is(const struct weir_devargs *devargs, const char *driver);

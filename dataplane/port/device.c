@@ -34,8 +34,8 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- configuration ------------------------------------------------------------------------
 
-// True if the device keeps the packets of a flow on one queue. Virtual devices do not: net_tap
-// reports RSS, but the kernel moves flows between queues.
+// Returns true if the device keeps the packets of a flow on one queue. Virtual devices do not:
+// net_tap reports RSS, but the kernel moves flows between queues.
 static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
 	return plan->devargs.pci &&
 	       (info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP)) != 0;
@@ -62,8 +62,8 @@ static bool uses_rss(const struct weir_device *device, const struct rte_eth_dev_
 	return device->rx_queues > 1 && device->spreads && info->flow_type_rss_offloads != 0;
 }
 
-// The largest MTU that the device supports. Some virtual drivers report only a maximum frame
-// length.
+// Returns the largest MTU that the device supports. Some virtual drivers report only a maximum
+// frame length.
 static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 	uint32_t mtu = info->max_mtu != 0 ? info->max_mtu : UINT16_MAX;
 

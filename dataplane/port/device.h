@@ -50,7 +50,7 @@ void weir_device_close(struct weir_device *device); // does nothing if the devic
 int weir_device_pair(
 	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes);
 
-// True if the link is up, according to the driver and the kernel.
+// Returns true if the link is up, according to the driver and the kernel.
 bool weir_device_link(const struct weir_device *device);
 
 // State of the kernel's interface of a device. Drivers do not detect that it was removed or

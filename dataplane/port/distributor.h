@@ -62,7 +62,7 @@ struct weir_distributor {
 	uint32_t workers;
 	uint32_t owner;
 	uint32_t number; // index among all distributors
-	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by target; NULL for the owner
+	struct rte_ring *ring[WEIR_WORKERS_MAX]; // index: target worker; NULL for the owner
 	uint8_t worker[WEIR_DISTRIBUTOR_BUCKETS]; // [owner]
 	uint64_t put[WEIR_WORKERS_MAX]; // [owner] total number of packets put into each ring
 	uint64_t pressed_ns; // [owner] time of the last request by weir_moves_press
@@ -74,7 +74,7 @@ struct weir_distributor {
 		__attribute__((aligned(64))); // bit per victim: [victim] sets, [owner] clears
 	uint64_t draining; // 0 or 1: [main] sets, [owner] clears
 	uint64_t reserved[6];
-	struct weir_switch switches[WEIR_WORKERS_MAX]; // by victim
+	struct weir_switch switches[WEIR_WORKERS_MAX]; // index: victim
 	struct weir_drain drain;
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "a 64-bit mask must have a bit for each victim");
@@ -86,12 +86,12 @@ int weir_distributor_create(uint32_t number, uint32_t workers, uint32_t owner, i
 // Free the distributor and the packets in rings. NULL is allowed.
 void weir_distributor_free(struct weir_distributor *distributor);
 
-// The worker that owns a bucket before any bucket is moved.
+// Returns the worker that owns a bucket before any bucket is moved.
 static inline uint32_t weir_distributor_first_worker(uint32_t bucket, uint32_t workers) {
 	return bucket % workers;
 }
 
-// The worker of a bucket. [owner]
+// Returns the worker of a bucket. [owner]
 static inline uint32_t weir_distributor_worker(
 	const struct weir_distributor *distributor, uint32_t bucket) {
 	return distributor->worker[bucket];
@@ -113,9 +113,9 @@ static inline uint32_t weir_distributor_bucket_of(const struct rte_mbuf *m) {
 // request at a time. [victim]
 void weir_distributor_request(
 	struct weir_distributor *distributor, uint32_t victim, uint32_t bucket, uint32_t thief);
-// True if the owner has switched the bucket of the last request, and the victim has taken the last
-// packet of the bucket. taken: total number of packets that the victim has taken from its ring.
-// [victim]
+// Returns true if the owner has switched the bucket of the last request, and the victim has taken
+// the last packet of the bucket. taken: total number of packets that the victim has taken from its
+// ring. [victim]
 bool weir_distributor_switched(
 	const struct weir_distributor *distributor, uint32_t victim, uint64_t taken);
 

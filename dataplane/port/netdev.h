@@ -14,8 +14,8 @@
 // is no such interface, -EMLINK if it has several separate receive queues, or another negative
 // errno.
 int weir_netdev_queues(const char *interface);
-// True if the hardware spreads flows over its queues (ethtool -x), so that a flow stays on one
-// queue.
+// Returns true if the hardware spreads flows over its queues (ethtool -x), so that a flow stays on
+// one queue.
 bool weir_netdev_spreads(const char *interface);
 // Disable VLAN stripping in the NIC, because AF_XDP does not pass on a stripped tag. Returns 1
 // (stripping was on), 0 (stripping was off), or negative errno.
@@ -24,7 +24,7 @@ int weir_netdev_mac(const char *interface, uint8_t ret[6]); // 0 or negative err
 // Returns the MTU, or negative errno.
 int weir_netdev_mtu(const char *interface);
 int weir_netdev_set_mtu(const char *interface, uint16_t mtu); // 0 or negative errno
-// True if the interface exists and is up.
+// Returns true if the interface exists and is up.
 bool weir_netdev_is_up(const char *interface);
-// True if the interface is up and has a carrier.
+// Returns true if the interface is up and has a carrier.
 bool weir_netdev_has_carrier(const char *interface);

@@ -17,7 +17,8 @@ struct rte_ring;
 
 struct weir_peers {
 	uint32_t workers;
-	struct rte_ring *ring[WEIR_WORKERS_MAX]; // by the worker that takes packets from the ring
+	struct rte_ring
+		*ring[WEIR_WORKERS_MAX]; // index: the worker that takes packets from the ring
 };
 
 // Create the rings. workers: at least 2. Returns 0, -EINVAL, -ENOMEM.

@@ -24,8 +24,8 @@ void weir_rss_request(
 	}
 }
 
-// True if the driver has written its key. A driver without a readable key may leave the buffer all
-// zero; hashes cannot be computed with an all-zero key.
+// Returns true if the driver has written its key. A driver without a readable key may leave the
+// buffer all zero; hashes cannot be computed with an all-zero key.
 static bool is_set(const uint8_t key[WEIR_RSS_KEY_ROOM]) {
 	static const uint8_t zeroes[WEIR_RSS_KEY_BYTES];
 
@@ -64,8 +64,8 @@ int weir_rss_read(uint16_t device, uint16_t entries, uint16_t *ret_queue) {
 	return r;
 }
 
-// True if the driver restarts the device to change the RETA. mlx5 does this: packets are lost, and
-// queues that workers poll are freed.
+// Returns true if the driver restarts the device to change the RETA. mlx5 does this: packets are
+// lost, and queues that workers poll are freed.
 static bool restarts(const struct rte_eth_dev_info *info) {
 	return info->driver_name != NULL && strncmp(info->driver_name, "mlx5", 4) == 0;
 }

@@ -77,8 +77,8 @@ int weir_transmit_create(const struct weir_device *devices, const uint32_t *owne
 // Free all paths and waiting packets. NULL is allowed.
 void weir_transmit_free(struct weir_transmit *transmit);
 
-// True if this packet may be sent on the path, false if the packet is too long. A packet in several
-// buffers is copied into one buffer if the device cannot send several buffers. [worker]
+// Returns true if this packet may be sent on the path, false if the packet is too long. A packet in
+// several buffers is copied into one buffer if the device cannot send several buffers. [worker]
 static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbuf *m) {
 	return m->pkt_len <= path->frame_max &&
 	       (m->nb_segs == 1 || path->multi_segment || rte_pktmbuf_linearize(m) == 0);
@@ -88,26 +88,26 @@ static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbu
 // caller keeps the other packets. [worker]
 uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
 
-// True if the first `put` packets that were put into the path's ring have been passed to the
-// device. [worker]
+// Returns true if the first `put` packets that were put into the path's ring have been passed to
+// the device. [worker]
 static inline bool weir_path_is_given(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL || __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE) >= put;
 }
 
-// The total number of packets from the path's ring that were passed to the device. [worker]
+// Returns the total number of packets from the path's ring that were passed to the device. [worker]
 static inline uint64_t weir_path_sent(const struct weir_path *path) {
 	return path->ring == NULL ? 0 : __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE);
 }
 
-// True if the device has accepted no packet in WEIR_STUCK_TURNS iterations of the worker that owns
-// the queue. False while that worker makes no progress. [worker]
+// Returns true if the device has accepted no packet in WEIR_STUCK_TURNS iterations of the worker
+// that owns the queue. False while that worker makes no progress. [worker]
 static inline bool weir_path_is_stuck(const struct weir_path *path) {
 	return path->ring != NULL &&
 	       __atomic_load_n(&path->outlet->in_vain, __ATOMIC_RELAXED) == WEIR_STUCK_TURNS;
 }
 
-// True if the path's ring has room for n packets. Always true if the worker owns the queue, because
-// drivers do not report free descriptors. [worker]
+// Returns true if the path's ring has room for n packets. Always true if the worker owns the queue,
+// because drivers do not report free descriptors. [worker]
 bool weir_path_has_room(const struct weir_path *path, uint32_t n);
 
 // Move packets from the ring to the queue. Returns the number of packets sent. [owner of the queue]

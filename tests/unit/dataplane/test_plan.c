@@ -12,7 +12,7 @@
 #include "pipeline_setup.h"
 #include "test.h"
 
-// A configuration with these ports and this many workers.
+// Returns a configuration with these ports and this many workers.
 static struct weir_config *parse(const char *ports, unsigned int workers) {
 	struct weir_config_errors errors;
 	struct weir_config *config = NULL;

@@ -138,7 +138,7 @@ static struct weir_capture_terms one_flow(const struct frame_spec *spec) {
 	return terms;
 }
 
-// A whole connection in one burst, among packets of another one.
+// A whole connection in one burst, between packets of another connection.
 TEST(the_state_is_that_after_the_packet_and_not_after_the_burst) {
 	static const struct {
 		uint8_t flags, state;
@@ -168,7 +168,8 @@ TEST(the_state_is_that_after_the_packet_and_not_after_the_burst) {
 		assert_int_equal(weir_worker_turn(w->worker), 2 * count + 1);
 		assert_int_equal(worker_lab_on_wire(w, 2), 2 * count + 1);
 		worker_lab_drain(w);
-		for (uint32_t i = 0; i < (limited ? 2 : count); i++) { // beyond the rate: no record
+		for (uint32_t i = 0; i < (limited ? 2 : count);
+			i++) { // above the rate limit: no record
 			assert_true(take(w, number, &packet));
 			assert_int_equal(packet.record.flow_state, steps[i].state);
 		}
@@ -491,7 +492,7 @@ TEST(a_rate_limits_records_and_a_full_ring_loses_them) {
 	}
 	weir_capture_missed(w->lab->control, SELF, number, &lost, &limited);
 	assert_int_equal(n + limited, 20);
-	assert_in_range(n, 1, 2); // the clock advances meanwhile
+	assert_in_range(n, 1, 2); // the clock advances during the wait
 	assert_int_equal(lost, 0);
 	terms.interval_ns = 1000;
 	number = order(w, &terms);

@@ -40,7 +40,7 @@ void worker_lab_check_sums(const struct weir_worker_counters *c);
 void worker_lab_add_source(struct worker_lab *w, enum weir_source_kind kind, uint8_t device);
 void worker_lab_feed(struct worker_lab *w, uint8_t device, const struct frame_spec *spec);
 uint32_t worker_lab_on_wire(struct worker_lab *w, uint8_t device);
-// A packet that belongs to no service.
+// Returns a packet that belongs to no service.
 struct frame_spec worker_lab_for_kernel(void);
 // Fill a device's transmit queue, or take the sent packets from all devices.
 void worker_lab_fill(struct worker_lab *w, uint8_t device);

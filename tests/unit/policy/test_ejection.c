@@ -92,7 +92,7 @@ TEST(intervals_eject) {
 		{"at the threshold", 2, {{15, 85}, {100, 0}}, 0, WEIR_EJECTION_NONE, false},
 		{"too few", 2, {{4, 44}, {100, 0}}, 0, WEIR_EJECTION_NONE, true},
 		{"enough", 2, {{5, 45}, {100, 0}}, 1, WEIR_EJECTION_FAILURE_PERCENT, true},
-		{"the others have nothing to compare with", 2, {{0, 100}, {0, 0}}, 0,
+		{"the other backends have nothing to compare with", 2, {{0, 100}, {0, 0}}, 0,
 			WEIR_EJECTION_NONE, false},
 		{"all of them fail", 3, {{0, 100}, {0, 100}, {0, 100}}, 0, WEIR_EJECTION_NONE,
 			false},

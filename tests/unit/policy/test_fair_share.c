@@ -394,7 +394,7 @@ static void returning_one_of(uint16_t n) {
 	world_publish(w, FS, NULL, NULL, n);
 	assert_in_range(flows_of_7(w, n, 10), 8, 13);
 	assert_in_range(flows_of_7(w, n, 100), 99, 101);
-	// A backend comes back when the number of candidates grows from few to many again.
+	// A backend is added again when the number of candidates grows from few to many.
 	world_publish(w, FS, few, NULL, 100);
 	assert_int_equal(flows_of_7(w, n, 1000), 0);
 	world_publish(w, FS, NULL, NULL, n);

@@ -129,7 +129,7 @@ TEST(lame_duck_ends_by_ready_or_by_refusing_and_recovering) {
 
 	facts = weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING);
 	facts = weir_health_expire(facts);
-	// as after a restart of control
+	// simulates a restart of control
 	facts = weir_health_adopt(weir_health_state_of(facts), true);
 	facts = weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING);
 	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_LAME_DUCK);

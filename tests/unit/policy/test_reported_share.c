@@ -243,9 +243,9 @@ TEST(backends_outside_of_the_subset_are_not_in_the_averages) {
 		11 * WEIR_SIGNAL_FLOW);
 }
 
-// Half of the backends falsely report 0. The share of an honest backend is then the number of
-// this instance's flows at the backend, not twice as many. A backend with a false report gets the
-// mean share of the honest backends.
+// Half of the backends falsely report 0. The share of a backend with correct reports is then the
+// number of this instance's flows at the backend, not twice as many. A backend with a false report
+// gets the mean share of the correct backends.
 TEST(backend_that_reports_too_few_counts_as_without_reports) {
 	struct fleet fleet = fleet_of(10, 150);
 

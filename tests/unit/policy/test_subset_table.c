@@ -178,7 +178,7 @@ TEST(table_growing_and_shrinking) {
 	resize_row("one more backend at the end of the list", 100.0 / 101, 100, 101,
 		"[determ. 61.1 %, rockst. 1.0 %]");
 	resize_row("ten more", 1000.0 / 110, 100, 110, "[80.0 %, 9.0 %]");
-	resize_row("the last one removed", 100.0 / 100, 100, 99, "[76.3 %, 1.0 %]");
+	resize_row("the last backend removed", 100.0 / 100, 100, 99, "[76.3 %, 1.0 %]");
 	resize_row("the last ten removed", 1000.0 / 100, 100, 90, "");
 	row = insert_in_the_middle();
 	print_row("one more backend in the middle of the list", 100.0 / 101, &row, "");
@@ -186,7 +186,7 @@ TEST(table_growing_and_shrinking) {
 		assert_true(row.percent[c] > 5); // therefore the list needs a canonical order
 	}
 	row = resize(100, 100, CLIENTS + 1);
-	print_row("one more client (members of the others)", 0, &row, "");
+	print_row("one more client (members of the other clients)", 0, &row, "");
 	for (int c = 0; c < APERTURE; c++) {
 		assert_true(row.percent[c] == 0); // guarantee U1
 	}

@@ -89,7 +89,7 @@ class Layout:
                 self.struct_file[name] = file
 
     def in_segment(self):
-        """The structures in the segment, including nested structures."""
+        """Returns the structures in the segment, including nested structures."""
         names = {n for n, file in self.struct_file.items() if file in LAYOUT}
         while True:
             inner = {t for n in names for _, t in self.structs[n] if t in self.structs}
@@ -204,7 +204,7 @@ def fingerprint(root, compiler, change=None):
             text = path.read_text()
             changed = change[1](text)
             if changed == text:
-                raise SystemExit(f"{change[0]}: nothing to change any more; see CHANGES")
+                raise SystemExit(f"{change[0]}: the text to change was not found; see CHANGES")
             path.write_text(changed)
         program = compile_layout(folder, compiler, MAIN)
         if program is None:
@@ -243,12 +243,12 @@ def unnoticed(layout, compiler):
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda c: fingerprint(layout.root, compiler, c[1:]), changes))
     problems = [] if usual == fingerprint(layout.root, compiler) else ["not the same twice"]
-    problems += [f"not noticed: {name}" for (name, _, _), value in zip(changes, found)
+    problems += [f"not detected: {name}" for (name, _, _), value in zip(changes, found)
                  if value == usual]
     programs = sum(value is not None for value in found)
-    print(f"{len(changes)} changes, {programs} of them programs with a fingerprint")
+    print(f"{len(changes)} changes, {programs} of the changed layouts compile")
     if programs < len(changes) * 2 // 3:
-        problems.append("too few of the changes are programs")
+        problems.append("too few of the changed layouts compile")
     return problems
 
 

@@ -70,7 +70,7 @@ class Program:
 
 
 def fnv(facts):
-    """The fingerprint, computed from the facts."""
+    """Returns the fingerprint, computed from the facts."""
     value = 0xcbf29ce484222325
     for name, fact in facts.items():
         for byte in name.encode() + fact.to_bytes(8, "little"):
@@ -79,7 +79,8 @@ def fnv(facts):
 
 
 def may_differ(name):
-    """Whether a fact may differ: reserved space, and the length of the header, which attach compares separately."""
+    """Returns whether a fact may differ: reserved space, and the length of the header, which attach
+    compares separately."""
     return re.search(r"\.reserved\d*$", name) or name == "weir_segment_header"
 
 
@@ -118,12 +119,12 @@ def change(folder, edits):
         text = path.read_text()
         changed = re.sub(pattern, replacement, text, count=1, flags=re.S)
         if changed == text:
-            raise SystemExit(f"{name}: nothing to change any more; see NEXT")
+            raise SystemExit(f"{name}: the text to change was not found; see NEXT")
         path.write_text(changed)
 
 
 def check_next(root, compiler, today):
-    """Check that a next version supports the present layout if it is in `formers`, and no other."""
+    """Check that a later version supports the current layout if it is in `formers`, and supports no other layout."""
     entry = (f"formers[] = {{{{{today.abi}, sizeof(struct weir_segment_header), "
              f"UINT64_C(0x{today.fingerprint:x})}}, {{0, 0, 0}}}}")
     edits = NEXT + [("segment/layout.h", r"WEIR_SEGMENT_ABI \d+", f"WEIR_SEGMENT_ABI {today.abi + 1}"),
@@ -140,9 +141,9 @@ def check_next(root, compiler, today):
         problems = [f"a next version {'refuses' if yes else 'serves'} ABI {abi}, layout {value:x}"
                     for abi, value, yes in expected if later.serves(abi, value) != yes]
         if lost(today.facts, later.facts):
-            problems.append("what only adds is taken for a loss")
+            problems.append("an added field is reported as a loss")
         if today.serves(later.abi, later.fingerprint):
-            problems.append("today's version serves a later one")
+            problems.append("the current version serves the segment of a later version")
     moved = dict(today.facts)
     moved["weir_notes.heap_used"] += 8 << 32
     del moved["weir_notes.generation"]

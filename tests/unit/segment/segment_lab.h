@@ -62,7 +62,7 @@ static inline struct weir_root fixture_selection_root(uint16_t service) {
 	return (struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = service};
 }
 
-// A row with n as its MTU.
+// Returns a row with n as its MTU.
 static inline struct weir_backend_row fixture_row(uint16_t n) {
 	return (struct weir_backend_row){.flags = WEIR_BACKEND_PRESENT, .mtu = n};
 }

@@ -12,7 +12,7 @@
 
 #define BACKEND 7
 #define PAGE_BYTES 4096
-#define STRADDLER_AT (PAGE_BYTES - 64) // of a row pair whose copy 0 is on two pages
+#define STRADDLER_AT (PAGE_BYTES - 64) // offset of a row pair whose copy 0 is on two pages
 #define FLIPS 300000u
 
 struct lab {
@@ -156,7 +156,7 @@ static void *copy(void *arg) {
 // be protected.
 static struct straddler {
 	struct weir_writer *writer;
-	uint8_t *second_page; // of the reader's mapping
+	uint8_t *second_page; // second page of the reader's mapping
 	uint32_t interruptions;
 } straddler;
 

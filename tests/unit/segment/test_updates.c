@@ -94,8 +94,8 @@ static void check_order(const struct lab *f) {
 
 			closed += (flags & WEIR_BACKEND_CLOSED) != 0;
 			if (flags == 0) {
-				fail_msg("service %u selects backend %u, whose row is not there",
-					service, table->candidates[i].id);
+				fail_msg("service %u selects backend %u, which has no row", service,
+					table->candidates[i].id);
 			}
 		}
 		if (table->count > 0 && closed == table->count) {

@@ -33,7 +33,7 @@ struct lab {
 	uint64_t ended[4];
 	uint64_t finished[4]; // finished flows, by enum weir_outcome
 	uint64_t service_ns; // service time of the last flow that finished
-	uint64_t idle_ns; // of the last flow that ended
+	uint64_t idle_ns; // idle time of the last flow that ended
 	uint64_t answered; // flows that were established after a SYN
 };
 

@@ -144,7 +144,7 @@ static inline void check_counts(const struct pair *pair) {
 	}
 }
 
-// The key of flow n. The number determines family and protocol.
+// Returns the key of flow n. The number determines family and protocol.
 static inline struct weir_flow_key flow_key(uint32_t n) {
 	return key_of(n, n % 5 == 0 ? 6 : 4, n % 7 == 0 ? 17 : 6);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Affinity table: entries, their end, floods, and workers that enter sources at the same time.
+// Tests the affinity table: entries, their expiry, floods, and workers that enter sources at the
+// same time.
 #include "affinity.h"
 
 #include <pthread.h>
@@ -64,7 +65,7 @@ TEST(affinity_keeps_the_first_backend_unless_it_is_stale) {
 	weir_affinity_free(table);
 }
 
-// An entry ends at most two ticks (1.1 s) after its timeout, and not before. The time in entries
+// An entry expires at most two ticks (1.1 s) after its timeout, and not before. The time in entries
 // wraps every 2^21 ticks.
 TEST(affinity_ends_after_its_timeout) {
 	static const uint32_t timeouts_ms[] = {1000, 5000, 300000, 5 * DAY_MS};
@@ -84,7 +85,7 @@ TEST(affinity_ends_after_its_timeout) {
 	}
 }
 
-// A flood of sources that no handshake has proven replaces none of the proven ones.
+// A flood of sources without handshakes does not replace proven entries.
 TEST(affinity_of_proven_sources_survives_a_flood) {
 	struct weir_affinity *table = make_table(8192);
 	uint32_t kept = 0, full = 0;
@@ -103,11 +104,12 @@ TEST(affinity_of_proven_sources_survives_a_flood) {
 		kept += find_at(table, 1000000 + n, NOW) == 2;
 	}
 	assert_in_range(kept, 5000, 8192 - 2000);
-	assert_in_range(full, 0, 200000 / 50); // buckets in which all 8 are proven are rare
+	assert_in_range(full, 0, 200000 / 50); // buckets in which all 8 entries are proven are rare
 	weir_affinity_free(table);
 }
 
-// If all entries of a bucket are proven, no further source is remembered until one of them expires.
+// If all entries of a bucket are proven, a further source gets no entry until one of the entries
+// expires.
 TEST(affinity_has_no_room_in_a_proven_bucket) {
 	struct weir_affinity *table = make_table(WEIR_AFFINITY_WAYS);
 
@@ -130,7 +132,7 @@ TEST(affinity_sweep_removes_expired_entries_only) {
 		weir_affinity_enter(table, source(table, n), (uint16_t)(n % 2), NONE, true,
 			n % 2 == 0 ? MINUTE_MS : 10 * MINUTE_MS, NOW);
 	}
-	for (int i = 0; i < 2; i++) { // 64 of the 128 buckets each
+	for (int i = 0; i < 2; i++) { // each call sweeps 64 of the 128 buckets
 		weir_affinity_sweep(table, NOW + 2 * MINUTE_MS * UINT64_C(1000000));
 	}
 	for (uint32_t i = 0; i < table->buckets * WEIR_AFFINITY_WAYS; i++) {
@@ -164,8 +166,9 @@ static void *enter_all(void *arg) {
 	return NULL;
 }
 
-// Each worker chooses another backend for the same sources: they agree on one for each source. In a
-// few buckets there are more sources than entries, which then replace each other.
+// Each worker chooses a different backend for the same sources: all workers use the same backend
+// for a source. In a few buckets there are more sources than entries, so that sources replace each
+// other.
 TEST(affinity_workers_agree) {
 	static struct worker workers[THREADS];
 	struct weir_affinity *table = make_table(4 * SOURCES);

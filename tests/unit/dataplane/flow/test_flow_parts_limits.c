@@ -129,7 +129,7 @@ TEST(flow_crowded_state_is_kept_when_parts_move) {
 		move(&pair, part, START);
 		assert_false(weir_flow_crowded(table, 4));
 	}
-	table->family4.half_open = table->family4.half_open_max; // as in a flood
+	table->family4.half_open = table->family4.half_open_max; // simulate a flood
 	assert_true(weir_flow_crowded(table, 4));
 	table->family4.half_open = between;
 	assert_true(weir_flow_crowded(table, 4));

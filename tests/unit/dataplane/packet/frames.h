@@ -60,12 +60,12 @@ uint16_t frame_get16(const uint8_t *at);
 uint32_t frame_get32(const uint8_t *at);
 // Returns `sum` plus the sum of big-endian 16-bit words, folded to 16 bits.
 uint16_t frame_sum(const uint8_t *at, uint32_t bytes, uint32_t sum);
-// Sum of an IPv6 pseudo-header. ip: pointer to the IPv6 header.
+// Returns the sum of an IPv6 pseudo-header. ip: pointer to the IPv6 header.
 uint16_t frame_pseudo_sum6(const uint8_t *ip, uint32_t bytes, uint8_t protocol);
 
 // Returns a pseudo-random number below 2^31, and advances the state of the generator.
 uint64_t frame_random(uint64_t *state);
 
-// A packet buffer of exactly headroom + n bytes on the heap.
+// Returns a packet buffer of exactly headroom + n bytes on the heap.
 struct rte_mbuf *frame_mbuf(const uint8_t *bytes, uint32_t n, uint16_t headroom);
 void frame_mbuf_free(struct rte_mbuf *m);

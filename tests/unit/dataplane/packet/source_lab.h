@@ -11,7 +11,7 @@
 #define CLIENTS 64
 #define TIMEOUT_MS 60000
 
-static struct weir_affinity *table; // of the open lab
+static struct weir_affinity *table; // affinity table of the open lab
 
 static inline struct weir_selection_params affine(enum weir_policy policy) {
 	struct weir_selection_params params = params_of(policy);

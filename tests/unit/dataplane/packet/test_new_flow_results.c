@@ -88,8 +88,8 @@ TEST(new_flow_shows_half_open_flows) {
 	}
 }
 
-// With DSR, the worker sees only the SYN of a connection that the backend refuses. The flow counts
-// as an error when it has timed out.
+// With DSR, the worker receives only the SYN of a connection that the backend refuses. The flow
+// counts as an error when it has timed out.
 TEST(new_flow_unanswered_counts_as_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab;

@@ -78,7 +78,7 @@ static struct weir_capture_record process(
 	assert_true(weir_packet_capture_begin(own->capture, &m, &n, LAB_IN_PORT, own->lab->now_ns));
 	verdict = lab_process(own->lab, m);
 	weir_packet_capture_note(own->capture, &verdict);
-	frame_mbuf_free(m); // as if the packet was sent
+	frame_mbuf_free(m); // simulates that the packet was sent
 	weir_packet_capture_end(own->capture);
 	assert_true(weir_capture_take(
 		own->lab->control, own->lab->params.worker, own->number, &packet));

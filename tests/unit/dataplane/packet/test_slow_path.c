@@ -438,7 +438,7 @@ TEST(slow_path_error_follows_its_flow) {
 	frame_build(&quoted, &inner);
 	spec.body = inner.bytes + inner.l3;
 	spec.payload = 28;
-	spec.source = frame_stranger4; // from a router on the path
+	spec.source = frame_stranger4; // a router on the path sends the error
 	frame_build(&spec, &f);
 	m = frame_mbuf(f.bytes, f.n, 128);
 	verdict = lab_process(lab, m);

@@ -6,7 +6,8 @@
 
 TEST_GROUP(lab_eal);
 
-// --- hash fields, without memory --------------------------------------------------------------
+// --- hash fields, without an affinity table
+// --------------------------------------------------------------
 
 TEST(source_hash_ignores_ports) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_MAGLEV);
@@ -56,7 +57,8 @@ TEST(source_hash_counts_a_prefix_as_one_client) {
 	close_lab(lab);
 }
 
-// --- memory -----------------------------------------------------------------------------------
+// --- affinity table
+// -----------------------------------------------------------------------------------
 
 TEST(affinity_keeps_clients_at_their_backend) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
@@ -97,8 +99,8 @@ TEST(affinity_is_exact_round_robin_over_clients) {
 	close_lab(lab);
 }
 
-// Drain and death beat affinity: the client gets another backend, and stays there when the first
-// one returns.
+// If its backend is drained or dead, a client gets another backend, and keeps it when the first
+// backend returns.
 TEST(affinity_leaves_a_closed_backend) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
@@ -109,8 +111,10 @@ TEST(affinity_leaves_a_closed_backend) {
 	close_backend(lab, first, true);
 	second = client(lab, 1, 1001, SYN);
 	assert_int_not_equal(second, first);
-	assert_int_equal(client(lab, 1, 1000, ACK), first); // an open connection stays
-	assert_int_equal(client(lab, 1, 1000, FIN_ACK), first); // its end does not bring it back
+	assert_int_equal(
+		client(lab, 1, 1000, ACK), first); // an open connection stays at its backend
+	assert_int_equal(client(lab, 1, 1000, FIN_ACK),
+		first); // the end of this connection does not change the backend of the client
 	close_backend(lab, first, false);
 	for (uint16_t port = 1002; port < 1010; port++) {
 		assert_int_equal(client(lab, 1, port, SYN), second);
@@ -118,7 +122,7 @@ TEST(affinity_leaves_a_closed_backend) {
 	close_lab(lab);
 }
 
-// A backend that has left the subset of this instance loses its clients to the subset.
+// If a backend leaves the subset of this instance, its clients get backends of the subset.
 TEST(affinity_leaves_a_backend_outside_of_the_subset) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
@@ -139,16 +143,17 @@ TEST(affinity_ends_after_its_timeout_unless_flows_begin_or_end) {
 	const uint16_t first = client(lab, 1, 1000, SYN);
 
 	client(lab, 1, 1000, ACK);
-	for (uint16_t port = 1001; port < 1004; port++) { // new flows renew it
+	for (uint16_t port = 1001; port < 1004; port++) { // new flows renew the entry
 		lab_wait(lab, TIMEOUT_MS - 5000);
-		assert_int_equal(client(lab, 1, 1000, ACK), first); // no idle timeout
+		assert_int_equal(client(lab, 1, 1000, ACK), first); // the flow has no idle timeout
 		assert_int_equal(client(lab, 1, port, SYN), first);
 	}
-	for (int i = 0; i < 2; i++) { // established: the flow outlasts the wait
+	for (int i = 0; i < 2; i++) { // established, so the flow is still open after the wait
 		assert_int_equal(client(lab, 1, 1003, ACK), first);
 	}
 	lab_wait(lab, TIMEOUT_MS - 5000);
-	assert_int_equal(client(lab, 1, 1003, FIN_ACK), first); // so does the end of a connection
+	assert_int_equal(client(lab, 1, 1003, FIN_ACK),
+		first); // the end of a connection also renews the entry
 	lab_wait(lab, TIMEOUT_MS - 5000);
 	assert_int_equal(client(lab, 1, 1010, SYN), first);
 	lab_wait(lab, TIMEOUT_MS + 5000);
@@ -173,7 +178,7 @@ TEST(affinity_is_not_renewed_by_stray_ends) {
 	}
 }
 
-// A backend at its limit does not get the flow, but the client stays with it.
+// A backend at its limit does not get the flow, but the entry of the client is kept.
 TEST(affinity_yields_to_flow_control) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab;
@@ -192,7 +197,8 @@ TEST(affinity_yields_to_flow_control) {
 	close_lab(lab);
 }
 
-// Without memory, the hash of the source chooses: the client still has one backend.
+// Without an affinity table, the hash of the source chooses, so a client still has only one
+// backend.
 TEST(affinity_without_table_is_by_hash) {
 	struct weir_selection_params params = affine(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab = make(&params);
@@ -209,7 +215,7 @@ TEST(affinity_without_table_is_by_hash) {
 
 // --- limits -----------------------------------------------------------------------------------
 
-// The hash of the source does not choose a backend at its limit while others have room.
+// The hash of the source does not choose a backend at its limit while other backends have room.
 TEST(affinity_without_room_yields_to_flow_control) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	uint32_t got[4] = {0};
@@ -228,7 +234,7 @@ TEST(affinity_without_room_yields_to_flow_control) {
 	lab_free(lab);
 }
 
-// Handshakes of one client reserve slots of the limit that workers share.
+// Each handshake of a client takes a slot of the limit that workers share.
 TEST(affinity_reserves_slots_of_a_shared_limit) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
@@ -248,8 +254,8 @@ TEST(affinity_reserves_slots_of_a_shared_limit) {
 	close_lab(lab);
 }
 
-// A flow that leaves its backend neither gets a backend at its limit, nor changes what is
-// remembered because of one.
+// A flow that leaves its backend does not get a backend at its limit. The affinity entry does not
+// change because of this limit.
 TEST(affinity_of_a_moved_flow_yields_to_flow_control) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	uint16_t first, second;
@@ -297,7 +303,8 @@ TEST(affinity_of_icmp_errors_is_that_of_packets) {
 	for (uint8_t n = 1; n <= CLIENTS; n++) {
 		const uint16_t first = client(lab, n, 1000, SYN);
 
-		assert_int_equal(client(lab, n, 2000, FIN_ACK), first); // untracked
+		assert_int_equal(
+			client(lab, n, 2000, FIN_ACK), first); // without an entry in the flow table
 		assert_int_equal(icmp_error(lab, n, 2000), first);
 		assert_int_equal(icmp_error(lab, n, 1000), first);
 	}
@@ -308,7 +315,8 @@ TEST(affinity_answers_queries_about_unknown_flows) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
 
-	for (uint16_t n = 0; n < 8; n++) { // flows of one client, with time for it to be forgotten
+	for (uint16_t n = 0; n < 8;
+		n++) { // flows of one client, with a pause in which its entry expires
 		const uint16_t backend = send_tcp(lab, n, SYN).backend;
 		struct weir_message message = lab_question((uint16_t)(n + 1));
 
@@ -320,7 +328,7 @@ TEST(affinity_answers_queries_about_unknown_flows) {
 	close_lab(lab);
 }
 
-// A flow that must leave its backend goes where the new flows of its client go.
+// A flow that must leave its backend goes to the backend of the new flows of its client.
 TEST(affinity_of_flows_that_lose_their_backend) {
 	for (int gone = 0; gone < 2; gone++) {
 		struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
@@ -347,7 +355,7 @@ TEST(affinity_of_flows_that_lose_their_backend) {
 	}
 }
 
-// While no next hop is known, packets are lost, but clients keep their backends.
+// While no next hop is resolved, packets are lost, but clients keep their backends.
 TEST(affinity_outlasts_the_loss_of_all_next_hops) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
@@ -372,7 +380,7 @@ TEST(affinity_outlasts_the_loss_of_all_next_hops) {
 
 // --- ids --------------------------------------------------------------------------------------
 
-// The id of a remembered backend may be used again, by a backend of another service.
+// The backend id in an entry may be reused for a backend of another service.
 TEST(affinity_never_crosses_services) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
@@ -424,7 +432,8 @@ TEST(affinity_outlasts_a_change_of_the_policy) {
 	close_lab(lab);
 }
 
-// Another prefix makes other clients of the same addresses. Open connections stay.
+// With another prefix length, addresses are grouped into other clients. Open connections stay at
+// their backends.
 TEST(affinity_outlasts_no_change_of_a_prefix) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Affinity in floods of forged packets: clients keep their backend.
+// Tests affinity during floods of forged packets: clients keep their backends.
 #include "source_lab.h"
 
 TEST_GROUP(lab_eal);
 
-// SYNs from forged sources, far more than the table has room for.
+// Sends SYNs from forged sources, many more than the table has entries.
 TEST(affinity_of_clients_survives_a_flood) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
@@ -23,13 +23,14 @@ TEST(affinity_of_clients_survives_a_flood) {
 	for (uint8_t n = 1; n <= CLIENTS; n++) {
 		assert_int_equal(client(lab, n, 1001, SYN), first[n]);
 		assert_int_equal(client(lab, n, 1001, ACK), first[n]);
-		// a packet whose flow has no entry, for example after a restart
+		// Sends a packet whose flow has no entry in the flow table, as after a restart.
 		assert_int_equal(client(lab, n, 1002, ACK), first[n]);
 	}
 	close_lab(lab);
 }
 
-// Forged datagrams, two of each source, prove nothing: TCP clients are remembered nevertheless.
+// Two forged datagrams of each source do not make its entry proven, so TCP clients still get
+// entries.
 TEST(affinity_of_clients_needs_no_room_from_datagrams) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
@@ -53,8 +54,8 @@ TEST(affinity_of_clients_needs_no_room_from_datagrams) {
 	close_lab(lab);
 }
 
-// Who forges a SYN and an ACK of each source can fill the table. Clients that were in it keep their
-// backend, and others keep that of their hash.
+// An attacker who forges a SYN and an ACK of each source can fill the table. Clients with an entry
+// keep their backend. Clients without an entry get the backend of their hash.
 TEST(affinity_of_clients_survives_forged_handshakes) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
@@ -71,7 +72,7 @@ TEST(affinity_of_clients_survives_forged_handshakes) {
 		send_from(lab, source, 4, 5000, SYN);
 		send_from(lab, source, 4, 5000, ACK);
 	}
-	lab_wait(lab, 30000); // the flow table has room again, the affinity table does not
+	lab_wait(lab, 30000); // then the flow table has room again, but the affinity table does not
 	full = lab_counters(lab)->affinity_full;
 	for (uint8_t n = 1; n <= 2 * CLIENTS; n++) {
 		if (n > CLIENTS) {

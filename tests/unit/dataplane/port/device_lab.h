@@ -34,10 +34,10 @@ void ring_device_make(const char *name, uint16_t queues, struct ring_device *ret
 void ring_device_free(struct ring_device *device);
 // Give the device a packet to receive. Returns false if the ring is full.
 bool ring_device_feed(struct ring_device *device, uint16_t queue, const uint8_t *bytes, uint32_t n);
-// The next packet that the device has sent on a queue, or NULL.
+// Returns the next packet that the device has sent on a queue, or NULL.
 struct rte_mbuf *ring_device_take(struct ring_device *device, uint16_t queue);
 
-// The pool of the test's packet buffers.
+// Returns the pool of the test's packet buffers.
 struct rte_mempool *device_lab_pool(void);
 uint32_t device_lab_in_use(void);
 
