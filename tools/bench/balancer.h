@@ -42,9 +42,9 @@ void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
 int weir_bench_balancer_start(
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
 
-// Size of the flow table in bytes.
+// Returns the size of the flow table in bytes.
 uint64_t weir_bench_flow_bytes(const struct weir_bench_options *options);
-// Size in bytes of a heap for the pipeline and `buffers` packet buffers.
+// Returns the size in bytes of a heap for the pipeline and `buffers` packet buffers.
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
 
 // --- other work of a worker ---------------------------------------------------------------

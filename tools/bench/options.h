@@ -91,7 +91,7 @@ int weir_bench_options_parse(
 // the family.
 uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options);
 
-// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+// Writes the text of --help. Returns buffer, of WEIR_HELP_BYTES.
 const char *weir_bench_help(char *buffer, size_t bytes);
 
 const char *weir_bench_case_name(enum weir_bench_case kind);

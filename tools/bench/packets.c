@@ -13,7 +13,7 @@
 #define IPV6_BYTES 40u
 #define TCP_BYTES 20u
 #define UDP_BYTES 8u
-#define FRAME_MIN 60u // without the FCS; 64 bytes on the wire
+#define FRAME_MIN 60u // length without the FCS; 64 bytes on the wire
 
 const uint8_t weir_bench_client_mac[6] = {0x02, 0, 0, 0, 0, 0x01};
 const uint8_t weir_bench_our_mac[6] = {0x02, 0, 0, 0, 0, 0x02};

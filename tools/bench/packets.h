@@ -21,7 +21,7 @@
 #define WEIR_BENCH_ACK 0x10
 
 struct weir_bench_packets {
-	uint32_t frame_bytes; // with the Ethernet header, without the FCS
+	uint32_t frame_bytes; // length with the Ethernet header, without the FCS
 	uint32_t l3_offset;
 	uint8_t family;
 	bool vlan;

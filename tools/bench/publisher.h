@@ -32,7 +32,7 @@ int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 // (the publisher has exited).
 int weir_bench_publisher_go(struct weir_bench_publisher *publisher);
 int weir_bench_publisher_pause(struct weir_bench_publisher *publisher);
-// Number of publications or readings so far.
+// Returns the number of publications or readings so far.
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher);
 // End the second process. Does nothing without a publisher.
 void weir_bench_publisher_stop(struct weir_bench_publisher *publisher);

@@ -61,7 +61,7 @@ struct weir_bench_result {
 	double stage_rest; // cycles between the stages: counters, clock and tables
 	double stage_idle; // expiry and quiescent report
 	bool counted[WEIR_BENCH_EVENT_COUNT];
-	double event[WEIR_BENCH_EVENT_COUNT]; // events per packet
+	double event[WEIR_BENCH_EVENT_COUNT]; // number of events per packet
 	uint64_t verified; // number of verified packets
 	uint64_t steady_checked; // case syn-flood: flows still in the table after the flood
 };

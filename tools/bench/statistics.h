@@ -10,7 +10,7 @@
 
 // One timed burst.
 struct weir_bench_sample {
-	uint32_t cycles; // without the cost of the timer
+	uint32_t cycles; // duration in cycles, without the cost of the timer
 	uint16_t packets;
 	uint16_t steady; // packets of flows that were in the table before the run
 };

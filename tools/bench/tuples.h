@@ -34,11 +34,11 @@ struct weir_bench_tuples {
 void weir_bench_tuple(
 	const struct weir_bench_tuples *tuples, uint64_t number, struct weir_bench_tuple *ret);
 
-// The service of flow `number`.
+// Returns the service of flow `number`.
 uint16_t weir_bench_service(const struct weir_bench_tuples *tuples, uint64_t number);
 
 // The VIP of a service.
 void weir_bench_vip(uint8_t family, uint16_t service, uint8_t ret[16]);
 
-// A bijection of 0 .. 2^48 - 1 onto itself.
+// Computes a bijection of 0 .. 2^48 - 1 onto itself.
 uint64_t weir_bench_permute(uint64_t seed, uint64_t number);

@@ -13,7 +13,7 @@
 #define VLAN_BYTES 4u
 #define IPV4_BYTES 20u
 #define IPV6_BYTES 40u
-#define GUE_BYTES 12u // with the UDP header
+#define GUE_BYTES 12u // UDP header and GUE header
 #define GRE_BYTES 4u
 
 struct complaint {
@@ -91,14 +91,14 @@ static int check_ethernet(
 				      : wrong(complaint, "wrong EtherType 0x%04x", get16(at + 12));
 }
 
-// Length of the outer IP header.
+// Returns the length of the outer IP header.
 static uint32_t outer_bytes(const struct weir_bench_way *way) {
 	return way->forwarding.mode == WEIR_FORWARDING_L2 ? 0
 	       : way->family == 4                         ? IPV4_BYTES
 							  : IPV6_BYTES;
 }
 
-// Length of what is between the outer IP header and the packet.
+// Returns the length of what is between the outer IP header and the packet.
 static uint32_t tail_bytes(const struct weir_bench_way *way) {
 	return way->forwarding.mode == WEIR_FORWARDING_GUE   ? GUE_BYTES
 	       : way->forwarding.mode == WEIR_FORWARDING_GRE ? GRE_BYTES

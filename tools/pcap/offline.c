@@ -19,7 +19,7 @@
 
 #define FLOWS_MAX 1048576u
 #define MIB (1ull << 20)
-#define BUFFERS 127 // for a frame and its fragments
+#define BUFFERS 127 // number of buffers for a frame and its fragments
 #define SECOND_NS 1000000000ull
 
 struct weir_offline {
@@ -183,7 +183,7 @@ static int apply(struct weir_offline *offline, const struct weir_config *config,
 	return r;
 }
 
-// Make change `i`.
+// Apply the change with index i.
 static int change(struct weir_offline *offline, uint32_t i, char *why, size_t why_bytes) {
 	const struct weir_pcap_change *change = &offline->options->change[i];
 	int id;

@@ -53,5 +53,5 @@ struct weir_pcap_options {
 int weir_pcap_options_parse(
 	int argc, char **argv, struct weir_pcap_options *ret, char *why, size_t why_bytes);
 
-// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
+// Writes the text of --help. Returns buffer, of WEIR_HELP_BYTES.
 const char *weir_pcap_help(char *buffer, size_t bytes);

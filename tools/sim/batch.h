@@ -18,7 +18,7 @@ struct weir_sim_batch {
 	uint64_t first_seed;
 	uint32_t seeds; // runs of each variant, > 0
 	uint32_t jobs; // number of concurrent runs, > 0
-	bool show_progress; // on stderr
+	bool show_progress; // print the progress to stderr
 };
 
 struct weir_sim_results {

@@ -47,7 +47,7 @@ void weir_sim_cpu_fini(struct weir_sim_cpu *cpu);
 // Add a job. Returns 0, -ENOSPC (the queue is full), -ENOMEM.
 int weir_sim_cpu_add(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t id, double work_ns);
 
-// The time when the next job ends at the current rate; UINT64_MAX = no job runs.
+// Returns the time when the next job ends at the current rate; UINT64_MAX = no job runs.
 uint64_t weir_sim_cpu_next(const struct weir_sim_cpu *cpu);
 
 // Removes one job that has ended at or before now_ns. Returns false if no job has ended.

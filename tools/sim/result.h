@@ -51,7 +51,7 @@ struct weir_sim_backend_result {
 	uint64_t requests, failed; // requests sent to the backend; requests that failed there
 	uint32_t clients; // clients that use the backend at the end of the window
 	double speed;
-	bool listed; // on the list of backends at the end of the window
+	bool listed; // the backend was in the list of backends at the end of the window
 	// On the list during the whole window. The CPU measures include only such backends.
 	bool measured;
 };

@@ -214,8 +214,7 @@ static const struct weir_json_key happening_rows[] = {
 	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, PRESET("0.5"),
 		"`fail-fast`: response time of an error."),
 	BOOLEAN(HAPPENING, "established", established, PRESET("false"),
-		"`fail-fast`: whether the backend accepts connections and then sends the error, so that "
-		"a balancer sees a short, successful flow. Otherwise it refuses connections."),
+		"`fail-fast`: whether the backend accepts connections and then sends the error, so that it counts as a short, successful flow. Otherwise it refuses connections."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
 		"Factor by which the speed is multiplied during `slow`, and during the warm-up after `restart` and `add-backends`."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),

@@ -37,26 +37,26 @@ enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_ARRIVAL, // index: client
 	WEIR_SIM_EVENT_REQUEST, // index: request whose wait has ended or whose error has arrived
 	WEIR_SIM_EVENT_CPU, // index: backend; one of its jobs may have ended
-	WEIR_SIM_EVENT_TIMEOUT, // no index
+	WEIR_SIM_EVENT_TIMEOUT, // index: not used
 	WEIR_SIM_EVENT_REPORT, // index: backend
 	WEIR_SIM_EVENT_DELIVERY, // index: report in flight
 	WEIR_SIM_EVENT_UPDATE, // index: client
-	WEIR_SIM_EVENT_ANTAGONISTS, // no index
+	WEIR_SIM_EVENT_ANTAGONISTS, // index: not used
 	WEIR_SIM_EVENT_ACTION, // index: action of the script
-	WEIR_SIM_EVENT_SAMPLE, // no index
+	WEIR_SIM_EVENT_SAMPLE, // index: not used
 	WEIR_SIM_EVENT_WINDOW_BEGIN, // index: window
 	WEIR_SIM_EVENT_WINDOW_END, // index: window
-	WEIR_SIM_EVENT_STEAL_PLAN, // no index
+	WEIR_SIM_EVENT_STEAL_PLAN, // index: not used
 	WEIR_SIM_EVENT_STEAL_ASK, // index: message that has reached the victim
 	WEIR_SIM_EVENT_STEAL_ANSWER, // index: message; its answer has reached control
 };
 
 // The state of a request at its backend.
 enum weir_sim_place {
-	WEIR_SIM_GONE, // at no backend
+	WEIR_SIM_GONE, // the request is at no backend
 	WEIR_SIM_WAITING, // waits before it needs the CPU; an event is scheduled
 	WEIR_SIM_ERROR_COMING, // an event for the error is scheduled
-	WEIR_SIM_WORKING, // on the processor or in its queue
+	WEIR_SIM_WORKING, // the request runs on a CPU, or waits in the CPU's queue
 	WEIR_SIM_DEAD, // the backend died; an event is still scheduled
 	// The backend has released the request, so that the request can move; an event is
 	// scheduled.
@@ -185,7 +185,7 @@ struct weir_sim_action {
 struct weir_sim_window_state {
 	bool open;
 	struct weir_sim_histogram *latency;
-	struct weir_sim_totals totals; // at the beginning of the window
+	struct weir_sim_totals totals; // totals at the beginning of the window
 	double *busy_ns; // [backends], at the beginning of the window
 	uint64_t *given, *failed;
 };

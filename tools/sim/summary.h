@@ -69,7 +69,7 @@ double weir_sim_steals(const struct weir_sim_measure *m, enum weir_sim_steal_cou
 double weir_sim_metric_of(const struct weir_sim_measure *m, enum weir_sim_metric metric);
 const char *weir_sim_metric_name(enum weir_sim_metric metric);
 
-// The range of a measure in one window of one variant.
+// Returns the range of a measure in one window of one variant.
 struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, uint32_t variant,
 	uint32_t window, enum weir_sim_metric metric);
 

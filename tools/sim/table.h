@@ -31,5 +31,5 @@ void weir_sim_table_take_active(struct weir_sim *sim, uint32_t backend, uint64_t
 // has loaded the table.
 void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client);
 
-// The time for which an error counts as an active request.
+// Returns the time for which an error counts as an active request.
 uint64_t weir_sim_error_window_ns(const struct weir_sim *sim);

@@ -86,8 +86,8 @@ TEST(correct_packets_pass) {
 	}
 }
 
-// Whether a bit of a sent packet may have any value: in the flow label, and, in the source port of
-// GUE, all except the highest two.
+// Returns whether a bit of a sent packet may have any value: in the flow label, and, in the source
+// port of GUE, all except the highest two.
 static bool is_free(const struct weir_bench_options *options, uint32_t byte, unsigned int bit) {
 	const uint32_t ip = 14, label = ip + 1;
 	const uint32_t port = ip + (options->family == 6 ? 40 : 20);
@@ -119,7 +119,7 @@ static void check_every_byte(const char *line) {
 			}
 			at[i] = (uint8_t)(right ^ 1u << bit);
 			if (verify(&o, why) != -EBADMSG) {
-				fail_msg("bit %u of byte %u may be wrong", bit, i);
+				fail_msg("a wrong bit %u of byte %u is not detected", bit, i);
 			}
 			assert_true(why[0] != '\0');
 		}

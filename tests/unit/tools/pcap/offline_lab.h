@@ -14,6 +14,6 @@ struct weir_config *lab_config(void);
 // Start the EAL, for cmocka's group set-up.
 int lab_start(void **unused);
 
-// A TCP segment from 203.0.113.1:source_port to 198.51.100.10:port; `payload` more bytes.
+// Returns a TCP segment from 203.0.113.1:source_port to 198.51.100.10:port; `payload` more bytes.
 struct weir_capture_frame lab_tcp(
 	uint16_t source_port, uint16_t port, uint8_t flags, uint32_t payload);

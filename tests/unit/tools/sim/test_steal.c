@@ -119,7 +119,7 @@ TEST(steal_of_running_requests_is_refused) {
 	weir_sim_result_free(late);
 }
 
-// Victim and thieves die and come back while messages are in flight.
+// Victim and thieves die and return while messages are in flight.
 TEST(steal_loses_nothing_when_backends_die) {
 	struct weir_sim_result *result = lab_try(STUCK(
 		", {'event': 'restart', 'at_ms': 5000, 'down_ms': 3000},"
