@@ -204,7 +204,7 @@ def install_changes_nothing(lab, apt="apt-get -q -y "):
     machine = lab.balancer
     said = machine.in_chroot("apt-get -q update && " + three_commands()[0].replace("apt ", apt))
     if "nothing was started" not in said:
-        raise AssertionError("the installation does not say what to do next")
+        raise AssertionError("the installation does not print what to do next")
     version = machine.in_chroot("weir-dataplane --version && weir-control --version && weirctl --version")
     expect("versions", len(set(re.findall(r" (\d\S*)", version))), 1)
     machine.in_chroot("weirctl config check /etc/weir/weir.json | grep ' services: 0, .* warnings: 1)$'")
@@ -395,9 +395,9 @@ def install(lab, folder):
     lab.balancer.copy(path)
     said = lab.balancer.run(f"dpkg --force-confdef --force-confold -i {os.path.basename(path)}")
     after = {unit: lab.balancer.pid(unit) for unit in before}
-    expect("the dataplane goes on", after["weir-dataplane"], before["weir-dataplane"])
-    if "goes on with the version" not in said:
-        raise AssertionError("the upgrade does not say that the dataplane runs the former version")
+    expect("the dataplane continues", after["weir-dataplane"], before["weir-dataplane"])
+    if "still runs the previous version" not in said:
+        raise AssertionError("the upgrade does not print that the dataplane still runs the previous version")
     if after["weir-metrics"] in (0, before["weir-metrics"]):
         raise AssertionError(f"weir-metrics was not restarted: {after}")
     installed = lab.balancer.run("cat /etc/weir/weir.json")
@@ -451,8 +451,8 @@ def refused_configuration_keeps_control_running(lab):
     path, = packages(lab.args.packages, "weir")
     said = lab.balancer.run(f"dpkg --force-confdef --force-confold -i {os.path.basename(path)}")
     if "refuses the configuration" not in said:
-        raise AssertionError(f"the upgrade does not tell of the configuration: {said}")
-    expect("weir-control goes on", lab.balancer.pid("weir-control"), before)
+        raise AssertionError(f"the upgrade does not report that it refuses the configuration: {said}")
+    expect("weir-control continues", lab.balancer.pid("weir-control"), before)
     lab.balancer.run("cp good.json /etc/weir/weir.json")
     lab.requests.expect_more("after a refused configuration")
 

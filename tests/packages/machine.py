@@ -64,7 +64,7 @@ class Machine:
         wait_for(f"{self.name}: boot", self.is_up, BOOT_S, interval=0.2)
 
     def find_leader(self):
-        """The PID of the machine's init, in the PID namespace of the test. Children of
+        """Returns the PID of the machine's init, in the PID namespace of the test. Children of
         systemd-nspawn that only prepare the container have other names."""
         with open(f"/proc/{self.nspawn.pid}/task/{self.nspawn.pid}/children",
                   encoding="ascii") as file:
