@@ -112,7 +112,7 @@ class Agent:
         return seal(ANSWER, number, secret, fields)
 
     def pack_port_words(self):
-        """The announced states of the ports, as in the datagram."""
+        """Returns the announced states of the ports, as in the datagram."""
         packed = []
         for (protocol, port), said in self.port_words.items():
             word, reason = (said, 0) if isinstance(said, str) else said
@@ -127,7 +127,7 @@ class Agent:
             at["client"], at["vip"], at["client_port"], at["vip_port"], at["protocol"], result))
 
     def tcp_figures(self, balancer, **over):
-        """A datagram with TCP statistics: one IPv4 connection with a round-trip time of 1234 us."""
+        """Returns a datagram with TCP statistics: one IPv4 connection with a round-trip time of 1234 us."""
         at = {"agent": self.process, "balancer": balancer.number, "challenge": balancer.challenge,
               "clock_ms": int((time.monotonic() - self.started) * 1000), **over}
         fields = TCP_FIELDS.pack(at["agent"], at["balancer"], at["challenge"], at["clock_ms"], 7)

@@ -87,7 +87,7 @@ class Demo:
         indent(out + err)
 
     def run(self):
-        section(1, "The lab", "Seven network namespaces of this machine; nothing leaves them.")
+        section(1, "The lab", "Seven network namespaces of this machine; no packet leaves them.")
         print(PICTURE)
         self.weirctl("service", "show")
         self.weirctl("backend", "show")
@@ -199,7 +199,7 @@ class Demo:
         self.excused += excused
         self.total.add(early)
         self.total.add(load.since(noticed))
-        print(f"   {excused} requests reached the dead backend before: refused, not counted below")
+        print(f"   {excused} requests were refused before the failure was detected; not counted below")
         expect(after.failed == 0, f"requests failed after {name} was seen dead: {after.errors[:3]}")
         expect(again > 0, f"{name} is back but gets no connections")
 
@@ -339,11 +339,11 @@ def demonstrate(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Show Weir at work.")
+    parser = argparse.ArgumentParser(description="Demonstrate Weir.")
     parser.add_argument("--build", default="build")
     parser.add_argument("--keep", action="store_true", help="leave the lab running")
     parser.add_argument("--end", action="store_true", help="remove labs that --keep left")
-    parser.add_argument("--hugepages", type=int, default=0, help="pages to give back at --end")
+    parser.add_argument("--hugepages", type=int, default=0, help="number of huge pages to free at --end")
     options = parser.parse_args()
     netns.on_signals_raise()
     if options.end:

@@ -157,7 +157,7 @@ static void put_tcp_frame(
 	end_frame(flood, at + payload);
 }
 
-// The source address of a flow, in 10.192.0.0/10. Four flows share an address.
+// Returns the source address of a flow, in 10.192.0.0/10. Four flows share an address.
 static uint32_t flow_source(uint32_t flow) {
 	return 0x0ac00000u + 256 + flow / 4;
 }

@@ -342,7 +342,7 @@ class Lab:
                      "-c", "nginx.conf", "-e", "stderr")
 
     def shed_folder(self, number):
-        """The folder in which the hook of a backend's agent names connections that nginx should close."""
+        """Returns the folder in which the hook of a backend's agent names connections that nginx should close."""
         return os.path.join(self.dir, f"shed-{number}")
 
     def start_dataplane(self):

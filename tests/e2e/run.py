@@ -218,7 +218,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=JOBS, metavar="N",
                         help=f"maximum number of scenarios at once; fewer for those that measure time ({JOBS})")
     parser.add_argument("--short", action="store_true", help="run only the scenarios of the short form of scripts/test")
-    parser.add_argument("--list", action="store_true", help="name the scenarios and end")
+    parser.add_argument("--list", action="store_true", help="print the names of the scenarios and exit")
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenario, prefix or pattern")
     options = parser.parse_args()
     chosen = [item for item in select(options.names) if item.short or not options.short]

@@ -75,7 +75,7 @@ def group_member_gets_nothing(lab):
     assert modes(lab) == expected, modes(lab)
     attempts(lab, lab.programs["control"].pid)
     assert modes(lab) == expected, modes(lab)
-    lab.programs["control"].stop()  # so that no process is attached to the segment
+    lab.programs["control"].stop()  # then no process is attached to the segment
     results = attempts(lab, lab.programs["dataplane"].pid)
     assert results["take the segment"] == "EACCES", results["take the segment"]
     lab.start_control()

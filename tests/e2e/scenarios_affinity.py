@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Affinity: clients stay at their backend, over flows, drain, death and reload."""
+"""Affinity: new flows of a client go to its previous backend, also after drains, failures and reloads."""
 import contextlib
 import subprocess
 
@@ -41,7 +41,7 @@ def known(lab):
 
 @scenario(short=True, services=[web(**ROUND_ROBIN, **AFFINITY)])
 def clients_stay_at_their_backend(lab):
-    """With round robin and affinity, each of 16 clients stays at its backend until it is drained or dead"""
+    """With round robin and affinity, each of 16 clients stays at its backend until the backend is drained or dead"""
     add_sources(lab)
     first = places(lab)
     assert set(first.values()) == set(BACKENDS), first
@@ -58,7 +58,7 @@ def clients_stay_at_their_backend(lab):
     lab.wait_published()
     assert places(lab) == after, "a client returned"
     lab.kill_backend(2)
-    wait_for("web-2 to be refusing", lambda: lab.backend("web-2")["health"] == "refusing", 10)
+    wait_for("web-2 to be in state refusing", lambda: lab.backend("web-2")["health"] == "refusing", 10)
     lab.wait_published()
     last = places(lab)
     assert "web-2" not in last.values(), last
@@ -69,10 +69,10 @@ def clients_stay_at_their_backend(lab):
 
 @scenario(services=[web(**ROUND_ROBIN, **AFFINITY)])
 def affinity_ends_after_its_timeout(lab):
-    """A client that returns after the timeout is balanced anew"""
+    """The policy chooses again for a client that returns after the timeout"""
     add_sources(lab)
     assert set(places(lab).values()) == set(BACKENDS)
-    wait_for("clients to be forgotten", lambda: not_known(lab), 40, 7)
+    wait_for("entries of the clients to expire", lambda: not_known(lab), 40, 7)
 
 
 def not_known(lab):
@@ -83,7 +83,7 @@ def not_known(lab):
 
 @scenario(services=[web(affinity={"by": "source"}), echo(hash_fields="source")])
 def maglev_keeps_clients_by_hash(lab):
-    """With Maglev the hash of the client's address chooses: TCP and UDP, nothing is remembered"""
+    """With Maglev the hash of the client's address chooses the backend of TCP and UDP flows, without entries"""
     add_sources(lab)
     first = places(lab)
     assert set(first.values()) == set(BACKENDS), first

@@ -176,7 +176,7 @@ SLOW = {"type": "http", "path": "/healthz", "interval_ms": 4000, "rise": 2}
 @scenario(services=[service("web", 80, check=SLOW, agent=AGENT), unchecked(agent=AGENT)],
           config=QUICK, start=False)
 def port_that_is_down_takes_only_its_service(lab):
-    """If port 80 is announced as down, only its service is refusing; after that, new checks decide"""
+    """If port 80 is announced as down, only its service is refusing, until the results of new checks"""
     with agents(lab) as served:
         one = served[1]
         wait_for("healthy", lambda: health(lab, "web") == "healthy", 20)

@@ -85,7 +85,7 @@ def drain_waits_for_the_last_flow(lab):
     assert lab.backend("web-2", "lines")["admin"] == "maintenance"
     try:
         slow.ask()
-        raise AssertionError("the connection goes on after its drain was over")
+        raise AssertionError("the connection is still open after the drain has ended")
     except OSError:
         pass
     for name in ("web-3", "web-4"):

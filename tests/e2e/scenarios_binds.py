@@ -207,7 +207,7 @@ def ends_of_drains(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_vip_drains_then_resets(lab):
-    """A removed VIP refuses new flows and keeps downloads until the deadline, even if control is killed meanwhile"""
+    """A removed VIP refuses new flows, and keeps downloads until the deadline, even if control is killed"""
     lab.make_file("big", 200 << 20)
     one_vip = web(**SLOWLY)
     one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
@@ -231,7 +231,7 @@ def removed_vip_drains_then_resets(lab):
 
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_service_drains_then_resets(lab):
-    """A removed service refuses new flows and keeps downloads until the deadline, even if control is killed meanwhile"""
+    """A removed service refuses new flows, and keeps downloads until the deadline, even if control is killed"""
     lab.make_file("big", 200 << 20)
     with Removal(lab, VIP4, VIP6) as removal:
         removal.reload(lines())

@@ -26,7 +26,7 @@ def service_packets(lab, name):
 
 
 def is_to(frame, vip):
-    """Whether the frame is TCP or UDP to this address."""
+    """Returns whether the frame is TCP or UDP to this address."""
     if b":" in vip.encode():
         return frame[12:14] == b"\x86\xdd" and frame[38:54] == socket.inet_pton(
             socket.AF_INET6, vip)

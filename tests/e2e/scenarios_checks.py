@@ -120,7 +120,7 @@ def wait_for_results(lab, count):
 
 
 def without_link(lab, namespace):
-    """Take the balancer's link down for more than `fall` checks, and stop web-3 meanwhile."""
+    """Take the balancer's link down for more than `fall` checks, and stop web-3 during this time."""
     def no_results():
         rows = [(row["service"], row["backend"], row["last"]["detail"]) for row in lab.api("health.show")
                 if row["last"]["detail"] != "no result: port wan has no link"]
@@ -160,7 +160,7 @@ def without_link(lab, namespace):
             agent={"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300},
             health_check={"type": "agent", "rise": 1, "fall": 3})])
 def lost_link_fails_no_check(lab):
-    """Without a link, checks have no result; a server that stops meanwhile is detected afterwards"""
+    """Without a link, checks have no result; a server that stops during this time is detected when the link is up"""
     agents = Agents(lab)
     lab.extra = Agents.configuration(lab)
     lab.write_config()
@@ -175,7 +175,7 @@ def lost_link_fails_no_check(lab):
 
 
 def refused(lab):
-    """The changes to "refusing" in the health history."""
+    """Returns the changes to "refusing" in the health history."""
     return [change for change in lab.api("health.history") if change["to"] == "refusing"]
 
 

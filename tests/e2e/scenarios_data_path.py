@@ -239,7 +239,7 @@ def data_path_checks_pass_once_for_each_vip(lab):
     change_vip(lab, 1, "add", SIX_VIPS[4])
     wait_for_states(lab, 1, web="healthy")
     row = lab.api("health.show")[0]
-    assert row["fails"] <= 2 and row["passes"] <= len(SIX_VIPS) + 1, row  # one more check may have passed meanwhile
+    assert row["fails"] <= 2 and row["passes"] <= len(SIX_VIPS) + 1, row  # one more check may have passed by then
 
 
 def checksum(header):

@@ -164,10 +164,10 @@ class Nginx:
                 said, _ = first_notice(packets, begun)
                 flows = arrivals(packets, PORT, said) if said else []
                 return min(flows) if flows else None
-            birth = wait_for("a flow after the notice of the birth", born, 15)
+            birth = wait_for("a flow after the notice that the server listens again", born, 15)
             said, _ = first_notice(packets, begun)
             assert len(arrivals(packets, PORT, begun)) == len(arrivals(packets, PORT, said)), \
-                "a flow came before the notice of the birth"
+                "a flow arrived before the notice that the server listens again"
             self.wait_used()
         return death, birth
 
@@ -238,10 +238,10 @@ def kernel_death_and_birth(lab):
             f"{row('kill to close', [d.close for d in deaths])}, "
             f"{row('kill to last flow', [d.close + d.last for d in deaths])} ms, flows after the notice "
             f"{max(d.flows for d in deaths)} at most, {within} of {len(deaths)} within; "
-            f"{row('notice of birth to first flow', births)} ms")
+            f"{row('notice of listening to first flow', births)} ms")
     print(f"\n    {text}", end=" ", flush=True)
     # If CPUs are busy, both sides of each comparison are delayed in the same way. An agent that
-    # read the sockets once a second would be ten times slower, and so would health checks.
+    # read the sockets once a second, or health checks, would be ten times slower.
     assert of([d.last for d in deaths], 0.5) < 5 * of([d.trip for d in deaths], 0.5) + ALLOWED_S, text
     assert within >= 0.5 * len(deaths), text
     history = [each for each in lab.api("health.history", service="web", backend="web-1")

@@ -436,7 +436,7 @@ def doctor_names_the_directory_of_daemons(lab):
     lab.start_dataplane()
     lab.start_control()
     lab.wait_ready()
-    os.rename(lab.run_dir, lab.run_dir + ".away")  # as tmpfiles.d or an operator may do
+    os.rename(lab.run_dir, lab.run_dir + ".away")  # tmpfiles.d or an operator may remove the directory
     os.mkdir(lab.run_dir)
     found, _ = weirctl_doctor(lab, "--config", lab.config_path)
     for name in ("dataplane", "control"):

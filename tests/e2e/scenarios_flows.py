@@ -50,7 +50,7 @@ def check_list(flows, tolerance=0):
 
 @scenario(services=[web(), lines()], config=LARGE, alone=True)
 def flows_are_listed_while_traffic_flows(lab):
-    """flow list works with more than 100,000 flows, and no request fails meanwhile"""
+    """flow list works with more than 100,000 flows, and no request fails while it runs"""
     establish(lab)
     line = clients.Line(lab.client, VIP4)
     before = lab.drops()

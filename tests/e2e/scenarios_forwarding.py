@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forwarding modes: how packets get to a backend, with real servers behind each of them."""
+"""Forwarding modes, with real servers as backends of each mode."""
 import contextlib
 import json
 import socket
@@ -19,7 +19,7 @@ CHECK = {"type": "http", "path": "/healthz", **VIA}
 
 
 def each_mode(outer=4):
-    """One backend of each mode: web-1 ipip, web-2 l2, web-3 gue, web-4 gre."""
+    """Returns one backend of each mode: web-1 ipip, web-2 l2, web-3 gue, web-4 gre."""
     return [{"name": name, "address": backend_address(number, outer), "forwarding": mode}
             for number, (name, mode) in enumerate(zip(BACKENDS, MODES), 1)]
 
@@ -33,7 +33,7 @@ def services(outer=4):
 
 
 def backend_findings(lab):
-    """The findings of doctor about the backends of the service web, in their order."""
+    """Returns doctor's findings about the backends of the service web, in the order of the backends."""
     out = lab.weirctl("doctor", "--config", lab.config_path, "--json", check=False, timeout=30)[1]
     return [f for f in json.loads(out)["findings"] if f["check"] == "backends"
             and f["subject"].startswith("web/")]
@@ -45,7 +45,8 @@ def start(lab):
 
 
 def echoes(session, name):
-    """Whether a datagram of 10 KB comes back. The first answer may be too big for the client's link."""
+    """Returns whether the server answers a datagram of 10 KB. The first answer may be too big for the
+    client's link."""
     payload = bytes(range(256)) * 40
     with contextlib.suppress(TimeoutError):
         session.sock.send(payload)
@@ -90,7 +91,7 @@ def modes_serve_over_ipv4(lab):
 
 @scenario(start=False, services=services(6))
 def modes_serve_over_ipv6(lab):
-    """The same at IPv6 addresses"""
+    """A backend of each forwarding mode at an IPv6 address; the one with l2 needs no decapsulation"""
     start(lab)
     lab.programs["agent-2"].stop()
     carry_traffic(lab)
@@ -141,7 +142,7 @@ def one(mode, family, **more):
 
 @scenario(start=False, services=one("gue", 4), hosts=1)
 def narrow_gue_path(lab):
-    """The path MTU of a GUE tunnel over IPv4 is learnt from routers: 100 MB each way, datagrams of 64 KB"""
+    """Routers report the path MTU of a GUE tunnel over IPv4: transfers of 100 MB each way, datagrams of 64 KB"""
     narrow_path(lab)
     lab.start()
     go_through(lab, 4)
@@ -149,7 +150,7 @@ def narrow_gue_path(lab):
 
 @scenario(start=False, services=one("gre", 6, gre_key=9), hosts=1)
 def narrow_gre_path(lab):
-    """The path MTU of a GRE tunnel over IPv6 is learnt from routers"""
+    """Routers report the path MTU of a GRE tunnel over IPv6: transfers of 100 MB each way, datagrams of 64 KB"""
     narrow_path(lab)
     lab.start()
     go_through(lab, 6)
@@ -166,7 +167,7 @@ def l2_needs_the_backend_on_the_link(lab):
              == [False, True, True, True], 10)
     history = [c["why"] for c in lab.api("health.history", service="web", backend="web-1")]
     assert any("forwarding l2 needs a backend on a link of a port" in why for why in history), history
-    wait_for("the others to be healthy", lambda: sum(
+    wait_for("the other backends to be healthy", lambda: sum(
         b["health"] == "healthy" and b["in_selection"] for b in lab.backends()) == 3, 10)
     lab.wait_published()
     all_served(clients.curl_batch(lab.client, VIP4, 100), 100, BACKENDS[1:])
@@ -191,7 +192,7 @@ EJECT = {"outlier_ejection": {"max_ejection_percent": 100}, "panic_threshold_per
 
 @scenario(services=[echo(REJECTED, **EJECT), lines(**EJECT)])
 def rejected_packets_eject_in_each_mode(lab):
-    """The host's ICMP errors eject a backend that rejects GUE or GRE, not one of another mode at the same address"""
+    """ICMP errors of a host that rejects GUE or GRE eject its backend, but not one with another mode at its address"""
     with Datagrams(lab.client, VIP4):
         for number in (1, 2, 3):
             lab.programs[f"agent-{number}"].kill()
@@ -218,7 +219,7 @@ def l2_ignores_reports_of_routers(lab):
 
 
 def to_gateway(tap, mac):
-    """Frames of the balancer to its gateway with a packet to a VIP; frames of other modes have an outer header."""
+    """Returns the frames from the balancer to its gateway that contain a packet to a VIP without an outer header."""
     vip = socket.inet_aton(VIP4)
     return [frame for frame in tap.read_received()
             if frame[6:12] == mac and frame[12:14] == b"\x08\0" and frame[30:34] == vip]

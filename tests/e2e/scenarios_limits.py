@@ -16,7 +16,7 @@ SMALL_TABLE = {"flow_table": {"flows_per_worker": 1024}}
 
 
 def syn(source, port, destination=VIP4, destination_port=7000, flags=2, payload=b""):
-    """An IPv4 packet with a TCP segment; the kernel fills in the IP checksum."""
+    """Returns an IPv4 packet with a TCP segment; the kernel fills in the IP checksum."""
     tcp = struct.pack("!HHIIBBHHH", port, destination_port, random.getrandbits(32), 0, 5 << 4,
                       flags, 65535, 0, 0)
     pseudo = socket.inet_aton(source) + socket.inet_aton(destination) \

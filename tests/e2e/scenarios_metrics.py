@@ -315,7 +315,8 @@ def checks(lab, sock):
 
 
 def observe(lab, sock, seconds):
-    """Returns the maximum latency of repeated `version` requests, and the health checks per second meanwhile."""
+    """Returns the maximum latency of repeated `version` requests, and the health checks per second
+    at the same time."""
     worst, start, before = 0, time.monotonic(), checks(lab, sock)
     while (began := time.monotonic()) < start + seconds:
         lab.api_ask(sock, "version")

@@ -149,7 +149,7 @@ def too_short_a_drain_breaks_the_longer_downloads(lab):
 
 @scenario(start=False, hosts=HOSTS, services=[service()], seconds=300)
 def rolling_restart_by_checks_alone_breaks_requests(lab):
-    """Without agents, requests to a stopped server fail, and so do new requests until checks detect the stop"""
+    """Without agents, requests to a stopped server fail, and new requests fail until checks detect the stop"""
     lab.start()
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Connections that wait at a backend with a full accept queue move to another backend. No
-connection is served twice, even if a process is killed meanwhile."""
+connection is served twice, even if a process is killed during a move."""
 import collections
 import contextlib
 import itertools
@@ -125,8 +125,8 @@ class Client:
 
 class Clients:
     """Real TCP clients, each with its own id. `count` clients connect within `seconds`, to the
-    VIPs in turn. If `first` is set, this number of clients connect first, and the others
-    when these are connected."""
+    VIPs in turn. If `first` is set, this number of clients connect first, and the remaining
+    clients when these are connected."""
     numbers = itertools.count(1)
 
     def __init__(self, namespace, count, seconds, vips=(VIP4,), first=0):

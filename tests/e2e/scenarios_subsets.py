@@ -63,7 +63,7 @@ def subset_replaces_a_member_and_keeps_flows(lab):
     assert after == {**before, dead: "unusable", stand_in: "replacement"}, after
     subset, = shown(lab, "web")["subsets"]
     assert subset["members"][-1]["replaces"] == dead, subset
-    wait_for("the stand-in to serve", lambda: served(lab) == {*others, stand_in}, 3)
+    wait_for("the replacement to serve requests", lambda: served(lab) == {*others, stand_in}, 3)
     assert not lab.backend(dead)["in_selection"] and lab.backend(stand_in)["in_selection"]
     line = clients.line_per_backend(lab.client, VIP4, [stand_in], clients.KeepAlive)[stand_in]
 

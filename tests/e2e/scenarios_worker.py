@@ -132,7 +132,7 @@ def end_under_strace(lab, strace):
     before = len(strace.calls())
     lab.programs["dataplane"].signal(signal.SIGTERM)
     wait_for("strace to end with the workers", lambda: not strace.program.alive(), 20)
-    assert len(strace.calls()) > before, "strace saw no system call of a worker that ends"
+    assert len(strace.calls()) > before, "strace recorded no system call of a worker that ends"
 
 
 @scenario(short=True, alone=True, start=False, lb_mtu=1500, workers=POLL, services=[web(), lines(), echo()],

@@ -25,7 +25,7 @@ def stamping():
 
 
 class Listening:
-    """Captures the packets of a device from now on. They stay in the kernel until they are read,
+    """Captures the packets of a device after the call. They stay in the kernel until they are read,
     so that no code here runs during a measurement. STAMPED: 1 = with timestamps."""
 
     def __init__(self, namespace, device):
@@ -43,14 +43,14 @@ class Listening:
 
 
 class Wire(Listening):
-    """Captures frames of a device, from now on."""
+    """Captures the frames of a device after the call."""
     STAMPED = 0
 
     def read(self):
         return self._read(True)
 
     def read_received(self):
-        """The frames that the device received."""
+        """Returns the frames that the device received."""
         return self._read(False)
 
     def _read(self, sent):

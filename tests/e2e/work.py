@@ -127,7 +127,7 @@ class Work:
 
     def wait_until(self, moment, timeout=20):
         """Wait until a request that started at or after `moment` has finished."""
-        wait_for("requests to go on", lambda: self.samples and self.samples[-1].start >= moment,
+        wait_for("requests to continue", lambda: self.samples and self.samples[-1].start >= moment,
                  moment - time.monotonic() + timeout)
 
     def began(self, first, last=float("inf")):

@@ -127,7 +127,7 @@ static void open_daemon(void) {
 	uv_signal_stop(&world->daemon.interrupt);
 }
 
-// Whether control is attached, every next hop is resolved, and everything is published.
+// Returns whether control is attached, every next hop is resolved, and everything is published.
 static bool is_settled(void) {
 	const struct weir_daemon *daemon = &world->daemon;
 	struct weir_backend_state state;

@@ -144,7 +144,7 @@ static void run(struct weir_capture_reader *reader, const char *output, bool jso
 	free(text);
 }
 
-// An unnamed file.
+// Creates an unnamed file.
 static int make_file(char path[PATH_BYTES]) {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 

@@ -74,7 +74,7 @@ def grace_shapes(sources):
     online, online_fence = sources.orders("grace.h", "weir_grace_online", "store token", "fence")
     (offline,) = sources.orders("grace.h", "weir_grace_offline", "store 0")
 
-    yield Shape("1: a worker that has seen the token finds what was unlinked before", [
+    yield Shape("1: a worker that has loaded the token still loads the unlinked table", [
         [W("root", 1, "rlx"), W("token", T, token_store), F(token_fence)],
         [R("token", "token", token_load), R("root", "root", "rlx")],
     ], lambda r: r["token"] == T and r["root"] == 0, [(0, 1), (1, 0)])

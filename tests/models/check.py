@@ -104,7 +104,7 @@ SHIFT_CASES = [
 ]
 
 SHIFT_FAULTS = [
-    Fault("the owner does not hold", [
+    Fault("the owner does not hold packets", [
         (":: direct && holds && shifter == w ->", ":: false ->")], 0),
     Fault("the owner accepts a bucket that it does not have", [
         (":: owner == w && !LEAVING(w) ->", ":: true ->")], 1),
@@ -112,7 +112,7 @@ SHIFT_FAULTS = [
         (":: owner == w && !LEAVING(w) ->", ":: owner == w ->")], 0),
     Fault("the owner gives away a bucket that shifts", [
         (" && !(holds && shifter == owner) ->", " ->")], 0),
-    Fault("the owner does not wait for the ends", [
+    Fault("the owner does not wait until the moves have ended", [
         ("!due && ALL_DRAINED", "!due")], 0),
     Fault("the owner does not process the packets queued before the ends", [
         (" && taken[PAIR(d, shifter)] >= end_of[d]))", "))")], 0),

@@ -17,8 +17,8 @@
 	X(update_us) /* [test] how long a change of the table takes */ \
 	X(refuses) /* [test] whether changes of the table are refused */ \
 	X(tx_ns) /* [test] time that a worker needs to send a packet */ \
-	X(apart) /* [test] transmit queues go on independently, and each in turn pauses for so \
-		    many microseconds; 0 = in the order of the packets */ \
+	X(apart) /* [test] transmit queues proceed independently, and each in turn pauses for this \
+		    number of microseconds; 0 = in the order of the packets */ \
 	X(received) /* packets from the wire that entered a queue */ \
 	X(missed) /* packets without room in their queue, or without a buffer */ \
 	X(sent) \

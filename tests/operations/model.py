@@ -83,14 +83,14 @@ class Service:
         return set(eligible + failed + ([] if eligible else last)), True
 
     def is_down(self, host, up):
-        """Whether UDP flows move away from the backend of this host."""
+        """Returns whether UDP flows move away from the backend of this host."""
         backend = self.backends.get(host)
         if host in self.usable(up)[0]:
             return False
         return backend is None or backend.admin == "maintenance" or host not in up
 
     def selected_is_right(self, selected, up):
-        """Whether `selected` is a correct set of hosts that get new flows."""
+        """Returns whether `selected` is a correct set of hosts that get new flows."""
         usable, _ = self.usable(up)
         if self.subset is None or len(self.backends) <= self.subset:
             return selected == usable
@@ -152,7 +152,7 @@ class Model:
                     backend.runtime_weight = None
 
     def expected(self, service):
-        """The expected result of backend.show, except in_selection."""
+        """Returns the expected result of backend.show, except in_selection."""
         rows = {}
         for host, backend in service.backends.items():
             rows[backend.name] = {

@@ -351,7 +351,7 @@ class Operations:
         return backend["admin"] == command.partition(".")[2]
 
     def has_deadline(self, drain, arguments):
-        """Whether a drain's deadline is like the deadline in the arguments: soon, or far away."""
+        """Returns whether a drain's deadline is like the deadline in the arguments: soon, or far away."""
         if drain is None:
             return True
         far = drain["state"] == "draining" and drain["left_ms"] not in range(SOON_MS)

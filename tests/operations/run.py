@@ -10,7 +10,7 @@ backends, states, weights, which backends get new flows, and where every flow go
 operation:
 
   - weirctl's answers agree with the model
-  - packets of existing flows are sent to their backend (S6), whatever was killed (S3)
+  - packets of existing flows are sent to their backend (S6), also after a process was killed (S3)
   - new flows go to backends that the model allows
   - every packet was sent once; packets in = out + dropped for a named reason
 
@@ -94,10 +94,10 @@ def run(options, seed, done):
 def main():
     parser = argparse.ArgumentParser(description="Random operations against a model.")
     parser.add_argument("--build", default="build", help="meson build directory (build)")
-    parser.add_argument("--seed", type=int, help="of the operations (random, and printed)")
+    parser.add_argument("--seed", type=int, help="seed of the operations (default: random; it is printed)")
     parser.add_argument("--operations", type=int, default=sys.maxsize, metavar="N")
     parser.add_argument("--seconds", type=float, default=float("inf"), metavar="N")
-    parser.add_argument("--verbose", action="store_true", help="with logs when it fails")
+    parser.add_argument("--verbose", action="store_true", help="print the logs if the test fails")
     options = parser.parse_args()
     if options.operations == sys.maxsize and options.seconds == float("inf"):
         options.seconds = 60

@@ -42,7 +42,7 @@ struct datagrams {
 void datagrams_init(struct datagrams *datagrams);
 void datagrams_fini(struct datagrams *datagrams);
 void datagrams_clear(struct datagrams *datagrams);
-// The datagram to which a fragment belongs, or NULL.
+// Returns the datagram to which a fragment belongs, or NULL.
 struct datagram *datagrams_find(
 	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
 // Returns the datagram of a first fragment. Creates it if there is none; replaces a datagram that

@@ -83,7 +83,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 
 #define SPARED (FLOW_ESTABLISHED | FLOW_CHALLENGED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)
 
-// Whether a newer flow can evict a flow that has been idle for `idle_ns`.
+// Returns whether a newer flow can evict a flow that has been idle for `idle_ns`.
 static bool evictable(const struct plan *plan, uint32_t state, uint64_t idle_ns) {
 	return plan->crowded && ((state & SPARED) == 0 || idle_ns + TICK_NS > IN_USE_NS);
 }
@@ -132,13 +132,13 @@ bool flow_strays(const struct plan *plan, const struct key *key, int backend) {
 	       plan_service_of(plan, key) != plan->backends[backend].path.service;
 }
 
-// Whether the services have changed so recently that the balancer still checks UDP flows.
+// Returns whether the services have changed so recently that the balancer still checks UDP flows.
 static bool is_rechecked(const struct plan *plan, uint64_t now_ns) {
 	return plan->rebound_ns != 0 && now_ns - plan->rebound_ns <= RECHECK_NS;
 }
 
-// Whether one of the flow's possible backends can no longer have the flow. If `all` is true:
-// whether none of the possible backends can have it.
+// Returns whether one of the flow's possible backends can no longer have the flow. If `all` is
+// true: whether none of the possible backends can have it.
 static bool strays(const struct flow *flow, const struct plan *plan, bool all) {
 	uint64_t left = flow->backends;
 

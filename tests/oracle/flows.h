@@ -63,13 +63,13 @@ struct flow *flows_take(
 	struct flows *flows, const struct plan *plan, const struct key *key, uint64_t now_ns);
 // Update the states of a flow to the time now_ns.
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
-// Whether it is possible that the flow has expired and is still in the table. Packets do not find
-// such a flow.
+// Returns whether it is possible that the flow has expired and is still in the table. Packets do
+// not find such a flow.
 bool flow_may_be_unswept(const struct flow *flow, const struct plan *plan, uint64_t now_ns);
 // Call after a change of the plan: UDP flows end if their backends belong to another service.
 void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns);
-// Whether a backend can no longer have a flow of this key, because it was removed or belongs to
-// another service.
+// Returns whether a backend can no longer have a flow of this key, because it was removed or
+// belongs to another service.
 bool flow_strays(const struct plan *plan, const struct key *key, int backend);
 // Call after a packet of the flow. If a UDP flow may have started at a removed backend, the sweep
 // may remove the flow.
@@ -88,7 +88,7 @@ struct flow_counts {
 void flows_count(
 	struct flows *flows, const struct plan *plan, uint64_t now_ns, struct flow_counts *ret);
 
-// Whether a flow in one of these states can be evicted although it has just had a packet.
+// Returns whether a flow in one of these states can be evicted although it has just had a packet.
 bool flow_evictable(const struct plan *plan, uint32_t states);
 // Returns the state of a flow after a packet; FLOW_ABSENT: a SYN restarts the flow. *ret_refresh:
 // whether the packet refreshes the flow.

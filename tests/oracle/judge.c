@@ -194,8 +194,8 @@ static bool stays(const struct judge *judge, const struct group *group) {
 	return true;
 }
 
-// Whether the packets of the group have the same effect as if they arrived in separate bursts.
-// This is the case if all packets change the flow in the same way, or if the flow is absent
+// Returns whether the packets of the group have the same effect as if they arrived in separate
+// bursts. This is the case if all packets change the flow in the same way, or if the flow is absent
 // before the burst and no packet ends it.
 static bool in_order(
 	const struct judge *judge, const struct judged_burst *burst, const struct group *group) {
@@ -505,8 +505,8 @@ static bool judge_verdicts(struct judge *judge, struct judged_burst *burst) {
 	return true;
 }
 
-// Whether a service of the burst has a limit, so that the number of flows of each backend is
-// needed.
+// Returns whether a service of the burst has a limit, so that the number of flows of each backend
+// is needed.
 static bool wants_counts(const struct judge *judge, const struct judged_burst *burst) {
 	for (uint32_t i = 0; i < burst->n; i++) {
 		const struct seen *seen = &burst->seen[i];

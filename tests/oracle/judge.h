@@ -37,7 +37,7 @@ struct judge {
 	uint64_t fragmented, fragments_made;
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
 	struct judged_share backends[PLAN_BACKENDS], services[PLAN_SERVICES];
-	uint64_t chosen[8]; // for the report: number of verdicts by enum weir_choice
+	uint64_t chosen[8]; // number of verdicts for each enum weir_choice, for the report
 	// The error: index of the packet in the burst (or -1), and a text.
 	int wrong;
 	char text[4096];
@@ -69,7 +69,7 @@ bool judge_counters(
 // Record an error of a packet (-1: of no packet). Returns false.
 bool judge_fail(struct judge *judge, int packet, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-// Whether the sent packet begins like a packet of this flow to its backend.
+// Returns whether the sent packet begins like a packet of this flow to its backend.
 bool judge_is_sent(const struct plan *plan, const struct seen *seen);
 // Check the sent packets, and add them to the totals.
 bool judge_outputs(struct judge *judge, struct judged_burst *burst);

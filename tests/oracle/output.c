@@ -8,12 +8,12 @@
 
 // --- to a backend -----------------------------------------------------------------------------
 
-// Length of the outer IP header.
+// Returns the length of the outer IP header.
 static uint32_t header_bytes(const struct weir_backend_path *path) {
 	return path->forwarding.mode == WEIR_FORWARDING_L2 ? 0 : path->family == 4 ? 20 : 40;
 }
 
-// Number of bytes between the outer IP header and the packet.
+// Returns the number of bytes between the outer IP header and the packet.
 static uint32_t tail_bytes(const struct weir_backend_path *path) {
 	switch ((enum weir_forwarding_mode)path->forwarding.mode) {
 	case WEIR_FORWARDING_GUE:
@@ -209,7 +209,7 @@ uint32_t output_id_at(const struct output_path *output, uint32_t *ret_bytes) {
 	return l2 + (output->path->family == 4 ? 4 : 44);
 }
 
-// A fragment of the outer packet.
+// Writes a fragment of the outer packet. Returns its length.
 static uint32_t outer_piece(const struct view *view, const struct output_path *output,
 	uint32_t piece, uint32_t id, uint8_t *to) {
 	bool v4 = output->path->family == 4, last = piece + 1 == output->pieces;
@@ -237,7 +237,7 @@ static uint32_t outer_piece(const struct view *view, const struct output_path *o
 	return at + bytes;
 }
 
-// A fragment of the inner packet.
+// Writes a fragment of the inner packet. Returns its length.
 static uint32_t inner_piece(
 	const struct view *view, const struct output_path *output, uint32_t piece, uint8_t *to) {
 	uint32_t max = output->path->mtu - output_outer_bytes(output->path);
@@ -357,7 +357,7 @@ static uint32_t put_echo(uint8_t *ip, const struct view *view) {
 	return header + bytes;
 }
 
-// Number of bytes of the packet that an ICMP error quotes.
+// Returns the number of bytes of the packet that an ICMP error quotes.
 static uint32_t quoted_bytes(const struct frame *frame, const struct view *view) {
 	uint32_t most = view->key.family == 4 ? 576 - 28 : 1280 - 48;
 	uint32_t bytes = view->ip_bytes, readable = frame->readable - view->l3;
@@ -382,7 +382,7 @@ static uint32_t put_error(
 	return header + 8 + quoted;
 }
 
-// An RST (RFC 9293, 3.10.7.1), or a challenge ACK.
+// Writes an RST (RFC 9293, 3.10.7.1) or a challenge ACK. Returns its length.
 static uint32_t put_segment(uint8_t *ip, const struct view *view, bool challenge) {
 	const uint8_t *tcp = view->ip + view->l4;
 	uint32_t header = put_reply_ip(ip, view, 0, 6, 20);

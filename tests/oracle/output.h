@@ -31,9 +31,9 @@ struct output_path {
 	uint32_t room;
 };
 
-// Number of bytes in front of the packet, without the Ethernet header.
+// Returns the number of bytes in front of the packet, without the Ethernet header.
 uint32_t output_outer_bytes(const struct weir_backend_path *path);
-// Length of the Ethernet header with its tag.
+// Returns the length of the Ethernet header with its tag.
 uint32_t output_l2_bytes(const struct weir_backend_path *path);
 // room: bytes behind the packet in its buffer, for padding.
 void output_plan(const struct plan *plan, const struct view *view, uint16_t backend, uint64_t hash,

@@ -70,7 +70,7 @@ struct plan {
 	uint32_t fragment_entries; // 0 = off
 	uint32_t fragment_timeout_ms;
 	bool fragments_evicted; // the fragment table is so small that datagrams are evicted
-	uint32_t timeout_ms[16]; // by enum weir_flow_state
+	uint32_t timeout_ms[16]; // index: enum weir_flow_state
 	uint64_t rebound_ns; // time of the last change of binds; 0 = never
 };
 

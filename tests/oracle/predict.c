@@ -119,8 +119,8 @@ static bool usable(const struct plan *plan, int backend) {
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) == 0;
 }
 
-// Whether the row of the backend is marked CLOSED: new flows then skip the backend, even if a
-// selection still contains it.
+// Returns whether the row of the backend is marked CLOSED: new flows then skip the backend, even if
+// a selection still contains it.
 static bool is_closed(const struct plan *plan, int backend) {
 	return plan->backends[backend].present &&
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) != 0;
@@ -187,7 +187,7 @@ static void deliver(struct trial *trial, const struct next *next) {
 		next);
 }
 
-// The possible states of an existing flow after it has moved to another backend.
+// Returns the possible states of an existing flow after it has moved to another backend.
 static uint32_t moved_states(const struct trial *trial, uint32_t states) {
 	switch (trial->seen->view.event) {
 	case EVENT_SYN:
@@ -280,8 +280,8 @@ static uint32_t chosen(
 
 static void reset(struct trial *trial, const struct next *next);
 
-// Whether the packet is a SYN of a flow whose address and port no longer belong to a service, and
-// whose backend is down: then the client gets an RST.
+// Returns whether the packet is a SYN of a flow whose address and port no longer belong to a
+// service, and whose backend is down: then the client gets an RST.
 static bool is_refused_syn(const struct trial *trial, int backend) {
 	const struct view *view = &trial->seen->view;
 

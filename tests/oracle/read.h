@@ -61,11 +61,11 @@ struct view {
 
 void view_frame(const struct plan *plan, const struct frame *frame, struct view *ret);
 
-// Index of the VIP with this address, or -1.
+// Returns the index of the VIP with this address, or -1.
 int plan_vip_of(const struct plan *plan, const uint8_t *address, uint8_t family);
 // Returns the service of the narrowest bind that contains the destination of the key, or -1.
 int plan_service_of(const struct plan *plan, const struct key *key);
-// Whether the TCP, UDP or ICMP checksum is correct. frame: as received.
+// Returns whether the TCP, UDP or ICMP checksum is correct. frame: as received.
 bool view_l4_sum_good(const struct frame *frame, const struct view *view);
-// Hash of a flow, as described in hash.h.
+// Returns the hash of a flow, as described in hash.h.
 uint64_t key_hash(const struct key *key);

@@ -63,7 +63,7 @@ static bool claim_pieces(struct judge *judge, struct judged_burst *burst, uint32
 	return judge_fail(judge, (int)i, "%u further pieces are not there, or not right\n", others);
 }
 
-// Bytes behind the packet in its buffer.
+// Returns the number of bytes behind the packet in its buffer.
 static uint32_t room_of(const struct seen *seen) {
 	if (seen->segments) { // the buffer of the last segment may have room for padding
 		return seen->out_n == OUTPUT_FRAME_MIN ? OUTPUT_FRAME_MIN : 0;
@@ -140,7 +140,7 @@ static enum output_kind reply_kind(const struct seen *seen) {
 	}
 }
 
-// The MTU in a "too big" message.
+// Returns the MTU in a "too big" message.
 static uint32_t reported_mtu(const struct judge *judge, const struct seen *seen) {
 	const struct weir_backend_path *path;
 	uint32_t mtu;

@@ -166,7 +166,7 @@ static uint32_t put_extension(struct random *r, uint8_t *to, uint8_t type, uint8
 
 struct fragment_field {
 	bool present, more;
-	uint32_t id, offset; // in units of 8 bytes
+	uint32_t id, offset; // offset: in units of 8 bytes
 	uint8_t next; // IPv6: the first header of the fragmentable part
 };
 
@@ -273,7 +273,7 @@ static void put_l4_sum(uint8_t *ip, uint8_t *l4, uint32_t bytes, uint8_t protoco
 		(uint16_t)~sum16(l4, bytes, protocol == 1 ? 0 : pseudo_sum(ip, bytes, protocol)));
 }
 
-// A TCP or UDP header and its payload. Returns their length.
+// Writes a TCP or UDP header and its payload. Returns their length.
 static uint32_t put_l4(struct random *r, uint8_t *l4, const struct tuple *tuple, uint32_t payload) {
 	uint32_t header = 8;
 
@@ -334,7 +334,7 @@ static uint32_t echo_frame(struct traffic *traffic, uint8_t *frame) {
 	return l3 + header + bytes;
 }
 
-// An ICMP error from a router about a packet that a VIP sent to a client.
+// Writes an ICMP error from a router about a packet that a VIP sent to a client.
 static uint32_t error_frame(struct traffic *traffic, uint8_t *frame) {
 	static const uint8_t types4[] = {3, 3, 11, 12, 5}, types6[] = {1, 2, 3, 4, 5};
 	struct random *r = &traffic->random;

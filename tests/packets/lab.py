@@ -84,7 +84,7 @@ ETHER = {kind: bytes(Ether(src=CLIENT_MAC, dst=PORT_MAC) / kind())[:14] for kind
 
 
 def frame(packet):
-    """The bytes of a packet, with an Ethernet header as from a client."""
+    """Returns the bytes of a packet, with an Ethernet header as from a client."""
     if isinstance(packet, bytes):
         return packet
     if type(packet) in ETHER:
@@ -95,7 +95,7 @@ def frame(packet):
 
 
 def frames_from(packet, sources):
-    """Frames of a TCP or UDP packet, one from each (address, port) of sources.
+    """Returns frames of a TCP or UDP packet, one from each (address, port) of sources.
 
     scapy needs half a millisecond for a packet, so it makes only the first packet. The other packets
     are copies of the first packet with the source and the checksum replaced (RFC 1624).

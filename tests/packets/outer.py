@@ -33,7 +33,7 @@ def strip_l2(data):
 
 
 def ip_packet(data):
-    """The IP packet in a frame, without padding."""
+    """Returns the IP packet in a frame, without padding."""
     _, _, _, kind, rest = strip_l2(data)
     if kind == 0x0800:
         return rest[: struct.unpack_from("!H", rest, 2)[0]]
@@ -42,7 +42,7 @@ def ip_packet(data):
 
 
 def sent_packet(data):
-    """The IP packet in a sent frame. Only a short frame is padded, with zeroes."""
+    """Returns the IP packet in a sent frame. Only a short frame is padded, with zeroes."""
     packet = ip_packet(data)
     frame = data[: len(data) - len(strip_l2(data)[4])] + packet
     expect_equal(data, frame.ljust(60, b"\0"), "frame with its padding")

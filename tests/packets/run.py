@@ -81,7 +81,7 @@ def end_with_parent():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--weir-pcap", required=True, help="program to test")
-    parser.add_argument("--few-drivers", help="preloaded, so that DPDK starts sooner")
+    parser.add_argument("--few-drivers", help="library to preload, so that DPDK starts faster")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.weir_pcap)

@@ -19,7 +19,7 @@ def segment(flags, data):
 
 
 def flows(count, flags="S", first=0, data=b""):
-    """Frames of TCP packets of `count` different flows."""
+    """Returns frames of TCP packets of `count` different flows."""
     return frames_from(
         segment(flags, data),
         [(f"203.0.{n >> 8 & 255}.{n & 255}", 1024 + n % 60000) for n in range(first, first + count)],

@@ -81,7 +81,7 @@ def test_handshakes_without_data_end_after_seconds(lab):
     # The client sends data, or a second ACK, as after the greeting of a server
     for second in (get, ack + ack):
         run = lab.run(made, syn + second + [(800 * SECOND, get[0])])
-        expect_equal(run[len(run) - 1].why, "flow", "why of an idle connection")
+        expect_equal(run[len(run) - 1].why, "flow", "reason for the choice of an idle connection")
 
 
 def test_forged_handshakes_leave_room_for_clients(lab):
@@ -112,7 +112,7 @@ def test_full_table_evicts_idle_connections_first(lab):
     run = lab.run(made, opened + used + come + used[1:], step_ns=10_000)
     known = [run[3 * count + n].why == "flow" for n in range(count // 2)]
     start = 3 * count + count // 2
-    expect(sum(known) > 450, f"{sum(known)} of 550 flows had a place")
+    expect(sum(known) > 450, f"{sum(known)} of 550 flows had an entry")
     expect(tracked(run, start, 600) > 480, f"{tracked(run, start, 600)} of 600 tracked")
     again = start + 600
     for n in range(1, count // 2):

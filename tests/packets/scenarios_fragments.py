@@ -66,7 +66,7 @@ def reassemble(pieces):
         expect_equal(checksum(piece[:header]), 0xFFFF, "checksum of a fragment")
         expect_equal((fragment & 0x1FFF) * 8 - start_of(pieces), len(data), "offset of a fragment")
         more = bool(fragment & 0x2000)
-        expect(more or piece is pieces[-1], "a fragment behind the last one")
+        expect(more or piece is pieces[-1], "a fragment beyond the last fragment")
         data += piece[header:]
     return data, more
 
@@ -311,7 +311,7 @@ def test_a_first_ipv6_fragment_has_its_whole_chain(lab):
 
 
 def raw4(offset, data, more=True, number=5, proto=17):
-    """An IPv4 fragment; offset in bytes, a multiple of 8."""
+    """Returns an IPv4 fragment; offset in bytes, a multiple of 8."""
     return IP(
         src=CLIENT4, dst=VIP4, id=number, flags="MF" if more else 0, frag=offset // 8, proto=proto
     ) / Raw(data)

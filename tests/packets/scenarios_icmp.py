@@ -51,7 +51,7 @@ def echo4(size=56, number=1, **more):
 
 
 def echoes(count):
-    """Frames of echo4(8, n). They are not made with scapy, which needs half a millisecond for each
+    """Returns frames of echo4(8, n). They are not made with scapy, which needs half a millisecond for each
     frame."""
     first, made = frame(echo4(8, 0)), []
     for n in range(count):
@@ -186,7 +186,7 @@ def test_the_reported_mtu_fits(lab):
 
 
 def quote4(l4, **more):
-    """The first 28 bytes of a packet from the VIP to the client, as quoted by an ICMP error."""
+    """Returns the first 28 bytes of a packet from the VIP to the client, as quoted by an ICMP error."""
     return IPerror(bytes(IP(src=VIP4, dst=CLIENT4, **more) / l4)[:28])
 
 

@@ -100,7 +100,7 @@ def all_services(port):
 
 
 def tail_of(mode, inner, source_port):
-    """What the mode puts between the outer IP header and the packet."""
+    """Returns what the mode puts between the outer IP header and the packet."""
     ipv4 = inner[0] >> 4 == 4
     if mode.forwarding == "gue":
         port = mode.keys.get("gue_port", 6080)
@@ -114,7 +114,7 @@ def tail_of(mode, inner, source_port):
 
 
 def outer_of(backend, inner, payload, chosen):
-    """The outer IP header."""
+    """Returns the outer IP header."""
     own = {"gue": 17, "gre": 47, "ipip": 4 if inner[0] >> 4 == 4 else 41}[backend.mode.forwarding]
     tos, to = inner_tos(inner), ipaddress.ip_address(backend.address).packed
     if backend.family == 6:
@@ -127,7 +127,7 @@ def outer_of(backend, inner, payload, chosen):
 
 
 def read_chosen(backend, data, prefix=None, behind=0):
-    """The fields of a sent frame that Weir chooses by the flow, after a check of their ranges. behind:
+    """Returns the fields of a sent frame that Weir chooses by the flow, after a check of their ranges. behind:
     bytes of headers between the outer IP header and what the mode puts there."""
     outer, chosen = strip_l2(data)[4], {}
     if not backend.tunnel:
@@ -147,7 +147,7 @@ def read_chosen(backend, data, prefix=None, behind=0):
 
 
 def frame_of(backend, inner, chosen, tags=()):
-    """A frame that carries `inner`, without padding."""
+    """Returns a frame that carries `inner`, without padding."""
     packet = tail_of(backend.mode, inner, chosen.get("port")) + inner
     if backend.tunnel:
         packet = outer_of(backend, inner, packet, chosen) + packet
@@ -182,7 +182,7 @@ def head_of(inner, tos=0, **more):
 
 
 def quoting(inner, port):
-    """An ICMP error of a router, about a packet of the flow from source port 4001 (TCP)."""
+    """Returns an ICMP error of a router, about a packet of the flow from source port 4001 (TCP)."""
     if inner == 4:
         quoted = bytes(IP(src=VIP4, dst=CLIENT4) / TCP(sport=port, dport=4001))[:28]
         return IP(src="192.0.2.254", dst=VIP4) / ICMP(type=3, code=4, nexthopmtu=1400) / quoted
@@ -191,7 +191,7 @@ def quoting(inner, port):
 
 
 def pieces(inner, port):
-    """Three fragments of a datagram."""
+    """Returns three fragments of a datagram."""
     udp = UDP(sport=4002, dport=port) / Raw(b"0123456789abcdef" * 200)
     if inner == 4:
         return fragment(head_of(4, 0x2E, id=port) / udp, fragsize=1200)
@@ -199,7 +199,7 @@ def pieces(inner, port):
 
 
 def flows_of(inner, port):
-    """(name of the flow, packet) of packets that are forwarded whole."""
+    """Returns (name of the flow, packet) of packets that are forwarded whole."""
     tcp = [
         head_of(inner) / TCP(sport=4001, dport=port, flags="S"),
         head_of(inner, 0xB9) / TCP(sport=4001, dport=port, flags="A"),
@@ -211,7 +211,7 @@ def flows_of(inner, port):
 
 
 def sized(inner, port, bytes_of_packet):
-    """A TCP packet of this length that must not be fragmented."""
+    """Returns a TCP packet of this length that must not be fragmented."""
     head = head_of(4, flags="DF") if inner == 4 else head_of(6)
     header = (20 if inner == 4 else 40) + 20
     return head / TCP(sport=4001, dport=port, flags="A") / Raw(b"y" * (bytes_of_packet - header))

@@ -38,7 +38,7 @@ BACKEND4 = "10.0.0.11"
 
 
 def to_a_vip():
-    """One packet of each kind that a VIP accepts."""
+    """Returns one packet of each kind that a VIP accepts."""
     return [
         IP(src=CLIENT4, dst=VIP4) / TCP(sport=1025, dport=80, flags="S"),
         IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(sport=1026, dport=80, flags="A") / Raw(b"x" * 1460),
@@ -136,7 +136,7 @@ def closed(answer):
 
 
 def both(l4, **more):
-    """A packet to VIP4 and a packet to VIP6."""
+    """Returns a packet to VIP4 and a packet to VIP6."""
     return [IP(src=CLIENT4, dst=VIP4, **more) / l4, IPv6(src=CLIENT6, dst=VIP6) / l4]
 
 

@@ -11,7 +11,7 @@ FOUR = [f"10.0.0.{n}" for n in range(1, 5)]
 
 
 def packet(kind, port=1025, family=4):
-    """A packet of a flow; kind: TCP flags, or UDP."""
+    """Returns a packet of a flow; kind: TCP flags, or UDP."""
     ip = IP(src=CLIENT4, dst=VIP4) if family == 4 else IPv6(src=CLIENT6, dst=VIP6)
     if kind == "UDP":
         return ip / UDP(sport=port, dport=80) / b"query"
@@ -112,7 +112,7 @@ def test_changes_of_a_later_configuration(lab):
     run = lab.run(of(("b0",)), packets, options)
     expect_equal({v.backend for v in run[:10]}, {"b0"}, "one backend")
     expect_equal({v.backend for v in run[10:20]}, {"b0", "b1"}, "two backends")
-    expect_equal({v.backend for v in run[20:]}, {"b1"}, "the other one drained, then removed")
+    expect_equal({v.backend for v in run[20:]}, {"b1"}, "the other backend drained, then removed")
 
 
 def of_binds(**binds):

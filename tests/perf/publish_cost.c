@@ -48,8 +48,8 @@ static const char *const step_names[STEPS] = {
 	"publish 10,000 rows",
 	"build a selection, 10,000 backends, 65,537 slots",
 	"build the service table, 4,000 binds",
-	"publish the two (two release-stores)",
-	"grace period and freeing of the two former ones",
+	"publish both tables (two release-stores)",
+	"grace period and freeing of the two previous tables",
 };
 
 struct worker {

@@ -37,7 +37,7 @@ struct weir_schedule *weir_schedule_create(
 	enum weir_schedule_kind kind, const uint32_t *weights, uint32_t n);
 void weir_schedule_free(struct weir_schedule *schedule); // NULL is legal
 
-// Index of the next backend.
+// Returns the index of the next backend.
 uint32_t weir_schedule_next(struct weir_schedule *schedule);
 
 const char *weir_schedule_name(enum weir_schedule_kind kind); // NULL out of range

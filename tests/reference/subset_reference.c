@@ -32,7 +32,7 @@ void weir_subset_rendezvous(uint32_t client, uint32_t salt, uint32_t n, uint32_t
 	}
 }
 
-// Length of the intersection of [a, a + a_length) and [b, b + b_length).
+// Returns the length of the intersection of [a, a + a_length) and [b, b + b_length).
 static uint64_t overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length) {
 	uint64_t first = a > b ? a : b;
 	uint64_t end = a + a_length < b + b_length ? a + a_length : b + b_length;

@@ -98,7 +98,7 @@ const json_t *replay_list(struct replay *replay, const json_t *object, const cha
 // not a valid key, the case fails and the result is below REPLAY_NONE.
 long replay_key(struct replay *replay, const json_t *value);
 
-// The largest element of a list of keys, or -1.
+// Returns the largest element of a list of keys, or -1.
 long replay_largest(const json_t *list);
 
 // Reads a list of numbers >= 0 into a new array of *ret_count elements, which the caller frees.

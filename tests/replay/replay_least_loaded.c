@@ -90,7 +90,7 @@ static void replay_step(
 		weir_policy_ended(
 			&with->worker, &with->client, (uint16_t)id, WEIR_OUTCOME_COMPLETED, 0);
 	} else {
-		replay_fail(replay, "step %ld: \"%s\" is no step", index, op);
+		replay_fail(replay, "step %ld: \"%s\" is not a step", index, op);
 	}
 	check_table(replay, with, json_object_get(step, "table"), index);
 }
@@ -143,7 +143,7 @@ static bool read_sinkhole(struct replay *replay, const json_t *vector, struct si
 	if (!parsed || sinkhole->backends == 0 || sinkhole->backends > UINT16_MAX ||
 		sinkhole->bad >= sinkhole->backends || !(sinkhole->interval_s > 0) ||
 		!(sinkhole->latency_s >= 0)) {
-		replay_fail(replay, "its description does not tell what was done");
+		replay_fail(replay, "cannot read the sinkhole's values from the description");
 		return false;
 	}
 	return true;

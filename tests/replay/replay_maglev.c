@@ -120,9 +120,9 @@ static void check_entries(struct replay *replay, const char *what, const struct 
 
 // --- katran -------------------------------------------------------------------------------------
 
-// Hash of the table as 32-bit little-endian words. The offset basis is not the standard value, but
-// the value in the program that recorded the hashes. This value was derived from tables that are
-// recorded completely.
+// Returns the hash of the table as 32-bit little-endian words. The offset basis is not the standard
+// value, but the value in the program that recorded the hashes. This value was derived from tables
+// that are recorded completely.
 static uint64_t fnv1a(const struct table *table) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 

@@ -203,7 +203,7 @@ static void replay_rounds_of_tasks(
 	policy_client_adopt(with, false, 0);
 	check_choices(replay, with, vector, "keys", -1);
 	if (release != NULL && json_equal(release, json_object_get(vector, "keys"))) {
-		replay_fail(replay, "the release does as its documentation says");
+		replay_fail(replay, "the release behaves as documented");
 	}
 }
 

@@ -125,7 +125,7 @@ static void replay_case(struct replay *replay, const json_t *vector) {
 			got <= worst + largest_moved(&cores, moves) + 1e-3);
 	}
 	replay_check(replay, "moves at all", -1, json_array_size(moves) > 0, moved > 0);
-	replay_check(replay, "no more than half as many again", -1, true,
+	replay_check(replay, "at most 1.5 times the recorded number of moves", -1, true,
 		moved <= json_array_size(moves) * 3 / 2);
 	weir_steal_plan_free(cores.plan);
 }

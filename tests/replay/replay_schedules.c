@@ -32,7 +32,7 @@ static uint32_t *whole_weights(struct replay *replay, const double *weights, uin
 	uint32_t *whole;
 
 	if (weights == NULL || !are_whole(weights, n)) {
-		replay_fail(replay, "weights are missing or not whole");
+		replay_fail(replay, "weights are missing or not integers");
 		return NULL;
 	}
 	whole = replay_alloc(n * sizeof(whole[0]));
@@ -97,9 +97,10 @@ static uint32_t create_stride(
 	return known;
 }
 
-// Whether the recorded program uses round robin instead of weights: with fewer than two backends,
-// or if no weight is known; grpc-go also if fewer than two weights are known, or if all scaled
-// weights are equal. Weir has no such fallback, but with equal strides its schedule is round robin.
+// Returns whether the recorded program uses round robin instead of weights: with fewer than two
+// backends, or if no weight is known; grpc-go also if fewer than two weights are known, or if all
+// scaled weights are equal. Weir has no such fallback, but with equal strides its schedule is round
+// robin.
 static bool is_fallback(const struct policy_client *with, uint32_t n, uint32_t known, bool go) {
 	bool equal = true;
 

@@ -54,7 +54,7 @@ static void add(struct replay *replay, struct weir_moving *moving, double ms) {
 	if (isfinite(ms) && ms >= 0) {
 		weir_moving_add(moving, replay_ns(ms, NS_PER_MS), 0);
 	} else {
-		replay_fail(replay, "a sample is no number >= 0");
+		replay_fail(replay, "a sample is not a number >= 0");
 	}
 }
 

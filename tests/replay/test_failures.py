@@ -51,7 +51,7 @@ def leaves(value, path=()):
 
 
 def observed_key(path, keys):
-    """The key of the path that marks its value as observed, or None."""
+    """Returns the key of the path that marks its value as observed, or None."""
     names = [step for step in path if isinstance(step, str)]
     if any(name in INPUT_PARENTS for name in names):
         return None

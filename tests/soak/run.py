@@ -70,13 +70,13 @@ def soak(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Hours of ordinary work.")
+    parser = argparse.ArgumentParser(description="Run Weir under ordinary load for hours.")
     parser.add_argument("--build", default="build", help="meson build directory (build)")
     parser.add_argument("--minutes", type=float, default=60, metavar="N")
-    parser.add_argument("--out", metavar="DIR", help="for tables and plots (a new one in /tmp)")
+    parser.add_argument("--out", metavar="DIR", help="directory for tables and plots (default: a new directory in /tmp)")
     parser.add_argument("--command", default=os.path.join(HERE, "commands.txt"), metavar="FILE",
-                        help="commands to run, one a line (tests/soak/commands.txt)")
-    parser.add_argument("--verbose", action="store_true", help="with logs when it fails")
+                        help="file with the commands to run, one per line (tests/soak/commands.txt)")
+    parser.add_argument("--verbose", action="store_true", help="print the logs if the test fails")
     options = parser.parse_args()
     options.out = options.out or tempfile.mkdtemp(prefix="weir-soak-")
     os.makedirs(options.out, exist_ok=True)

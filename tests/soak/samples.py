@@ -45,7 +45,7 @@ class Samples:
             csv.writer(file).writerow(row)
 
     def programs(self):
-        """The programs of Weir."""
+        """Returns the programs of Weir."""
         return [name for name in self.lab.programs
                 if name in ("dataplane", "control", "metrics") or name.startswith("speaker-")]
 

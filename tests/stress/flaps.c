@@ -463,7 +463,7 @@ static bool kill_once(const struct weir_segment *segment, const struct weir_conf
 	return true;
 }
 
-// Whether the selection of any service contains a backend whose row is closed.
+// Returns whether the selection of any service contains a backend whose row is closed.
 static bool names_closed(const struct weir_segment *segment, const struct options *options) {
 	for (uint32_t service = 0; service < options->services; service++) {
 		struct weir_blob_extent extent;
@@ -577,7 +577,7 @@ int main(int argc, char **argv) {
 	result.used_last = usage.used_bytes;
 	ok = stop_workers(worker, &options) && ok;
 	if (weir_tables_is_stale(tables) || usage.dropped_roots > 0) {
-		fprintf(stderr, "a selection is not built, or was not whole\n");
+		fprintf(stderr, "a selection was not built, or was incomplete\n");
 		ok = false;
 	}
 	ok = report(&options, &result) && ok;

@@ -206,7 +206,7 @@ static bool publish_on(struct weir_writer *writer, struct weir_segment *segment)
 	     pattern_check_selection(&reader.selection[0], ROWS_MAX);
 	weir_reader_fini(&reader);
 	if (!ok) {
-		fprintf(stderr, "cannot publish on\n");
+		fprintf(stderr, "cannot publish after the crash\n");
 	}
 	return ok;
 }
@@ -275,7 +275,7 @@ static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *pu
 	nanosleep(&pause, NULL);
 	kill(pid, SIGKILL);
 	if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status)) {
-		fprintf(stderr, "control ended by itself: %x\n", (unsigned int)status);
+		fprintf(stderr, "control exited without a signal: %x\n", (unsigned int)status);
 		return false;
 	}
 	*publications += weir_counter_read(&segment->notes->publications) - before;
@@ -498,6 +498,6 @@ int main(int argc, char **argv) {
 	uint64_t kills = argc > 1 ? strtoull(argv[1], NULL, 10) : KILLS;
 	bool ok = kill_at_every_instruction() && kill_at_random_moments(kills);
 
-	printf("%s\n", ok ? "S3: every table and row whole, no memory lost" : "FAILED");
+	printf("%s\n", ok ? "S3: every table and row is complete, no memory lost" : "FAILED");
 	return ok ? 0 : 1;
 }

@@ -261,7 +261,7 @@ static void *work(void *context) {
 			shift_buckets(self);
 		}
 		if (stress_random(&self->random) % 512 == 0) {
-			// meanwhile, a device stores packets in its queues
+			// during the pause, a device stores packets in its queues
 			nanosleep(&longer_turn, NULL);
 		}
 		if (stress_random(&self->random) % 64 == 0) {

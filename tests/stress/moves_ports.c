@@ -143,7 +143,7 @@ static void *run_wire(void *context) {
 	return NULL;
 }
 
-// Whether a shift is in progress. A shift that has started always ends.
+// Returns whether a shift is in progress. A shift that has started always ends.
 static bool is_shifting(const struct ports *ports) {
 	enum weir_shift_state state = weir_shift_state(ports->distribution.moves);
 

@@ -82,8 +82,8 @@ static inline uint32_t ports_queue_of(uint32_t distributor) {
 	return distributor < PORTS ? 0 : (distributor - PORTS) % (WORKERS - 1) + 1;
 }
 
-// The first owner of a bucket. With several queues, all buckets of an entry of the redirection
-// table have the same first owner.
+// Returns the first owner of a bucket. With several queues, all buckets of an entry of the
+// redirection table have the same first owner.
 static inline uint32_t ports_first_worker(uint32_t queues, uint32_t bucket) {
 	return weir_distributor_first_worker(queues > 1 ? bucket % (ENTRIES / 2) : bucket, WORKERS);
 }

@@ -121,7 +121,7 @@ static inline bool pattern_check_row(uint16_t backend, const struct weir_backend
 	if (memcmp(row, &whole, sizeof(whole)) == 0) {
 		return true;
 	}
-	fprintf(stderr, "row %u of backend %u is not whole\n", row->max_active_flows, backend);
+	fprintf(stderr, "row %u of backend %u is incomplete\n", row->max_active_flows, backend);
 	return false;
 }
 
@@ -133,7 +133,8 @@ static inline bool pattern_check_selection(const struct weir_selection_view *vie
 		if (view->table.candidates[i].weight != (uint32_t)(word >> 32) ||
 			(rows != 0 && view->table.candidates[i].id !=
 					      (uint16_t)((word & 0xffff) % rows))) {
-			fprintf(stderr, "selection %llx: backend %u of %u is not its own\n",
+			fprintf(stderr,
+				"selection %llx: backend %u of %u belongs to another selection\n",
 				(unsigned long long)view->generation, i, view->table.count);
 			return false;
 		}
@@ -141,7 +142,8 @@ static inline bool pattern_check_selection(const struct weir_selection_view *vie
 	for (uint32_t i = 0; i < view->table.slot_count; i++) {
 		if (view->table.slots[i] !=
 			pattern_word(view->generation, 100000 + i) % view->table.count) {
-			fprintf(stderr, "selection %llx: slot %u of %u is not its own\n",
+			fprintf(stderr,
+				"selection %llx: slot %u of %u belongs to another selection\n",
 				(unsigned long long)view->generation, i, view->table.slot_count);
 			return false;
 		}
@@ -177,7 +179,7 @@ static inline bool pattern_check_order(
 		uint16_t id = selection->table.candidates[i].id;
 
 		if (rows[id].flags == 0) {
-			fprintf(stderr, "selection %llu names backend %u, which is not there\n",
+			fprintf(stderr, "selection %llu contains backend %u, which has no row\n",
 				(unsigned long long)selection->generation, id);
 			return false;
 		}

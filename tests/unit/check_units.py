@@ -47,7 +47,7 @@ def main(root):
         if unit.get("Service", "Restart", fallback="no") != "always":
             failed.append(f"{path}: Restart is not always")
         if unit.get("Unit", "StartLimitIntervalSec", fallback="10s") != "0":
-            failed.append(f"{path}: systemd gives up after five starts in ten seconds")
+            failed.append(f"{path}: systemd stops restarting the unit after five starts in ten seconds")
         reload = unit.get("Service", "ExecReload", fallback="")
         if "kill" in reload and not reload.startswith("+"):
             failed.append(f"{path}: a reload may not signal the process")

@@ -17,7 +17,7 @@ class RigError(Exception):
 
 
 class Process:
-    """A program with a log file, in a session of its own. It is killed when this process exits."""
+    """A program with a log file, in a separate session. It is killed when this process exits."""
 
     def __init__(self, name, command, folder, talk=False, priority=0):
         self.name, self.log = name, os.path.join(folder, f"{name}.log")

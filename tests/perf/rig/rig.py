@@ -296,7 +296,7 @@ class Rig:
                 result = self.trial(rate, flows / rate + 5, packets=flows, kind=kind,
                                     order="turn", verify=1)
                 if result["broken"] or result["unexpected"]:
-                    raise RigError(f"what comes back is wrong: {result}")
+                    raise RigError(f"wrong packets were received: {result}")
             left = flows - result["received"]
             if left <= flows * 0.001:
                 return left

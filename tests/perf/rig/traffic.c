@@ -67,8 +67,8 @@ static uint32_t fold(uint32_t sum) {
 	return ((sum >> 16) + sum) & 0xffff;
 }
 
-// The checksum for a sum; 0 is replaced by 0xffff. In UDP a checksum of 0 means no checksum; in TCP
-// and IPv4, 0 and 0xffff are equivalent.
+// Returns the checksum for a sum; 0 is replaced by 0xffff. In UDP a checksum of 0 means no
+// checksum; in TCP and IPv4, 0 and 0xffff are equivalent.
 static uint32_t checksum(uint32_t sum) {
 	uint32_t result = ~fold(sum) & 0xffff;
 
@@ -77,7 +77,7 @@ static uint32_t checksum(uint32_t sum) {
 
 // --- flows --------------------------------------------------------------------------------
 
-// A bijection on 32-bit numbers, so that no two flows get the same source.
+// Computes a bijection on 32-bit numbers, so that no two flows get the same source.
 static uint32_t scatter(uint32_t x) {
 	x ^= x >> 16;
 	x *= 0x7feb352du;

@@ -73,7 +73,7 @@ void rig_traffic_write(const struct rig_traffic *traffic, uint32_t flow, enum ri
 enum rig_verdict rig_traffic_read(const struct rig_traffic *traffic, bool encapsulated,
 	const uint8_t *frame, uint32_t bytes, struct rig_seen *ret);
 
-// Whether all checksums of a frame accepted by rig_traffic_read are correct, and whether its
-// addresses are those of the flow. Slow.
+// Returns whether all checksums of a frame accepted by rig_traffic_read are correct, and whether
+// its addresses are those of the flow. Slow.
 bool rig_traffic_intact(const struct rig_traffic *traffic, bool encapsulated, const uint8_t *frame,
 	const struct rig_seen *seen);
