@@ -138,7 +138,7 @@ enum weir_giving {
 	WEIR_GIVING_SETTLE,
 };
 
-// Returns the next step of mover->move. Call between bursts.
+// Does the next step of mover->move. Call between bursts.
 enum weir_giving weir_mover_give_slow(struct weir_mover *mover);
 
 static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {

@@ -300,8 +300,8 @@ static int draw_rss_key(struct weir_plan *plan) {
 	return 0;
 }
 
-// Returns whether the workers share one flow memory is known only after the devices are open.
-// Therefore this function returns the maximum of both cases.
+// It is known only after the devices are open whether the workers share one flow memory. Therefore
+// this function returns the maximum of both cases.
 static uint64_t flow_bytes(const struct weir_config *config) {
 	uint64_t own = weir_pipelines_flow_bytes(config, false);
 

@@ -323,7 +323,7 @@ struct weir_policy_client {
 	uint32_t lap_turns; // fair-share: number of choices in the current lap
 	uint64_t window_at; // value of worker->windows.head when the entries were allocated
 	uint64_t window_stamp; // a window with another stamp must be loaded again
-	// Cursors.
+	// State of the next choice: positions, counts, generation and phase.
 	uint32_t cursor; // candidate at which a search starts
 	uint32_t spill_cursor; // candidate at which the search of flow control starts
 	// Number of candidates before spill_cursor that are at their limit, except the candidates

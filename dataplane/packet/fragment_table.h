@@ -23,7 +23,7 @@ enum weir_fragment_fate { // action for the first fragment and for later fragmen
 	WEIR_FRAGMENT_UNDECIDED,
 	WEIR_FRAGMENT_FORWARD, // forward to `backend`
 	WEIR_FRAGMENT_KERNEL,
-	WEIR_FRAGMENT_DROP, // drop for `reason`
+	WEIR_FRAGMENT_DROP, // drop the fragment for `reason`
 	WEIR_FRAGMENT_OFFER, // offer to the next worker
 };
 

@@ -155,7 +155,7 @@ static __rte_always_inline void weir_outer_write6_tail(
 	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
 }
 
-// Kinds other than a single outer IP header.
+// Writes the headers of all kinds other than a single outer IP header.
 static __rte_always_inline void weir_outer_write_other(
 	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
 	if (outer->kind == WEIR_OUTER_NONE) {

@@ -311,7 +311,7 @@ BOTH = (VIP4, VIP6)
 @scenario(services=[ids(vips=BOTH, agent=SELDOM, steal=STEAL)], start=False,
           workers={"cores": [os.cpu_count() - 1] * 2})
 def steals_by_two_workers_of_both_families(lab):
-    """IPv4 and IPv6 clients with flows on two workers leave a stopped server"""
+    """Connections of IPv4 and IPv6 clients, with flows on two workers, move away from a stopped server"""
     with serving(lab):
         moved = collections.Counter()
         for _ in range(3):

@@ -14,7 +14,7 @@
 
 // X(field)
 #define NIC_STATE(X) \
-	X(update_us) /* [test] how long a change of the table takes */ \
+	X(update_us) /* [test] duration of a change of the table */ \
 	X(refuses) /* [test] whether changes of the table are refused */ \
 	X(tx_ns) /* [test] time that a worker needs to send a packet */ \
 	X(apart) /* [test] transmit queues proceed independently, and each in turn pauses for this \

@@ -96,8 +96,8 @@ static struct weir_agent_shed make_message(const struct weir_agents_peer *peer, 
 	struct weir_agent_shed message = {
 		.balancer = peer->balancer,
 		.agent = process,
-		// As in agents_steal.c, the deadline at the agent is never later than the deadline
-		// here.
+		// The deadline at the agent is never later than the deadline here, as in
+		// agents_steal.c.
 		.deadline_ms = clock_ms + order->duration_ms,
 		.recipient_port = peer->port,
 		.count = order->count,

@@ -453,7 +453,8 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	const struct weir_config *config) {
 	struct weir_configured of = weir_configured_begin(tables, config);
 	uint32_t sharers = all_sharers(config), wants = 0, at = UINT32_MAX;
-	uint32_t first = 0, counted = 0; // first: number of binds of the first `counted` services
+	uint32_t first = 0,
+		 counted = 0; // `first` is the number of binds of the first `counted` services
 	struct weir_bound_ports *binds = weir_bound_ports_of(config), *before = reports->binds;
 	struct weir_capacity_table *speeds = NULL;
 	int r = binds == NULL || weir_capacity_table_create(config, &speeds) < 0

@@ -207,7 +207,7 @@ TEST(restart_of_control_starts_nothing_again) {
 	assert_true(fabs(part(&lab, 4) - 0.8) < 0.05);
 	at(&lab, 31000);
 	assert_true(part(&lab, 4) == 1);
-	// No slow start begins again with another dataplane either.
+	// With another dataplane, no slow start begins again.
 	set_health(&lab, 4, WEIR_HEALTH_REFUSING);
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	at(&lab, 46000);

@@ -37,7 +37,7 @@ static struct weir_message respond(struct lab *lab, struct weir_message message)
 	return message;
 }
 
-// List all flows that match the request, and store the first `most` of them in ret. Returns the
+// List all flows that match the request, and store the first `most` flows in ret. Returns the
 // number of flows that match.
 static uint32_t list(
 	struct lab *lab, struct weir_message message, struct weir_listed_flow *ret, uint32_t most) {
