@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "config_error.h"
 #include "forwarding_mode.h"
@@ -312,11 +313,27 @@ struct weir_config_service {
 	struct weir_config_slow_start slow_start;
 	struct weir_config_steal steal;
 	uint32_t panic_threshold_percent; // 0..100, default 50
+	// The service is up from quorum + hysteresis eligible backends on, and down below quorum -
+	// hysteresis.
+	uint32_t quorum, hysteresis;
 	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_drain drain;
 	struct weir_config_backend *backends;
 	uint32_t backend_count;
 	int line;
+};
+
+// The command line of a program.
+#define WEIR_CONFIG_COMMAND_WORDS_MAX 32
+struct weir_config_command {
+	char text[1024]; // the words, each with its NUL; the first is the path of the program
+	uint32_t words; // 0 = no program
+};
+
+struct weir_config_notify {
+	struct weir_config_command command;
+	uint32_t timeout_ms;
+	bool backends; // also for changes of backends, not only of services
 };
 
 struct weir_config_agents {
@@ -340,6 +357,7 @@ struct weir_config {
 	struct weir_config_fragments fragments;
 	struct weir_config_segment segment;
 	struct weir_config_agents agents;
+	struct weir_config_notify notify;
 	struct weir_config_gcu *gcu;
 	uint32_t gcu_count;
 	struct weir_config_service *services;
@@ -361,6 +379,19 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is allowed
+
+// Writes pointers to the words of a command, and NULL after the last one. Returns their number.
+static inline uint32_t weir_config_command_words(const struct weir_config_command *command,
+	const char *words[WEIR_CONFIG_COMMAND_WORDS_MAX + 1]) {
+	const char *word = command->text;
+
+	for (uint32_t i = 0; i < command->words; i++) {
+		words[i] = word;
+		word += strlen(word) + 1;
+	}
+	words[command->words] = NULL;
+	return command->words;
+}
 
 // Returns the service with this name, or NULL if there is no such service or if config is NULL.
 const struct weir_config_service *weir_config_find_service(

@@ -391,6 +391,10 @@ static const struct weir_json_key service_keys[] = {
 	OBJECT("steal", SERVICE, steal, steal_object),
 	INTEGER("panic_threshold_percent", SERVICE, panic_threshold_percent, 0, 100, "50",
 		UNIT("percent"), TABLES),
+	INTEGER("quorum", SERVICE, quorum, 1, WEIR_CONFIG_BACKENDS_MAX, "1", UNIT("backends"),
+		CONTROL),
+	INTEGER("hysteresis", SERVICE, hysteresis, 0, WEIR_CONFIG_BACKENDS_MAX, "0",
+		UNIT("backends"), CONTROL),
 	CHOICE("on_backend_down", SERVICE, on_backend_down, weir_config_on_backend_down,
 		"\"keep\"", TABLES),
 	OBJECT("drain", SERVICE, drain, drain_object),
@@ -411,6 +415,19 @@ static const struct weir_json_key agents_keys[] = {
 };
 static const struct weir_json_object agents_object = {.name = "agents", ROWS(agents_keys),
 	.check = weir_config_check_agents};
+
+#define NOTIFY weir_config_notify
+static const struct weir_json_key notify_keys[] = {
+	{.key = "command", .type = &weir_config_type_command,
+	 .offset = offsetof(struct NOTIFY, command.text),
+	 .bytes = sizeof(((struct NOTIFY *)0)->command.text),
+	 .offset2 = offsetof(struct NOTIFY, command.words),
+	 .max = WEIR_CONFIG_COMMAND_WORDS_MAX, .fallback = "[]", CONTROL},
+	INTEGER("timeout_ms", NOTIFY, timeout_ms, 100, 600000, "10000", UNIT("ms"), CONTROL),
+	VALUE("backends", weir_json_type_boolean, NOTIFY, backends, .fallback = "true", CONTROL),
+	COMMENT,
+};
+static const struct weir_json_object notify_object = {.name = "notify", ROWS(notify_keys)};
 
 #define GCU weir_config_gcu
 static const struct weir_json_key gcu_keys[] = {
@@ -433,6 +450,7 @@ static const struct weir_json_key root_keys[] = {
 	OBJECT("fragments", weir_config, fragments, fragments_object),
 	OBJECT("segment", weir_config, segment, segment_object),
 	OBJECT("agents", weir_config, agents, agents_object),
+	OBJECT("notify", weir_config, notify, notify_object),
 	{.key = "gcu", .type = &weir_json_type_list, FIELD(weir_config, gcu),
 	 .offset2 = offsetof(struct weir_config, gcu_count), .max = WEIR_CONFIG_GCU_MAX,
 	 .object = &gcu_object, TABLES},

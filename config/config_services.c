@@ -218,6 +218,15 @@ static void check_steal(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
+static void check_quorum(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	if (service->hysteresis >= service->quorum && service->hysteresis > 0) {
+		weir_json_error_at(reader, place, "hysteresis",
+			"must be less than \"quorum\" (%u): the service would never be down",
+			service->quorum);
+	}
+}
+
 void weir_config_check_service(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_service *service = into;
@@ -251,6 +260,9 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	weir_config_check_service_agent(reader, place, service, weir_json_present(read, "agent"));
 	weir_config_check_service_health(reader, place, service);
 	check_steal(reader, place, service);
+	if (weir_json_valid(read, "quorum") && weir_json_valid(read, "hysteresis")) {
+		check_quorum(reader, place, service);
+	}
 	order = sorted(reader, service->backend_count, service->backends, compare_backend_names);
 	for (uint32_t i = 1; order != NULL && i < service->backend_count; i++) {
 		const struct weir_config_backend *first = &service->backends[order[i - 1]];

@@ -11,6 +11,7 @@
 #include "config.h"
 #include "plural.h"
 
+#define WEIR_CONFIG_WORD_BYTES 256
 #define CORE_MAX 1023 // highest CPU number
 
 static bool read_name(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -281,6 +282,75 @@ static void format_cores(
 	}
 }
 
+// Appends a word and its NUL to the text of a command. *used: bytes of the text that are in use.
+static bool read_word(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *text, size_t *used) {
+	struct weir_json_key word = {.type = &weir_json_type_text,
+		.bytes = WEIR_CONFIG_WORD_BYTES,
+		.max = WEIR_CONFIG_WORD_BYTES - 1};
+	char value[WEIR_CONFIG_WORD_BYTES];
+	size_t length;
+
+	if (!word.type->read(reader, place, &word, json, value)) {
+		return false;
+	}
+	if (*used == 0 && value[0] != '/') {
+		weir_json_error(reader, place,
+			"is not an absolute path; begin it with \"/\", such as "
+			"\"/etc/weir/notify\"");
+		return false;
+	}
+	length = strlen(value) + 1;
+	if (length > key->bytes - *used) {
+		weir_json_error(
+			reader, place, "the command is too long; use at most %u bytes", key->bytes);
+		return false;
+	}
+	memcpy(text + *used, value, length);
+	*used += length;
+	return true;
+}
+
+static bool read_command(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const size_t count = json_array_size(json);
+	size_t used = 0, i;
+	json_t *element;
+
+	if (!json_is_array(json)) {
+		return weir_json_wrong_type(reader, place, key, json,
+			"an array of the path of a program and its arguments");
+	}
+	if ((double)count < key->min || (double)count > key->max) {
+		weir_json_error(reader, place,
+			"has %zu element%s; list the path of a program and at most %.0f arguments",
+			count, weir_plural(count), key->max - 1);
+		return false;
+	}
+	json_array_foreach (json, i, element) {
+		struct weir_json_place at = weir_json_place_element(place, (uint32_t)i);
+
+		if (!read_word(reader, &at, key, element, into + key->offset, &used)) {
+			return false;
+		}
+	}
+	weir_json_store(into + key->offset2, key->type->bytes2, count);
+	return true;
+}
+
+static void format_command(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	uint64_t count = weir_json_load(from + key->offset2, key->type->bytes2);
+	const char *word = from + key->offset;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint64_t i = 0; i < count && used < bytes; i++) {
+		used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", word);
+		word += strlen(word) + 1;
+	}
+}
+
 static bool read_number(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	double value = json_number_value(json);
@@ -336,6 +406,10 @@ static void format_weight(
 	}
 }
 
+const struct weir_json_type weir_config_type_command = {.name = "command",
+	.read = read_command,
+	.format = format_command,
+	.bytes2 = sizeof(uint32_t)};
 const struct weir_json_type weir_config_type_weight = {
 	.name = "weight", .read = read_weight, .format = format_weight, .bytes2 = sizeof(bool)};
 const struct weir_json_type weir_config_type_number = {

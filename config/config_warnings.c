@@ -51,6 +51,21 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
+// Warns about a quorum that the backends cannot reach.
+static void warn_quorum(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	const struct weir_json_place quorum = weir_json_place_member(place, "quorum");
+	const uint32_t needed = service->quorum + service->hysteresis;
+
+	if (service->quorum > 1 && needed > service->backend_count) {
+		weir_json_warning(reader, &quorum,
+			"the service becomes up with %u eligible backends, but has %u: it is "
+			"always "
+			"down; use a smaller quorum, or add backends",
+			needed, service->backend_count);
+	}
+}
+
 // Warns about an agent-check without a port: the check would connect to the port of the VIP, where
 // the server listens instead of the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -341,6 +356,7 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 		const struct weir_json_place place = weir_json_place_element(&services, i);
 
 		warn_weights(reader, &place, &config->services[i]);
+		warn_quorum(reader, &place, &config->services[i]);
 		warn_addresses(reader, &place, &config->services[i]);
 		warn_agent_check(reader, &place, &config->services[i]);
 		warn_steal(reader, &place, &config->flow_table, &config->services[i]);

@@ -52,6 +52,9 @@ def property_of(key):
     elif kind == "cores":
         want.update(type="array", minItems=key["min"], maxItems=key["max"],
                     items={"type": "integer", "minimum": 0, "maximum": 1023})
+    elif kind == "command":
+        want.update(type="array", minItems=key["min"], maxItems=key["max"],
+                    items={"type": "string", "minLength": 1, "maxLength": 255})
     elif kind == "list":
         want.update(type="array", items={"$ref": "#/$defs/" + key["object"]}, maxItems=key["max"])
         if key["min"]:

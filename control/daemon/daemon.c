@@ -266,6 +266,7 @@ static void on_tick(uv_timer_t *timer) {
 		}
 		weir_daemon_retry(daemon);
 		weir_steals_tick(daemon->steals);
+		weir_quorums_tick(&daemon->quorums, daemon->tables);
 		weir_recent_take_slice(&daemon->recent, daemon->segment,
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
@@ -436,6 +437,8 @@ static int create_backends(struct weir_daemon *daemon) {
 	}
 	daemon->agents = weir_probed_agents_of(daemon->probed_agents);
 	weir_states_on_recheck(daemon->states, on_recheck);
+	daemon->quorums = (struct weir_quorums){
+		.log = daemon->log, .states = daemon->states, .context = daemon};
 	return weir_next_hops_create(loop, daemon->log, daemon->states, daemon->health, on_changed,
 		daemon, &daemon->next_hops);
 }
@@ -609,6 +612,8 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_reports_free(daemon->reports);
 	weir_states_free(daemon->states);
 	weir_flow_steals_free(daemon->flow_steals);
+	weir_notify_close(daemon->notify);
+	weir_programs_close(daemon->programs);
 	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
 		uv_close(handles[i], NULL);
 	}
@@ -618,6 +623,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_estimates_free(daemon->estimates);
 	weir_recent_fini(&daemon->recent);
 	weir_drains_fini(&daemon->drains);
+	weir_quorums_fini(&daemon->quorums);
 	weir_tables_free(daemon->tables);
 	weir_audit_free(daemon->audit);
 	weir_log_limit_free(daemon->log_limit);

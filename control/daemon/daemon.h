@@ -9,6 +9,7 @@
 //   workers --counters, owners of buckets--> steals --requests--> workers
 //   reports, states, workers --> canaries --weights--> tables
 //   workers --flows--> sheds --orders--> agents
+//   states, tables --> quorums --> notify --> programs
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
 // waits again; all changes of one iteration are published together. Publications take at most a
@@ -33,8 +34,11 @@
 #include "log_limit.h"
 #include "mailboxes.h"
 #include "next_hops.h"
+#include "notify.h"
 #include "outliers.h"
 #include "probed_agents.h"
+#include "programs.h"
+#include "quorums.h"
 #include "recent.h"
 #include "rejections.h"
 #include "reload.h"
@@ -84,6 +88,9 @@ struct weir_daemon {
 	struct weir_rejections *rejections;
 	struct weir_canaries *canaries;
 	struct weir_sheds *sheds;
+	struct weir_quorums quorums;
+	struct weir_programs *programs; // NULL: programs cannot run
+	struct weir_notify *notify; // NULL before weir_daemon_set_programs
 	uint64_t epoch; // epoch of the last attached segment
 	uint64_t started_ms; // start of this process, milliseconds since 1970
 	// Start of the dataplane with this epoch, in milliseconds since 1970; 0 = unknown.
@@ -129,6 +136,9 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 // Send health checks via the data path through this tunnel. Takes ownership of the tunnel. Returns
 // 0 or negative errno.
 int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_tunnel *tunnel);
+// Run programs of the configuration with this helper process (programs.h); negative: there is none.
+// Takes ownership of helper. Returns 0 or negative errno (logged).
+int weir_daemon_set_programs(struct weir_daemon *daemon, int helper);
 // Run until SIGTERM or SIGINT. Notifies systemd that the service is ready.
 void weir_daemon_run(struct weir_daemon *daemon);
 void weir_daemon_fini(struct weir_daemon *daemon);

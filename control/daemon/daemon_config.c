@@ -175,6 +175,9 @@ static void configure_all(struct weir_daemon *daemon, const struct weir_config *
 	int r, rejections;
 
 	weir_steals_configure(daemon->steals, config->workers.steal);
+	if (daemon->notify != NULL) {
+		weir_notify_configure(daemon->notify, &config->notify);
+	}
 	again |= may_retry(update_estimates(daemon, config));
 	r = weir_outliers_follow(daemon->outliers, daemon->tables, config);
 	rejections = weir_rejections_follow(daemon->rejections, daemon->tables, config);

@@ -3,6 +3,7 @@
 // weir-control: checks backends, decides which backends get new flows, and publishes tables.
 #include <errno.h>
 #include <malloc.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "options.h"
 #include "path_mtu.h"
 #include "privileges.h"
+#include "programs.h"
 #include "run_dir.h"
 #include "standard_output.h"
 #include "weir_version.h"
@@ -28,6 +30,7 @@
 #define EXIT_USAGE 2
 #define WHY_BYTES 320
 #define MMAP_FROM_BYTES (1 << 20)
+#define SCRIPT_USER "weir-script"
 #define LINE_BYTES 5120 // enough for a path and an error
 
 static void print_errors(const struct weir_log *log, const char *file, int error,
@@ -171,6 +174,31 @@ static int serve(struct weir_daemon *daemon, struct weir_api_socket *socket, gid
 	return 0;
 }
 
+// Starts the helper process that runs programs of the configuration. If it cannot start,
+// weir-control continues without it. Returns 0, or negative errno if its user does not exist.
+static int start_programs(
+	const struct weir_control_options *options, struct weir_log *log, int *ret) {
+	const char *user = options->script_user;
+	struct weir_run_as run_as;
+	char why[WHY_BYTES] = "";
+	int r;
+
+	if (user == NULL && geteuid() == 0) {
+		user = getpwnam(SCRIPT_USER) != NULL ? SCRIPT_USER : "nobody";
+	}
+	r = weir_privileges_resolve(user, NULL, NULL, &run_as, why, sizeof(why));
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_ERROR, "--script-user: %s", why);
+		return r;
+	}
+	r = weir_programs_start(&run_as, ret);
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_WARN, "cannot run programs of the configuration: %s",
+			strerror(-r));
+	}
+	return 0;
+}
+
 static int run(const struct weir_control_options *options, const struct weir_run_as *run_as,
 	gid_t admin_group, struct weir_log *log, struct weir_reload *reload) {
 	struct sockets sockets = {.path_mtu = {.ipv4 = -1, .ipv6 = -1},
@@ -179,7 +207,7 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	struct weir_api_socket socket;
 	struct weir_daemon daemon;
 	char why[WHY_BYTES] = "";
-	int r;
+	int helper = -1, r;
 
 	r = make_directories(options->run_dir, run_as, log);
 	if (r < 0) {
@@ -190,6 +218,10 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	r = weir_api_socket_check(options->run_dir, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
+		return r;
+	}
+	r = start_programs(options, log, &helper);
+	if (r < 0) {
 		return r;
 	}
 	r = open_sockets(options, run_as, &sockets, log, reload);
@@ -217,7 +249,11 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		goto close_api_socket;
 	}
-	r = hand_over(&sockets, &daemon, log);
+	r = weir_daemon_set_programs(&daemon, helper);
+	helper = -1; // owned by the daemon
+	if (r == 0) {
+		r = hand_over(&sockets, &daemon, log);
+	}
 	if (r == 0) {
 		r = serve(&daemon, &socket, admin_group, log);
 	}
@@ -226,6 +262,9 @@ close_api_socket:
 	weir_api_socket_close(&socket);
 close_sockets:
 	close_sockets(&sockets);
+	if (helper >= 0) {
+		close(helper);
+	}
 	return r;
 }
 

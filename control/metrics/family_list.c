@@ -208,6 +208,10 @@ const struct weir_family weir_families[] = {
 		"Backends whose health state does not change, because the last three health checks "
 		"could not run on this host, or this host drops the answers.",
 		PLAIN),
+	GAUGE(SERVICE, "weir_service_quorum_backends", "", "quorum",
+		"Eligible backends that the service needs, without its hysteresis.", PLAIN),
+	GAUGE(SERVICE, "weir_service_up", "", "up",
+		"1 if enough backends are eligible for the quorum of the service.", PLAIN),
 	GAUGE(SERVICE, "weir_service_panic", "", "panic",
 		"1 in panic mode: too few backends are healthy, so unhealthy backends are used, "
 		"too.",

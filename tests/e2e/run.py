@@ -43,6 +43,7 @@ import scenarios_limits
 import scenarios_logs
 import scenarios_metrics
 import scenarios_mtu
+import scenarios_notify
 import scenarios_other_flows
 import scenarios_page
 import scenarios_policies
@@ -70,7 +71,7 @@ from scenario import collect
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies, scenarios_affinity,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
            scenarios_status, scenarios_flows, scenarios_forwarding, scenarios_capture_cli, scenarios_hostile,
-           scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_other_flows, scenarios_ports, scenarios_subsets,
+           scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_notify, scenarios_other_flows, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_words, scenarios_reported,
            scenarios_lame_duck, scenarios_deaths, scenarios_server_ends,

@@ -90,8 +90,8 @@ static json_t *json_service(
 
 	weir_tables_service(daemon->tables, id, &state);
 	return json_pack(
-		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:o, "
-		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:I, "
+		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
@@ -99,7 +99,8 @@ static json_t *json_service(
 		"drained_binds", weir_json_drained_binds(daemon, service, id), "removed_binds",
 		weir_json_removed_binds(daemon, id, state.removed_binds), "table_size",
 		(json_int_t)service->table_size, "slots", (json_int_t)state.slots, "backends",
-		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible, "panic",
+		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible, "quorum",
+		(json_int_t)service->quorum, "up", weir_json_up(daemon, id), "panic",
 		(int)state.panic, "generation", (json_int_t)state.generation, "active_flows",
 		weir_json_count(daemon, counters.active_flows), "new_flows",
 		weir_json_count(daemon, counters.new_flows), "packets",

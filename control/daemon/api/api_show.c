@@ -517,3 +517,9 @@ void weir_api_port_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	}
 	weir_api_answer(call, list);
 }
+
+json_t *weir_json_up(const struct weir_daemon *daemon, uint16_t service) {
+	const int up = weir_quorums_is_up(&daemon->quorums, daemon->tables, service);
+
+	return up < 0 ? json_null() : json_boolean(up);
+}

@@ -56,3 +56,5 @@ json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char 
 const char *weir_api_admin_name(uint8_t state);
 const char *weir_api_flow_state_name(uint8_t state);
 const char *weir_api_health_name(uint8_t state);
+// Returns whether a service is up (quorums.h): a boolean, or null if that is not decided yet.
+json_t *weir_json_up(const struct weir_daemon *daemon, uint16_t service);

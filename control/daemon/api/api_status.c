@@ -34,7 +34,8 @@ struct services {
 	// Numbers of services. count: all services. The other numbers leave out drained services.
 	// none: services without an eligible backend. unreachable: services with eligible
 	// backends, none of which has a next hop. panic: services in panic mode.
-	uint32_t count, none, unreachable, panic;
+	// below: other services with fewer eligible backends than their quorum.
+	uint32_t count, none, unreachable, below, panic;
 	uint32_t drained; // services whose binds are all drained, regardless of the state of their
 			  // backends
 	uint32_t ended; // drained services whose drain is over
@@ -43,7 +44,8 @@ struct services {
 	uint32_t backends, eligible;
 	uint64_t rejected; // new flows rejected in the last minute because every backend was at its
 			   // limit
-	json_t *none_names, *unreachable_names, *panic_names, *drained_names, *rejecting_names;
+	json_t *none_names, *unreachable_names, *below_names, *panic_names, *drained_names,
+		*rejecting_names;
 };
 
 __attribute__((format(printf, 3, 4))) static void add(
@@ -204,6 +206,9 @@ static void count_service(
 	} else if (state.resolved == 0) {
 		services->unreachable++;
 		json_array_append_new(services->unreachable_names, json_string(name));
+	} else if (weir_quorums_is_up(&daemon->quorums, daemon->tables, id) == 0) {
+		services->below++;
+		json_array_append_new(services->below_names, json_string(name));
 	} else if (state.panic) {
 		services->panic++;
 		json_array_append_new(services->panic_names, json_string(name));
@@ -232,7 +237,8 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
 	const char *what, struct verdict *verdict) {
 	enum weir_status_level level =
-		services->none + services->unreachable + services->ended == services->count
+		services->none + services->unreachable + services->below + services->ended ==
+				services->count
 			? WEIR_STATUS_CRITICAL
 			: WEIR_STATUS_WARNING;
 	char names[TEXT_BYTES / 2];
@@ -281,6 +287,8 @@ static void judge_services(
 	judge_lost(services, services->none, services->none_names, "no eligible backend", verdict);
 	judge_lost(services, services->unreachable, services->unreachable_names,
 		"no backend with a next hop", verdict);
+	judge_lost(services, services->below, services->below_names,
+		"fewer eligible backends than the quorum", verdict);
 	if (services->panic > 0) {
 		add(verdict, WEIR_STATUS_WARNING, "panic mode in %u of %u service%s: %s",
 			services->panic, services->count, weir_plural(services->count),
@@ -340,6 +348,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	struct verdict verdict = {.level = WEIR_STATUS_OK, .reasons = json_array()};
 	struct services services = {.none_names = json_array(),
 		.unreachable_names = json_array(),
+		.below_names = json_array(),
 		.panic_names = json_array(),
 		.drained_names = json_array(),
 		.rejecting_names = json_array()};
@@ -362,16 +371,16 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		unchecked = judge_checks(daemon, only, &verdict);
 		judge_keys(daemon, only, &verdict);
 	}
-	return json_pack(
-		"{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:I, s:s?, s:o, s:o, s:o, s:o, s:o}",
+	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:I, s:s?, s:o, s:o, s:o, s:o, "
+			 "s:o, s:o}",
 		"level", level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
 		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
 		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
 		"eligible", (json_int_t)services.eligible, "unchecked", (json_int_t)unchecked,
 		"untracked", (json_int_t)untracked, "no_room_for", lack_name(lack), "not_eligible",
-		services.none_names, "unreachable", services.unreachable_names, "panic",
-		services.panic_names, "drained", services.drained_names, "rejecting",
-		services.rejecting_names);
+		services.none_names, "unreachable", services.unreachable_names, "below_quorum",
+		services.below_names, "panic", services.panic_names, "drained",
+		services.drained_names, "rejecting", services.rejecting_names);
 }
 
 // Returns the id of the service that the call names. Returns WEIR_SERVICE_NONE if the service has

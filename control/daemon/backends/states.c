@@ -28,6 +28,7 @@ struct weir_states {
 	struct weir_log *log;
 	weir_states_changed changed;
 	weir_states_recheck recheck; // NULL = none
+	weir_states_moved moved; // NULL = none
 	void *context; // context of both callbacks
 	struct weir_tables *tables; // NULL until the first weir_states_configure
 	struct entry *entries; // indexed by backend id
@@ -55,6 +56,10 @@ int weir_states_create(struct weir_log *log, weir_states_changed changed, void *
 
 void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck) {
 	states->recheck = recheck;
+}
+
+void weir_states_on_moved(struct weir_states *states, weir_states_moved moved) {
+	states->moved = moved;
 }
 
 void weir_states_free(struct weir_states *states) {
@@ -103,6 +108,16 @@ static void settle(struct weir_states *states, uint16_t id, struct weir_health_f
 	snprintf(entry->why, sizeof(entry->why), "%s", why);
 	remember(states, &backend, entry->state, source, why);
 	weir_tables_set_health(states->tables, id, entry->state);
+	if (states->moved != NULL) {
+		states->moved(
+			states->context, &(struct weir_states_transition){.id = id,
+						 .service = backend.service,
+						 .backend = backend.name,
+						 .address = &backend.address,
+						 .from = (enum weir_health_state)backend.health,
+						 .to = entry->state,
+						 .why = why});
+	}
 	weir_log_event(states->log,
 		entry->state == WEIR_HEALTH_HEALTHY ? WEIR_LOG_INFO : WEIR_LOG_WARN,
 		&(struct weir_log_fields){.service = backend.service,

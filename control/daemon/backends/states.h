@@ -30,6 +30,16 @@ typedef void (*weir_states_changed)(void *context);
 // started again, so earlier checks do not count: the verdict of its checks is no longer PASSING.
 typedef void (*weir_states_recheck)(void *context, uint16_t backend);
 
+// Called when the state of a backend changes. Strings: only during the call.
+struct weir_states_transition {
+	uint16_t id;
+	const char *service, *backend;
+	const struct weir_address *address;
+	enum weir_health_state from, to;
+	const char *why;
+};
+typedef void (*weir_states_moved)(void *context, const struct weir_states_transition *transition);
+
 struct weir_states_status {
 	struct weir_health_facts facts;
 	enum weir_health_state state;
@@ -52,6 +62,9 @@ int weir_states_create(
 void weir_states_free(struct weir_states *states); // NULL is allowed
 // Sets the callback that starts the checks again; it gets the context of weir_states_create.
 void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck);
+
+// Sets the callback for changes of states; it gets the context of weir_states_create.
+void weir_states_on_moved(struct weir_states *states, weir_states_moved moved);
 
 // Replaces all backends with the backends of this configuration and these tables. Backends that are
 // still configured keep their facts. The facts of new backends are derived from the state in the

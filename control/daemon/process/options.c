@@ -21,6 +21,10 @@ static const struct weir_option rows[] = {
 		FIELD(group)),
 	WEIR_OPTION_ROW(TEXT, "admin-group", "GROUP", "group whose members may also make changes",
 		FIELD(admin_group), .fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists"),
+	WEIR_OPTION_ROW(TEXT, "script-user", "USER",
+		"user that runs the programs of the configuration (notify); default when started "
+		"as root: weir-script if this user exists, otherwise nobody",
+		FIELD(script_user)),
 	WEIR_OPTION_ROW(FLAG, "data-path-checks", NULL,
 		"enable health checks via the data path, which use a network device named "
 		"weir-check and policy rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at "

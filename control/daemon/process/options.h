@@ -14,6 +14,7 @@ struct weir_control_options { // strings point into argv
 	const char *user; // NULL = not given
 	const char *group; // NULL = not given
 	const char *admin_group; // NULL = not given
+	const char *script_user; // NULL = not given
 	bool data_path_checks;
 	bool check_dataplane;
 	enum weir_log_level log_level;

@@ -54,7 +54,7 @@ def range_text(prop, unit=None):
 def type_text(row):
     """Returns the type column of the documentation for a row of the parser's table."""
     types = {"integer": "integer", "boolean": "boolean", "object": "object", "list": "array",
-             "cores": "array", "number": "number", "weight": "integer or string"}
+             "cores": "array", "command": "array", "number": "number", "weight": "integer or string"}
     return types.get(row["kind"], "string") + (" or null" if row["nullable"] else "")
 
 

@@ -72,6 +72,12 @@ struct expected {
 	"not start; "
 
 static const struct expected cases[] = {
+	{"{" SEED PORTS ", \"services\": [" UNCHECKED(
+		 "\"quorum\": 2, \"hysteresis\": 1,", BIND, TWO_BACKENDS) "]}",
+		"1:139: services[0].quorum: the service becomes up with 3 eligible backends, but "
+		"has 2: it is always down; use a smaller quorum, or add backends\n"},
+	{"{" SEED PORTS ", \"services\": [" UNCHECKED("\"quorum\": 2,", BIND, TWO_BACKENDS) "]}",
+		""},
 	{DEVICES("net_afxdp0,iface=eth0", "net_tpa3,iface=weir0"),
 		"2:11: ports[0].device: " NO_DRIVER(
 			"net_afxdp0") "did you mean \"net_af_xdp0\"?\n"

@@ -283,7 +283,7 @@ class Checker:
             whole = value
         elif "device" in value:
             whole["ports"] = [value]
-        elif "gcu" in value:
+        elif "gcu" in value or "notify" in value:
             whole.update(value)
         else:
             whole["services"][0].update(value)

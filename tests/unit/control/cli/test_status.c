@@ -151,7 +151,8 @@ TEST(status_reads_the_dataplane_while_control_hangs) {
 // Unknown values are null. A list without members is empty, not null.
 TEST(unknown_values_of_status_are_null) {
 	static const char *const unknown[] = {"not_published", "services", "backends", "eligible",
-		"unchecked", "not_eligible", "unreachable", "panic", "drained", "rejecting"};
+		"unchecked", "not_eligible", "unreachable", "below_quorum", "panic", "drained",
+		"rejecting"};
 	struct outcome outcome = RUN("/nonexistent", "status", "--json");
 	json_t *status = json_loads(outcome.out, 0, NULL);
 	const json_t *dataplane = json_object_get(status, "dataplane");

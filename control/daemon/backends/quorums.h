@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Quorums: whether each service is up. A service becomes up when at least `quorum` + `hysteresis`
+// of its backends are eligible, and down when fewer than `quorum` - `hysteresis` are; between these
+// numbers it stays as it is. A service that is new to this process is up if at least `quorum`
+// backends are eligible. keepalived has the same rule for the sum of the weights.
+//
+// Threads: only the event loop's thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "log.h"
+#include "states.h"
+#include "tables.h"
+
+struct weir_quorum_change {
+	uint16_t id; // of the service
+	const char *service;
+	bool known; // false: the first state of the service in this process
+	bool up;
+	uint32_t eligible, backends, quorum;
+	char why[96];
+};
+
+typedef void (*weir_quorum_changed)(void *context, const struct weir_quorum_change *change);
+
+struct weir_quorum_state {
+	bool known, up;
+};
+
+struct weir_quorums { // all zero: no services
+	struct weir_log *log;
+	struct weir_states *states; // changes are recorded in its history
+	weir_quorum_changed changed; // NULL = no callback
+	void *context;
+	uint32_t ids;
+	struct weir_quorum_state *state; // [ids]
+};
+
+void weir_quorums_fini(struct weir_quorums *quorums);
+
+// Update all services of the tables. Reports the first state of each service and each change; logs
+// and records the changes. Call every tick.
+void weir_quorums_tick(struct weir_quorums *quorums, const struct weir_tables *tables);
+
+// Returns whether the service is up with its present eligible backends, which the next tick
+// reports: 1, 0, or negative if no tick has seen the service.
+int weir_quorums_is_up(
+	const struct weir_quorums *quorums, const struct weir_tables *tables, uint16_t id);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Notify: runs the program of `notify` in the configuration for each change of a service (up, down)
+// and of the state of a backend. One program runs at a time, and at most 20 start per second. Of
+// changes of the same object that wait, only the last one is reported, and only if its state
+// differs from the last reported state.
+//
+// Threads: only the event loop's thread.
+#pragma once
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "config.h"
+#include "log.h"
+#include "programs.h"
+
+struct weir_notify;
+
+struct weir_notify_event { // strings are copied
+	const char *service;
+	const char *backend; // NULL = an event of the service
+	const char *address; // address of the backend; NULL for a service
+	const char *from, *to; // states; for a service "up" and "down"
+	const char *why;
+	uint32_t eligible, backends, quorum; // numbers of the service; 0 for a backend
+	uint64_t time_ms; // since 1970
+};
+
+// programs: borrowed; NULL = programs cannot run. Returns 0 or negative errno.
+int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct weir_log *log,
+	struct weir_notify **ret);
+// Then run the loop, so that the handles can close. Call before weir_programs_close. NULL is
+// allowed.
+void weir_notify_close(struct weir_notify *notify);
+
+// Use these settings, which are copied. Logs a warning if the program cannot run.
+void weir_notify_configure(struct weir_notify *notify, const struct weir_config_notify *settings);
+
+// Report a change of the service or backend with this id. Does nothing if the configuration has no
+// program for it.
+void weir_notify_service(
+	struct weir_notify *notify, uint16_t id, const struct weir_notify_event *event);
+void weir_notify_backend(
+	struct weir_notify *notify, uint16_t id, const struct weir_notify_event *event);

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "programs.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "helper_process.h"
+#include "programs_helper.h"
+#include "programs_message.h"
+
+struct pending {
+	uint64_t id; // 0 = free
+	weir_program_done done;
+	void *context;
+};
+
+struct weir_programs {
+	struct weir_log *log;
+	int helper;
+	bool lost; // the helper has exited
+	uint64_t last_id;
+	struct pending pending[WEIR_PROGRAMS_MAX];
+	uv_poll_t poll;
+	struct weir_program_request request;
+};
+
+int weir_programs_start(const struct weir_run_as *run_as, int *ret) {
+	return weir_helper_start("weir-programs", weir_programs_serve, run_as, ret);
+}
+
+static struct pending *find(struct weir_programs *programs, uint64_t id) {
+	for (unsigned int i = 0; i < WEIR_PROGRAMS_MAX; i++) {
+		if (programs->pending[i].id == id) {
+			return &programs->pending[i];
+		}
+	}
+	return NULL;
+}
+
+// Frees the entry before the call, because `done` may run the next program.
+static void end(struct pending *pending, const struct weir_program_result *result) {
+	const struct pending ended = *pending;
+
+	pending->id = 0;
+	ended.done(ended.context, result);
+}
+
+static void lose_all(struct weir_programs *programs) {
+	const struct weir_program_result lost = {.end = WEIR_PROGRAM_LOST,
+		.output = "the process that runs programs has exited; restart weir-control"};
+
+	programs->lost = true;
+	uv_poll_stop(&programs->poll);
+	weir_log_write(programs->log, WEIR_LOG_ERROR,
+		"programs of the configuration cannot run: %s", lost.output);
+	for (unsigned int i = 0; i < WEIR_PROGRAMS_MAX; i++) {
+		if (programs->pending[i].id != 0 &&
+			!uv_is_closing((uv_handle_t *)&programs->poll)) {
+			end(&programs->pending[i], &lost);
+		}
+	}
+}
+
+static void on_answer(uv_poll_t *poll, int status, int events) {
+	struct weir_programs *programs = poll->data;
+	struct weir_program_answer answer;
+	ssize_t n;
+
+	(void)events;
+	while ((n = recv(programs->helper, &answer, sizeof(answer), MSG_DONTWAIT)) > 0) {
+		struct pending *pending = n == (ssize_t)sizeof(answer) && answer.id != 0
+						  ? find(programs, answer.id)
+						  : NULL;
+
+		if (pending != NULL) { // not cancelled
+			answer.result.output[sizeof(answer.result.output) - 1] = '\0';
+			end(pending, &answer.result);
+		}
+		if (uv_is_closing((uv_handle_t *)poll)) { // `done` has closed the connection
+			return;
+		}
+	}
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) || status < 0) {
+		lose_all(programs);
+	}
+}
+
+int weir_programs_create(
+	uv_loop_t *loop, int helper, struct weir_log *log, struct weir_programs **ret) {
+	struct weir_programs *programs = calloc(1, sizeof(*programs));
+	int r;
+
+	if (programs == NULL) {
+		close(helper);
+		return -ENOMEM;
+	}
+	programs->log = log;
+	programs->helper = helper;
+	programs->poll.data = programs;
+	r = uv_poll_init(loop, &programs->poll, helper);
+	if (r < 0) {
+		close(helper);
+		free(programs);
+		return r;
+	}
+	uv_poll_start(&programs->poll, UV_READABLE | UV_DISCONNECT, on_answer);
+	*ret = programs;
+	return 0;
+}
+
+static void on_closed(uv_handle_t *handle) {
+	struct weir_programs *programs = handle->data;
+
+	close(programs->helper);
+	free(programs);
+}
+
+void weir_programs_close(struct weir_programs *programs) {
+	if (programs != NULL) {
+		uv_close((uv_handle_t *)&programs->poll, on_closed);
+	}
+}
+
+static int send_request(struct weir_programs *programs, size_t bytes) {
+	ssize_t n;
+
+	do {
+		n = send(programs->helper, &programs->request, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		return errno == EAGAIN || errno == ENOBUFS ? -EBUSY : -EPIPE;
+	}
+	return 0;
+}
+
+int weir_programs_run(struct weir_programs *programs, const struct weir_program *program,
+	weir_program_done done, void *context, uint64_t *ret_id) {
+	struct pending *pending = find(programs, 0);
+	int r;
+
+	if (programs->lost) {
+		return -EPIPE;
+	}
+	if (pending == NULL) {
+		return -EBUSY;
+	}
+	r = weir_program_pack(program, programs->last_id + 1, &programs->request);
+	if (r >= 0) {
+		r = send_request(programs, (size_t)r);
+	}
+	if (r < 0) {
+		return r;
+	}
+	*pending = (struct pending){.id = ++programs->last_id, .done = done, .context = context};
+	*ret_id = pending->id;
+	return 0;
+}
+
+void weir_programs_cancel(struct weir_programs *programs, uint64_t id) {
+	const struct weir_program kill_only = {0};
+	struct pending *pending = id != 0 ? find(programs, id) : NULL;
+
+	if (pending == NULL) {
+		return;
+	}
+	pending->id = 0;
+	// If the request cannot be sent, the program continues until its timeout.
+	(void)send_request(programs, (size_t)weir_program_pack(&kill_only, id, &programs->request));
+}
+
+void weir_program_describe(
+	const struct weir_program_result *result, uint32_t timeout_ms, char *text, size_t bytes) {
+	const char *separator = result->output[0] != '\0' ? ": " : "";
+
+	switch (result->end) {
+	case WEIR_PROGRAM_EXITED:
+		snprintf(text, bytes, "exit status %d%s%s", result->status, separator,
+			result->output);
+		break;
+	case WEIR_PROGRAM_SIGNALED:
+		snprintf(text, bytes, "ended by signal %d (%s)%s%s", result->status,
+			strsignal(result->status), separator, result->output);
+		break;
+	case WEIR_PROGRAM_TIMED_OUT:
+		snprintf(text, bytes, "killed after %u ms%s%s", timeout_ms, separator,
+			result->output);
+		break;
+	case WEIR_PROGRAM_NOT_STARTED:
+		snprintf(text, bytes, "cannot start: %s",
+			result->output[0] != '\0' ? result->output : strerror(-result->status));
+		break;
+	case WEIR_PROGRAM_LOST:
+		snprintf(text, bytes, "%s", result->output);
+		break;
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Programs: runs programs that the configuration names, such as the program of `notify`. A helper
+// process runs them as a user without privileges, with an empty standard input, few environment
+// variables, and the working directory "/". weir-control starts the helper before it drops its own
+// privileges, and cannot start it again later.
+//
+// Threads: only the event loop's thread.
+#pragma once
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "log.h"
+#include "privileges.h"
+
+#define WEIR_PROGRAMS_MAX 64u // number of programs that run at the same time
+#define WEIR_PROGRAM_TEXT_BYTES 8192u // arguments and variables of a program, with their NULs
+#define WEIR_PROGRAM_OUTPUT_BYTES 200u
+
+struct weir_programs;
+
+// Start of a program. All strings are copied.
+struct weir_program {
+	const char *const *arguments; // NULL-terminated; the first is the absolute path of the file
+	const char *const *variables; // environment: "NAME=value", NULL-terminated
+	uint32_t timeout_ms; // after this time, the process group of the program is killed
+};
+
+enum weir_program_end {
+	WEIR_PROGRAM_EXITED, // status: exit status
+	WEIR_PROGRAM_SIGNALED, // status: signal
+	WEIR_PROGRAM_TIMED_OUT, // killed
+	WEIR_PROGRAM_NOT_STARTED, // status: negative errno
+	WEIR_PROGRAM_LOST, // the helper process has exited
+};
+
+struct weir_program_result {
+	enum weir_program_end end;
+	int status;
+	// The first line of standard output and standard error together, without the newline; of a
+	// program that was not started, the reason.
+	char output[WEIR_PROGRAM_OUTPUT_BYTES];
+};
+
+// Called once for each program, when it has ended.
+typedef void (*weir_program_done)(void *context, const struct weir_program_result *result);
+
+// Start the helper process, which switches to this user. Call before other threads start, and
+// before libuv is used: the helper closes the descriptors that libuv shares between loops. *ret:
+// the connection to the helper; closing it terminates the helper when its programs have ended.
+// Returns 0 or negative errno.
+int weir_programs_start(const struct weir_run_as *run_as, int *ret);
+
+// helper: from weir_programs_start; owned from now on, even if the call fails. Returns 0 or
+// negative errno.
+int weir_programs_create(
+	uv_loop_t *loop, int helper, struct weir_log *log, struct weir_programs **ret);
+// Close the connection. `done` is not called any more. Programs that are running continue until
+// their timeouts. Then run the loop, so that the handles can close. NULL is allowed.
+void weir_programs_close(struct weir_programs *programs);
+
+// Run a program. *ret_id identifies the run, for weir_programs_cancel. Returns 0 (`done` will be
+// called, later), -EBUSY (WEIR_PROGRAMS_MAX programs are running), -E2BIG (too many bytes) or
+// -EPIPE (the helper process has exited).
+int weir_programs_run(struct weir_programs *programs, const struct weir_program *program,
+	weir_program_done done, void *context, uint64_t *ret_id);
+// Kill a program; its `done` is not called. Does nothing for a program that has ended.
+void weir_programs_cancel(struct weir_programs *programs, uint64_t id);
+
+// Write the result as one line, such as "exit status 1: no route" or "killed after 500 ms".
+void weir_program_describe(
+	const struct weir_program_result *result, uint32_t timeout_ms, char *text, size_t bytes);
