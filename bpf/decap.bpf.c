@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
 // Decap: removes the outer headers that the balancer has added to a packet, and passes the inner
-// packet to the kernel. The outer and the inner IP header can each be IPv4 or IPv6. Between them is
-// nothing (IP in IP), a GUE header behind a UDP header, or a GRE header. XDP, on a backend's
-// interface.
+// packet to the kernel. The outer and the inner IP header can each be IPv4 or IPv6. The headers
+// between the two IP headers depend on the forwarding mode: none (IP in IP), a UDP header followed
+// by a GUE header, or a GRE header. The program is attached with XDP to an interface of a backend.
 //
 // Changes only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
 // stay unchanged. ECN is handled as in RFC 6040, section 4.2; the inner TTL and DSCP are not
 // changed.
 //
 // GUE packets have a separate UDP port, so all packets to this port are tunnel packets. GRE is also
-// used by other tunnels, which the balancers never send: another version (PPTP), checksums,
-// sequence numbers, or a payload other than IP. Such packets are passed to the kernel.
+// used by tunnels of other programs. GRE packets of a kind that the balancers never send are passed
+// to the kernel: packets with another version (PPTP), a checksum, a sequence number, or a payload
+// other than IP.
 #include <stdbool.h>
 
 #include <linux/in.h>
@@ -65,7 +66,7 @@ struct gue_header { // draft-ietf-intarea-gue-09, 3.1
 	struct udphdr udp;
 	__u8 first; // version (2 bits), control message (1 bit), length of the optional fields
 	__u8 protocol;
-	__be16 flags; // which optional fields follow
+	__be16 flags; // one bit for each optional field that is present
 };
 
 struct gre_header { // RFC 2784, 2.1, and RFC 2890, 2
@@ -74,13 +75,13 @@ struct gre_header { // RFC 2784, 2.1, and RFC 2890, 2
 	__be32 key[]; // only with the flag GRE_KEY
 };
 
-struct tunnel { // outer headers
+struct tunnel { // the parsed outer headers of a packet
 	void *inner;
 	__u32 header_bytes; // length of all outer headers
 	__u32 payload_bytes; // bytes of the inner packet, according to the outer headers
 	__u8 mode; // protocol of the outer IP header
 	__u8 protocol; // IPPROTO_IPIP or IPPROTO_IPV6: the family of the inner packet
-	__u8 ecn;
+	__u8 ecn; // ECN field of the outer IP header
 };
 
 static __always_inline int count(enum weir_decap_result result, __u32 bytes, int verdict) {
@@ -122,7 +123,8 @@ static __always_inline bool may_send(__u8 family, const void *address, __u32 byt
 	return bpf_map_lookup_elem(&weir_decap_sources, &key) != NULL;
 }
 
-// Returns true if the header checksum is correct. False if the frame ends inside the header.
+// Returns true if the checksum of an IPv4 header is correct. Returns false if it is wrong, or if
+// the frame ends inside the header.
 static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *end) {
 	const __u16 *word = (const void *)ip;
 	__u32 words = ip->ihl * 2, sum = 0;
@@ -167,12 +169,13 @@ static __always_inline bool is_tunnel(__u8 protocol, void *next, void *end) {
 }
 
 // The functions below return the action for a packet. WEIR_DECAP_DECAPSULATED = continue with the
-// decapsulation. NOT_OURS = pass the packet to the kernel. WEIR_DECAP_GRE_KEY = the same, and count
-// the result. Any other result = drop the packet, and count the result.
+// decapsulation. NOT_OURS = pass the packet to the kernel. WEIR_DECAP_GRE_KEY = pass the packet to
+// the kernel, and count the result. Any other result = drop the packet, and count the result.
 #define NOT_OURS (-1)
 
-// A UDP checksum is not verified, because the time would grow with the length of the packet. The
-// balancers send 0 (RFC 6935), so a packet with a checksum is dropped.
+// Parses a UDP header and a GUE header. A UDP checksum is not verified, because the time would grow
+// with the length of the packet. The balancers send the checksum 0 (RFC 6935), so a packet with
+// another checksum is dropped.
 static __always_inline int parse_gue(struct tunnel *tunnel, void *end) {
 	const struct gue_header *gue = tunnel->inner;
 	__u32 bytes;
@@ -228,7 +231,8 @@ static __always_inline int parse_gre(struct tunnel *tunnel, void *end) {
 	return WEIR_DECAP_DECAPSULATED;
 }
 
-// Parse the headers between the outer IP header and the inner packet.
+// Parses the headers between the outer IP header and the inner packet, and stores the results in
+// *tunnel.
 static __always_inline int parse_between(struct tunnel *tunnel, void *end) {
 	switch (tunnel->mode) {
 	case IPPROTO_UDP:
@@ -240,8 +244,10 @@ static __always_inline int parse_between(struct tunnel *tunnel, void *end) {
 	return WEIR_DECAP_DECAPSULATED;
 }
 
-// Only the first fragment of a UDP or GRE packet has the header that identifies a tunnel. Other
-// fragments are passed to the kernel, which cannot reassemble them without the first one.
+// Returns true if an IPv4 packet has the outer headers of an accepted mode, and is addressed to
+// this host. Of a fragmented UDP or GRE packet, only the first fragment has the header that
+// identifies a tunnel. Therefore the function returns false for all later fragments: they are
+// passed to the kernel, which cannot reassemble the packet without the first fragment.
 static __always_inline bool is_ipv4_tunnel(const struct iphdr *ip, void *end) {
 	if (ip->protocol != IPPROTO_IPIP && ip->protocol != IPPROTO_IPV6 &&
 		(ip->frag_off & IPV4_OFFSET)) {
@@ -368,7 +374,9 @@ static __always_inline int set_inner_ipv6(const struct tunnel *tunnel, void *end
 }
 
 // Moves the Ethernet header and the VLAN tags to the start of the inner packet. l2_bytes: the
-// length of the Ethernet header and the VLAN tags; each caller passes a constant.
+// length of the Ethernet header and the VLAN tags; each caller passes a constant. header_bytes: the
+// length of the outer headers to remove. type: the EtherType of the inner packet, in network order.
+// Returns false if the kernel could not remove the outer headers.
 static __always_inline bool remove_header(
 	struct xdp_md *ctx, __u32 l2_bytes, __u32 header_bytes, __be16 type) {
 	void *data = (void *)(long)ctx->data;
@@ -404,7 +412,9 @@ static __always_inline bool remove_outer(
 	}
 }
 
-// Count a decapsulated packet.
+// Counts a decapsulated packet: in WEIR_DECAP_DECAPSULATED, in the counter of its forwarding mode
+// (GUE and GRE only), and, if `marked` is set, in WEIR_DECAP_MARKED. mode: protocol of the outer IP
+// header. bytes: length of the outer IP packet. Returns the XDP action for the packet.
 static __always_inline int count_decapsulated(__u8 mode, bool marked, __u32 bytes) {
 	if (mode == IPPROTO_UDP) {
 		count(WEIR_DECAP_GUE, bytes, XDP_PASS);

@@ -34,16 +34,17 @@ static inline int weir_ipv6_is_extension(__u8 next) {
 	       next == WEIR_IPV6_DESTINATION_OPTIONS;
 }
 
-// Returns true if this extension header is allowed at `position` of the chain, counted from 0. Only
-// the first header may be hop-by-hop options.
+// Returns true if an extension header is allowed at a position of the chain. next: the type of the
+// extension header. position: 0 for the first header of the chain. Hop-by-hop options are allowed
+// only as the first header; all other types are allowed at any position.
 static inline int weir_ipv6_extension_may_be(__u8 next, unsigned int position) {
 	return next != WEIR_IPV6_HOP_BY_HOP || position == 0;
 }
 
-// Returns the length of an extension header in bytes. length: the second byte of the header. For
-// most headers, it is the length in units of 8 bytes, not counting the first 8 bytes. For an
-// authentication header, it is the length in units of 4 bytes, minus 2 (RFC 4302, 2.2). A fragment
-// header has no length field.
+// Returns the length of an extension header in bytes. next: the type of the header. length: the
+// second byte of the header. For most headers, it is the length in units of 8 bytes, not counting
+// the first 8 bytes. For an authentication header, it is the length in units of 4 bytes, minus 2
+// (RFC 4302, 2.2). A fragment header has no length field.
 static inline __u32 weir_ipv6_extension_bytes(__u8 next, __u8 length) {
 	return next == WEIR_IPV6_FRAGMENT         ? 8
 	       : next == WEIR_IPV6_AUTHENTICATION ? (length + 2u) * 4

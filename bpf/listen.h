@@ -3,12 +3,13 @@
 // Listening sockets: definitions for listen.bpf.c and user space. The BPF program writes a record
 // into a ring buffer when a TCP socket on a watched port starts or stops listening. A record only
 // wakes the reader, which then reads the kernel's list of sockets. A record is lost only if the
-// ring is full. This does no harm, because an earlier record has then woken the reader.
+// ring is full. This does no harm: the records in the ring have already woken the reader.
 #pragma once
 
 #include <linux/types.h>
 
-// A power of 2 and a multiple of the page size; user space may enlarge the ring.
+// Size of the ring buffer: a power of 2 and a multiple of the page size. User space may enlarge the
+// ring.
 #define WEIR_LISTEN_RING_BYTES 4096
 
 struct weir_listen_event { // a record

@@ -115,7 +115,8 @@ int weir_meter(__u64 *ctx) { // ctx: the socket, its previous state, its new sta
 	return 0;
 }
 
-// Run once, after the tracepoint is attached: counts connections that are already open.
+// Counts a connection that was already open when measuring began. User space runs this iterator
+// once over all TCP sockets, after the tracepoint is attached.
 SEC("iter/tcp")
 int weir_meter_existing(struct bpf_iter__tcp *ctx) {
 	struct sock_common *sk = ctx->sk_common;

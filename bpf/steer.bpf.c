@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
 // Steer: redirects VIP traffic to the dataplane's AF_XDP sockets, and passes all other traffic
-// (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. XDP, on the balancer's interface.
+// (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. The program is attached with XDP to an
+// interface of the balancer.
 //
 // Steering depends only on the destination, and packets are not validated: the dataplane drops and
 // counts malformed packets to a VIP. For a port whose bind was removed, the program also checks TCP
@@ -17,7 +18,8 @@
 #include "packet.h"
 #include "steer.h"
 
-// From linux/icmp.h, which would include headers of the C library.
+// Constants of linux/icmp.h. The header itself is not included, because it includes headers of the
+// C library.
 #define ICMP_DEST_UNREACH 3
 #define ICMP_ECHO 8
 #define ICMP_TIME_EXCEEDED 11
@@ -94,8 +96,9 @@ static __always_inline weir_vip_value *find_range(
 	return NULL;
 }
 
-// Returns true for an ICMP echo request or ICMP error. Other ICMP packets go to the kernel:
-// redirects, router and neighbour discovery, replies to requests of the kernel.
+// Returns true if an ICMP packet to a VIP goes to the dataplane: echo requests and ICMP errors. All
+// other types go to the kernel, such as redirects, router and neighbour discovery, and replies to
+// requests of the kernel. protocol: IPPROTO_ICMP or IPPROTO_ICMPV6. type: type of the ICMP message.
 static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	if (protocol == IPPROTO_ICMP) {
 		return type == ICMP_ECHO || type == ICMP_DEST_UNREACH ||
@@ -105,8 +108,8 @@ static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	       (type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB);
 }
 
-// Returns true if the packet does not begin a connection. at: the TCP header. False if the frame
-// ends before the TCP flags.
+// Returns true if the packet is not the first packet of a TCP connection. at: the TCP header.
+// Returns false if the packet begins a connection, or if the frame ends before the TCP flags.
 static __always_inline int is_of_connection(void *at, void *end) {
 	__u8 *header = at;
 
