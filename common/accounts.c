@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The highest 32-bit number is not a valid id: the kernel uses it for "unchanged", and callers use
-// it for "none".
+// Rejects 4294967295, the highest 32-bit number: for the kernel this id means "unchanged", and for
+// the callers of this file it means "none".
 bool weir_account_number(const char *text, uint32_t *ret) {
 	unsigned long number;
 	char *end;

@@ -12,7 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// Parse the numeric ID of a user or group. Returns false if the text is not a valid ID.
+// Parse the numeric ID of a user or group, in decimal. Returns false, and leaves *ret unchanged, if
+// the text is not a valid ID.
 bool weir_account_number(const char *text, uint32_t *ret);
 
 // Find a group. option: the option's name for messages, such as "group". name: the option's value.
@@ -20,6 +21,7 @@ bool weir_account_number(const char *text, uint32_t *ret);
 // 0 or -ENOENT with one line in why.
 int weir_account_group(const char *option, const char *name, const char *fallback, gid_t *ret,
 	char *why, size_t why_bytes);
-// Like weir_account_group for a user; (uid_t)-1 = none.
+// Find a user. The parameters and results are as for weir_account_group; *ret is (uid_t)-1 if name
+// is NULL and the user `fallback` does not exist.
 int weir_account_user(const char *option, const char *name, const char *fallback, uid_t *ret,
 	char *why, size_t why_bytes);

@@ -16,7 +16,8 @@ static inline uint64_t weir_clock_read_ns(clockid_t clock) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// CLOCK_MONOTONIC: time since the host's start, without the time that the host was suspended.
+// Returns CLOCK_MONOTONIC: the time since the host's start, without the time that the host was
+// suspended.
 static inline uint64_t weir_monotonic_ns(void) {
 	return weir_clock_read_ns(CLOCK_MONOTONIC);
 }
@@ -25,12 +26,12 @@ static inline uint64_t weir_monotonic_ms(void) {
 	return weir_monotonic_ns() / 1000000;
 }
 
-// Milliseconds since 1970. This clock can be set back.
+// Returns the milliseconds since 1970 (CLOCK_REALTIME). This clock can be set back.
 static inline uint64_t weir_wall_ms(void) {
 	return weir_clock_read_ns(CLOCK_REALTIME) / 1000000;
 }
 
-// CPU time that the calling thread has used.
+// Returns the CPU time that the calling thread has used.
 static inline uint64_t weir_thread_cpu_ns(void) {
 	return weir_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }

@@ -34,7 +34,8 @@ struct parser {
 
 // --- lookup -------------------------------------------------------------------------------
 
-// Rows are numbered consecutively: the options of the program, then the standard options.
+// Returns the number of rows. The rows have consecutive indexes: first the options of the program,
+// then the standard options.
 static uint32_t rows(const struct parser *parser) {
 	return parser->list->count + WEIR_OPTIONS_STANDARD;
 }
@@ -44,8 +45,8 @@ static const struct weir_option *row(const struct parser *parser, uint32_t i) {
 				       : &weir_options_standard[i - parser->list->count];
 }
 
-// Returns the index of the row with this name (of `bytes` bytes) or this letter. Returns rows() if
-// there is no such row.
+// Returns the index of the first row with this name or this letter, or rows() if there is no such
+// row. name: `bytes` bytes long; NULL = search for the letter only.
 static uint32_t find(const struct parser *parser, const char *name, size_t bytes, char letter) {
 	uint32_t i;
 
@@ -90,8 +91,8 @@ static const char *near_name(const struct parser *parser, const char *name) {
 	return beginning == 1 ? begins : weir_nearest(name, names, count);
 }
 
-// Refuses an unknown option. word: the argument as typed. name: its option name, without dashes and
-// value.
+// Returns -EINVAL, and writes the error message for an unknown option to parser->why. word: the
+// argument as typed. name: the name of the option in this argument, without dashes and value.
 static int refuse_unknown(struct parser *parser, const char *word, const char *name) {
 	const char *near = near_name(parser, name);
 	char shown[SHOWN_BYTES];

@@ -21,7 +21,7 @@
 #define WEIR_OPTIONS_MAX 64
 #define WEIR_OPERANDS_MAX 20
 
-// --help and --version.
+// The options that every program has: --help and --version.
 #define WEIR_OPTIONS_STANDARD 2
 extern const struct weir_option weir_options_standard[WEIR_OPTIONS_STANDARD];
 

@@ -11,9 +11,9 @@
 
 #define WEIR_RUN_DIR_DEFAULT "/run/weir"
 #define WEIR_AGENT_RUN_DIR_DEFAULT "/run/weir-agent"
-#define WEIR_CONTROL_DIR "control" // in the run directory; owned by weir-control
+#define WEIR_CONTROL_DIR "control" // directory in the run directory, owned by weir-control's user
 #define WEIR_CONTROL_SOCKET WEIR_CONTROL_DIR "/control.sock"
-#define WEIR_USER_DEFAULT "weir" // user of weir-control, if this user exists
+#define WEIR_USER_DEFAULT "weir" // weir-control runs as this user, if the user exists
 #define WEIR_GROUP_DEFAULT "weir" // members have read access with weirctl, if the group exists
 // Members of this group, if it exists, may also change settings with weirctl.
 #define WEIR_ADMIN_GROUP_DEFAULT "weir-admin"

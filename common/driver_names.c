@@ -13,7 +13,8 @@
 static const char *const usual[] = {
 	"af_xdp", "af_packet", "memif", "null", "pcap", "ring", "tap", "vhost", "virtio_user"};
 
-// Names that are known, but never suggested: of further drivers, and aliases.
+// Names that weir_driver_is_known accepts, but weir_driver_guess never suggests: aliases, and the
+// names of rarely used drivers.
 static const char *const others[] = {"eth_af_packet", "eth_bond", "eth_null", "eth_octeontx",
 	"eth_pcap", "eth_ring", "eth_tap", "eth_vdev_netvsc", "eth_vhost", "net_bonding",
 	"net_enetfec", "net_failsafe", "net_kni", "net_mvneta", "net_mvpp2", "net_octeontx",
@@ -27,8 +28,8 @@ static const char *without(const char *text, const char *word) {
 	return begins_with(text, word) ? text + strlen(word) : text;
 }
 
-// Returns whether a device name is an address on a bus of hardware: PCI ("0000:01:00.0"),
-// auxiliary, fslmc ("dpni.1") or vmbus (a UUID).
+// Returns whether a device name is the address of a hardware device on its bus: PCI
+// ("0000:01:00.0"), auxiliary, fslmc ("dpni.1") or vmbus (a UUID).
 static bool is_address(const char *device) {
 	const size_t length = strcspn(device, ",");
 

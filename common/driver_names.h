@@ -12,7 +12,7 @@
 #define WEIR_DRIVER_GUESS_BYTES 48
 
 // Returns whether a device name begins with a known driver, such as "net_tap0,iface=weir0", or is
-// an address on a bus of hardware, such as the PCI address "0000:01:00.0".
+// the address of a hardware device on its bus, such as the PCI address "0000:01:00.0".
 bool weir_driver_is_known(const char *device);
 // Gets the name that was probably intended, such as "net_af_xdp0" for "net_afxdp0,iface=lb0".
 // Returns ret, which is "" if no name is similar.

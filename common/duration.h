@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Durations in messages and tables, in one notation.
+// Writes durations as text. All messages and tables use this notation.
 //
 // Threads: any.
 #pragma once

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_NS 1000000 // maximum duration of a wait
+#define MOST_NS 1000000 // time after which a signal interrupts a blocking system call
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
@@ -35,8 +35,8 @@ static void create_timer(void) {
 		    timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
 }
 
-// Sends signals to this thread at this interval; 0 = stop. The signals repeat, because the first
-// signal may arrive before the system call that it must interrupt.
+// Sends a signal to the calling thread every `ns` nanoseconds; 0 = stop sending. The signals
+// repeat, because the first signal may arrive before the system call that it must interrupt.
 static void interrupt_after(long ns) {
 	const struct itimerspec spec = {.it_value.tv_nsec = ns, .it_interval.tv_nsec = ns};
 	int before = errno;

@@ -17,14 +17,14 @@
 // the sender gets EPERM. Has no effect before Linux 6.16.
 void weir_foreign_refuse(int fd);
 
-// Call these before and after calling a library that reads from a socket or closes a socket. Keep
-// the time between the two calls short, because signals interrupt every blocking system call
-// between them.
+// Call weir_foreign_begin before, and weir_foreign_end after, calling a library that reads from a
+// socket or closes a socket. Keep the time between the two calls short, because signals interrupt
+// every blocking system call of the thread in this time.
 void weir_foreign_begin(void);
 void weir_foreign_end(void);
 
-// Like read(2), recvmsg(2) and close(2), but descriptors that the sender attached delay the call by
-// two milliseconds at most.
+// These functions do the same as read(2), recvmsg(2) and close(2), but descriptors that the sender
+// has attached can delay the call by two milliseconds at most.
 ssize_t weir_foreign_read(int fd, void *to, size_t bytes);
 ssize_t weir_foreign_recvmsg(int fd, struct msghdr *message, int flags);
 void weir_foreign_close(int fd);

@@ -16,7 +16,7 @@ struct text {
 	size_t column; // current column of the current line
 };
 
-// Add text without line ends.
+// Add text to the current line. The text must contain no line ends.
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...) {
 	size_t room = text->bytes - text->used;
 	va_list args;
@@ -36,7 +36,7 @@ static void end_line(struct text *text) {
 	text->column = 0;
 }
 
-// Add spaces up to a column. Begins a new line if the current line is already longer.
+// Add spaces up to a column. If the current line is already longer, begin a new line first.
 static void go_to(struct text *text, size_t column) {
 	if (text->column > column) {
 		end_line(text);
@@ -183,7 +183,8 @@ static void add_options(struct text *text, const struct weir_option_list *list, 
 
 // --- the whole text -----------------------------------------------------------------------
 
-// Print "title: line", with further lines below the first.
+// Add the title and the first line of `lines`, in one line of text. Further lines follow in
+// separate lines, in the same column as the first line.
 static void add_lines(struct text *text, const char *title, const char *lines) {
 	size_t column = strlen(title);
 

@@ -93,7 +93,8 @@ static int send_journal(const struct weir_log *log, enum weir_log_level level,
 		       : 0;
 }
 
-// Returns whether the record was written.
+// Writes a record to the sink of the log, or as text to log->fd if journald's socket cannot be
+// used. Returns false if the record could not be written now, and must be counted as dropped.
 static bool write_record(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *message) {
 	char line[WEIR_LOG_LINE_BYTES];

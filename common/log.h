@@ -11,7 +11,8 @@
 // and counted. The writing thread must not wait, because it also has other work, such as feeding
 // the watchdog. The number of dropped records is logged before the next record that can be written.
 //
-// Threads: any except workers, which make no system calls. A record is one write. No globals.
+// Threads: any except workers, which make no system calls. Each record is written with one system
+// call, so records of several threads do not mix. No globals.
 #pragma once
 
 #include <stdbool.h>
@@ -72,7 +73,7 @@ struct weir_log {
 	// Number of records that were dropped since this number was last logged; owned by the
 	// caller; NULL = not counted.
 	unsigned int *lost;
-	// Returns whether to write a record. NULL = write all.
+	// Returns whether a record must be written. NULL = all records are written.
 	bool (*filter)(void *context, enum weir_log_level level, const char *text);
 	void *filter_context;
 };
@@ -84,7 +85,8 @@ void weir_log_close(struct weir_log *log); // close the socket for the journal, 
 
 void weir_log_write(const struct weir_log *log, enum weir_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-// Like weir_log_write, with the objects that the record is about. fields: NULL = no objects.
+// Write a record as weir_log_write does, with the objects that the record is about. fields: NULL =
+// no objects.
 void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -92,6 +94,7 @@ void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 // Write a record regardless of level and filter.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
-// Write the error of a command that a user has just typed, as text without time and level.
+// Write an error for a user who has just started the program from a shell. If the sink is text, the
+// line has no time and no level.
 void weir_log_plain(const struct weir_log *log, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -41,7 +41,7 @@ static void report(struct weir_log_limit *limit, struct repeat *repeat) {
 	repeat->hash = 0;
 }
 
-// Returns the hash of a line (FNV-1a).
+// Returns the hash of a line and its level (FNV-1a). Never 0.
 static uint64_t hash_text(const char *text, enum weir_log_level level) {
 	uint64_t hash = 0xcbf29ce484222325u ^ level;
 

@@ -2,7 +2,8 @@
 //
 // Suppresses repeated log lines: after a line was written WEIR_LOG_BURST times within
 // WEIR_LOG_WINDOW_MS, further equal lines are suppressed until the window ends. Then one line
-// reports the number of suppressed lines.
+// reports the number of suppressed lines. A window also ends if another line has a hash that needs
+// the same table entry.
 //
 // Threads: any that may log. A thread holds a lock while it counts a line or writes a summary.
 #pragma once

@@ -14,7 +14,8 @@
 
 #include "log.h"
 
-// At most PIPE_BUF, so that a write to a pipe writes the whole line or nothing.
+// Maximum length of a line. It is not greater than PIPE_BUF, so that a write to a pipe writes the
+// whole line or nothing.
 #define WEIR_LOG_LINE_BYTES 4096
 #define WEIR_LOG_DATAGRAM_BYTES 8192
 #define WEIR_LOG_MESSAGE_BYTES 2048
@@ -23,8 +24,9 @@
 // Replace the unsafe characters of a text in place. A tab becomes a space.
 void weir_log_clean(char *text);
 
-// These functions return the number of bytes used in the buffer, without a final NUL. message must
-// be sanitized.
+// Encode a record as a line of text, as a line with one JSON object, or as a journal datagram.
+// message: must already be sanitized (weir_log_clean). Each function returns the number of bytes
+// written to the buffer; there is no final NUL.
 size_t weir_log_text_line(
 	enum weir_log_level level, const char *message, char buffer[WEIR_LOG_LINE_BYTES]);
 size_t weir_log_json_line(enum weir_log_level level, const struct weir_log_fields *fields,

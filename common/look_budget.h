@@ -12,9 +12,9 @@
 struct weir_look_budget {
 	uint64_t share; // the scans may use 1 / share of a CPU: 10 = a tenth of a CPU
 	uint64_t burst_ns; // CPU time that scans may use without a delay
-	// CPU time used minus CPU time permitted so far, not negative; 0 at first
+	// CPU time used so far minus CPU time permitted so far, at least 0; initially 0
 	uint64_t spent_ns;
-	uint64_t paid_ns; // time when spent_ns was last reduced; 0 at first
+	uint64_t paid_ns; // time when spent_ns was last reduced; initially 0
 };
 
 // Adds the CPU time that a scan has used (weir_thread_cpu_ns).
@@ -22,7 +22,8 @@ static inline void weir_look_budget_spend(struct weir_look_budget *budget, uint6
 	budget->spent_ns += cpu_ns;
 }
 
-// Returns the time until the next scan is permitted; 0 = now. now_ns: monotonic.
+// Returns the time in milliseconds until the next scan is permitted; 0 = a scan is permitted now.
+// Also updates the budget. now_ns: CLOCK_MONOTONIC.
 static inline uint64_t weir_look_budget_rest_ms(struct weir_look_budget *budget, uint64_t now_ns) {
 	uint64_t paid_ns = (now_ns - budget->paid_ns) / budget->share;
 

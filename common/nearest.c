@@ -12,7 +12,8 @@ static uint32_t smallest(uint32_t a, uint32_t b, uint32_t c) {
 	return least < c ? least : c;
 }
 
-// Levenshtein distance, one row at a time.
+// Returns the Levenshtein distance of two words, or UINT32_MAX if one of them is longer than
+// WORD_MAX. Only the current row of the distance matrix is stored.
 static uint32_t edit_distance(const char *a, const char *b) {
 	uint32_t row[WORD_MAX + 1];
 	uint32_t a_bytes = (uint32_t)strlen(a), b_bytes = (uint32_t)strlen(b);

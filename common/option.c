@@ -33,7 +33,7 @@ const char *weir_option_words(const struct weir_option_word *words, char *buffer
 
 // --- messages -----------------------------------------------------------------------------
 
-// Returns -EINVAL with `--name: "value" REASON` in why.
+// Writes the message `--name: "value" REASON` to why. Returns -EINVAL.
 static int refuse(const struct weir_option *option, const char *value, const char *reason,
 	char *why, size_t why_bytes) {
 	char shown[SHOWN_BYTES];
@@ -118,7 +118,8 @@ static const struct unit plain[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {NULL, 0}};
 static const struct unit durations[] = { // units of durations, in milliseconds
 	{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {NULL, 0}};
 
-// Read a decimal number with at most one point, and its unit.
+// Read a decimal number with at most one point, followed by one of these units. *ret: the number,
+// multiplied by the factor of the unit. Returns 0 or -EINVAL.
 static int read_real(const char *text, const struct unit *units, double *ret) {
 	size_t digits = strspn(text, "0123456789.");
 	double value;

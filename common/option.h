@@ -22,7 +22,8 @@ enum weir_option_kind {
 			     // milliseconds, .min to .max
 	WEIR_OPTION_WORD, // integer or enum: the .number of one of .words
 	WEIR_OPTION_CUSTOM, // stored by .take
-	WEIR_OPTION_HEADING, // no option: --help shows this row as a heading above the next rows
+	// not an option: --help shows the name of this row as a heading above the next rows
+	WEIR_OPTION_HEADING,
 };
 
 struct weir_option_word {
@@ -60,14 +61,14 @@ struct weir_option {
 	uint32_t groups; // bits: groups of commands that accept the option; 0 = all commands
 };
 
-// For a row: the member of the program's options that stores the value. Example:
+// Fields of a row: the member of the program's options in which the value is stored. Example:
 // WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms).
 #define WEIR_OPTION_FIELD(type, member) \
 	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
 
-// A row of a table of options: WEIR_OPTION_ROW(NUMBER, "jobs", "N", "parallel runs", FIELD(jobs),
-// .min = 1, .max = 64). The first argument is the kind without WEIR_OPTION_. The last arguments set
-// other fields.
+// A row of a table of options. Example: WEIR_OPTION_ROW(NUMBER, "jobs", "N", "parallel runs",
+// FIELD(jobs), .min = 1, .max = 64). of_kind: the kind without WEIR_OPTION_. The arguments after
+// the help text set any other fields of struct weir_option.
 #define WEIR_OPTION_ROW(of_kind, option, called, text, ...) \
 	{.name = (option), \
 		.kind = WEIR_OPTION_##of_kind, \
@@ -77,8 +78,8 @@ struct weir_option {
 
 bool weir_option_has_value(const struct weir_option *option);
 
-// Store a value; NULL for an option without a value. Returns 0, or -EINVAL with one line in why and
-// options unchanged.
+// Store the value of an option in the program's options. value: NULL for an option that has no
+// value. Returns 0, or -EINVAL with one line in why and options unchanged.
 int weir_option_set(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counts in messages: "1 key", "2 keys".
+// Singular and plural of nouns in messages: "1 key", "2 keys".
 //
 // Threads: any.
 #pragma once

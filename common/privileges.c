@@ -100,7 +100,8 @@ int weir_privileges_resolve(const char *user, const char *group, const char *def
 	return r;
 }
 
-// Keep only these capabilities, permanently.
+// Keep only these capabilities, drop all other permitted, effective and ambient capabilities, and
+// set NO_NEW_PRIVS, so that the process cannot get them again. Returns 0 or negative errno.
 static int set_capabilities(const cap_value_t *kept, int count) {
 	cap_t set = cap_init();
 	int r = 0;

@@ -29,15 +29,16 @@ int weir_privileges_resolve(const char *user, const char *group, const char *def
 	struct weir_run_as *ret, char *why, size_t why_bytes);
 
 // Switch permanently (NO_NEW_PRIVS) to this user and group, and keep only these capabilities.
-// Returns 0 or negative errno; on failure the process must exit.
+// Returns 0 or negative errno; on failure the process must exit, because it may still have root's
+// rights.
 int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *kept, int count);
 
-// Like weir_privileges_become, without any capability.
+// Switch to this user and group as weir_privileges_become does, and keep no capability.
 int weir_privileges_drop(const struct weir_run_as *run_as);
 
-// Like weir_privileges_become, but does not change the user. Returns -EPERM if the process lacks
-// one of the capabilities.
+// Keep only these capabilities, permanently, and do not change the user or group. Returns 0, -EPERM
+// if the process lacks one of the capabilities, or another negative errno.
 int weir_privileges_keep(const cap_value_t *kept, int count);
 
-// Returns true if this capability is in the effective set of the process.
+// Returns true if this capability is in the permitted set of the process.
 bool weir_privileges_has(cap_value_t capability);

@@ -34,9 +34,9 @@ static int make_parents(const char *path) {
 	return 0;
 }
 
-// Creates a directory unless it exists, and opens it. Later changes use the descriptor, so they
-// apply to this directory even if another user replaces the directory with another file. Returns
-// the descriptor or negative errno.
+// Creates a directory unless it exists, and opens it. The caller uses the descriptor for later
+// changes, so that they apply to this directory even if another user replaces the directory with
+// another file. Returns the descriptor or negative errno.
 static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat) {
 	bool made = mkdir(path, 0700) == 0;
 	int fd;
@@ -62,7 +62,8 @@ static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat)
 	return fd;
 }
 
-// Sets owner and mode. The mode is set again, because mkdir clears the bits of the umask.
+// Sets the mode, user and group of an open directory; (uid_t)-1 and (gid_t)-1 = unchanged. mkdir
+// alone cannot set the mode, because it clears the bits of the umask. Returns 0 or negative errno.
 static int give(int fd, uid_t user, gid_t gid) {
 	return fchmod(fd, MODE) < 0 || fchown(fd, user, gid) < 0 ? -errno : 0;
 }

@@ -12,8 +12,8 @@
 
 #define ROOM_BYTES ((size_t)64 << 10) // initial size of the buffer
 
-// Read a part of the file. Returns 1 at the end of the file, 0 if more may follow, or negative
-// errno.
+// Read the next part of the file into text, at offset *bytes, and add its length to *bytes. room:
+// size of text. Returns 1 at the end of the file, 0 if more data may follow, or negative errno.
 static int read_some(int fd, char *text, size_t room, size_t *bytes) {
 	ssize_t n = read(fd, text + *bytes, room - *bytes);
 
@@ -58,7 +58,8 @@ static int read_all(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	return 0;
 }
 
-// Reads the file, and closes it even if reading fails. A negative fd is returned as the error.
+// Reads an open file to its end, and closes it even if reading fails. fd: a negative value is the
+// error of opening the file, and is returned.
 static int read_and_close(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	int r = fd < 0 ? fd : read_all(fd, most, ret, ret_bytes);
 
@@ -68,7 +69,8 @@ static int read_and_close(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	return r;
 }
 
-// Opens a regular file. If the file is a pipe, the function fails and does not wait for a writer.
+// Opens a file, without waiting if it is a pipe. Returns a descriptor, -EINVAL if the file is not a
+// regular file, or another negative errno.
 static int open_regular(const char *file, int flags, mode_t mode) {
 	int fd = open(file, flags | O_CLOEXEC | O_NONBLOCK, mode), r;
 	struct stat st;

@@ -18,14 +18,15 @@ int weir_text_file_read_regular(const char *file, size_t most, char **ret, size_
 // Writes the whole text at the position of the descriptor. Returns 0 or negative errno.
 int weir_text_file_write(int fd, const char *text);
 
-// The three functions below are for the state files of a program. A file may have been replaced by
-// a pipe, a device or a link. The functions do not block, and do not follow links.
+// The three functions below are for the state files of a program. They do not block and do not
+// follow links, because another user may have replaced the file with a pipe, a device or a link.
 
 // Open a regular file; flags, mode: as for open(2). Returns a descriptor, owned by the caller,
 // -EINVAL (not a regular file), -ELOOP (a link), or another negative errno.
 int weir_text_file_open_own(const char *file, int flags, mode_t mode);
 
-// Like weir_text_file_read.
+// Read a state file to its end, at most `most` bytes. *ret is NUL-terminated; the caller frees
+// *ret. Returns 0, -EFBIG, -ENOMEM, or an error of weir_text_file_open_own.
 int weir_text_file_read_own(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
 // Replace the file, or create it; only the user can read the file. The function writes FILE.new and
