@@ -32,8 +32,9 @@ static uint8_t *put_ethernet(uint8_t *at, const struct weir_backend_path *path) 
 	return put16(at, path->family == 6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
 }
 
-// Returns the protocol of the outer IP header. If the mode has no fixed protocol, this is 4, which
-// the worker replaces with 41 for IPv6 packets.
+// Returns the protocol number to store in the outer IP header of a row. If the forwarding mode has
+// no fixed protocol (IP in IP), returns 4; the worker replaces it with 41 when it forwards an IPv6
+// packet.
 static unsigned int protocol_of(const struct weir_backend_path *path) {
 	unsigned int protocol = weir_forwarding_headers[path->forwarding.mode]->protocol;
 

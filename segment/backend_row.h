@@ -32,13 +32,15 @@ struct weir_backend_path {
 			     // `source`; at most WEIR_SOURCE_BITS_MAX
 };
 
-// Fill a row: Ethernet, optional VLAN tag, then, unless the mode has no outer header, IPv4 (DF set,
-// TTL 64) or IPv6 (hop limit 64), then what the mode adds (forwarding.h). The worker fills in
-// the fields that depend on the packet, see encap.h.
+// Fill a row. Its header consists of an Ethernet header, an optional VLAN tag, an outer IPv4 header
+// (DF set, TTL 64) or IPv6 header (hop limit 64) if the forwarding mode has one, and the headers
+// that the mode adds (forwarding.h). The worker fills in the fields that depend on the packet
+// (encap.h).
 void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret);
 
-// Copies the header of a built row, and fills in the fields that depend on the packet. The result
-// is that of a worker (encap.h), for processes that send single packets. packet: a valid IPv4 or
-// IPv6 packet. hash: of its flow. ret: row->header_bytes bytes.
+// Copies the header of a built row, and fills in the fields that depend on the packet. A worker
+// puts the same header in front of the packet (encap.h); this slower function is for processes that
+// send single packets. packet: a valid IPv4 or IPv6 packet. hash: the hash of the packet's flow.
+// ret: row->header_bytes bytes.
 void weir_backend_row_fill(const struct weir_backend_row *row, const uint8_t *packet, size_t bytes,
 	uint64_t hash, uint8_t *ret);

@@ -14,7 +14,8 @@ union head {
 };
 _Static_assert(sizeof(union head) == HEAD_BYTES, "every blob has a header of one cache line");
 
-// Find the blob of a reference and read its header.
+// Finds the blob that a reference points to, and copies the header of the blob. Returns false if
+// the reference points outside the heap, or if the header does not match the reference or the kind.
 static bool read_head(const struct weir_segment *segment, weir_ref ref, enum weir_blob_kind kind,
 	struct weir_blob_extent *ret_extent, union head *ret_head) {
 	uint64_t offset = weir_ref_offset(ref);
@@ -76,7 +77,8 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	return true;
 }
 
-// A policy unknown to this version is invalid.
+// Returns whether the settings of a selection are valid. A policy that this version does not know
+// is invalid.
 static bool settings_sound(const struct weir_policy_settings *settings) {
 	return settings->policy < WEIR_POLICY_COUNT &&
 	       (settings->needs & WEIR_NEEDS_OF_POLICY) ==
@@ -101,7 +103,8 @@ static bool subset_sound(const struct weir_selection_subset *subset,
 		       8);
 }
 
-// Reads and checks the fields of a selection that apply to all of its subsets.
+// Copies the header of a selection, and checks the fields that apply to all of its subsets. Returns
+// false if a field is invalid.
 static bool read_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_selection *ret) {
 	struct weir_blob_extent extent;
@@ -120,7 +123,8 @@ static bool read_selection(const struct weir_segment *segment, uint16_t service,
 	return true;
 }
 
-// Copies the description of a subset to private memory.
+// Copies the description of the subset of a worker to private memory. base: start of the selection
+// in the segment.
 static struct weir_selection_subset read_subset(
 	const struct weir_selection *selection, const uint8_t *base, uint32_t worker) {
 	union {

@@ -46,8 +46,8 @@ void weir_capture_withdraw(struct weir_segment *segment);
 // record. [control]
 bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	struct weir_capture_packet *ret);
-// Number of packets of this order that a worker did not record: *ret_lost because the ring was
-// full, *ret_limited because of the rate limit. [control]
+// Gets the number of packets that match this order but were not recorded by a worker: *ret_lost
+// because the ring was full, *ret_limited because of the rate limit. [control]
 void weir_capture_missed(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	uint64_t *ret_lost, uint64_t *ret_limited);
 
@@ -67,7 +67,8 @@ static inline bool weir_capture_is_due(const struct weir_segment *segment, uint6
 	return now_ns <= __atomic_load_n(&segment->capture_control->deadline_ns, __ATOMIC_RELAXED);
 }
 
-// Start writing records of an order. [worker]
+// Reset the counts of lost and omitted records for a new order. Call before the first record of the
+// order is written. [worker]
 void weir_capture_begin(struct weir_capture_ring *ring, uint64_t number);
 // Write a record and record->saved bytes of data, at most WEIR_CAPTURE_SNAP_MOST. This function
 // fills in the length of the record. read: control's read position. Returns false when the ring

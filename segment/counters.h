@@ -28,7 +28,7 @@
 	WEIR_PIPELINE_COUNTERS_5(X) \
 	WEIR_PIPELINE_COUNTERS_6(X)
 
-// The next counters exist since ABI 5.
+// Counters of the pipeline that exist since ABI 5.
 #define WEIR_PIPELINE_COUNTERS_5(X) \
 	X(rx_packets, PACKETS, "receive_packets", "Packets received.") \
 	X(rx_bytes, BYTES, "receive_bytes", \
@@ -45,7 +45,8 @@
 		"Packets without an entry (table full); the Maglev fallback selects a backend.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
 
-// Since ABI 6. In the segment they follow all other counters, in space that was reserved before.
+// Counters of the pipeline that exist since ABI 6. In the segment they follow all other counters,
+// in space that was reserved in ABI 5.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
 		"Packets above the path MTU sent in fragments (IPv4 without DF, small IPv6).") \
@@ -148,7 +149,8 @@
 	X(frame_too_long, PACKETS, "port_too_long_packets", \
 		"AF_XDP: frames longer than packet buffers; other devices count them in ierrors.")
 
-// Counters and gauges.
+// All counters and gauges of a worker (WEIR_WORKER_FIGURES), and of a service or backend
+// (WEIR_SHARE_FIGURES).
 #define WEIR_WORKER_FIGURES(X) \
 	WEIR_WORKER_COUNTERS(X) \
 	WEIR_WORKER_GAUGES(X)

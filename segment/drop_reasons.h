@@ -64,12 +64,13 @@ enum weir_drop_reason {
 		WEIR_DROP_REASON_COUNT
 };
 
-// There are more slots than reasons, so that a new reason does not change the ABI.
+// Number of counters of drops in the segment. It is greater than the number of reasons, so that a
+// new reason does not change the ABI.
 #define WEIR_DROP_REASON_SLOTS 64
 
 _Static_assert(WEIR_DROP_REASON_COUNT <= WEIR_DROP_REASON_SLOTS, "one counter per drop reason");
 
 // Returns the name as used in JSON and counters, or "unknown". Never NULL.
 const char *weir_drop_reason_name(enum weir_drop_reason reason);
-// Human-readable description. Never NULL.
+// Returns a description of the reason for users. Never NULL.
 const char *weir_drop_reason_text(enum weir_drop_reason reason);

@@ -364,7 +364,7 @@ static const struct fact facts[] = {
 };
 // clang-format on
 
-// FNV-1a.
+// Adds a byte to an FNV-1a hash. Returns the new hash.
 static uint64_t mix(uint64_t hash, uint8_t byte) {
 	return (hash ^ byte) * UINT64_C(0x100000001b3);
 }

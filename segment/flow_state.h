@@ -4,7 +4,7 @@
 // mailbox, and shown by weirctl.
 #pragma once
 
-// X(NAME, "name")
+// The states of a flow. X(NAME, "name")
 #define WEIR_FLOW_STATES(X) \
 	X(SYN_SEEN, "syn-seen") \
 	X(ESTABLISHED, "established") \

@@ -5,10 +5,10 @@
 //
 //   version 2 bits 0 | control 1 bit 0 | header length 5 bits 0 | protocol 8 bits | flags 16 bits 0
 //
-// The worker fills in the UDP source port, from the hash of the flow, so that routers on the way
-// and receive queues of the backend distinguish flows, and the UDP length. The UDP checksum is 0,
-// which is permitted for tunnels over IPv4 (RFC 768) and over IPv6 (RFC 6935, RFC 6936): the packet
-// inside has its own checksum.
+// The worker fills in the UDP length and the UDP source port. The source port is derived from the
+// hash of the flow, so that routers (ECMP) and the receive queues of the backend spread the flows.
+// The UDP checksum is 0, which is permitted for tunnels over IPv4 (RFC 768) and over IPv6 (RFC
+// 6935, RFC 6936): the packet inside has its own checksum.
 #include <netinet/in.h>
 #include <string.h>
 

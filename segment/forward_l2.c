@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// L2: the packet is sent unchanged to the backend's MAC address. The EtherType is that of the
-// packet.
+// L2: the packet is sent unchanged, without an outer IP header, to the backend's MAC address. The
+// EtherType depends on the family of the packet.
 #include "forward.h"
 
 #define ETHERTYPE_BYTES 2

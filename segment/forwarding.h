@@ -17,40 +17,45 @@
 
 struct weir_forwarding_headers {
 	bool outer; // has an outer IP header
-	uint8_t protocol; // of the outer IP header; 0 = the protocol number of the inner packet's
-			  // family
+	// protocol of the outer IP header; 0 = 4 or 41, depending on the inner packet
+	uint8_t protocol;
 	// Returns the number of bytes between the outer IP header and the packet.
 	uint32_t (*tail_bytes)(const struct weir_forwarding *forwarding);
-	// Writes these bytes, and the fields inner_at, inner4, inner6 and udp_at of the row. at:
-	// first of the bytes; without an outer header, the end of the Ethernet header.
+	// Writes the bytes between the outer IP header and the packet, and the fields inner_at,
+	// inner4, inner6 and udp_at of the row. at: the end of the outer IP header; without an
+	// outer IP header, the end of the Ethernet header.
 	void (*build)(const struct weir_forwarding *forwarding, struct weir_backend_row *row,
 		uint8_t *at);
-	// Reads the port or the key from these bytes, `bytes` of them, which may be invalid. NULL:
-	// the mode has neither.
+	// Reads the setting of the mode (GUE port or GRE key) from the bytes between the outer IP
+	// header and the packet. at: these bytes, which may be invalid; bytes: their number. NULL:
+	// the mode has no setting.
 	void (*read)(const uint8_t *at, size_t bytes, struct weir_forwarding *ret);
-	// Finds the packet in a packet with the outer protocol `protocol`. at: behind the outer IP
-	// header, `bytes` bytes. Returns the number of bytes before the packet, and sets
-	// *ret_protocol to IPPROTO_IPIP or IPPROTO_IPV6; returns -1 if the mode does not build such
-	// bytes. NULL if `protocol` is 0.
+	// Finds the inner packet in a packet whose outer IP header has the protocol `protocol`. at:
+	// the payload of the outer IP header, `bytes` bytes long. Returns the number of bytes
+	// between `at` and the inner packet, and sets *ret_protocol to IPPROTO_IPIP or
+	// IPPROTO_IPV6. Returns -1 if this mode does not build such a packet. NULL if `protocol` is
+	// 0.
 	int (*find)(const uint8_t *at, size_t bytes, uint8_t *ret_protocol);
 };
 
 // The modes, indexed by enum weir_forwarding_mode.
 extern const struct weir_forwarding_headers *const weir_forwarding_headers[WEIR_FORWARDING_COUNT];
 
-// Returns the number of bytes that are put in front of an IP packet. family: of the backend's
-// address, 4 or 6.
+// Returns the number of bytes that are put in front of an IP packet, without the Ethernet header.
+// family: family of the backend's address, 4 or 6.
 uint32_t weir_forwarding_overhead(const struct weir_forwarding *forwarding, unsigned int family);
 
 // Returns whether packets of a mode have this protocol in their outer IP header.
 bool weir_forwarding_has_protocol(enum weir_forwarding_mode mode, uint8_t protocol);
 
-// Finds the packet inside a packet that any mode may have built, for example one quoted in an ICMP
-// error. protocol: of its outer IP header. *ret: how the packet was forwarded. Other parameters and
-// result as of `find` above.
+// Finds the inner packet in a forwarded packet of any mode, for example in a packet that an ICMP
+// error quotes. protocol: protocol of the outer IP header. at: the payload of the outer IP header,
+// `bytes` bytes long. *ret: how the packet was forwarded. *ret_protocol: IPPROTO_IPIP or
+// IPPROTO_IPV6, the family of the inner packet. Returns the number of bytes between `at` and the
+// inner packet, or -1 if no mode builds such a packet.
 int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes,
 	struct weir_forwarding *ret, uint8_t *ret_protocol);
 
-// Reads the forwarding from a row. Returns false if weir_backend_row_build never builds such a row;
-// the row may have been written by another process.
+// Reads the forwarding mode and its setting from a row, which another process may have written.
+// Returns false if the row is invalid: weir_backend_row_build never builds such a row.
 bool weir_forwarding_read(const struct weir_backend_row *row, struct weir_forwarding *ret);

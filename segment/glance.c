@@ -39,9 +39,9 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 		       : 0;
 }
 
-// The device in /proc/locks may differ from the device that stat() returns, for instance on
-// btrfs. On tmpfs the devices are equal and must be compared, because files of other tmpfs mounts
-// can have the same small inode numbers.
+// Returns whether /proc/locks shows the same device for a file as stat() returns. path: the file.
+// The devices may differ, for instance on btrfs. On tmpfs they are equal, and the caller must
+// compare them, because files of other tmpfs mounts can have the same small inode numbers.
 static bool has_same_device(const char *path) {
 	struct statfs fs;
 
@@ -74,7 +74,8 @@ pid_t weir_glance_find(const char *run_dir) {
 	return found != 0 ? found : -ENOENT;
 }
 
-// Open a memfd of a process for reading. Returns the descriptor or negative errno.
+// Open the memfd of another process that has this name. Returns a read-only descriptor, -ENOENT
+// (the process has no such memfd), or another negative errno.
 static int open_memory(pid_t pid, const char *name) {
 	char path[64], link[PATH_MAX], target[128], wanted[64];
 	int fd = -ENOENT;

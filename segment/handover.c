@@ -79,8 +79,9 @@ static int open_socket(void) {
 
 // --- dataplane's side ---------------------------------------------------------------------
 
-// Remove the socket of a dataplane that has exited. Returns -EADDRINUSE if a dataplane is
-// listening.
+// Removes the socket of a dataplane that has exited, and a file of an untrusted user with the
+// socket's name. Returns 0, -EADDRINUSE (a dataplane is listening), -EEXIST (the file is not a
+// socket), or another negative errno.
 static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	struct stat st;
 	bool ours;
@@ -113,9 +114,10 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	return r;
 }
 
-// If this process runs as root, it makes control's user the owner of the socket and keeps root's
-// group. A weir-control that runs as root connects as a member of this group, because it has no
-// capability that bypasses the socket's mode.
+// Sets the owner, group and mode of the socket. If this process runs as root, control's user
+// becomes the owner of the socket, and the group stays root's group. A weir-control that runs as
+// root connects as a member of this group, because it has no capability that bypasses the socket's
+// mode.
 static int give_socket(const char *path, const struct weir_handover_params *params) {
 	bool is_root = geteuid() == 0;
 	bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
@@ -129,8 +131,9 @@ static int give_socket(const char *path, const struct weir_handover_params *para
 	return !is_own && chown(path, (uid_t)-1, params->group) < 0 ? -errno : 0;
 }
 
-// The socket is renamed to its final name last, when it has its owner and mode and is listening.
-// Control connects as soon as the name exists, and must not be refused.
+// Creates the socket with a temporary name, and renames it to its final name when it has its owner
+// and mode and is listening. Control connects as soon as the final name exists, and must not be
+// refused.
 static int bind_and_listen(
 	int fd, const struct sockaddr_un *address, const struct weir_handover_params *params) {
 	struct sockaddr_un early = {.sun_family = AF_UNIX};
@@ -158,11 +161,11 @@ static int bind_and_listen(
 	return r;
 }
 
-// Takes a lock, so that two dataplanes that start at the same time do not remove each other's
-// socket. The lock is on a private file, because any process that can open a file can lock it,
-// and the group can open run_dir. The previous owner of the lock can remove the file between open
-// and flock. Therefore this function checks after flock that the path still refers to the same
-// file.
+// Takes the lock of the run directory, so that two dataplanes that start at the same time do not
+// remove each other's socket. The lock is on a private file, because any process that can open a
+// file can lock it, and the group can open run_dir. The previous owner of the lock can remove the
+// file between open and flock. Therefore this function checks after flock that the path still
+// refers to the same file.
 static int take_lock(const char *path) {
 	for (;;) {
 		struct stat mine, named;
@@ -260,8 +263,8 @@ int weir_handover_server_fds(const struct weir_handover_server *server, int fds[
 	return server->connection_fd >= 0 ? 2 : 1;
 }
 
-// Detects that the attached process has exited. The process sends no data; after it has exited, a
-// read returns end of file.
+// Closes the connection if the attached process has exited. The process sends no data; after it has
+// exited, a read returns end of file.
 static void notice_leaving(struct weir_handover_server *server) {
 	char ignored[64];
 
@@ -330,7 +333,9 @@ static void refuse(int fd, int error, pid_t holder) {
 	send_answer(fd, &answer, NULL, 0);
 }
 
-// Uses the peer's credentials at the time of connecting, as returned by the kernel.
+// Returns whether the process at the other end of a connection is allowed to attach (H1), and
+// counts the refusal if it is not. Uses the credentials that the process had when it connected, as
+// reported by the kernel.
 static bool may_attach(struct weir_handover_server *server, int fd, struct ucred *ret_peer) {
 	struct weir_handover_refusals *refusals = &server->refusals;
 	struct ucred peer = {.uid = (uid_t)-1};
@@ -444,7 +449,9 @@ static void close_all(const int *fds, unsigned int n) {
 	}
 }
 
-// Collects every received descriptor, so that none leaks, even if the message is invalid.
+// Copies the descriptors of a received message to fds, even if the message is invalid, so that the
+// caller can close them. Closes descriptors for which fds has no room. Returns the number of
+// descriptors in fds.
 static unsigned int take_fds(struct msghdr *message, int fds[FDS_MAX]) {
 	unsigned int n = 0;
 
@@ -495,8 +502,8 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 	return 0;
 }
 
-// Assign the received descriptors to *ret. Returns 0, or negative errno with all descriptors
-// closed.
+// Checks the answer of the dataplane, and assigns the received descriptors to *ret. Returns 0, or
+// negative errno with one line in why; then all descriptors are closed.
 static int accept_answer(const struct answer *answer, const int *fds, unsigned int n,
 	struct weir_handover *ret, char *why, size_t why_bytes) {
 	unsigned int used = FDS_FIRST;

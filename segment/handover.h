@@ -50,10 +50,11 @@ struct weir_handover_refusals { // connections refused because of H1
 };
 
 // Listen on the socket, and make control_user its owner. If this process is not root, it cannot
-// change the owner: then the whole group can connect, and H2 does not hold. Each run directory
-// has at most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel releases
-// the lock when the process exits. A stale socket file, or a socket file of another program, is
-// replaced. Returns 0, -EADDRINUSE (another dataplane is running), or another negative errno.
+// change the owner: then the whole group can connect, and H2 does not hold. Each run directory has
+// at most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel releases the lock
+// when the process exits. A socket on which no process listens is replaced, and so is a file of a
+// user other than root, control_user and the dataplane's user. Returns 0, -EADDRINUSE (another
+// dataplane is running), -EEXIST (the file is not a socket), or another negative errno.
 int weir_handover_listen(
 	const struct weir_handover_params *params, struct weir_handover_server **ret);
 void weir_handover_server_free(struct weir_handover_server *server); // removes socket and lock

@@ -76,7 +76,8 @@ void weir_heap_fini(struct weir_heap *heap) {
 	free(heap->free.item);
 }
 
-// Returns the index of the first free extent after an offset.
+// Returns the index of the first free extent that begins after an offset, or the number of free
+// extents if there is none.
 static size_t free_after(const struct weir_heap *heap, uint64_t offset) {
 	size_t low = 0, high = heap->free.count;
 
@@ -117,7 +118,8 @@ void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent) {
 	}
 }
 
-// Uses first fit, so that low addresses are reused and the end of the heap stays unused.
+// Allocates from the first extent that is large enough (first fit), so that low addresses are
+// reused and the end of the heap stays unused.
 bool weir_heap_take(struct weir_heap *heap, uint64_t bytes, uint64_t *ret_offset) {
 	for (size_t i = 0; i < heap->free.count; i++) {
 		struct weir_blob_extent *extent = &heap->free.item[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Heap: manages the free parts of the segment's heap, and the memory that backs the used parts.
-// For writer.c only. The heap does not depend on the contents of the used parts, or on their
-// readers.
+// Used by writer.c only. The heap does not know the contents of the used parts, or which workers
+// read them.
 //
 // The state of the heap is private memory of the control process. Under ASan free extents are
 // poisoned, which detects a use after free by a reader in the same process.
@@ -26,7 +26,7 @@ struct weir_heap {
 	uint64_t freed; // all freed extents were below this offset
 };
 
-// Make room for more entries. Returns false if out of memory.
+// Make room for `more` additional entries. Returns false if out of memory.
 bool weir_extents_reserve(struct weir_extents *array, size_t more);
 // Insert an extent at index `at`. Call weir_extents_reserve first.
 void weir_extents_insert(struct weir_extents *array, size_t at, struct weir_blob_extent extent);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heartbeats: show whether the workers of a dataplane run. Used by everything that reports this:
-// the log of weir-control, its API, metrics, `weirctl status` and the doctor.
+// Heartbeats: determine whether the workers of a dataplane run. Everything that reports stalled
+// workers uses these functions: the log of weir-control, its API, metrics, `weirctl status` and the
+// doctor.
 //
 // Threads: any.
 #pragma once

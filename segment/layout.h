@@ -49,7 +49,8 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-// Shown to users. fingerprint.h also detects layout changes for which this number was not changed.
+// Version of the layout, shown to users. A change of the layout without a new version is detected
+// by the fingerprint (fingerprint.h).
 #define WEIR_SEGMENT_ABI 16
 
 #define WEIR_WORKERS_MAX 64
@@ -73,7 +74,8 @@ enum weir_blob_kind {
 	WEIR_BLOB_SELECTION, // struct weir_selection
 };
 
-// At the start of every blob. Blobs are 64-byte aligned and immutable once referenced.
+// The header at the start of every blob. A blob is 64-byte aligned, and immutable once a root
+// refers to it.
 struct weir_blob { // [control]
 	uint64_t generation; // the lower half is also in the reference
 	uint32_t kind; // enum weir_blob_kind
@@ -99,8 +101,8 @@ enum weir_closed_ports {
 #undef X
 };
 
-// Flags of the service id in a bind or a range. In WEIR_SERVICE_NONE these bits are also set:
-// read flags only with the functions of service_table.h.
+// Flags in the service id of a bind or of a range. Read these flags only with the functions of
+// service_table.h, because the same bits are also set in WEIR_SERVICE_NONE.
 
 // The bind accepts no new flows: first packets of flows are refused
 #define WEIR_BIND_DRAINED 0x8000u
@@ -112,8 +114,8 @@ enum weir_closed_ports {
 #define WEIR_BIND_FLAGS (WEIR_BIND_DRAINED | WEIR_BIND_ENDED | WEIR_BIND_REMOVED)
 _Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "flags must be above all service ids");
 
-// IPv4 addresses are stored in the first 4 bytes, the remaining bytes are 0; family distinguishes
-// IPv4 and IPv6.
+// A key of the service table and its value. An IPv4 address is in the first 4 bytes of `address`;
+// the remaining bytes are 0.
 struct weir_bind { // 32 bytes, [control]
 	uint8_t address[16];
 	uint8_t family; // 4 or 6; 0 = free bucket
@@ -127,7 +129,8 @@ struct weir_bind { // 32 bytes, [control]
 };
 _Static_assert(sizeof(struct weir_bind) == 32, "segment ABI");
 
-struct weir_bind_range { // ranges of ports (0..65535 = every port), sorted, disjoint
+// A range of ports (0..65535 = every port); the ranges of a key are sorted and disjoint.
+struct weir_bind_range {
 	uint16_t first; // host order
 	uint16_t last; // inclusive
 	uint16_t service;
@@ -211,8 +214,9 @@ struct weir_backend_row { // 96 bytes, [control]
 _Static_assert(sizeof(struct weir_backend_row) == 96, "segment ABI");
 _Static_assert(offsetof(struct weir_backend_row, header) == 24, "segment ABI");
 
-// A row and its next version. row[version % 2] is in use. If the version is the same before and
-// after copying, the reader has a consistent copy.
+// The two copies of a backend's row. row[version % 2] is in use; the other copy is unused. If the
+// version is the same before and after a reader has copied the row, the reader has a consistent
+// copy.
 struct weir_row_pair { // 256 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
 	// Slow start of the backend. A change needs one store and one entry in the update log,
@@ -269,7 +273,7 @@ struct weir_identity_service { // 128 bytes, [control]
 	// CLOCK_MONOTONIC; 0 = no deadline. Set only during a drain of binds
 	uint64_t drain_until_ns;
 	uint32_t drain; // enum weir_drain_phase; the drained binds are marked in the service table
-	// Since ABI 13: the next three fields describe the removal of binds or of the service. The
+	// The next three fields describe the removal of binds or of the service; since ABI 13. The
 	// removed binds are marked in the service table.
 	uint32_t removed_ms; // `drain.removed_ms` of the configuration; 0 = no drain
 	// CLOCK_MONOTONIC: end of the phase; lowest bit set: the phase is DROPPED
@@ -299,7 +303,7 @@ struct weir_identity_backend { // 128 bytes, [control]
 _Static_assert(sizeof(struct weir_identity_backend) == 128, "segment ABI");
 #define WEIR_WEIGHT_UNSET 0xffffffffu
 
-// X(NAME, "name")
+// Administrative states. X(NAME, "name")
 #define WEIR_ADMIN_STATES(X) X(READY, "ready") X(DRAIN, "drain") X(MAINTENANCE, "maintenance")
 
 enum weir_admin_state {
@@ -308,8 +312,7 @@ enum weir_admin_state {
 #undef X
 };
 
-// The progress of a drain that an operator started.
-// X(NAME, "name")
+// The progress of a drain that an operator has started. X(NAME, "name")
 #define WEIR_DRAIN_PHASES(X) \
 	X(NONE, "none") /* no drain, or a drain that needs no action by control */ \
 	X(DRAINING, "draining") /* there are open flows, and the deadline has not passed */ \
@@ -347,7 +350,7 @@ struct weir_news { // [control]
 // full scan; the dataplane's main thread also reads `heap_used`, to map the written part.
 struct weir_notes { // [control]
 	uint64_t control_pid; // 0 = none attached
-	uint64_t publications; // total, informational
+	uint64_t publications; // total number of publications, for statistics only
 	uint64_t generation; // generation of the newest blob
 	// The heap beyond this offset has never been written
 	uint64_t heap_used;
@@ -378,9 +381,9 @@ struct weir_quiescence { // [worker]
 	uint64_t token; // last reported token; 0 = offline: the worker uses no table
 } __attribute__((aligned(64)));
 
-// Tables that a worker refused because an offset or a number is out of bounds, or a value is
-// unknown. The worker keeps using the previous table. Until control has replaced the refused
-// table, the worker reports no token, so that no grace period ends.
+// Counts of the tables that a worker has refused, because an offset or a number is out of bounds,
+// or a value is unknown. The worker keeps using the previous table. Until control has replaced the
+// refused table, the worker reports no token, so that no grace period ends.
 struct weir_refusals { // [worker]
 	uint64_t services; // total number of refused service tables
 	uint64_t selections;
@@ -425,7 +428,7 @@ _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
 _Static_assert(
 	offsetof(struct weir_share_counters, timed_out) == 56, "timed_out must end the first line");
 
-// maximum number of DPDK xstats of a device, without the xstats of its queues
+// Maximum number of DPDK xstats of a device, without the xstats of its queues.
 #define WEIR_PORT_XSTATS 128
 
 struct weir_port_xstat { // [dp]
@@ -436,7 +439,8 @@ struct weir_port_xstat { // [dp]
 // Link state of a port's device, as reported by its driver. Since ABI 15.
 enum weir_device_link { WEIR_DEVICE_LINK_UNKNOWN, WEIR_DEVICE_LINK_DOWN, WEIR_DEVICE_LINK_UP };
 
-// Written by the dataplane's main thread several times a second, relaxed stores.
+// Counters of a port, written by the dataplane's main thread several times a second with relaxed
+// stores.
 struct weir_port_counters { // [dp]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_PORT_COUNTERS(X)
@@ -479,8 +483,8 @@ enum weir_bucketing {
 		WEIR_BUCKETING_COUNT
 };
 
-// X(NAME, "name"). UNSET: the configuration applies, because neither control nor an operator has
-// set a value.
+// Whether workers are allowed to steal buckets. UNSET: the configuration applies, because neither
+// control nor an operator has set a value. X(NAME, "name")
 #define WEIR_STEALING(X) X(UNSET, "unset") X(ON, "on") X(OFF, "off")
 
 enum weir_stealing {
@@ -517,7 +521,8 @@ struct weir_bucket_packets { // [worker]
 	uint64_t packets[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
 
-// Written by the worker that has taken over the bucket, and by [dp] before workers start.
+// The owner of each bucket. Written by the worker that has taken over the bucket, and by the
+// dataplane before workers start.
 struct weir_bucket_owners { // [worker], relaxed stores by any worker
 	uint8_t owner[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
@@ -547,11 +552,12 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 #define WEIR_SAMPLE_TICK_NS 1024u
 
 struct weir_sample { // 16 bytes, [worker]
-	// Time from the first packet to the FIN or RST, or to the last packet of a UDP flow.
+	// Time from the first packet of the flow to its FIN or RST, or to the last packet of a UDP
+	// flow.
 	uint64_t service_ns;
 	uint16_t backend;
 	uint16_t reserved;
-	// End of that time: lower bits of CLOCK_MONOTONIC in units of WEIR_SAMPLE_TICK_NS.
+	// Time when service_ns ended: lower 32 bits of CLOCK_MONOTONIC / WEIR_SAMPLE_TICK_NS.
 	uint32_t end;
 };
 _Static_assert(sizeof(struct weir_sample) == 16, "segment ABI");

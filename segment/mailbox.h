@@ -56,7 +56,7 @@ struct weir_waiting_flow4 {
 	uint8_t destination[4];
 	uint16_t source_port;
 	uint16_t destination_port;
-	uint32_t stamp; // state, time of the last packet and, in the lower half, backend
+	uint32_t stamp; // upper half: state and time of the last packet; lower half: backend
 };
 _Static_assert(sizeof(struct weir_waiting_flow4) == 16, "segment ABI");
 

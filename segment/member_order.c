@@ -37,9 +37,9 @@ static int compare_members(const void *left, const void *right) {
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-// A round of the interleaved policy contains the candidates whose weight is at least a certain
-// value. The heaviest candidates are last, so that the candidates of a round are at the end of
-// the list.
+// Orders members by weight, the heaviest last, and members of equal weight by identity. A round of
+// the policy interleaved-weighted-round-robin contains the candidates whose weight is at least a
+// certain value. In this order, the candidates of each round are at the end of the list.
 static int compare_weights(const void *left, const void *right) {
 	const struct weir_selection_member *a = left;
 	const struct weir_selection_member *b = right;
@@ -113,7 +113,8 @@ static int compare_places(const void *left, const void *right) {
 	return (a->at > b->at) - (a->at < b->at);
 }
 
-// Sort the members with equal upper bits by the lower bits.
+// Sorts the members by all bits of their identities. They are already sorted by the upper bits, so
+// usually only few members must move.
 static void compare_pass(struct weir_member_order *order) {
 	struct place *places = order->places;
 	uint32_t misplaced = 0;

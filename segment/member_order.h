@@ -16,7 +16,8 @@
 // sort has ended.
 struct weir_member_order;
 
-// Returns NULL if out of memory.
+// Starts a sort of n members, by identity, or by weight and then identity if by_weight is true.
+// members is borrowed. Returns NULL if out of memory.
 struct weir_member_order *weir_member_order_begin(
 	const struct weir_selection_member *members, uint32_t n, bool by_weight);
 // Do one pass. Returns whether another pass is needed.

@@ -19,12 +19,13 @@ enum weir_action {
 #undef X
 };
 
-// How the backend of a packet was chosen; used in verdicts, never on the fast path. X(NAME, "name")
+// How the backend of a packet was chosen. It is part of verdicts; the fast path does not use it.
+// X(NAME, "name")
 #define WEIR_CHOICES(X) \
 	X(NONE, "none") \
 	X(FLOW, "flow") /* backend of the flow in the flow table */ \
 	X(NEW, "new") /* new flow: backend from the selection */ \
-	X(UNTRACKED, "untracked") /* like NEW, flow not inserted (table full, or mid-flow) */ \
+	X(UNTRACKED, "untracked") /* as NEW, but not in the flow table (full, or mid-flow) */ \
 	X(REPLACED, "replaced") /* replacement of a backend that is removed, down or closed */
 
 enum weir_choice {
@@ -41,7 +42,7 @@ enum weir_choice {
 	X(OTHER, "other") /* packet that no service can own: for the kernel */ \
 	X(SUSPECT, "suspect") /* dropped for verdict.reason if the destination is a VIP */ \
 	X(BROKEN, "broken") /* dropped for verdict.reason, for any destination */ \
-	X(FRAGMENT_FIRST, "fragment-first") /* of TCP or UDP: key, hash and event are set */ \
+	X(FRAGMENT_FIRST, "fragment-first") /* first fragment of TCP or UDP: fields as for FLOW */ \
 	X(FRAGMENT, "fragment") /* later fragment: the key has no ports */ \
 	X(OFFERED, "offered") /* first fragment that already has a verdict: for the next worker */
 
@@ -71,8 +72,8 @@ enum weir_flow_event {
 #undef X
 };
 
-// Number of elements of each set. They are not enumerators of the sets, because every switch
-// would then have to handle them.
+// Number of elements of each set. These numbers are not enumerators of the sets, because every
+// switch over a set would then have to handle its number.
 #define X(name, key) +1
 enum {
 	WEIR_ACTION_COUNT = 0 WEIR_ACTIONS(X),

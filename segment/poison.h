@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Poison: marks memory, so that AddressSanitizer reports any use of it. Does nothing in other
-// builds. Private to this folder and its tests.
+// Poison: marks memory that must not be used, so that AddressSanitizer reports any access to it.
+// Does nothing in builds without AddressSanitizer. Private to this folder and its tests.
 #pragma once
 
 #include <stddef.h>

@@ -78,7 +78,9 @@ static void begin_scan(struct weir_reader *reader) {
 	reader->seen = reader->rows_seen - 1; // causes another weir_reader_catch_up
 }
 
-// Updates the count of roots whose table is refused.
+// Records whether the current table of a root is refused, and updates the count of such roots.
+// refused: the refused reference of the root, 0 = none; updated. ref: the current reference. sound:
+// the current table was accepted.
 static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref ref, bool sound) {
 	weir_ref now = sound ? 0 : ref;
 
@@ -109,7 +111,8 @@ static bool rows_complete(const struct weir_reader *reader) {
 	       reader->rows_seen;
 }
 
-// Returns false if the adoption must wait.
+// Adopts the current service table, or refuses it if it is invalid. Returns false if the adoption
+// must wait for rows.
 static bool adopt_services(struct weir_reader *reader) {
 	weir_ref ref = __atomic_load_n(&reader->segment->roots->services, __ATOMIC_ACQUIRE);
 	struct weir_services_view view = {0};
@@ -132,7 +135,8 @@ static bool adopt_services(struct weir_reader *reader) {
 	return true;
 }
 
-// Returns false if the adoption must wait.
+// Adopts the current selection of a service, or refuses it if it is invalid. Returns false if the
+// adoption must wait for rows.
 static bool adopt_selection(struct weir_reader *reader, uint16_t service) {
 	weir_ref ref =
 		__atomic_load_n(&reader->segment->roots->selection[service], __ATOMIC_ACQUIRE);
@@ -190,9 +194,10 @@ static void set_closing(struct weir_reader *reader, uint16_t backend, bool closi
 	set_bit(reader->closing, backend, closing);
 }
 
-// Returns false if the adoption must wait, because the row is being changed, or its counters have
-// no memory yet. Then later publications must also wait, so that no adopted table refers to the
-// backend. last: also adopt a row that no longer permits new flows.
+// Adopts the current row of a backend, or refuses it if it is invalid. A row that no longer permits
+// new flows is only added to `closing`, unless `last` is set. Returns false if the adoption must
+// wait, because the row is being changed, or the backend's counters have no memory yet. Then later
+// publications must also wait, so that no adopted table refers to the backend.
 static bool adopt_row(struct weir_reader *reader, uint16_t backend, bool last) {
 	struct weir_backend_row row;
 	bool open;
@@ -243,7 +248,8 @@ static bool read_entry(const struct weir_reader *reader, uint64_t n, uint32_t *r
 	return true;
 }
 
-// Process the next entry if the entry is about a row.
+// Processes the log entry at rows_seen: adopts the row that the entry names, or skips an entry
+// about another table. If the entry was overwritten, starts a full scan.
 static void row_step(struct weir_reader *reader) {
 	uint16_t id;
 	uint32_t change;
@@ -262,7 +268,9 @@ static void row_step(struct weir_reader *reader) {
 	reader->rows_seen++;
 }
 
-// Process the next entry if the entry is not about a row.
+// Processes the log entry at selections_seen: adopts the selection that the entry names, records
+// that the service table is due, or skips an entry about a row. If the entry was overwritten,
+// starts a full scan.
 static void selection_step(struct weir_reader *reader) {
 	uint16_t id;
 	uint32_t change;
@@ -299,7 +307,7 @@ static void scan_selection(struct weir_reader *reader, uint32_t service) {
 	}
 }
 
-// Adopt one of the rows in `closing`. At least one must exist.
+// Adopts one of the rows in `closing`, which must not be empty.
 static void closing_step(struct weir_reader *reader) {
 	uint32_t words = words_of(reader->segment->max_backends);
 
@@ -312,7 +320,8 @@ static void closing_step(struct weir_reader *reader) {
 		true);
 }
 
-// Do one step, in the order of publication. Returns false if no step is left.
+// Adopts the next change, in the order of publication. updates: number of changes published so far.
+// Returns false if nothing is left to adopt.
 static bool step(struct weir_reader *reader, uint64_t updates) {
 	bool scan = reader->scan != WEIR_READER_NO_SCAN;
 	uint32_t rows = scan ? scan_rows(reader) : 0;
@@ -394,7 +403,8 @@ void weir_reader_report(struct weir_reader *reader, uint64_t token) {
 	reader->reported = reader->token;
 }
 
-// Drops all adopted tables, because control can free them.
+// Drops all adopted tables and refusals of an offline reader. While a reader is offline, control
+// can free the tables.
 static void forget(struct weir_reader *reader) {
 	uint32_t services = reader->segment->max_services;
 

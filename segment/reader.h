@@ -56,7 +56,7 @@ struct weir_reader {
 	// index of the word in closing where the search for the next bit starts
 	uint32_t closing_at;
 	uint64_t reported; // last reported token of a grace period
-	uint64_t token; // to be reported when all changes before `awaited` are adopted; odd
+	uint64_t token; // token to report when all changes before `awaited` are adopted; odd
 	uint64_t awaited;
 	struct weir_services_view services;
 	struct weir_selection_view *selection; // [max_services]
@@ -78,7 +78,8 @@ void weir_reader_fini(struct weir_reader *reader);
 void weir_reader_online(struct weir_reader *reader);
 void weir_reader_offline(struct weir_reader *reader);
 
-// Slow paths of weir_reader_update and weir_reader_quiescent.
+// Slow paths: weir_reader_update calls weir_reader_catch_up if there are changes to adopt, and
+// weir_reader_quiescent calls weir_reader_report if control waits for a report.
 void weir_reader_catch_up(struct weir_reader *reader);
 void weir_reader_report(struct weir_reader *reader, uint64_t token);
 
@@ -117,8 +118,8 @@ static inline bool weir_reader_has_rows(const struct weir_reader *reader, uint64
 }
 
 // Reads the current row of a backend (below max_backends); all zeroes if no row was published.
-// Returns false if the row is being changed: try again later. Used to adopt rows, by control and
-// by tests.
+// Returns false if the row is being changed: try again later. The reader itself, weir-control and
+// tests use this function.
 bool weir_reader_row(
 	const struct weir_segment *segment, uint16_t backend, struct weir_backend_row *ret);
 
@@ -137,7 +138,7 @@ static inline const struct weir_services_view *weir_reader_services(
 	return &reader->services;
 }
 
-// service < max_services.
+// Returns the adopted selection of a service (below max_services). [worker]
 static inline const struct weir_selection_view *weir_reader_selection(
 	const struct weir_reader *reader, uint16_t service) {
 	return &reader->selection[service];

@@ -37,7 +37,8 @@ static uint64_t align_up(uint64_t value, uint64_t alignment) {
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-// Computes position and length of each region from the header's counts, which are in range.
+// Fills regions[] with the name and length of each region, and with a pointer to the region's
+// offset in the header. The lengths are computed from the header's counts, which must be in range.
 void weir_regions_of(
 	struct weir_segment_header *h, struct weir_region_place regions[WEIR_REGIONS]) {
 	uint64_t workers = h->workers, services = h->max_services, backends = h->max_backends;
@@ -146,7 +147,7 @@ static int random_epoch(uint64_t *ret) {
 	return 0;
 }
 
-// Returns the descriptor or negative errno.
+// Creates a memfd that can neither shrink nor grow. Returns its descriptor or negative errno.
 static int create_memory(const char *name, bool huge_pages, uint64_t bytes) {
 	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	int fd;
@@ -168,7 +169,7 @@ static int create_memory(const char *name, bool huge_pages, uint64_t bytes) {
 	return fd;
 }
 
-// Returns NULL and sets errno on failure.
+// Maps a memory area (MAP_SHARED). Returns NULL and sets errno on failure.
 uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
 	// MAP_NORESERVE, because the heap allocates memory when the writer needs it (heap.c).
 	void *base = mmap(NULL, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -321,7 +322,7 @@ static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 	}
 }
 
-#define COUNTED_STEP 1024u // number of ids
+#define COUNTED_STEP 1024u // counters are allocated for this number of backend ids at a time
 
 // Limits a number that control has written, because such numbers are untrusted.
 static uint64_t at_most(uint64_t value, uint64_t most) {

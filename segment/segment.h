@@ -95,14 +95,15 @@ struct weir_segment_params {
 // -ENOMEM, or another negative errno.
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret);
 
-// Lock allocated pages of both memory areas in RAM, so that a worker never waits for the disk.
-// [dataplane, while it has the privilege] Returns 0 or negative errno, e.g. if RLIMIT_MEMLOCK is
-// too low. The segment also works without locked pages.
+// Lock the allocated pages of both memory areas in RAM, so that they are never swapped out and a
+// worker never waits for the disk. [dataplane, while it has the privilege] Returns 0 or negative
+// errno, e.g. if RLIMIT_MEMLOCK is too low. The segment also works without locked pages.
 int weir_segment_lock(const struct weir_segment *segment);
 
-// Allocate all workers' counters for backends [from, backends), and for some further backends.
-// Before the allocation, even reading the counters can fail. Control calls this function before
-// it publishes the first row of these backends. Returns 0 or -ENOMEM.
+// Allocate all workers' counters for backends [from, backends). Counters are allocated for blocks
+// of backends, so some higher ids also get counters. Before the allocation, even reading the
+// counters can fail. Control calls this function before it publishes the first row of these
+// backends. Returns 0 or -ENOMEM.
 int weir_segment_take_counters(
 	const struct weir_segment *segment, uint32_t from, uint32_t backends);
 
@@ -127,7 +128,8 @@ int weir_segment_attach_own(const struct weir_segment *own, struct weir_segment 
 // allowed.
 void weir_segment_free(struct weir_segment *segment);
 
-// One worker's counters for a service or a backend. Indexes must be in range.
+// These two functions return one worker's counters for a service, or for a backend. All indexes
+// must be in range.
 static inline struct weir_share_counters *weir_segment_service_counters(
 	const struct weir_segment *segment, uint32_t worker, uint32_t service) {
 	return &segment->service_counters[(size_t)worker * segment->max_services + service];
@@ -158,7 +160,8 @@ static inline void weir_segment_own_bucket(
 	__atomic_store_n(&segment->bucket_owners->owner[bucket], (uint8_t)worker, __ATOMIC_RELAXED);
 }
 
-// Sanitizers cannot track stores in assembly. gcc and clang indicate sanitizers in different ways.
+// WEIR_SANITIZED: defined in builds with AddressSanitizer or ThreadSanitizer, which cannot track
+// stores in assembly. gcc and clang indicate sanitizers in different ways.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define WEIR_SANITIZED

@@ -50,7 +50,8 @@ static inline bool weir_region_in_tables(unsigned int region) {
 	return region >= WEIR_REGION_FIRST_OF_TABLES;
 }
 
-// Compute position and length of each region from the header's counts, which must be in range.
+// Fill regions[] with the name and length of each region, and with a pointer to the region's offset
+// in the header. The lengths are computed from the header's counts, which must be in range.
 void weir_regions_of(
 	struct weir_segment_header *header, struct weir_region_place regions[WEIR_REGIONS]);
 

@@ -113,7 +113,8 @@ static bool number_slots(struct assembly *assembly, uint32_t most) {
 	return end < slots;
 }
 
-// Returns whether another step is needed.
+// Does one step of building the arrays: computes up to `most` permutations, or fills or renumbers
+// up to `most` slots. Returns whether another step is needed.
 static bool assembly_step(struct assembly *assembly, uint32_t most) {
 	if (!assembly->filling) {
 		make_permutations(assembly, most);
@@ -143,8 +144,9 @@ uint32_t weir_selection_slots(
 	return slots;
 }
 
-// Fill in the candidates; slots are filled by assembly_step. base and all data that the assembly
-// points to must exist until assembly_fini. Returns 0 or -ENOMEM.
+// Writes the candidates and rounds of a subset, and allocates memory for the steps (assembly_step)
+// that fill its slots. base and all data that the assembly points to must exist until
+// assembly_fini. Returns 0 or -ENOMEM.
 static int assembly_begin(struct assembly *assembly) {
 	const struct weir_selection_subset *subset = assembly->subset;
 	const struct weir_selection_member *members = assembly->members;
@@ -192,7 +194,8 @@ static int fill(struct weir_selection *selection, const struct weir_selection_su
 	return 0;
 }
 
-// Returns whether a table has exactly these candidates. Its arrays are then equal, too.
+// Returns whether a published table has the same candidates and settings as a new subset. If it
+// has, all arrays of the subset would equal the arrays of the table, and can be copied.
 static bool is_same(const struct weir_selection_params *params,
 	const struct weir_selection_subset *subset, const struct weir_selection_member *members,
 	const struct weir_policy_table *table) {
@@ -225,8 +228,8 @@ static void copy(struct weir_selection *selection, const struct weir_selection_s
 	}
 }
 
-// Counts the different weights. Valid only if members are sorted by weight, as for policies with
-// rounds.
+// Returns the number of different weights. The members must be sorted by weight, as for policies
+// with rounds.
 static uint32_t count_weights(const struct weir_selection_member *members, uint32_t n) {
 	uint32_t weights = 0;
 
@@ -266,7 +269,8 @@ static bool place_subset(const struct weir_selection_params *params,
 	return plan->bytes <= UINT32_MAX;
 }
 
-// Returns 0, -ENOMEM, -ENOSPC. The caller frees plan->picked.
+// Selects the members of each subset, and determines the positions of all arrays in the blob.
+// Returns 0, -ENOMEM, -ENOSPC. The caller frees plan->picked, also after an error.
 static int make_plan(const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct plan *plan) {
 	uint64_t room = 0;
@@ -430,7 +434,9 @@ int weir_selection_begin(const struct weir_selection_params *params,
 	return 0;
 }
 
-// Called when the members are sorted: determines the positions in the blob.
+// Continues the work when the members are sorted: determines the positions of the arrays in the
+// blob, allocates its image, and prepares the steps that fill it. Returns 1 (steps follow), 0 (the
+// selection has no candidates and is complete), -ENOMEM, -ENOSPC.
 static int begin_assembly(struct weir_selection_work *work) {
 	struct plan *plan = &work->plan;
 	int r;

@@ -30,7 +30,7 @@ struct weir_selection_params {
 	const struct weir_policy_table *published;
 };
 
-// Returns the default parameters of a policy.
+// Returns parameters for a policy with default settings, without limits and without subsets.
 static inline struct weir_selection_params weir_selection_defaults(
 	uint16_t service, enum weir_policy policy, uint32_t slots) {
 	return (struct weir_selection_params){.service = service,
@@ -69,7 +69,7 @@ int weir_selection_finish(
 void weir_selection_work_free(struct weir_selection_work *work); // NULL is allowed
 
 // Returns the number of slots of a selection with n candidates: params_slots if the policy chooses
-// by slots, otherwise the slots of a small table.
+// by slots, otherwise the number of slots of a small table; 0 if n is 0.
 uint32_t weir_selection_slots(
 	const struct weir_policy_settings *settings, uint32_t params_slots, uint32_t n);
 

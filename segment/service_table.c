@@ -14,8 +14,8 @@
 #include "hash.h"
 
 // Maximum number of buckets that a lookup probes, so that it ends even if another process writes
-// invalid data to the table. The builder doubles the table until no run of full buckets is
-// longer.
+// invalid data to the table. The builder doubles the table until no run of full buckets is longer
+// than this.
 #define PROBES_MAX 32
 #define DOUBLINGS_MAX 5
 #define BINDS_MAX (1u << 21)
@@ -343,7 +343,8 @@ static void add_ranges(struct builder *b, uint32_t from, uint32_t to) {
 	key->count = b->range_count - key->first;
 }
 
-// Convert the binds [from, to) of one address and protocol.
+// Converts the binds [from, to), which have the same address and protocol, to keys and ranges.
+// Returns 0, or -EEXIST if two binds have the same ports.
 static int add_group(struct builder *b, uint32_t from, uint32_t to) {
 	uint32_t i;
 
@@ -365,7 +366,8 @@ static int add_group(struct builder *b, uint32_t from, uint32_t to) {
 	return 0;
 }
 
-// Process the groups of one address, starting at bind `from`.
+// Adds the key that marks an address as a VIP. The key gets the highest value of `closed` of all
+// binds of the address. from: the first bind of the address.
 static void add_address(struct builder *b, uint32_t from) {
 	struct weir_bind *key = add_key(b, &b->binds[from], WEIR_BIND_ADDRESS);
 
@@ -399,7 +401,8 @@ static int add_groups(struct builder *b) {
 	return 0;
 }
 
-// Insert the keys. Returns false if a run of full buckets would become too long.
+// Inserts all keys into empty buckets. Returns false if a lookup would have to probe more than
+// PROBES_MAX buckets.
 static bool fill_buckets(
 	const struct builder *b, struct weir_bind *buckets, uint32_t count, uint64_t seed) {
 	memset(buckets, 0, (size_t)count * sizeof(*buckets));

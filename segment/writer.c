@@ -61,9 +61,9 @@ static struct weir_blob *blob_at(const struct weir_writer *writer, uint64_t offs
 	return (struct weir_blob *)(void *)(writer->segment->tables + offset);
 }
 
-// Reserves room in the free list, so that weir_heap_give never has to allocate. In the worst
-// case, each extent in use becomes a separate free extent. Therefore the list needs room for one
-// entry more than there are extents in use.
+// Reserves room in the free list of the heap, so that weir_heap_give never has to allocate memory.
+// Returns false if out of memory. In the worst case, each extent in use becomes a separate free
+// extent. Therefore the list needs room for one entry more than there are extents in use.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
 		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;
@@ -173,9 +173,9 @@ static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 	root_live(writer, root)->generation = blob_at(writer, extent.offset)->generation;
 }
 
-// Retires all unreferenced extents in the used part of the heap. The previous process may have
-// retired them, or may have exited just before that. Therefore workers may still read these
-// extents, and they wait for a grace period like other retired extents.
+// Retires all unreferenced extents in the used part of the heap. The previous control process has
+// retired these extents, or has exited before it could retire them. Workers may still read them, so
+// they wait for a grace period like all retired extents.
 static void retire_gaps(struct weir_writer *writer) {
 	const struct weir_segment *segment = writer->segment;
 	uint64_t used = __atomic_load_n(&segment->notes->heap_used, __ATOMIC_RELAXED);

@@ -15,7 +15,7 @@
 
 struct weir_writer;
 
-// The root of a blob.
+// Identifies a root: the reference to the service table, or to the selection of one service.
 struct weir_root {
 	enum weir_blob_kind kind;
 	uint16_t service; // WEIR_BLOB_SELECTION only
