@@ -65,8 +65,9 @@ static void on_request(int signal) {
 	errno = saved;
 }
 
-// Returns 0 when the thread has dropped its capabilities or has exited. Otherwise returns
-// -ETIMEDOUT or another negative errno.
+// Sends a thread the signal to drop its capabilities, and waits until the signal handler has run.
+// Returns 0 if it has run, or if the thread has exited; otherwise -ETIMEDOUT or another negative
+// errno.
 static int send_request(pid_t thread) {
 	struct timespec deadline;
 
@@ -104,8 +105,8 @@ static uint64_t capabilities_of(const char *thread) {
 	return capabilities;
 }
 
-// Count the threads that have more than the allowed capabilities. If send is set, also signal these
-// threads. Returns the number of these threads, or negative errno.
+// Count the threads that have more than the allowed capabilities. send: also send these threads the
+// signal to drop their capabilities. Returns the number of these threads, or negative errno.
 static int check_threads(bool keep_net_admin, bool send) {
 	uint64_t allowed = keep_net_admin ? UINT64_C(1) << CAP_NET_ADMIN : 0;
 	DIR *folder = opendir("/proc/self/task");

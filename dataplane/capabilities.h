@@ -19,11 +19,12 @@
 // all threads inherit the setting. Returns 0 or negative errno.
 int weir_capabilities_freeze(void);
 
-// Give up all capabilities of the calling thread, except CAP_NET_ADMIN if keep_net_admin is set.
+// Drop all capabilities of the calling thread, except CAP_NET_ADMIN if keep_net_admin is set.
 // Returns 0 or negative errno.
 int weir_capabilities_drop(bool keep_net_admin);
 
-// Give up the capabilities of all threads: main, DPDK's workers, and the threads for interrupts and
-// telemetry. No thread may create another thread during the call. Returns 0, -EPERM (a thread still
-// has more capabilities), -ETIMEDOUT, or another negative errno.
+// Drop all capabilities of all threads, except CAP_NET_ADMIN if keep_net_admin is set. The threads
+// are main, DPDK's workers, and DPDK's threads for interrupts and telemetry. No thread may create
+// another thread during the call. Returns 0, -EPERM (a thread still has more capabilities),
+// -ETIMEDOUT, or another negative errno.
 int weir_capabilities_drop_everywhere(bool keep_net_admin);

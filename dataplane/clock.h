@@ -19,7 +19,8 @@ struct weir_clock {
 	uint64_t ns_per_cycle; // fixed point, 32 bits of fraction
 };
 
-// hz: frequency of the cycle counter, at least 1 MHz.
+// Initialize a clock. cycles: the current value of the cycle counter. hz: the frequency of the
+// cycle counter, at least 1 MHz.
 void weir_clock_init(struct weir_clock *clock, uint64_t cycles, uint64_t hz);
 // Correct the clock from CLOCK_MONOTONIC. The clock never goes backwards.
 void weir_clock_correct(struct weir_clock *clock, uint64_t cycles);

@@ -46,8 +46,8 @@ struct weir_distribution {
 _Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX,
 	"there must be enough distributors for all queues of all ports");
 
-// Returns whether flows are assigned to buckets and, if not, the reason. may_share: the workers can
-// share one flow memory (pipeline_parts.h).
+// Returns WEIR_BUCKETING_YES if flows are assigned to buckets, otherwise the reason why they are
+// not. may_share: the workers can share one flow memory (pipeline_parts.h).
 enum weir_bucketing weir_distribution_bucketing(
 	const struct weir_distributed_port *port, uint32_t ports, uint32_t workers, bool may_share);
 // If devices spread some of the flows, returns their RSS key: the hash with this key then gives the
@@ -69,9 +69,9 @@ static inline uint32_t weir_distribution_receiver(
 	return (port->owner + queue) % workers;
 }
 
-// Initialize a distribution. parcel: one per worker, used only if the segment is bucketed. In this
-// case the function also writes the owners of the buckets to the segment. Returns 0, -ENOMEM
-// (nothing to free).
+// Initialize a distribution. parcel: one per worker, used only if the segment is bucketed. In a
+// bucketed segment, the function also sets the owners of the buckets. Returns 0, -ENOMEM (nothing
+// to free).
 int weir_distribution_create(const struct weir_segment *segment,
 	const struct weir_distributed_port *port, struct weir_flow_parcel *const *parcel,
 	struct weir_distribution *ret);

@@ -238,8 +238,8 @@ static bool stops(void *context) {
 	return take_signal(context);
 }
 
-// Handle a signal while DPDK starts. Only the socket must be closed; the next process removes the
-// files of DPDK, as after a crash.
+// Ends the process when a signal arrives while DPDK starts. Only the hand-over socket must be
+// closed; the next process removes the files of DPDK, as after a crash.
 static void end_early(void *argument) {
 	struct context *context = argument;
 
@@ -250,7 +250,8 @@ static void end_early(void *argument) {
 	}
 }
 
-// Run the dataplane; DPDK has been started.
+// Opens the dataplane, runs it until a signal or an error, and closes it. Call when DPDK has
+// started.
 static int run_open(struct context *context) {
 	struct weir_dataplane *dataplane;
 	int r = weir_dataplane_open(context->config, &context->plan, context->log, &dataplane);
@@ -293,8 +294,8 @@ close_dataplane:
 	return r;
 }
 
-// Log the file prefix, which dpdk-telemetry.py needs to find DPDK's socket. The prefix is the last
-// component of the path of the run-time directory.
+// Logs DPDK's file prefix, which dpdk-telemetry.py needs to find DPDK's telemetry socket. The
+// prefix is the last component of the path of the run-time directory.
 static void log_telemetry(const struct context *context) {
 	const char *directory = rte_eal_get_runtime_dir();
 	const char *slash = strrchr(directory, '/');
@@ -371,8 +372,8 @@ static int plan(struct context *context) {
 	return 0;
 }
 
-// Retry, because the socket of a killed dataplane exists until the kernel has freed the memory of
-// the dataplane.
+// Opens the hand-over socket. If another process has the socket, retries for about a second: the
+// socket of a killed dataplane exists until the kernel has freed the memory of the dataplane.
 static int listen_with_retries(
 	const struct weir_handover_params *params, struct weir_handover_server **ret) {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000};
@@ -385,8 +386,8 @@ static int listen_with_retries(
 	return r;
 }
 
-// Open the hand-over socket first, because opening fails if another dataplane uses this run
-// directory.
+// Creates the run directory, and opens the hand-over socket in it. This is done before DPDK starts,
+// because it fails if another dataplane uses this run directory.
 static int listen_for_control(struct context *context) {
 	struct weir_handover_params params = context->handover;
 	const char *run_dir = params.run_dir;
@@ -457,7 +458,8 @@ close_signals:
 	return r;
 }
 
-// Print without timestamps, as FILE:LINE:COL, which editors can jump to.
+// Prints the errors in the configuration, without timestamps. Each line begins with FILE:LINE:COL,
+// so that an editor can jump to the error.
 static void print_errors(const struct weir_log *log, const char *file, int error,
 	const struct weir_config_errors *errors) {
 	char line[LINE_BYTES];
@@ -501,7 +503,8 @@ static int read_config(const struct weir_dataplane_options *options, struct weir
 	return r;
 }
 
-// Resolve the user that may attach and the group that may read the run directory.
+// Finds the ids of the user that may attach and of the group that may read the run directory.
+// Returns 0 or negative errno with one line in why.
 static int resolve(const struct weir_dataplane_options *options, struct weir_handover_params *ret,
 	char *why, size_t why_bytes) {
 	int r = weir_account_group(

@@ -37,7 +37,7 @@ static uint64_t free_pages(const char *folder) {
 	return pages;
 }
 
-// The page size with the most free memory.
+// Finds the size of huge pages that has the most free memory.
 static void find_huge_pages(struct weir_memory_facts *facts) {
 	DIR *folder = opendir(HUGE_PAGES_FOLDER);
 	struct dirent *entry;

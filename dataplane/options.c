@@ -54,8 +54,8 @@ const char *weir_dataplane_help(char *buffer, size_t bytes) {
 	return weir_help_text(&list, &help, buffer, bytes);
 }
 
-// The path must not contain a comma, because it becomes a device argument of DPDK, and commas
-// separate device arguments.
+// Returns whether a value of --steer-object is valid. The path must not contain a comma, because it
+// becomes a device argument of DPDK, and commas separate device arguments.
 static bool is_steer_object(const char *path) {
 	return path[0] != '\0' && strchr(path, ',') == NULL;
 }

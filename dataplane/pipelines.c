@@ -76,8 +76,8 @@ static struct weir_pipeline_params pipeline_params(const struct weir_pipelines_p
 	};
 }
 
-// The memory is on the first worker's NUMA node or, if this node has too little memory, on another
-// node.
+// Allocates the flow memory that all workers share, on the first worker's NUMA node or, if this
+// node has too little memory, on another node.
 static int create_memory(
 	const struct weir_pipelines_params *params, struct weir_flow_memory **ret) {
 	const struct weir_config *config = params->config;

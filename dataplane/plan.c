@@ -90,8 +90,9 @@ static int af_xdp_queues_wrong(const struct weir_config_port *port,
 		port->name, plan->interface, strerror(-error));
 }
 
-// Unless configured otherwise, all queues of the interface are used, because VIP packets on unused
-// queues go to the kernel.
+// Determines the number of queues of an AF_XDP device. Unless the configuration or the device's
+// arguments specify a number, all queues of the interface are used, because VIP packets on unused
+// queues go to the kernel. With the argument start_queue alone, one queue is used.
 static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_device_plan *plan,
 	char *why, size_t why_bytes) {
 	int present = weir_netdev_queues(plan->interface);
@@ -300,8 +301,9 @@ static int draw_rss_key(struct weir_plan *plan) {
 	return 0;
 }
 
-// It is known only after the devices are open whether the workers share one flow memory. Therefore
-// this function returns the maximum of both cases.
+// Returns the number of bytes to reserve for the flow tables of all workers. Whether the workers
+// share one flow memory is known only after the devices are open. Therefore this is the maximum of
+// the sizes with a shared memory and with private memories.
 static uint64_t flow_bytes(const struct weir_config *config) {
 	uint64_t own = weir_pipelines_flow_bytes(config, false);
 

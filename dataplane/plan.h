@@ -26,8 +26,8 @@ struct weir_plan {
 	uint64_t total_bytes; // total DPDK memory, on one node
 };
 
-// steer_object: XDP program for AF_XDP ports whose device has no xdp_prog argument; "none" = no
-// program. Returns 0, or negative errno with one line in why that names the key of the
-// configuration.
+// Computes the plan for a configuration. steer_object: path of the XDP program for AF_XDP ports
+// whose device has no xdp_prog argument; "none" = no program. Returns 0, or negative errno with one
+// line in why that names the key of the configuration.
 int weir_plan_make(const struct weir_config *config, const char *steer_object,
 	struct weir_plan *ret, char *why, size_t why_bytes);

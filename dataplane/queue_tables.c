@@ -90,7 +90,8 @@ static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) 
 	}
 }
 
-// Get the queue to set in an entry. Returns false if the entry need not be changed.
+// Gets the queue to set in an entry. Returns false if the entry need not be changed, or its buckets
+// have not had a single owner for long enough.
 static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
 	uint16_t *ret_queue) {
 	const struct weir_queue_table *table = &tables->table[p];
@@ -156,7 +157,8 @@ static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 		weir_distribution_of(distribution, p, queue), other, others);
 }
 
-// Handle an error: a device could not change its RETA, or its RETA could not be read.
+// Records, and logs once, that a device could not change its RETA. The RETA is not changed again
+// before tables->retry_ns has passed.
 static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uint64_t now_ns) {
 	struct weir_queue_table *table = &tables->table[p];
 
@@ -172,7 +174,8 @@ static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uin
 	}
 }
 
-// Changes the RETA. Call while the owner holds packets of the buckets.
+// Sets the requested entry of the RETA to the queue of its owner, and continues the shift. Call
+// while the owner holds packets of the buckets.
 static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	uint32_t p = tables->requested_port, e = tables->requested_entry;
@@ -234,7 +237,8 @@ static void log_differences(
 	table->changed = others > 0;
 }
 
-// Read the device's table, which may have been changed externally, or by a reset of the device.
+// Reads the RETA of a port's device, unless it was read recently. The RETA may have been changed
+// externally, or by a reset of the device.
 static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	struct weir_queue_table *table = &tables->table[p];

@@ -12,7 +12,7 @@
 #include "log.h"
 #include "spreading.h"
 
-// minimum time between the last move of an entry's buckets and the update of the entry
+// Minimum time between the last move of an entry's buckets and the update of the entry.
 #define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull
 #define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // time before a failed change is tried again
 #define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // time between two reads of a device's RETA

@@ -30,7 +30,8 @@ static struct {
 	const struct weir_config *config;
 } source = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-// Fill a dictionary while the segment is locked. Returns 0 or negative errno.
+// A function that adds the result of a command to a dictionary. Called while `source` is locked.
+// Returns 0 or negative errno.
 typedef int (*fill)(const char *params, struct rte_tel_data *data);
 
 static int answer(fill how, const char *params, struct rte_tel_data *data) {

@@ -47,7 +47,7 @@ struct weir_source {
 	struct weir_distributor *distributor; // WEIR_SOURCE_SHARED, WEIR_SOURCE_HANDED
 };
 
-// The destinations of a port's packets. Read-only for workers.
+// The devices to which packets of a port are sent. Read-only for workers.
 struct weir_port {
 	uint8_t wire; // index of the port's device
 	uint8_t exception; // index of the port's exception device, or WEIR_NO_DEVICE
@@ -85,7 +85,8 @@ void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next);
 // [set-up]
 void weir_worker_join_moves(struct weir_worker *worker, struct weir_moves *moves);
 
-// One iteration of the loop. Returns the number of packets moved. [worker]
+// Do one iteration of the loop, without the pause. Returns the number of packets that were taken
+// from sources or sent from rings. [worker]
 uint32_t weir_worker_turn(struct weir_worker *worker);
 // Run the loop until stopped; for rte_eal_remote_launch. context: struct weir_worker.
 int weir_worker_run(void *context);

@@ -91,8 +91,9 @@ bool weir_worker_is_woken(const struct weir_worker *worker) {
 
 // --- pauses ---------------------------------------------------------------------------------
 
-// An interrupt is raised only for a packet that arrives after interrupts were enabled. Therefore
-// the next iteration polls once more before the worker waits.
+// Enables the interrupts of all queues that the worker polls. An interrupt is raised only for a
+// packet that arrives after interrupts were enabled. Therefore the next iteration polls once more
+// before the worker waits.
 static void arm(struct weir_idle *idle) {
 	idle->armed = true;
 	for (uint16_t i = 0; i < idle->interrupts; i++) {

@@ -91,8 +91,9 @@ static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 
 // --- the thief --------------------------------------------------------------------------------
 
-// Process only a few held packets in each iteration, so that neither the worker's sources nor its
-// transmit rings overflow.
+// Processes some of the held packets: as many as weir_hold_due allows in this iteration, and only
+// while the transmit rings have room, so that neither the worker's sources nor its transmit rings
+// overflow.
 static void process_held(struct weir_worker *worker, struct weir_hold *hold, uint64_t until_ns) {
 	struct rte_mbuf *pkts[WEIR_BURST];
 	uint32_t due = weir_hold_due(hold);

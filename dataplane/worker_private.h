@@ -145,11 +145,11 @@ void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **p
 
 void weir_idle_init(struct weir_idle *idle, enum weir_config_idle mode);
 void weir_idle_fini(struct weir_idle *idle);
-// Called after an iteration without work.
+// Pauses the worker as its idle mode specifies. Call after an iteration without work.
 void weir_idle_pause(struct weir_idle *idle);
 void weir_idle_end_slow(struct weir_idle *idle);
 
-// Called after an iteration with work.
+// Ends a series of pauses: the next pause is a short one again. Call after an iteration with work.
 static inline void weir_idle_end(struct weir_idle *idle) {
 	idle->turns = 0;
 	if (unlikely(idle->armed)) {
@@ -159,7 +159,7 @@ static inline void weir_idle_end(struct weir_idle *idle) {
 
 // --- worker_moves.c -----------------------------------------------------------------------------
 
-// Slow path of weir_worker_hold.
+// Slow path of weir_worker_hold, for a worker to which a bucket is moving.
 uint16_t weir_worker_hold_slow(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
 
@@ -172,7 +172,7 @@ static inline uint16_t weir_worker_hold(
 		       : weir_worker_hold_slow(worker, pkts, n, in_port);
 }
 
-// Slow path of weir_worker_hold_shift.
+// Slow path of weir_worker_hold_shift, for a worker to which buckets shift.
 uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port);

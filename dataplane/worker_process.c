@@ -44,7 +44,8 @@ static uint8_t device_of(
 						   : WEIR_NO_DEVICE;
 }
 
-// Free a packet for the kernel whose port has no exception device.
+// Frees a packet for the kernel whose port has no exception device. The packet is counted as
+// dropped, unless the kernel has its own copy of the packet.
 static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 	const struct weir_verdict *verdict, uint8_t in_port) {
 	if (worker->ports[in_port].kernel_has_copy) {
@@ -172,7 +173,8 @@ void weir_worker_process(
 	deliver_burst(worker, pkts, n, in_port);
 }
 
-// The packets may come from several ports: process consecutive packets from the same port together.
+// Processes packets that another worker has offered. They may come from several ports; consecutive
+// packets from the same port are processed together.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
 	uint16_t run;
 

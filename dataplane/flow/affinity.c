@@ -67,8 +67,8 @@ static uint16_t backend_of(uint64_t entry) {
 	return (uint16_t)entry;
 }
 
-// The bucket comes from the high bits of the hash, the tag from the low ones. A tag of 0 would make
-// an entry 0.
+// Returns the tag of a source: the low 26 bits of its hash. The bucket of the source is computed
+// from the high bits. The tag is never 0, because an entry with the value 0 is free.
 static uint64_t tag_of(uint64_t hash) {
 	const uint64_t tag = hash & ((1u << (64 - TAG_SHIFT)) - 1);
 
@@ -108,8 +108,8 @@ static int index_of(const uint64_t *entries, uint64_t tag, uint32_t tick) {
 	return -1;
 }
 
-// Returns the index of the entry that a new entry replaces: a free or expired one, otherwise the
-// unproven one that expires first; -1 if all are proven.
+// Returns the index of the entry that a new entry replaces: a free or expired entry, otherwise the
+// unproven entry that expires first. Returns -1 if all entries of the bucket are proven.
 static int victim_of(const uint64_t *entries, uint32_t tick) {
 	uint32_t least = UINT32_MAX;
 	int victim = -1;
@@ -129,9 +129,9 @@ static int victim_of(const uint64_t *entries, uint32_t tick) {
 	return victim;
 }
 
-// Updates an existing entry of the source, but keeps its backend unless that is `stale`. Returns
-// the backend of the updated entry, or WEIR_AFFINITY_NONE if another worker has changed the entry
-// meanwhile.
+// Updates the existing entry of a source from `before` to `after`. If the backend of the entry is
+// neither the backend in `after` nor `stale`, the entry stays unchanged. Returns the backend of the
+// entry, or WEIR_AFFINITY_NONE if another worker has changed the entry in the meantime.
 static uint16_t follow(uint64_t *at, uint64_t after, uint16_t stale, uint64_t before) {
 	if (backend_of(before) != backend_of(after) && backend_of(before) != stale) {
 		return backend_of(before);
@@ -141,8 +141,8 @@ static uint16_t follow(uint64_t *at, uint64_t after, uint16_t stale, uint64_t be
 							     : WEIR_AFFINITY_NONE;
 }
 
-// Two workers may have entered the source at the same time. The first of the two entries in the
-// bucket is kept. Returns its backend.
+// Removes a duplicate: two workers may have inserted entries of the same source at the same time.
+// The first of the two entries in the bucket is kept. Returns the backend of this entry.
 static uint16_t settle(uint64_t *entries, int at, uint64_t entry, uint32_t tick) {
 	const int first = index_of(entries, entry >> TAG_SHIFT, tick);
 

@@ -7,12 +7,12 @@
 // selects the bucket. An entry is one word, which workers read and replace with atomic instructions
 // and without waiting. Two sources with equal hashes share an entry, which is harmless.
 //
-// An entry is proven if a TCP connection of its source was established: after its SYN, or another
-// first packet, a second one has arrived. A new entry replaces an expired or an unproven entry,
-// never a proven one, so that forged sources cannot displace the sources of TCP clients. Replies of
-// backends do not pass through the balancer, so an attacker who forges two packets of a source also
-// makes its entry proven. Such entries may fill the table; then no further sources are remembered
-// until entries expire.
+// An entry is *proven* if a TCP flow of its source was established: after the first packet of the
+// flow, usually a SYN, a second packet of the flow has arrived. A new entry replaces an expired or
+// unproven entry, never a proven entry, so that forged sources cannot displace the sources of TCP
+// clients. Replies of backends do not pass through the balancer, so an attacker who sends two
+// packets with a forged source also makes its entry proven. The table may be full of such entries;
+// then no further sources are remembered until entries expire.
 //
 // Threads: any number of workers, at the same time.
 #pragma once
@@ -26,7 +26,7 @@
 #define WEIR_AFFINITY_NONE 0xffffu // no backend
 
 struct weir_affinity {
-	uint64_t secret; // attackers cannot choose sources that share a bucket
+	uint64_t secret; // prevents attackers from choosing sources that share a bucket
 	uint32_t buckets;
 	uint32_t swept; // bucket that is swept next; written by one worker
 	uint64_t entries[] __attribute__((aligned(64)));
@@ -49,10 +49,12 @@ static inline uint64_t weir_affinity_hash(
 // Returns the backend of a source, or WEIR_AFFINITY_NONE. [worker]
 uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns);
 
-// Remembers the backend of a source until timeout_ms (at most 5 days) from now. stale: if the
-// source has this backend, it is replaced; WEIR_AFFINITY_NONE = none. proven: see above.
-// Returns the backend of the source. This is a different backend if another worker has entered the
-// source at the same time. Returns WEIR_AFFINITY_NONE if there is no room. [worker]
+// Remembers the backend of a source until timeout_ms (at most 5 days) from now. stale: if the entry
+// of the source has this backend, it is replaced by `backend`; WEIR_AFFINITY_NONE = the entry keeps
+// its backend. proven: mark the entry as proven. Returns the backend of the source, which differs
+// from `backend` if the source already has an entry with another backend, for example because
+// another worker has inserted one at the same time. Returns WEIR_AFFINITY_NONE if there is no room,
+// or if other workers changed the bucket repeatedly during the call. [worker]
 uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_t backend,
 	uint16_t stale, bool proven, uint32_t timeout_ms, uint64_t now_ns);
 

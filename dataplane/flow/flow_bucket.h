@@ -218,7 +218,7 @@ static inline uint32_t weir_flow_word_make(const struct weir_flow_table *table, 
 	       weir_flow_ticks(table, phase, now_ns) << WEIR_WORD_LAST_SHIFT | backend;
 }
 
-// Ticks since the last packet.
+// Returns the time since the last packet of the flow with this word, in ticks of the flow's phase.
 static inline uint32_t weir_flow_age_of(
 	const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	return (weir_flow_ticks(table, weir_flow_phase_of(word), now_ns) -
@@ -252,8 +252,8 @@ static inline uint64_t weir_flow_bucket_hash(
 }
 
 // Returns the bucket of a hash, by multiplying it with an odd secret and shifting the product.
-// Even hashes that an attacker chooses fall into one bucket hardly more often than random hashes
-// (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
+// Because the multiplier is secret, hashes that an attacker chooses fall into one bucket hardly
+// more often than random hashes (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
 static inline uint64_t weir_flow_bucket_from(
 	uint64_t bucket_count, uint64_t hash, uint64_t secret) {
 	return (uint64_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
@@ -290,7 +290,7 @@ static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *sec
 	return hash ^ bucket_hash ^ weir_flow_bucket_hash_in_part(secret, bucket_hash, part);
 }
 
-// The secondary bucket is in the part of the primary bucket.
+// Returns the secondary bucket of a flow. It is in the same part as the primary bucket.
 static inline uint32_t weir_flow_second_bucket(const struct weir_flow_secret *secret,
 	const struct weir_flow_family *family, uint64_t hash) {
 	return (uint32_t)(weir_flow_part(secret, hash) * family->part_step +
@@ -318,7 +318,8 @@ static __rte_always_inline void weir_flow_fetch(const void *bucket) {
 
 // --- comparison -----------------------------------------------------------------------------
 
-// Source, destination and ports, as in a packet; the fourth element is ignored.
+// The key of an IPv4 flow: source address, destination address and ports, as in a packet. The
+// fourth element is ignored.
 typedef uint32_t weir_flow_tuple4 __attribute__((vector_size(16)));
 
 static inline weir_flow_tuple4 weir_flow_tuple4_of(const struct weir_flow_key *key) {
@@ -430,7 +431,8 @@ static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 
 // --- the fast path --------------------------------------------------------------------------
 
-// Slow path of weir_flow_stamp, when the stamps are outdated.
+// Computes the stamps again for the time now_ns. Called by weir_flow_stamp if the stamps are
+// outdated.
 void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns);
 
 // Update the stamps. Call at the start of each burst.
@@ -472,12 +474,14 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 	return match != 0 ? bucket->word + __builtin_ctzll(match) : NULL;
 }
 
-// weir_flow_find6 for a bucket in which several flows have equal ports.
+// Slow path of weir_flow_find6: compares the whole keys, because several slots of the bucket have
+// the ports of the packet.
 uint32_t *weir_flow_find6_among(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip);
 
-// weir_flow_find4 for IPv6. If several slots have this key, returns the word of the lowest slot.
-// Usually the flows in the other slots have ended; weir_flow_lookup finds the live flow.
+// Like weir_flow_find4, but finds the word of an IPv6 packet's flow. If several slots have this
+// key, returns the word of the lowest slot. Usually the flows in the other slots have ended;
+// weir_flow_lookup finds the live flow.
 static inline uint32_t *weir_flow_find6(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};

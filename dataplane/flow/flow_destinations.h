@@ -24,15 +24,16 @@ struct weir_flow_destinations {
 	uint16_t last; // the most recently assigned number
 };
 
-// Initialize, for up to WEIR_FLOW_DESTINATIONS_MAX addresses. Returns 0, or -ENOMEM (nothing to
+// Initialize the destinations of a table. addresses: maximum number of addresses, at most
+// WEIR_FLOW_DESTINATIONS_MAX. socket: NUMA node of the memory. Returns 0, or -ENOMEM (nothing to
 // free). [set-up]
 int weir_flow_destinations_create(
 	uint32_t addresses, int socket, struct weir_flow_destinations *ret);
 void weir_flow_destinations_free(struct weir_flow_destinations *destinations);
 uint64_t weir_flow_destinations_bytes(uint32_t addresses);
 
-// Returns the number of an address of 16 bytes and counts one more flow for it. Returns -ENOSPC if
-// the table has too many addresses.
+// Returns the number of an address of 16 bytes, and counts one more flow for the address. A new
+// address gets a free number. Returns -ENOSPC if no number is free.
 int weir_flow_destinations_take(
 	struct weir_flow_destinations *destinations, const uint8_t *address);
 

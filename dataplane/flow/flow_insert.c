@@ -27,7 +27,8 @@ static __rte_always_inline int slot_free(
 	return -1;
 }
 
-// Returns the other of the two buckets of the flow in a slot.
+// Returns the second of a flow's two buckets, if the flow is in a slot of `bucket`: its secondary
+// bucket if `bucket` is its primary bucket, and vice versa.
 static uint32_t other_bucket(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
 	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
@@ -131,7 +132,8 @@ static int make_room(
 	return -1;
 }
 
-// Ages, in ticks, at which half-open flows are not evicted. The range is empty if from >= below.
+// Ages, in ticks, at which half-open flows are not evicted: from <= age < below. The range is empty
+// if from >= below.
 struct spared {
 	int32_t from, below;
 };
@@ -147,9 +149,10 @@ static inline struct spared spared_of(
 	return (struct spared){(int32_t)RTE_MIN(from, (uint64_t)below), (int32_t)below};
 }
 
-// Ranks the half-open flows of a bucket by age. Rank: age << 4 | (15 - index), where index counts
-// the slots of both buckets. Protected flows, other flows and free slots have rank 0. Half-open
-// phases have equal ticks, so ages can be compared. Vector code for all slots of a bucket.
+// The ranks of all slots of a bucket, in one vector. The half-open flow with the highest rank is
+// evicted. Rank: age << 4 | (15 - index), where index counts the slots of both buckets. Protected
+// flows, flows that are not half-open, and free slots have rank 0. Half-open phases have equal
+// ticks, so their ages can be compared.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
 static inline ranks rank_half_open(const struct weir_flow_now *now, struct spared spared,
@@ -223,8 +226,9 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	return (int)slot;
 }
 
-// Rank of a flow for eviction from a full table (F3): by the kind of the flow, then by its idle
-// time; 0 = never evicted.
+// Returns the rank of a flow for eviction from a full table (F3). The flow with the highest rank is
+// evicted. The rank depends on the kind of the flow, then on its idle time; 0 = the flow is never
+// evicted.
 static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	static const uint8_t kinds[WEIR_FLOW_PHASES] = {
 		[WEIR_PHASE_ESTABLISHED] = 1,
@@ -355,8 +359,8 @@ static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	return slot;
 }
 
-// Make room when the two buckets have no half-open flow, which is the case for every fifth packet
-// of a SYN flood.
+// Makes room for a new flow if its two buckets have no half-open flow. During a SYN flood, this is
+// the case for every fifth packet. Returns the freed slot, with its bucket in *ret_bucket, or -1.
 static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	if (unlikely(may_be_half_open(weir_flow_family_of(table, ipv6), start->event)) &&
@@ -366,8 +370,9 @@ static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6
 	return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
 }
 
-// Find room without an eviction when no free slot can be used: end expired flows, otherwise move
-// flows.
+// Finds a slot for a new flow whose two buckets are full: first ends expired flows, then moves a
+// flow to its other bucket. If neither gives a slot, evicts a flow. Returns the slot, with its
+// bucket in *ret_bucket, or -1.
 static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
@@ -443,7 +448,8 @@ static __rte_always_inline void expire_same_key(struct weir_flow_table *table, b
 	}
 }
 
-// ipv6: a constant, so that each family has its own copy of this function.
+// Inserts a new flow into the table of one family, as weir_flow_insert does. ipv6: a constant, so
+// that the compiler makes a copy of this function for each family.
 static __rte_always_inline weir_flow_ref insert(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, uint64_t hash, const struct weir_flow_start *start) {
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);

@@ -50,8 +50,9 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns);
 
-// Evict the IPv6 flow in a slot. Call this if the table of IPv6 destinations (flow_destinations.h)
-// has no free number for the destination of the flow.
+// Evict an IPv6 flow that has no destination number in this table, so that no number is released.
+// Call this if the table of IPv6 destinations (flow_destinations.h) has no free number for the
+// destination of the flow.
 void weir_flow_slot_lose(
 	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t now_ns);
 

@@ -11,11 +11,11 @@
 // fill whole cache lines, and a pair of adjacent buckets is in one part.
 #define PART_BUCKETS_STEP 8u
 
-// fill_percent: percentage of slots in use when the memory is full, that is, when it holds the
-// number of flows that it was created for. It is lower for IPv6, whose buckets are smaller:
-// otherwise more flows would be in their secondary bucket, and lookups would be slower.
-// part_fill_percent: percentage of slots in use in a part that has far more flows than the
-// average part.
+// Parameters from which the number of buckets for a family is computed. fill_percent: percentage of
+// slots in use when the memory is full, that is, when it holds the number of flows that it was
+// created for. The percentage is lower for IPv6, because IPv6 buckets have fewer slots: otherwise
+// more flows would be in their secondary bucket, and lookups would be slower. part_fill_percent:
+// percentage of slots in use in a part that has far more flows than the average part.
 struct family_size {
 	uint32_t slots; // slots of a bucket
 	uint32_t fill_percent;

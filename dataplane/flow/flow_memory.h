@@ -42,5 +42,5 @@ int weir_flow_memory_create(uint64_t flows, uint32_t ipv6_percent, bool shared, 
 void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is allowed
 // Returns the size in bytes of a shared memory, or of the memory of a single table.
 uint64_t weir_flow_memory_bytes(uint64_t flows, uint32_t ipv6_percent, bool shared);
-// Capacity of one part of a shared memory for IPv6 flows.
+// Returns the maximum number of IPv6 flows in one part of a shared memory.
 uint64_t weir_flow_memory_part_flows6(uint64_t flows, uint32_t ipv6_percent);

@@ -105,7 +105,8 @@ static void resize(struct weir_flow_family *family, const struct weir_flow_lines
 		(family->owned_buckets << 16) / (SWEEP_NS >> WEIR_FLOW_SWEEP_SHIFT) + 1;
 }
 
-// Set the table's share of the memory from the number of parts that it owns.
+// Sets the capacities and half-open limits of both families from the number of parts that the table
+// owns.
 static void resize_all(struct weir_flow_table *table) {
 	resize(&table->family4, &table->memory->ipv4, &table->owned);
 	resize(&table->family6, &table->memory->ipv6, &table->owned);

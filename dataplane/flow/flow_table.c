@@ -33,8 +33,9 @@ static const struct {
 
 // --- create and free ------------------------------------------------------------------------
 
-// The number of destinations is one more than the number of flows: when a new flow evicts another
-// flow, its destination is stored before the eviction.
+// Returns the number of IPv6 destinations for which a table needs room. It is one more than the
+// number of flows: when a new flow evicts another flow, the destination of the new flow is stored
+// before the eviction.
 static uint32_t destinations_for(uint64_t flows) {
 	return (uint32_t)RTE_MIN(flows + 1, (uint64_t)WEIR_FLOW_DESTINATIONS_MAX);
 }
@@ -124,8 +125,8 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t *timeout_
 	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
-// Inverse of an odd number, modulo 2^64, by Newton's method: the initial value n has three correct
-// bits, and each step doubles the number of correct bits.
+// Returns the inverse of an odd number, modulo 2^64, computed by Newton's method: the initial value
+// n has three correct bits, and each step doubles the number of correct bits.
 static uint64_t inverse_of(uint64_t n) {
 	uint64_t inverse = n;
 
@@ -195,7 +196,8 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 
 // --- lookup ---------------------------------------------------------------------------------
 
-// Only TCP and UDP have flows. Therefore the phase determines the protocol.
+// Returns whether a word belongs to a flow of this protocol that has not expired. Only TCP and UDP
+// have flows, so the phase in the word determines the protocol.
 static inline bool is_live(
 	const struct weir_flow_table *table, uint32_t word, uint8_t protocol, uint64_t now_ns) {
 	return word != 0 && weir_flow_is_udp(word) == (protocol == 17) &&

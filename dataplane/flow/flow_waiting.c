@@ -6,7 +6,8 @@
 
 #define MS 1000000ull
 
-// Returns whether a flow is waiting. *ret_idle_ms: minimum time since its last packet.
+// Returns whether the flow with this word waits for a reply to its SYN, and matches the search.
+// *ret_idle_ms: minimum time since the last packet of the flow.
 static bool is_waiting(const struct weir_flow_table *table, uint32_t word,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns, uint32_t *ret_idle_ms) {
 	const uint16_t backend = (uint16_t)word;

@@ -23,7 +23,7 @@ struct weir_flow_walked { // data of a flow
 
 // Returns the number of lines of the table: IPv4 lines first, then IPv6 lines.
 uint32_t weir_flow_walk_lines(const struct weir_flow_table *table);
-// Family of a line: 4 or 6. line: below the number of lines.
+// Returns the family of a line, 4 or 6. line: below weir_flow_walk_lines.
 uint8_t weir_flow_walk_family(const struct weir_flow_table *table, uint32_t line);
 // Returns the first line at or after `line` that the table owns (flow_parts.h), or the number of
 // lines.

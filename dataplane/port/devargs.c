@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// [domain:]bus:device.function
+// Parses a PCI address, [domain:]bus:device.function. ret: receives the address with its domain.
+// Returns false if the text is not a PCI address.
 static bool parse_pci(const char *text, char *ret, size_t bytes) {
 	unsigned int domain = 0, bus, device, function;
 	int end = 0;
@@ -24,7 +25,7 @@ static bool parse_pci(const char *text, char *ret, size_t bytes) {
 	return true;
 }
 
-// The driver of a virtual device: the name of the device without the number at the end.
+// Gets the driver of a virtual device: the name of the device without the number at the end.
 static void driver_of(const char *name, char *ret, size_t bytes) {
 	size_t length = strlen(name);
 

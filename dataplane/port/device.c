@@ -73,9 +73,9 @@ static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 	return (uint16_t)mtu;
 }
 
-// net_af_packet reports the standard Ethernet frame length as its maximum, but accepts longer
-// frames if they fit its framesz and the interface. DPDK rejects a larger MTU for the device, so
-// set the MTU on the interface.
+// Sets the MTU of a net_af_packet device, by setting the MTU of its interface. The driver reports
+// the standard Ethernet frame length as its maximum, so DPDK would reject a larger MTU for the
+// device. But the driver accepts longer frames if they fit its framesz and the interface.
 static int set_packet_socket_mtu(const struct weir_device_plan *plan, struct weir_device *device,
 	char *why, size_t why_bytes) {
 	char value[16] = "2048";
@@ -120,10 +120,10 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 	return 0;
 }
 
-// Interrupts and an RSS key are optional, because not all drivers support them. If the device
-// rejects the configuration, it is configured again without the key, then without interrupts,
-// then without both. The key is omitted first, because devices that reject it may have equal
-// default keys.
+// Configures a device, if possible with interrupts and an RSS key. Not all drivers support these
+// two settings. Therefore, if the device rejects the configuration, it is configured again without
+// the key, then without interrupts, then without both. The key is omitted first, because devices
+// that reject it may have equal default keys.
 static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
 	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
 	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};
@@ -287,9 +287,9 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 	return 0;
 }
 
-// Set the MAC address of a device. net_pcap generates an address; use the address of the opened
-// interface instead. Capture files, net_null and net_ring have no address, so the device accepts
-// frames to any address.
+// Stores the MAC address of a device. mac: the address that DPDK reports. net_pcap reports a
+// generated address, so the address of the opened interface is used instead. Capture files,
+// net_null and net_ring have no address, so the device accepts frames to any address.
 static void take_mac(const struct weir_device_plan *plan, const struct rte_ether_addr *mac,
 	struct weir_device *device) {
 	bool pcap = weir_devargs_is(&plan->devargs, "net_pcap");
@@ -406,8 +406,9 @@ int weir_device_pair(
 	return 0;
 }
 
-// The drivers of AF_XDP and AF_PACKET always report a link, so the interface is checked instead.
-// The interface may have been renamed, so its name is found by its index.
+// Returns whether the kernel's interface of a device has a carrier. This is checked because the
+// drivers of AF_XDP and AF_PACKET always report a link. The interface may have been renamed, so its
+// name is found by its index.
 static bool has_carrier(const struct weir_device *device) {
 	char name[IF_NAMESIZE];
 

@@ -20,8 +20,8 @@ static void watch_link(struct weir_device_watch *watch, const struct weir_device
 		"port %s: %s: link %s", port, device->name, link ? "up" : "down");
 }
 
-// The MAC address of an interface can be changed at any time. Weir drops frames to the new address
-// and continues to send frames from the old address.
+// Logs that the MAC address of the interface was changed, which is possible at any time. Weir drops
+// frames to the new address and continues to send frames from the old address.
 static void watch_mac(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	uint8_t mac[6];
@@ -41,9 +41,9 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 	watch->mac_changed = changed;
 }
 
-// The MTU of an interface can be changed at any time. Longer packets are then lost, and no counter
-// of the dataplane shows this: the kernel drops sent packets, and received packets do not reach the
-// interface.
+// Logs when the MTU of the interface becomes lower than the MTU of the port, and when it is no
+// longer lower. Packets longer than the interface's MTU are lost, and no counter of the dataplane
+// shows this: the kernel drops sent packets, and received packets do not reach the interface.
 static void watch_mtu(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	int mtu = device->ifindex == 0 || device->exception ? -ENODEV
@@ -66,8 +66,9 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 	watch->mtu_lowered = lowered;
 }
 
-// Sockets stay bound to a removed interface, even if a new interface has the same name. Other ports
-// continue until the new interface exists and a restart can open it.
+// Logs that the interface was removed. Returns -ENODEV (logged) if a new interface has the same
+// name, otherwise 0. The process must then be restarted, because its sockets stay bound to the
+// removed interface. Until then the other ports continue to work.
 static int watch_interface(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	enum weir_device_interface state = weir_device_interface(device);

@@ -11,8 +11,9 @@
 _Static_assert((WEIR_DISTRIBUTOR_BUCKETS & (WEIR_DISTRIBUTOR_BUCKETS - 1)) == 0, "power of two");
 _Static_assert(WEIR_WORKERS_MAX <= 256, "the index of a worker must fit in a byte");
 
-// Rings are in separately allocated memory, because rte_ring_create uses a memzone. DPDK has only
-// 2,560 memzones, but 64 workers with 64 queues need more rings than that.
+// Creates the ring from a distributor to a worker, in separately allocated memory. rte_ring_create
+// is not used, because it needs a memzone for each ring: DPDK has only 2,560 memzones, but 64
+// workers with 64 queues need more rings than that.
 static struct rte_ring *create_ring(uint32_t number, uint32_t worker, int socket) {
 	ssize_t bytes = rte_ring_get_memsize(WEIR_DISTRIBUTOR_RING);
 	struct rte_ring *ring =

@@ -30,8 +30,8 @@ struct rte_ring;
 
 // Maximum number of distributors: one per port, or one per queue of a device that spreads flows.
 #define WEIR_DISTRIBUTORS_MAX (WEIR_PORTS_MAX * 64)
-// Large enough that, even with 64 workers, the numbers of buckets per worker differ by at most a
-// sixteenth
+// Number of buckets of flows. It is so large that, even with 64 workers, the numbers of buckets per
+// worker differ by at most a sixteenth.
 #define WEIR_DISTRIBUTOR_BUCKETS 1024
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
 // A queue counts as drained after this number of received packets, even if it was never empty. A

@@ -13,9 +13,10 @@
 
 #define XSTATS_READ_MAX 4096
 
-// net_af_xdp of DPDK 22.11 counts all queues in arrays of 16 entries. It writes the counts of
-// queues above 16 into the next array, which is not used here, and the counts of queues above 32
-// beyond the end of the struct.
+// A struct rte_eth_stats with additional room at its end. net_af_xdp of DPDK 22.11 writes the
+// counts of all queues to arrays of 16 entries: the counts of queues 16 to 31 go into the next
+// array, which is not used here, and the counts of queues from 32 on are written beyond the end of
+// the struct.
 #define XDP_QUEUES_FIT (2u * RTE_ETHDEV_QUEUE_STAT_CNTRS)
 union roomy_stats {
 	struct rte_eth_stats stats;
@@ -151,8 +152,8 @@ static void set(uint64_t *counter, uint64_t value) {
 	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
-// A counter must never decrease, but a sum of values that are read one after the other may be lower
-// than the previous sum.
+// Sets a counter to a new value, unless the new value is lower. A counter must never decrease, but
+// a sum of values that are read one after the other may be lower than the previous sum.
 static void raise(uint64_t *counter, uint64_t value) {
 	if (value > *counter) {
 		set(counter, value);

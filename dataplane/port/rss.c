@@ -70,8 +70,9 @@ static bool restarts(const struct rte_eth_dev_info *info) {
 	return info->driver_name != NULL && strncmp(info->driver_name, "mlx5", 4) == 0;
 }
 
-// Returns the size of the RETA. mlx5: if the number of queues is a power of two, the RETA has
-// only one entry per queue until it is changed for the first time.
+// Returns the number of entries of the device's RETA, or 0 if the RETA cannot be read. With mlx5,
+// if the number of queues is a power of two, the RETA has only one entry per queue until it is
+// changed for the first time; therefore this function may set it once.
 static uint16_t find_table(uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues) {
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 

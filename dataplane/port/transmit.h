@@ -71,7 +71,8 @@ struct weir_transmit {
 	struct weir_path path[WEIR_DEVICES_MAX][WEIR_WORKERS_MAX];
 };
 
-// Create all paths. owner[d]: the worker that owns queue 0 of device d. Returns 0 or -ENOMEM.
+// Create the paths of all workers to n devices. owner[d]: the worker that owns queue 0 of device d.
+// Returns 0 or -ENOMEM.
 int weir_transmit_create(const struct weir_device *devices, const uint32_t *owner, uint32_t n,
 	uint32_t workers, struct weir_transmit **ret);
 // Free all paths and waiting packets. NULL is allowed.
