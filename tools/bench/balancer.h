@@ -57,7 +57,7 @@ void weir_bench_respond(struct weir_bench_balancer *balancer, uint64_t now_ns);
 
 // --- identifiers ---------------------------------------------------------------------------
 
-// Backends of service s: ids first .. first + count - 1.
+// The backends of one service. They have the ids first .. first + count - 1.
 struct weir_bench_share {
 	uint32_t first, count;
 };
@@ -88,7 +88,8 @@ void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, 
 uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
 	const struct weir_bench_tuple *tuple, uint8_t protocol);
 
-// Build the selection of a service. The weights vary with round; in round 0 all weights are equal.
+// Build the selection of a service. round: 0, or the number of a publication. The weights depend on
+// the round; in round 0 all weights are equal. Returns 0 or negative errno.
 int weir_bench_selection_build(const struct weir_bench_options *options, struct weir_writer *writer,
 	uint16_t service, uint64_t round, struct weir_selection **ret);
 

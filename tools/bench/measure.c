@@ -158,7 +158,8 @@ static void write_frame(struct weir_bench_engine *engine, uint32_t i) {
 		engine->serial + i, frame_of(engine->buffers[i]));
 }
 
-// Write the frames of items 0 .. n - 1.
+// Writes the frames of the first n items to their buffers. With --headers cold, evicts the frames
+// from the caches.
 static void write_frames(struct weir_bench_engine *engine, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		write_frame(engine, i);
@@ -214,7 +215,8 @@ static uint16_t count_steady(const struct weir_bench_item *items, uint32_t n) {
 	return count;
 }
 
-// Advance the pipeline's clock after n packets that took this many cycles.
+// Advances the pipeline's clock after n packets that took this many cycles; if engine->pace is set,
+// by this pace instead.
 static void advance_clock(struct weir_bench_engine *engine, uint64_t cycles, uint16_t n) {
 	double passed = engine->pace > 0 ? engine->pace * n : (double)cycles;
 
@@ -478,7 +480,8 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 
 // --- filling ------------------------------------------------------------------------------
 
-// Send and check one packet of each of the steady flows first .. first + n - 1.
+// Sends one packet of each of the steady flows first .. first + n - 1 through the pipeline, and
+// checks the result. syn: the packets are SYNs. Returns 0, or negative errno with one line in why.
 static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16_t n, bool syn,
 	char *why, size_t why_bytes) {
 	int r;

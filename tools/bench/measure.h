@@ -47,7 +47,8 @@ struct weir_bench_engine {
 	uint64_t refused; // steady flows that were not inserted at first
 };
 
-// options and balancer are borrowed. Returns 0 or negative errno with one line in why.
+// Prepare a measurement: create the traffic and the packet buffers. options and balancer are
+// borrowed. heap: memory for the buffers. Returns 0 or negative errno with one line in why.
 int weir_bench_engine_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap,
 	struct weir_bench_engine *ret, char *why, size_t why_bytes);

@@ -19,7 +19,7 @@ struct weir_bench_random {
 	uint64_t state;
 };
 
-// splitmix64 (Steele, Lea, Flood 2014).
+// Returns the next random number, computed by splitmix64 (Steele, Lea, Flood 2014).
 static inline uint64_t weir_bench_random_next(struct weir_bench_random *random) {
 	uint64_t z = (random->state += 0x9e3779b97f4a7c15ull);
 
@@ -45,7 +45,8 @@ struct weir_bench_order {
 	double first, last, cut; // Zipf: bounds of the inverted integral
 };
 
-// exponent > 0, flows >= 1.
+// Initialize an order of this kind. flows: number of flows, at least 1. exponent: exponent of the
+// Zipf distribution, above 0. seed: seed of the random numbers.
 void weir_bench_order_init(struct weir_bench_order *order, enum weir_bench_order_kind kind,
 	uint32_t flows, double exponent, uint64_t seed);
 uint32_t weir_bench_order_zipf(struct weir_bench_order *order);

@@ -128,7 +128,8 @@ static void put_ipv6(
 	memcpy(ip + 24, tuple->destination, 16);
 }
 
-// Checksum of the pseudo-header, with the addresses.
+// Returns the sum of the words of the pseudo-header (addresses, protocol and length), which is part
+// of the TCP or UDP checksum.
 static uint64_t pseudo_sum(const struct weir_bench_tuple *tuple, uint8_t protocol, uint32_t bytes) {
 	size_t address = tuple->family == 4 ? 4 : 16;
 

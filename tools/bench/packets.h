@@ -34,7 +34,8 @@ extern const uint8_t weir_bench_client_mac[6], weir_bench_our_mac[6];
 // Returns the length of the shortest frame with these headers.
 uint32_t weir_bench_frame_min(uint8_t family, uint8_t protocol, bool vlan);
 
-// frame_bytes: at least weir_bench_frame_min of both protocols used, at most WEIR_BENCH_FRAME_MAX.
+// Initialize the data for frames of this length. frame_bytes: at least weir_bench_frame_min of both
+// protocols used, at most WEIR_BENCH_FRAME_MAX.
 void weir_bench_packets_init(
 	struct weir_bench_packets *packets, uint8_t family, bool vlan, uint32_t frame_bytes);
 
@@ -52,6 +53,6 @@ void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);
 
-// Returns `sum` plus the sum of big-endian 16-bit words, folded to 16 bits. If the number of bytes
-// is odd, a zero byte is appended.
+// Returns `sum` plus the sum of the big-endian 16-bit words in the `bytes` bytes at `at`, folded to
+// 16 bits. If the number of bytes is odd, a zero byte is appended.
 uint16_t weir_bench_sum(const uint8_t *at, size_t bytes, uint64_t sum);

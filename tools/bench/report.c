@@ -13,7 +13,8 @@ static double ns_of(const struct weir_bench_report *report, double cycles) {
 	return cycles * 1e9 / (double)report->tsc_hz;
 }
 
-// Returns millions of packets per second. cycles: mean cycles per packet, including slow bursts.
+// Returns the packet rate in millions of packets per second. cycles: mean cycles per packet,
+// including slow bursts.
 static double mpps_of(const struct weir_bench_report *report, double cycles) {
 	return cycles > 0 ? (double)report->tsc_hz / cycles / 1e6 : 0;
 }

@@ -100,7 +100,8 @@ static int warm_up(struct session *session) {
 	return r;
 }
 
-// Do one run, and add the result to a series.
+// Does one timed run, and adds its samples and its median to a series. run: index of the run in the
+// series. alone: only packets of steady flows. Returns 0 or negative errno.
 static int timed_run(
 	struct session *session, struct weir_bench_series *series, uint32_t run, bool alone) {
 	size_t first = series->samples.count;
@@ -262,7 +263,8 @@ static int checked(struct session *session) {
 
 // --- pass: repeated -----------------------------------------------------------------------
 
-// Repeats all passes of the timed runs with a new table. Discards the samples of the warm-up.
+// Repeats all passes of the timed runs with a new flow table, and writes the samples of the main
+// runs and of the base runs. Discards the samples of the warm-up.
 static int repeat(struct session *session, struct weir_bench_samples *samples,
 	struct weir_bench_samples *base) {
 	const struct weir_bench_result *result = session->result;

@@ -66,8 +66,8 @@ struct weir_bench_result {
 	uint64_t steady_checked; // case syn-flood: flows still in the table after the flood
 };
 
-// publisher is used if the options include publications.
-// Returns 0, or negative errno with one line in why: -EBADMSG when packets were not as expected.
+// Run all passes of a measurement. publisher: used only if the options include publications.
+// Returns 0, or negative errno with one line in why: -EBADMSG if packets were not as expected.
 int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_heap *heap,
 	struct weir_bench_publisher *publisher, struct weir_bench_result *ret, char *why,
 	size_t why_bytes);

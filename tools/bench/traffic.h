@@ -49,11 +49,12 @@ struct weir_bench_traffic {
 	double share; // share of packets of fresh flows, 0 .. 1
 };
 
-// options is borrowed. Returns 0, -ENOMEM.
+// Initialize the traffic that the options describe. options is borrowed. Returns 0, -ENOMEM.
 int weir_bench_traffic_init(
 	struct weir_bench_traffic *traffic, const struct weir_bench_options *options);
 void weir_bench_traffic_fini(struct weir_bench_traffic *traffic);
-// Restart the sequence. Replaced tuples are kept.
+// Restart the sequence of packets from its beginning. Tuples that weir_bench_traffic_move has
+// assigned to steady flows are kept.
 void weir_bench_traffic_restart(struct weir_bench_traffic *traffic);
 
 // Selects the n packets of the next burst. alone: only packets of steady flows.

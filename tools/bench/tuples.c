@@ -18,7 +18,8 @@
 _Static_assert(CLIENTS >= WEIR_BENCH_NUMBERS, "each number has a tuple");
 _Static_assert(CLIENTS <= 1ull << (2 * HALF_BITS), "the permutation covers all clients");
 
-// This is a Feistel network: each round is invertible for any round function.
+// Computes the permutation with a Feistel network. Each round of such a network is invertible for
+// any round function, so different numbers have different results.
 uint64_t weir_bench_permute(uint64_t seed, uint64_t number) {
 	uint32_t left = (uint32_t)(number >> HALF_BITS) & HALF_MASK;
 	uint32_t right = (uint32_t)number & HALF_MASK;

@@ -37,8 +37,8 @@ void weir_bench_tuple(
 // Returns the service of flow `number`.
 uint16_t weir_bench_service(const struct weir_bench_tuples *tuples, uint64_t number);
 
-// The VIP of a service.
+// Gets the VIP of a service.
 void weir_bench_vip(uint8_t family, uint16_t service, uint8_t ret[16]);
 
-// Computes a bijection of 0 .. 2^48 - 1 onto itself.
+// Computes a pseudo-random permutation of the numbers 0 .. 2^48 - 1. seed: selects the permutation.
 uint64_t weir_bench_permute(uint64_t seed, uint64_t number);

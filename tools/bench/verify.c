@@ -98,14 +98,14 @@ static uint32_t outer_bytes(const struct weir_bench_way *way) {
 							  : IPV6_BYTES;
 }
 
-// Returns the length of what is between the outer IP header and the packet.
+// Returns the length of the headers between the outer IP header and the packet.
 static uint32_t tail_bytes(const struct weir_bench_way *way) {
 	return way->forwarding.mode == WEIR_FORWARDING_GUE   ? GUE_BYTES
 	       : way->forwarding.mode == WEIR_FORWARDING_GRE ? GRE_BYTES
 							     : 0;
 }
 
-// Protocol of the outer IP header.
+// Returns the expected protocol of the outer IP header.
 static uint32_t protocol_of(
 	const struct weir_bench_expectation *expected, const struct weir_bench_way *way) {
 	return way->forwarding.mode == WEIR_FORWARDING_GUE   ? 17
@@ -191,7 +191,7 @@ static int check_gre(const struct weir_bench_expectation *expected, const uint8_
 	return 0;
 }
 
-// Check the outer IP header, and what is between it and the packet.
+// Checks the outer IP header, and the headers between the outer IP header and the packet.
 static int check_outer(const struct weir_bench_expectation *expected,
 	const struct weir_bench_way *way, const uint8_t *at, const struct complaint *complaint) {
 	const uint8_t *tail = at + outer_bytes(way);

@@ -25,7 +25,7 @@ struct weir_bench_expectation {
 	uint8_t choices; // bit mask of the allowed choices: 1 << enum weir_choice
 };
 
-// Check action and frame. Returns 0, or -EBADMSG with one line in why.
+// Check the verdict of a packet and the frame to send. Returns 0, or -EBADMSG with one line in why.
 int weir_bench_verify(const struct weir_bench_options *options,
 	const struct weir_bench_expectation *expected, const struct weir_verdict *verdict,
 	const struct rte_mbuf *m, char *why, size_t why_bytes);

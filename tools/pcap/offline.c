@@ -183,7 +183,8 @@ static int apply(struct weir_offline *offline, const struct weir_config *config,
 	return r;
 }
 
-// Apply the change with index i.
+// Makes the change with this index in the list of the command line. Returns 0 or negative errno
+// with one line in why.
 static int change(struct weir_offline *offline, uint32_t i, char *why, size_t why_bytes) {
 	const struct weir_pcap_change *change = &offline->options->change[i];
 	int id;
@@ -403,7 +404,7 @@ static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
 	return offline->now_ns;
 }
 
-// Properties of a truncated frame.
+// The data that is needed to process a truncated frame.
 struct cut {
 	struct weir_descriptor d;
 	bool echo; // an echo request with truncated data

@@ -38,8 +38,9 @@ static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	return 0;
 }
 
-// If there is an @, parses the number after the last @ into change->packet. *end: end of the text
-// before the @.
+// Parses the packet number of a change. If the value contains an @, sets change->packet to the
+// number after the last @, and *end to the position of this @. Otherwise sets change->packet to 1,
+// and leaves *end unchanged. Returns 0 or -EINVAL.
 static int read_packet(const char *value, const char **end, struct weir_pcap_change *change) {
 	const char *at = strrchr(value, '@');
 
@@ -52,7 +53,8 @@ static int read_packet(const char *value, const char **end, struct weir_pcap_cha
 											   : 0;
 }
 
-// Parse "=N" up to end.
+// Parses a weight, 0 to WEIGHT_MAX. equals: text of the form "=N", which ends at `end`; NULL =
+// none. Returns 0 or -EINVAL.
 static int read_weight(const char *equals, const char *end, uint32_t *ret) {
 	char text[8] = "";
 
@@ -63,7 +65,8 @@ static int read_weight(const char *equals, const char *end, uint32_t *ret) {
 	return read_number(text, WEIGHT_MAX, ret);
 }
 
-// Begin a change: set the fields that all kinds of changes have.
+// Sets the fields of a change that all kinds of changes have. *end: end of the value without its
+// packet number. Returns 0, or -EINVAL with the rest of the message in why.
 static int begin_change(const struct weir_option *option, const char *value,
 	const struct weir_pcap_options *options, struct weir_pcap_change *change, const char **end,
 	char *why, size_t why_bytes) {
@@ -81,7 +84,7 @@ static int begin_change(const struct weir_option *option, const char *value,
 	return 0;
 }
 
-// --reload
+// Stores the value of --reload: adds a change to another configuration.
 static int take_reload(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes) {
 	struct weir_pcap_options *ret = options;
@@ -100,7 +103,8 @@ static int take_reload(const struct weir_option *option, const char *value, void
 	return 0;
 }
 
-// --drain, --maintenance, --down, --weight; the row's .constant is the kind of change.
+// Stores the value of --drain, --maintenance, --down or --weight: adds a change of a backend. The
+// kind of the change is the .constant of the option's row.
 static int take_change(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes) {
 	struct weir_pcap_options *ret = options;
@@ -132,7 +136,7 @@ static int take_change(const struct weir_option *option, const char *value, void
 	return 0;
 }
 
-// --mac
+// Stores the value of --mac: the MAC address of the ingress port.
 static int take_mac(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_pcap_options *ret = options;

@@ -27,6 +27,7 @@ struct weir_sim_results {
 	struct weir_sim_result **result; // [count], at index variant * seeds + (seed - first_seed)
 };
 
-// Returns 0, -ENOMEM, -EAGAIN (no thread could be started).
+// Executes all runs, and returns when they have ended. Returns 0, -ENOMEM, -EAGAIN (no thread could
+// be started).
 int weir_sim_batch_run(const struct weir_sim_batch *batch, struct weir_sim_results **ret);
 void weir_sim_results_free(struct weir_sim_results *results); // NULL is allowed

@@ -389,8 +389,8 @@ static bool holds(const struct weir_sim_client *client, uint32_t backend) {
 	return false;
 }
 
-// Chooses new subsets only for clients that use the backend. Other subsets do not change (guarantee
-// U3 of subset.h).
+// Chooses new subsets for the clients that use a backend which has become unusable. The subsets of
+// other clients do not change (guarantee U3 of subset.h).
 void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		if (holds(&sim->client[i], backend)) {
@@ -399,8 +399,8 @@ void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend) {
 	}
 }
 
-// Chooses new subsets only for clients that have lost a member. Other clients already have their
-// preferred backends.
+// Chooses new subsets after backends have become usable, but only for clients that have lost a
+// member before. Other clients already have their preferred backends.
 void weir_sim_clients_regain(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		if (sim->client[i].lost_count > 0) {

@@ -23,7 +23,7 @@ static uint32_t busy_cores(const struct weir_sim_cpu *cpu) {
 	return cpu->running_count < cpu->cores ? cpu->running_count : cpu->cores;
 }
 
-// Returns how much work each running job gets per nanosecond.
+// Returns how much work is done for each running job per nanosecond.
 static double rate(const struct weir_sim_cpu *cpu) {
 	return cpu->running_count <= cpu->cores
 		       ? cpu->speed

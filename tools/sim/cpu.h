@@ -30,7 +30,7 @@ struct weir_sim_cpu { // fields are private
 	bool sharing;
 	double speed; // speed of each core
 	double done;
-	double busy_ns; // core-nanoseconds used until at_ns
+	double busy_ns; // busy time until at_ns, in nanoseconds, summed over all cores
 	uint64_t at_ns;
 	struct weir_sim_job *running; // a heap
 	uint32_t running_count, running_room;
@@ -67,5 +67,5 @@ void weir_sim_cpu_set_speed(struct weir_sim_cpu *cpu, uint64_t now_ns, double sp
 // Drops all jobs, because the process of the backend has died.
 void weir_sim_cpu_clear(struct weir_sim_cpu *cpu, uint64_t now_ns);
 
-// Core-nanoseconds used until now_ns.
+// Returns the time for which cores were busy until now_ns, in nanoseconds, summed over all cores.
 double weir_sim_cpu_busy(struct weir_sim_cpu *cpu, uint64_t now_ns);

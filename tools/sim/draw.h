@@ -62,6 +62,7 @@ struct weir_sim_distribution {
 	uint32_t part_count;
 };
 
-// Draw a duration, or compute the mean of the distribution. Both return nanoseconds.
+// weir_sim_draw draws a random duration. weir_sim_distribution_mean computes the mean of a
+// distribution. Both functions return nanoseconds.
 double weir_sim_draw(const struct weir_sim_distribution *distribution, struct weir_prng *prng);
 double weir_sim_distribution_mean(const struct weir_sim_distribution *distribution);

@@ -19,7 +19,8 @@ void weir_sim_queue_fini(struct weir_sim_queue *queue) {
 	*queue = (struct weir_sim_queue){0};
 }
 
-// Compares without a branch, because the CPU cannot predict which of two events is earlier.
+// Returns whether event a comes before event b. The comparison has no branch, because the CPU
+// cannot predict which of two events is earlier.
 static bool before(const struct weir_sim_event *a, const struct weir_sim_event *b) {
 	bool sooner = a->time_ns < b->time_ns, same = a->time_ns == b->time_ns;
 

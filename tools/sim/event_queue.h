@@ -36,9 +36,10 @@ struct weir_sim_queue { // must be zeroed before use
 
 void weir_sim_queue_fini(struct weir_sim_queue *queue);
 
-// Returns 0 or -ENOMEM. kind < WEIR_SIM_EVENT_KINDS, index < WEIR_SIM_EVENT_INDEXES.
+// Add an event. kind: below WEIR_SIM_EVENT_KINDS. index: below WEIR_SIM_EVENT_INDEXES. Returns 0 or
+// -ENOMEM.
 int weir_sim_queue_push(
 	struct weir_sim_queue *queue, uint64_t time_ns, uint32_t kind, uint32_t index);
 
-// Returns false if there is no event.
+// Removes the earliest event and copies it to *ret. Returns false if the queue is empty.
 bool weir_sim_queue_pop(struct weir_sim_queue *queue, struct weir_sim_event *ret);

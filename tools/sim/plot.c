@@ -32,7 +32,7 @@ static const struct weir_sim_result *first_run(const struct drawing *d, uint32_t
 	return d->results->result[variant * d->results->seeds];
 }
 
-// Write names and titles without markup: gnuplot would treat '_' as the start of a subscript.
+// Writes a name or a title as a string in gnuplot's syntax.
 static void write_text(FILE *stream, const char *text) {
 	fputc('"', stream);
 	for (; *text != '\0'; text++) {

@@ -106,8 +106,8 @@ static enum weir_outcome outcome_of(enum weir_sim_ending ending, bool establishe
 	}
 }
 
-// Ends the client's side of a request. established: an RST has aborted an established connection;
-// policies do not count this as an error.
+// Ends the client's side of a request. established: policies count a failed request as a completed
+// flow, as when an RST aborts an established connection.
 static void end(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, bool established) {
 	struct weir_sim_request *request = &sim->request[index];
@@ -155,7 +155,7 @@ static void count_failure(struct weir_sim *sim, const struct weir_sim_request *r
 	backend->finished++;
 }
 
-// Records that a request has left its backend, which now has one request less in progress.
+// Records that a request has left its backend: the backend has one request less in progress.
 static void left(struct weir_sim *sim, struct weir_sim_request *request) {
 	sim->backend[request->backend].active -= sim->backend[request->backend].active > 0;
 }
@@ -286,8 +286,9 @@ void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend) {
 	weir_sim_backend_plan(sim, backend);
 }
 
-// Searches all requests. This costs less than a list of requests for each backend, because a
-// backend rarely dies.
+// Ends all requests that wait or run at a backend that has died. Searches all requests of the
+// simulation, which costs less than a list of requests for each backend, because a backend rarely
+// dies.
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t index = 0; index < sim->request_count; index++) {
 		struct weir_sim_request *request = &sim->request[index];
@@ -329,8 +330,9 @@ void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index) {
 	sim->request[index].place = WEIR_SIM_GIVEN_UP;
 }
 
-// If the request moves to a different backend, the policy counts the end of a flow at the old
-// backend and the start of a flow at the new backend, as when the dataplane moves a flow.
+// Schedules the arrival of a released request at a backend. If this is a different backend, the
+// policy counts the end of a flow at the old backend and the start of a flow at the new backend, as
+// when the dataplane moves a flow.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns) {
 	struct weir_sim_request *request = &sim->request[index];
 	struct weir_sim_client *client = &sim->client[request->client];

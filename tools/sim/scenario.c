@@ -84,7 +84,8 @@ static bool read_variant_name(
 	return true;
 }
 
-// Reports keys that a variant must not contain. Returns whether there are none.
+// Reports an error for each key that a variant must not contain. Returns true if there is no such
+// key.
 static bool check_variant_keys(struct weir_json_reader *reader, const json_t *variant) {
 	static const char *const of_file[] = {"seeds", "plots", "variants"};
 	struct weir_json_place root = {0};

@@ -254,5 +254,6 @@ void weir_sim_file_free(struct weir_sim_file *file); // NULL is allowed
 
 const char *weir_sim_plot_name(enum weir_sim_plot plot);
 
-// Requests per second of all clients, from load_percent or requests_per_second.
+// Returns the requests per second of all clients together, from load_percent or
+// requests_per_second.
 double weir_sim_request_rate(const struct weir_sim_scenario *scenario);

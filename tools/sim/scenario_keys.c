@@ -494,7 +494,8 @@ static const struct weir_json_key file_rows[] = {
 };
 // clang-format on
 
-// Checks combinations of values.
+// Checks combinations of the values of a scenario, and reports an error for each combination that
+// is not possible.
 static void check_scenario(struct weir_json_reader *reader, const struct weir_json_place *at,
 	void *object, const struct weir_json_keys_read *read) {
 	const S *s = object;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The keys of scenarios: one row for each key (json_reader.h), with the description that "weir-sim
-// keys" prints. Also the types of values that only scenarios use.
-// Internal to scenario.c and keys_print.c.
+// keys" prints. This file also declares the types of values that only scenarios use. Internal to
+// scenario.c and keys_print.c.
 //
 // Threads: immutable.
 #pragma once

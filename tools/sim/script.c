@@ -53,7 +53,10 @@ static void plan_restart(struct weir_sim *sim, uint64_t at_ns,
 		happening, backend);
 }
 
-// Plans one action for all backends of an event, because one reload adds or removes them all.
+// Plans the actions of an event add-backends or remove-backends. number: index of a backend in the
+// event. Without every_ns, one reload adds or removes all backends of the event. Therefore only one
+// action is planned for all of them, when number is 0. In addition, the end of the warm-up of each
+// added backend is planned.
 static void plan_list(
 	struct weir_sim *sim, const struct weir_sim_happening *happening, uint32_t number) {
 	bool add = happening->kind == WEIR_SIM_HAPPENING_ADD;

@@ -127,8 +127,8 @@ static bool find_slot(const struct weir_sim_client *client, uint32_t backend, ui
 	return false;
 }
 
-// The victim has released the request, but the thief can no longer get it. Therefore the policy
-// selects a backend again.
+// Lets the client's policy select a backend again, for a request that the victim has released but
+// that the thief can no longer get.
 static void choose_anew(struct weir_sim *sim, uint32_t index, uint64_t at_ns) {
 	struct weir_sim_client *client = &sim->client[sim->request[index].client];
 	struct weir_chosen chosen = weir_policy_choose(&client->worker, &client->policy,

@@ -76,6 +76,6 @@ struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, 
 void weir_sim_summary_print(
 	FILE *stream, const struct weir_sim_file *file, const struct weir_sim_results *results);
 
-// Returns NULL when out of memory.
+// Returns the results of all runs as a JSON object, owned by the caller, or NULL if out of memory.
 json_t *weir_sim_summary_json(
 	const struct weir_sim_file *file, const struct weir_sim_results *results);

@@ -20,7 +20,7 @@
 // Configured weights are multiplied by this factor, because weights are integers and corrections
 // may be small.
 #define BALANCED_UNIT 1000.0
-#define KNOWN_MIN 2u // reported weights are used if at least this many are known
+#define KNOWN_MIN 2u // reported weights are used if at least this many backends have reported one
 
 int weir_sim_table_scratch(struct weir_sim *sim) {
 	uint32_t n = sim->scenario->backends.count;
@@ -51,8 +51,9 @@ static int compare_numbers(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Lists the members of a client, sorted by backend. For interleaved-weighted-round-robin, the
-// members are sorted by configured weight, and members with the same weight by backend.
+// Writes the members of a client to sim->numbers, sorted by backend. For
+// interleaved-weighted-round-robin, the members are sorted by configured weight, and members with
+// the same weight by backend. Returns the number of members.
 static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client *client) {
 	bool by_weight = sim->policy->name == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
 	uint32_t count = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Time advances in steps of a millisecond. In each step every bucket gets its packets, every worker
-// processes the packets in its ring, and each move of a bucket may reach its next stage:
+// The simulation of a balancer's workers advances in steps of a millisecond. In each step every
+// bucket gets its packets, every worker processes the packets in its ring, and each move of a
+// bucket may reach its next stage:
 //
 //   confirmed   the distributor sends the bucket's packets to the thief, which holds them
 //   emptying    the victim processes the packets that are still in its ring
@@ -25,9 +26,10 @@
 #define NS_PER_MS 1000000u
 #define NONE UINT32_MAX
 #define SMOOTHING 0.5 // weight of the newest load of a bucket in its moving average
-#define IDLE_MACHINE 0.03 // if the workers' mean busy share is lower, no bucket moves
-#define MANY 10.0 // if the mean number of packets is higher, the normal distribution is used
-#define LEAST_SHARE 1e-9 // a bucket with a smaller load counts as idle
+// no bucket moves if the workers are busy for less than this share of the time, on average
+#define IDLE_MACHINE 0.03
+#define MANY 10.0 // above this mean, numbers of packets are drawn from a normal distribution
+#define LEAST_SHARE 1e-9 // a bucket with a lower load counts as idle
 
 struct bucket {
 	struct weir_prng prng;
@@ -400,8 +402,9 @@ static bool is_granted(struct balancer *b, const struct weir_bucket_request *req
 	return true;
 }
 
-// Runs a step of the control process. While a request is pending, weir-control checks the workers
-// every millisecond.
+// Runs a step of weir-control's planner. tick: the planner's interval has passed, so it can start
+// new moves. Between two ticks, weir-control checks the workers every millisecond while a request
+// is pending.
 static void control(struct balancer *b, bool tick) {
 	double now = (double)b->now_ns / SECOND_NS;
 	struct weir_bucket_request request;
