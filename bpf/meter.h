@@ -18,7 +18,7 @@
 // microseconds, up to 2^34 us (4.8 hours).
 #define WEIR_METER_BUCKETS 496
 
-// X(NAME, "name", "meaning"): counters of connections
+// Counters of connections. X(NAME, "name", "meaning")
 // clang-format off
 #define WEIR_METER_COUNTERS(X)                                                                     \
 	X(OPENED, "opened", "connections with a complete handshake, or open when measuring began")              \
