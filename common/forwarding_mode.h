@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// X(NAME, member, "name", "description")
+// The list of forwarding modes. X(NAME, suffix of the mode's C names, "name", "description")
 #define WEIR_FORWARDING_MODES(X) \
 	X(IPIP, ipip, "ipip", "IP in IP: an outer IP header (RFC 2003, RFC 2473, RFC 4213)") \
 	X(L2, l2, "l2", "the backend's MAC address only; the backend must be on a link of a port") \

@@ -20,10 +20,12 @@ struct weir_help {
 	uint32_t groups;
 };
 
-// Write the whole help text. Returns buffer.
+// Write the whole help text of a program or of a command. help->groups selects the options to show.
+// Returns buffer.
 const char *weir_help_text(const struct weir_option_list *list, const struct weir_help *help,
 	char *buffer, size_t bytes);
 
-// Write the options only, with --help and --version. Returns buffer.
+// Write only the table of options, including --help and --version. groups: bits of the groups whose
+// options are shown, in addition to the options that all commands have. Returns buffer.
 const char *weir_help_options(
 	const struct weir_option_list *list, uint32_t groups, char *buffer, size_t bytes);

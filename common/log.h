@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 
-// X(NAME, "name", priority in syslog and the journal)
+// Log levels, the most severe first. X(NAME, "name", priority in syslog and the journal)
 #define WEIR_LOG_LEVELS(X) \
 	X(ERROR, "error", 3) X(WARN, "warn", 4) X(INFO, "info", 6) X(DEBUG, "debug", 7)
 
@@ -50,7 +50,7 @@ struct weir_log_fields { // NULL or "" = none
 #undef X
 };
 
-// X(NAME, "name", "meaning")
+// The values of --log-format. X(NAME, "name", "meaning")
 #define WEIR_LOG_FORMATS(X) \
 	X(AUTO, "auto", "to the journal if stderr is connected to the journal, otherwise text") \
 	X(TEXT, "text", "lines with time, level and message") \
@@ -91,7 +91,8 @@ void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-// Write a record regardless of level and filter.
+// Write a record, without checking the level and the filter of the log. fields: objects that the
+// record is about; NULL = no objects.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
 // Write an error for a user who has just started the program from a shell. If the sink is text, the

@@ -24,7 +24,7 @@ struct repeat { // a line seen recently
 struct weir_log_limit {
 	struct weir_log *log;
 	uint64_t (*clock_ms)(void);
-	pthread_mutex_t lock; // protects the entries below
+	pthread_mutex_t lock; // protects `repeat`
 	struct repeat repeat[REPEATS];
 };
 

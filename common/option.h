@@ -21,7 +21,7 @@ enum weir_option_kind {
 	WEIR_OPTION_SECONDS, // seconds with a fraction, or 500ms, 60s, 2m, 1h; stored as
 			     // milliseconds, .min to .max
 	WEIR_OPTION_WORD, // integer or enum: the .number of one of .words
-	WEIR_OPTION_CUSTOM, // stored by .take
+	WEIR_OPTION_CUSTOM, // the function .take stores the value
 	// not an option: --help shows the name of this row as a heading above the next rows
 	WEIR_OPTION_HEADING,
 };

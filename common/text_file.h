@@ -12,7 +12,8 @@
 // *ret. Returns 0, -EFBIG, -ENOMEM, or the negative errno of opening or reading.
 int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
-// Like weir_text_file_read, but returns -EINVAL without waiting if the file is not a regular file.
+// Read a regular file as weir_text_file_read does. If the file is not a regular file, return
+// -EINVAL without waiting.
 int weir_text_file_read_regular(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
 // Writes the whole text at the position of the descriptor. Returns 0 or negative errno.
