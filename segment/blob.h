@@ -31,13 +31,16 @@ static inline uint32_t weir_ref_generation(weir_ref ref) {
 	return (uint32_t)(ref >> 32);
 }
 
-// Each of the following functions returns false and leaves the outputs unchanged if the reference
-// is 0 or points outside the heap, if the kind or generation of the blob is wrong, or if an array
-// is not inside the blob.
+// Validates the service table that a reference points to. Returns false and leaves the outputs
+// unchanged if the reference is 0 or points outside the heap, if the kind or generation of the blob
+// is wrong, or if an array is not inside the blob.
 bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
-// Finds the subset of one worker. Does not check other subsets.
+// Validates the selection of a service that a reference points to, and finds the subset of one
+// worker. Does not check the subsets of other workers. Returns false like weir_blob_services; also
+// if a setting is invalid, or the selection belongs to another service.
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
-// Returns the number of subsets of a selection; 0 = invalid.
+// Returns the number of subsets of the selection that a reference points to; 0 = the reference or
+// the selection is invalid.
 uint32_t weir_blob_subsets(const struct weir_segment *segment, uint16_t service, weir_ref ref);

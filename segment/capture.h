@@ -39,7 +39,7 @@ uint64_t weir_capture_order(
 	struct weir_segment *segment, const struct weir_capture_terms *terms, uint64_t deadline_ns);
 // Set the time (CLOCK_MONOTONIC) until which the order is active. [control]
 void weir_capture_extend(struct weir_segment *segment, uint64_t deadline_ns);
-// Deactivate the order. [control]
+// Deactivate the active order, so that workers write no further records. [control]
 void weir_capture_withdraw(struct weir_segment *segment);
 // Take the oldest record of this order from a worker's ring. If a record is inconsistent or has
 // invalid values, skips all records that are now in the ring. Returns false if the ring has no

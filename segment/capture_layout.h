@@ -65,8 +65,9 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 	uint16_t saved;
 	uint16_t service; // WEIR_SERVICE_NONE = none
 	uint16_t backend; // WEIR_BACKEND_NONE = none
-	uint8_t port; // ingress port; in this and the next fields, WEIR_CAPTURE_NONE = none
-	uint8_t out_port; // egress port
+	// index of the ingress port; in this and the next fields, WEIR_CAPTURE_NONE = none
+	uint8_t port;
+	uint8_t out_port; // index of the egress port
 	uint8_t action; // enum weir_action; DROP if the packet could not be sent
 	uint8_t reason; // enum weir_drop_reason
 	uint8_t choice; // enum weir_choice
@@ -79,7 +80,7 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 _Static_assert(sizeof(struct weir_capture_record) == 64, "segment ABI");
 
 struct weir_capture_ring { // [worker]
-	uint64_t tail __attribute__((aligned(64))); // bytes written
+	uint64_t tail __attribute__((aligned(64))); // total number of bytes written to the ring
 	// Number of the order that `lost` and `limited` belong to; 0 = they are being cleared
 	uint64_t number;
 	uint64_t lost; // records lost because the ring was full

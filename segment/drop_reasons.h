@@ -6,7 +6,7 @@
 // part of the segment's ABI.
 #pragma once
 
-// X(NAME, "name in counters and JSON", "human-readable description")
+// X(NAME, "name in counters and JSON", "description for users")
 // clang-format off
 #define WEIR_DROP_REASONS(X)                                                                       \
 	X(FRAME_TOO_SHORT, "frame_too_short", "frame shorter than its Ethernet header")            \

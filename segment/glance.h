@@ -18,7 +18,8 @@ struct weir_glance {
 	pid_t pid; // pid of the dataplane
 	uint32_t workers;
 	uint32_t stalled; // number of stalled workers (heartbeat.h)
-	uint32_t stalled_worker[WEIR_WORKERS_MAX]; // [stalled]
+	// indexes of the stalled workers; `stalled` elements are valid
+	uint32_t stalled_worker[WEIR_WORKERS_MAX];
 	bool has_tables; // control has published a service table
 };
 
@@ -35,7 +36,8 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 // version), or another negative errno.
 int weir_glance_at(
 	pid_t pid, uint64_t now_ns, struct weir_glance *ret, char *why, size_t why_bytes);
-// Like weir_glance_at, for memory areas that are already open.
+// Read the state of a dataplane from its two memory areas, which are already open. Parameters and
+// return values are those of weir_glance_at.
 int weir_glance_memories(int statistics_fd, int tables_fd, uint64_t now_ns, struct weir_glance *ret,
 	char *why, size_t why_bytes);
 // Returns whether a process is stopped (SIGSTOP, a debugger) or a zombie. Needs no privilege.

@@ -102,14 +102,14 @@ static inline void weir_grace_report(
 	__atomic_store_n(&segment->quiescence[worker].token, token, __ATOMIC_RELEASE);
 }
 
-// Go online: from now on this worker uses tables.
+// Go online. From now on this worker may use tables, and grace periods wait for it.
 static inline void weir_grace_online(const struct weir_segment *segment, uint32_t worker) {
 	__atomic_store_n(
 		&segment->quiescence[worker].token, weir_grace_token(segment), __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-// Go offline: from now on this worker uses no table.
+// Go offline. From now on this worker uses no table, and grace periods do not wait for it.
 static inline void weir_grace_offline(const struct weir_segment *segment, uint32_t worker) {
 	__atomic_store_n(&segment->quiescence[worker].token, 0, __ATOMIC_RELEASE);
 }

@@ -56,7 +56,7 @@
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
 #define WEIR_SERVICES_MAX 4096
-#define WEIR_BACKENDS_MAX 65535 // ids 0..65534
+#define WEIR_BACKENDS_MAX 65535 // the ids of backends are 0..65534
 #define WEIR_BACKEND_NONE 0xffffu // value of a backend id: "no backend"
 #define WEIR_SERVICE_NONE 0xffffu
 #define WEIR_NAME_BYTES 64 // names of services, backends and ports, with the final NUL
@@ -236,9 +236,10 @@ struct weir_selection_subset { // 24 bytes, [control]
 	uint16_t rounds; // 0 if WEIR_NEEDS_ROUNDS is not set or candidates is 0
 	uint32_t slots; // number of slots of the Maglev table; 0 only if candidates is 0
 	uint32_t affinity_ms; // timeout of affinity entries; the same in all subsets
-	uint32_t candidates_off; // struct weir_candidate[candidates]
-	uint32_t slots_off; // uint16_t[slots], index into candidates[]
-	uint32_t rounds_off; // struct weir_round[rounds]
+	uint32_t candidates_off; // position of the array struct weir_candidate[candidates]
+	// position of the array uint16_t[slots], whose elements are indexes into candidates[]
+	uint32_t slots_off;
+	uint32_t rounds_off; // position of the array struct weir_round[rounds]
 };
 _Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
 
@@ -247,7 +248,7 @@ _Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
 struct weir_selection { // blob, [control]
 	struct weir_blob blob;
 	uint16_t service;
-	uint16_t subsets; // 1..WEIR_WORKERS_MAX
+	uint16_t subsets; // number of subsets, 1..WEIR_WORKERS_MAX
 	uint32_t
 		others_off; // from the start of the blob: struct weir_selection_subset[subsets - 1]
 	struct weir_policy_settings settings;
@@ -269,7 +270,9 @@ struct weir_identity_service { // 128 bytes, [control]
 	uint32_t state; // WEIR_IDENTITY_USED
 	uint32_t policies; // weir_identity_policies(): the configured and the run-time policy
 	uint32_t error_window_ms; // automatic error window; 0 = not computed yet
-	uint32_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
+	// what happens to the flows of a backend that is down: WEIR_BACKEND_REHASH,
+	// WEIR_BACKEND_RESET, or 0
+	uint32_t down_flags;
 	// CLOCK_MONOTONIC; 0 = no deadline. Set only during a drain of binds
 	uint64_t drain_until_ns;
 	uint32_t drain; // enum weir_drain_phase; the drained binds are marked in the service table
@@ -331,7 +334,7 @@ enum weir_drain_phase {
 struct weir_roots { // [control]; 64-aligned, selection[] follows with max_services elements
 	weir_ref services;
 	uint64_t reserved[7];
-	weir_ref selection[]; // index: service id
+	weir_ref selection[]; // indexed by service id
 };
 
 // The data that a worker reads in every iteration, in one cache line that changes only with a
@@ -354,7 +357,7 @@ struct weir_notes { // [control]
 	uint64_t generation; // generation of the newest blob
 	// The heap beyond this offset has never been written
 	uint64_t heap_used;
-	uint32_t service_ids; // all ids in use are below service_ids
+	uint32_t service_ids; // all service ids in use are below this number
 	uint32_t backend_ids;
 	uint64_t stealing; // enum weir_stealing: set by an operator; UNSET = not set
 	uint64_t reserved[2];
@@ -403,7 +406,7 @@ struct weir_worker_counters { // [worker]
 	WEIR_PIPELINE_COUNTERS_5(X)
 	WEIR_DIRECT_COUNTERS_5(X)
 	WEIR_WORKER_GAUGES(X)
-	uint64_t heartbeat_ns; // CLOCK_MONOTONIC, about every millisecond
+	uint64_t heartbeat_ns; // CLOCK_MONOTONIC; updated about every millisecond
 	uint64_t drops[WEIR_DROP_REASON_SLOTS]; // index: enum weir_drop_reason
 	WEIR_PIPELINE_COUNTERS_6(X)
 	WEIR_DIRECT_COUNTERS_6(X)
@@ -563,14 +566,14 @@ struct weir_sample { // 16 bytes, [worker]
 _Static_assert(sizeof(struct weir_sample) == 16, "segment ABI");
 
 struct weir_sample_ring { // [worker]
-	uint64_t tail __attribute__((aligned(64))); // samples written
-	uint64_t lost; // samples lost because the ring was full
+	uint64_t tail __attribute__((aligned(64))); // total number of samples written
+	uint64_t lost; // number of samples lost because the ring was full
 	struct weir_sample sample[WEIR_SAMPLES] __attribute__((aligned(64)));
 };
 
 // The read position in a ring that another process fills.
 struct weir_ring_position {
-	uint64_t head __attribute__((aligned(64))); // elements read
+	uint64_t head __attribute__((aligned(64))); // total number of elements read
 };
 
 // --- mailboxes: single producer, single consumer, see mailbox.h ----------------------------
@@ -618,7 +621,7 @@ struct weir_worker_box { // [worker]
 	struct weir_sample_ring samples;
 };
 
-// The data that control writes for one worker.
+// The part of tables that control writes for one worker: requests, and read positions in rings.
 struct weir_control_box { // [control]
 	struct weir_mailbox_ring request;
 	struct weir_ring_position response; // control's read position in the worker's responses
@@ -630,7 +633,7 @@ struct weir_control_box { // [control]
 struct weir_port_info { // 128 bytes, [dp]
 	char name[WEIR_NAME_BYTES]; // name in the configuration
 	char kernel_interface[16]; // the kernel's interface on this network, "" = none
-	uint32_t kernel_ifindex; // 0 = none
+	uint32_t kernel_ifindex; // index of kernel_interface; 0 = none
 	uint16_t mtu; // largest IP packet, bytes
 	uint16_t vlan; // tag of outgoing frames, 0 = none
 	uint8_t mac[6];

@@ -20,11 +20,12 @@ struct weir_member_order;
 // members is borrowed. Returns NULL if out of memory.
 struct weir_member_order *weir_member_order_begin(
 	const struct weir_selection_member *members, uint32_t n, bool by_weight);
-// Do one pass. Returns whether another pass is needed.
+// Do the next pass of a sort. Returns whether another pass is needed.
 bool weir_member_order_pass(struct weir_member_order *order);
 // Finish after the last pass: returns the n members in order, and frees the sort.
 void weir_member_order_end(struct weir_member_order *order, struct weir_selection_member *ret);
 void weir_member_order_free(struct weir_member_order *order); // NULL is allowed
 
-// Do all passes of a sort, in place.
+// Sort n members in place, with all passes at once, by identity, or by weight and then identity if
+// by_weight is true.
 void weir_member_order_sort(struct weir_selection_member *members, uint32_t n, bool by_weight);

@@ -106,9 +106,9 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 // (weir_segment_follow). The number of changes is not bounded. [worker, outside of the poll loop]
 void weir_reader_settle(struct weir_reader *reader);
 
-// weir_reader_rows returns the position up to which a reader has adopted rows.
-// weir_reader_has_rows returns whether the reader of another worker has reached this position.
-// That reader then has all backends of the first reader. [worker]
+// weir_reader_rows returns the position in the update log up to which a reader has adopted rows.
+// weir_reader_has_rows returns whether another reader has reached this position. If it has, it
+// knows all backends that the first reader knows. [worker]
 static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
 	return reader->rows_seen;
 }

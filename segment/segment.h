@@ -17,7 +17,8 @@
 #define WEIR_SEGMENT_TABLES_NAME "weir-tables"
 
 // A mapped segment. The counts are private copies made when the segment was validated, so that a
-// header changed later by another process cannot cause an access out of bounds.
+// header changed later by another process cannot cause an access out of bounds. A comment in
+// brackets gives the number of elements of an array.
 //
 // The process that created the segment writes statistics and only reads tables; a process that
 // attached to the segment only reads statistics and writes tables. The mappings enforce this rule:

@@ -56,7 +56,7 @@ struct assembly {
 	const struct weir_selection_subset *subset;
 	const struct weir_selection_member
 		*members; // members of the subset, in the order of candidates
-	bool reported; // params->weights_reported
+	bool reported; // weights come from reports (params->weights_reported)
 	bool filling; // all permutations are computed; slots are being filled
 	uint32_t next; // next permutation to compute; later, next slot for number_slots
 	struct weir_maglev_backend *backends;
@@ -95,9 +95,9 @@ static void make_permutations(struct assembly *assembly, uint32_t most) {
 	}
 }
 
-// In up to `most` slots, replaces the rank of a candidate (in the order of identities) by its
-// index. Needed only with rounds, because candidates are then not in the order of identities.
-// Returns true if slots are left.
+// Renumbers up to `most` slots: replaces the rank of a candidate in the order of identities with
+// the index of the candidate. This is needed only with rounds, because candidates are then not in
+// the order of identities. Returns true if further slots must be renumbered.
 static bool number_slots(struct assembly *assembly, uint32_t most) {
 	uint32_t slots = assembly->subset->slots;
 	uint32_t end = slots - assembly->next < most ? slots : assembly->next + most;

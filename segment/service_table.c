@@ -224,7 +224,7 @@ struct builder {
 	uint32_t key_count;
 	struct weir_bind_range *ranges; // array of at most 2 * n ranges
 	uint32_t range_count;
-	uint32_t *edges; // scratch, 2 * n
+	uint32_t *edges; // memory for the edges of ranges: 2 * n elements
 	uint32_t ended; // number of ended binds
 };
 

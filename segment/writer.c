@@ -34,7 +34,7 @@ struct live {
 	uint64_t generation;
 	// The previous blob, which is in the queue of retired blobs. It is restored if a worker
 	// refuses the current blob.
-	struct weir_blob_extent former; // bytes 0 = none
+	struct weir_blob_extent former; // bytes 0 = there is no previous blob
 	uint64_t former_generation;
 };
 
@@ -48,7 +48,7 @@ struct weir_writer {
 	uint64_t retired_bytes;
 	uint32_t dropped_roots;
 	struct weir_extents owned;
-	struct weir_extents retired; // queue, oldest first
+	struct weir_extents retired; // queue of retired extents, the oldest first
 	size_t waiting; // the current grace period covers this many elements, oldest first
 	uint64_t token; // token of the current grace period, if waiting > 0
 	struct live services;
@@ -74,7 +74,8 @@ static bool reserve_for_one_more(struct weir_writer *writer) {
 	       weir_extents_reserve(&writer->heap.free, extents);
 }
 
-// Allocate memory for elements [from, to) of an array.
+// Allocate memory for elements [from, to) of an array in tables. size: size of an element, in
+// bytes. Returns false if out of memory.
 static bool back_elements(const struct weir_writer *writer, const void *array, size_t size,
 	uint32_t from, uint32_t to) {
 	uint64_t start = (uint64_t)((const uint8_t *)array - writer->segment->tables);

@@ -18,7 +18,7 @@ struct weir_writer;
 // Identifies a root: the reference to the service table, or to the selection of one service.
 struct weir_root {
 	enum weir_blob_kind kind;
-	uint16_t service; // WEIR_BLOB_SELECTION only
+	uint16_t service; // service id; used only with WEIR_BLOB_SELECTION
 };
 
 // Open a segment for writing. Published tables stay valid. Counts roots that refer to no valid
@@ -92,7 +92,7 @@ bool weir_writer_passed(struct weir_writer *writer, uint64_t mark);
 uint64_t weir_writer_publications(const struct weir_segment *segment, uint64_t position);
 
 struct weir_writer_usage {
-	uint64_t heap_bytes; // address space
+	uint64_t heap_bytes; // size of the heap's address space
 	uint64_t used_bytes; // bytes of live and retired blobs
 	uint64_t retired_bytes; // bytes waiting for a grace period
 	uint64_t backed_bytes; // bytes of memory allocated for tables
