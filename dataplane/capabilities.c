@@ -23,8 +23,9 @@ int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-// Drops capabilities. The function makes only system calls, so that it can run in a signal handler.
-// Inheritable capabilities are also cleared.
+// Drops the permitted, effective and inheritable capabilities of the calling thread, except
+// CAP_NET_ADMIN if keep_net_admin is set. The function makes only system calls, so that it can run
+// in a signal handler. Returns 0 or negative errno.
 static int drop(bool keep_net_admin) {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];

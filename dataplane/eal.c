@@ -24,7 +24,7 @@
 struct list {
 	char **word;
 	int count;
-	int error; // the first error
+	int error; // first error of the functions that add words; 0 = none
 };
 
 static void add(struct list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -54,7 +54,7 @@
 struct context {
 	const struct weir_dataplane_options *options;
 	const struct weir_config *config;
-	const char *running; // weir_config_running_text of config
+	const char *running; // text of the running configuration (weir_config_running_text)
 	const struct weir_log *log;
 	struct weir_log_limit *log_limit; // suppresses repeated lines of `log`
 	struct weir_plan plan;
@@ -64,7 +64,7 @@ struct context {
 	int signals; // signalfd
 	int control_pid; // pid of the attached weir-control, 0 = none
 	int serve_error; // result of the last weir_handover_serve: negative errno, or 0
-	uint64_t refusals_logged_ms; // 0 = never
+	uint64_t refusals_logged_ms; // time of the last log line about refused processes; 0 = never
 };
 
 static int fail(const struct context *context, int error, const char *why) {
@@ -74,7 +74,7 @@ static int fail(const struct context *context, int error, const char *why) {
 
 // --- the main loop ------------------------------------------------------------------------
 
-// Returns true if the process should exit.
+// Reads a pending signal. Returns true if the process must exit: a SIGTERM or SIGINT was received.
 static bool take_signal(const struct context *context) {
 	struct signalfd_siginfo info;
 

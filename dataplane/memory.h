@@ -26,8 +26,9 @@ struct weir_memory {
 // Read the memory of the machine. Returns 0 or negative errno.
 int weir_memory_facts(struct weir_memory_facts *ret);
 
-// Choose the kind of pages. Writes a warning to why if ordinary pages are used, otherwise "". On
-// failure, why contains how much memory is missing and which key to lower. Returns 0 or -ENOMEM.
+// Choose huge pages or ordinary pages for the memory that the plan needs. Writes a warning to why
+// if ordinary pages are used, otherwise "". On failure, why contains how much memory is missing and
+// which key to lower. Returns 0 or -ENOMEM.
 int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_facts *facts,
 	struct weir_memory *ret, char *why, size_t why_bytes);
 

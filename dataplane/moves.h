@@ -58,7 +58,7 @@ enum weir_moving {
 	WEIR_MOVING_ADOPTED, // the victim subtracts the bucket's flows from its gauges
 };
 
-// A move with one worker as the victim.
+// The move of a bucket away from one worker, the victim.
 struct weir_move {
 	uint32_t state; // enum weir_moving; written by the victim; while RELEASED, by the thief
 	uint32_t bucket; // written by the victim while the state is NOTHING
@@ -66,7 +66,7 @@ struct weir_move {
 	struct weir_flow_parcel *parcel; // used by the worker that writes the state next; borrowed
 } __attribute__((aligned(64)));
 
-// The state of one worker for moves.
+// The state of one worker that moves of buckets need: as a victim and as a thief.
 struct weir_mover {
 	// 0 = none, otherwise 1 + index of the victim; [victim] sets it, [worker] clears it
 	uint64_t taking;

@@ -51,7 +51,7 @@ _Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
 // Bytes of a mempool in addition to its buffers, for the caches of all lcores and the ring
 #define POOL_BYTES (4 << 20)
 #define DEVICE_BYTES (4 << 20) // a tap has its own mempools
-#define SLACK_BYTES (16ull << 20) // memory of DPDK itself
+#define SLACK_BYTES (16ull << 20) // memory that DPDK itself needs
 
 static int refuse(char *why, size_t why_bytes, int error, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -22,7 +22,7 @@ struct weir_queue_table {
 	bool failed; // the last change failed, and this was logged
 	bool changed; // the last reading found an external change
 	uint64_t ready_ns; // earliest time of the next change
-	uint64_t read_ns; // when the table was read
+	uint64_t read_ns; // time when the RETA was last read
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // queue of each entry, as set or read
 	// 1 + index of the worker that owns all buckets of the entry; 0 = several workers
 	uint8_t worker[WEIR_RSS_ENTRIES_MAX];

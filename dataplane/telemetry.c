@@ -26,7 +26,7 @@
 // with the lock held.
 static struct {
 	pthread_mutex_t lock;
-	const struct weir_segment *segment; // NULL = not available
+	const struct weir_segment *segment; // NULL = the commands are not served now
 	const struct weir_config *config;
 } source = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -144,7 +144,7 @@ static int fill_drops(const char *params, struct rte_tel_data *data) {
 	return 0;
 }
 
-// X(name, "command", "help")
+// The commands of Weir on DPDK's telemetry socket. X(name, "command", "help")
 #define COMMANDS(X) \
 	X(workers, "/weir/workers", "Busy and idle cycles, packets and flows of each worker.") \
 	X(worker, "/weir/worker", "All counters of a worker. Parameter: number of the worker.") \

@@ -72,8 +72,9 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 void weir_worker_free(struct weir_worker *worker); // NULL is allowed
 // Add a source. Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
-// For idle mode `sleep`: let packets in this queue of a device wake the worker, which polls the
-// queue. If the device cannot wake a worker, this worker sleeps as in idle mode `yield`. [set-up]
+// In idle mode `sleep`, let packets in this queue of a device wake the worker, which must be the
+// worker that polls the queue. If the device cannot wake a worker, this worker sleeps as in idle
+// mode `yield`. [set-up]
 void weir_worker_wake_by(
 	struct weir_worker *worker, const struct weir_device *device, uint16_t queue);
 // Returns true if all sources of the worker are queues that wake the worker. [set-up]

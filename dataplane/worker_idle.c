@@ -43,9 +43,10 @@ void weir_idle_fini(struct weir_idle *idle) {
 
 // --- what wakes a worker --------------------------------------------------------------------
 
-// AF_XDP: the driver has no interrupts, but its sockets can be polled. It is not known which socket
-// belongs to the queue. Therefore all sockets are polled, and packets of other queues wake the
-// worker needlessly.
+// Lets the AF_XDP sockets of a device wake the worker: the driver has no interrupts, but its
+// sockets can be polled. It is not known which socket belongs to the queue. Therefore all sockets
+// are polled, and packets of other queues wake the worker needlessly. Returns false if the device
+// has no AF_XDP sockets, or if a socket cannot be polled.
 static bool watch_sockets(struct weir_idle *idle, const struct weir_device *device) {
 	struct epoll_event event = {.events = EPOLLIN};
 

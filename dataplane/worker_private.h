@@ -21,7 +21,7 @@ struct batch {
 	const struct weir_verdict *verdict[WEIR_BURST];
 };
 
-// How a worker pauses.
+// The data that a worker needs to pause when it has no work.
 struct weir_idle {
 	enum weir_config_idle mode;
 	uint32_t turns; // iterations since the last iteration with work
@@ -56,7 +56,7 @@ struct weir_worker {
 	uint32_t ports_count;
 	uint32_t index;
 	struct weir_idle idle;
-	bool stop; // written by another thread
+	bool stop; // the worker must end its loop; written by another thread
 	struct weir_clock clock;
 	uint64_t now_ns;
 	uint16_t sources;
@@ -85,7 +85,7 @@ struct weir_worker {
 
 // --- counting -----------------------------------------------------------------------------
 
-// Count received packets that no pipeline counts.
+// Count received packets that are not passed to the pipeline, which counts all others.
 static inline void weir_worker_count_received(
 	struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
 	weir_counter_add(&worker->counters->rx_packets, packets);

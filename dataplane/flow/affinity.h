@@ -23,7 +23,7 @@
 #include "hash.h"
 
 #define WEIR_AFFINITY_WAYS 8u
-#define WEIR_AFFINITY_NONE 0xffffu // no backend
+#define WEIR_AFFINITY_NONE 0xffffu // value of a backend id: "no backend"
 
 struct weir_affinity {
 	uint64_t secret; // prevents attackers from choosing sources that share a bucket

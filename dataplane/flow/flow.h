@@ -27,7 +27,7 @@ struct weir_flow_key {
 #define WEIR_FLOW_PART_BITS 10
 #define WEIR_FLOW_PARTS (1u << WEIR_FLOW_PART_BITS)
 
-// Why a flow ended.
+// The reasons why a flow ended.
 enum weir_flow_end {
 	WEIR_FLOW_END_COMPLETED, // a FIN was seen; then the closing timeout passed, or a SYN came
 	// An RST was seen without an earlier FIN; then a timeout passed, or a SYN came.

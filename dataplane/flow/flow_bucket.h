@@ -101,11 +101,11 @@ _Static_assert(sizeof(struct weir_flow_bucket6) == 64, "one cache line");
 struct weir_flow_family { // the flows of one family
 	void *buckets; // buckets of all parts, owned by this table or not
 	uint32_t *starts; // per slot: start of the flow, in ticks of 2^14 ns; 0 = not measured
-	uint32_t slots; // slots of a bucket
+	uint32_t slots; // number of slots of a bucket
 	uint64_t bucket_count; // 64 bits, so that weir_flow_bucket_from needs no conversion
-	uint64_t part_buckets; // buckets of a part
+	uint64_t part_buckets; // number of buckets of a part
 	uint64_t part_step; // number of buckets from one part to the next; 0 = only one part
-	uint64_t owned_buckets; // buckets of the parts of this table
+	uint64_t owned_buckets; // number of buckets in the parts that this table owns
 	uint32_t capacity; // maximum number of flows
 	uint32_t count;
 	uint32_t half_open;
@@ -135,7 +135,7 @@ struct weir_flow_now {
 	uint32_t handshake_ticks; // WEIR_FLOW_HANDSHAKE_MS in the ticks of half-open flows
 };
 
-// Odd multipliers that map hashes to buckets.
+// The secret of a flow table: odd multipliers from which the buckets of a hash are computed.
 struct weir_flow_secret {
 	uint64_t first, second;
 	uint64_t first_inverse; // first * first_inverse == 1
@@ -187,7 +187,7 @@ struct weir_flow_table {
 	struct weir_flow_owned owned;
 	struct weir_flow_memory *memory;
 	bool private; // the memory belongs to this table only
-	bool given_parts; // hashes come from weir_flow_hash_in_part
+	bool given_parts; // the caller passes hashes from weir_flow_hash_in_part
 	struct weir_flow_late_starts late;
 };
 

@@ -15,11 +15,12 @@
 #define WEIR_FLOW_DESTINATIONS_MAX 65535u
 
 struct weir_flow_destinations {
-	uint8_t (*address)[16]; // index: number
-	uint32_t *flows; // index: number; count of flows, 0 = the number is free
-	uint16_t *next; // index: number; next number in the chain, or in the free list
-	uint16_t *chains; // index: hash of the address; first number of the chain
-	uint32_t mask; // mask for hashes
+	uint8_t (*address)[16]; // the addresses, indexed by number
+	// number of flows with each address, indexed by number; 0 = the number is free
+	uint32_t *flows;
+	uint16_t *next; // indexed by number: next number in the same chain, or in the free list
+	uint16_t *chains; // indexed by the hash of an address: first number of the chain
+	uint32_t mask; // mask that reduces a hash to an index of chains[]
 	uint16_t free; // the first free number
 	uint16_t last; // the most recently assigned number
 };
@@ -37,5 +38,6 @@ uint64_t weir_flow_destinations_bytes(uint32_t addresses);
 int weir_flow_destinations_take(
 	struct weir_flow_destinations *destinations, const uint8_t *address);
 
-// Record that a flow with this number was removed.
+// Record that a flow whose destination has this number was removed. The number becomes free when no
+// flow uses it any more.
 void weir_flow_destinations_release(struct weir_flow_destinations *destinations, uint16_t number);

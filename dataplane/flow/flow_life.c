@@ -3,11 +3,11 @@
 
 #include "probes.h"
 
-// Effect of an event on a flow.
+// What the table does with a flow when a packet causes an event.
 enum step {
 	STEP_NONE, // ignored (a SYN on an established flow may be forged)
-	STEP_REFRESH, // phase unchanged, new time
-	STEP_MOVE, // new phase, listener not called
+	STEP_REFRESH, // the phase stays the same, and the time of the last packet is updated
+	STEP_MOVE, // the flow gets a new phase, and the listener is not called
 	STEP_ESTABLISH, // the flow is no longer half-open
 	STEP_COMPLETE, // the flow has completed
 	STEP_ABANDON, // finished by an RST before it was established
@@ -105,7 +105,8 @@ static uint64_t service_ns(
 
 // --- ends -----------------------------------------------------------------------------------
 
-// Report that a packet has finished an open flow.
+// Reports to the listener that a packet has finished an open flow. Call before the flow's phase is
+// changed.
 static void report_finished(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_outcome outcome, uint64_t now_ns) {
 	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,

@@ -17,7 +17,7 @@
 // more flows would be in their secondary bucket, and lookups would be slower. part_fill_percent:
 // percentage of slots in use in a part that has far more flows than the average part.
 struct family_size {
-	uint32_t slots; // slots of a bucket
+	uint32_t slots; // number of slots of a bucket
 	uint32_t fill_percent;
 	uint32_t part_fill_percent;
 };

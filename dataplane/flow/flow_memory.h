@@ -20,11 +20,11 @@
 
 struct weir_flow_lines { // memory of one family
 	void *buckets;
-	uint32_t *starts; // start time of the flow, per slot
-	uint32_t slots; // slots of a bucket
-	uint32_t flows; // capacity
-	uint64_t part_buckets; // buckets of one part
-	uint64_t bucket_count; // buckets of all parts
+	uint32_t *starts; // start times of the flows, one for each slot
+	uint32_t slots; // number of slots of a bucket
+	uint32_t flows; // maximum number of flows
+	uint64_t part_buckets; // number of buckets of one part
+	uint64_t bucket_count; // number of buckets of all parts
 };
 
 struct weir_flow_memory {

@@ -30,9 +30,9 @@
 
 // The flows of one backend.
 struct weir_flow_tally {
-	uint32_t active; // all active flows
-	uint32_t open; // flows that have not finished
-	uint32_t half_open; // open flows that were never established
+	uint32_t active; // number of all flows of the backend
+	uint32_t open; // number of flows that have not finished
+	uint32_t half_open; // number of open flows that were never established
 	uint32_t label; // used only by pipeline_parts.c: the service
 };
 

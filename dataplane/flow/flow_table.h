@@ -49,9 +49,9 @@
 #define WEIR_FLOW_IPV6_PERCENT_MAX 100u
 
 struct weir_flow_table_params {
-	uint32_t flows; // IPv4 flows
+	uint32_t flows; // maximum number of IPv4 flows
 	uint32_t ipv6_percent; // 1..100: additional IPv6 flows per 100 IPv4 flows
-	uint32_t half_open_percent; // 1..100
+	uint32_t half_open_percent; // 1..100: maximum percentage of half-open flows (F4)
 	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // index: enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
 	uint64_t hash_seed; // seed of the hashes passed by callers
@@ -88,14 +88,14 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 bool weir_flow_owns_key(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash);
 
-// Like weir_flow_lookup, but for keys that may be in a part that the table does not own
-// (flow_parts.h): finds no flow in such a part. Packets arrive only for owned parts, so
-// weir_flow_lookup suffices for packets.
+// Find a live flow whose key may be in a part that the table does not own (flow_parts.h). Returns a
+// negative number if the table does not own the part, or has no such flow. Not needed for packets,
+// which arrive only for owned parts: use weir_flow_lookup.
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);
 
-// These functions return the backend of a found flow, its state, and the time since its last
-// packet.
+// These three functions return the backend of a found flow, its state, and the time since its last
+// packet in milliseconds.
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow);
 enum weir_flow_state weir_flow_state(const struct weir_flow_table *table, weir_flow_ref flow);
 uint32_t weir_flow_idle_ms(

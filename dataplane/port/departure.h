@@ -25,9 +25,9 @@
 // queue. Returns false while the driver reports no transmitted packet. [worker]
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
-// For a path with a ring: requests a confirmation from the owner of the queue. The owner confirms
+// Requests a confirmation from the owner of the queue, for a path with a ring. The owner confirms
 // when the packets that were passed to the device have been transmitted. The request is pending
-// until weir_path_stop_requesting. [worker]
+// until weir_path_stop_requesting is called. [worker]
 static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 }

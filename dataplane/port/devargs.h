@@ -8,12 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WEIR_DEVARGS_BYTES 1024 // including appended arguments
+#define WEIR_DEVARGS_BYTES 1024 // maximum length of a device string, with appended arguments
 #define WEIR_DEVICE_NAME_BYTES 64
 
 struct weir_devargs {
 	char name[WEIR_DEVICE_NAME_BYTES]; // DPDK's name of the device: net_af_xdp0, 0000:01:00.0
-	char driver[WEIR_DEVICE_NAME_BYTES]; // net_af_xdp; "" for PCI
+	// driver of a virtual device, such as net_af_xdp; "" for PCI
+	char driver[WEIR_DEVICE_NAME_BYTES];
 	char text[WEIR_DEVARGS_BYTES]; // name and arguments, without "pci:" or "vdev:"
 	bool pci;
 };

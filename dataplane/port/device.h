@@ -21,17 +21,17 @@ struct weir_device {
 	bool open;
 	bool spreads; // a flow stays on one receive queue, so no distributor is needed
 	struct weir_rss rss; // RSS of a device that spreads flows
-	bool multi_segment; // can send packets in several buffers
-	bool any_mac; // has no MAC address, and accepts frames to any MAC address
+	bool multi_segment; // the device can send a packet that is in several buffers
+	bool any_mac; // the device has no MAC address, and accepts frames to any MAC address
 	bool kernel_has_copy; // the kernel also receives the packets of this device
 	uint16_t rx_queues;
 	uint16_t tx_queues;
-	uint16_t tx_descriptors; // descriptors per transmit queue
+	uint16_t tx_descriptors; // number of descriptors of each transmit queue
 	uint16_t mtu;
 	uint32_t frame_max; // longest frame to send, bytes
 	uint8_t mac[6];
 	char interface[WEIR_INTERFACE_BYTES]; // interface of the kernel, "" = none
-	uint32_t ifindex; // 0 = none
+	uint32_t ifindex; // index of the kernel's interface; 0 = none
 	char name[WEIR_DEVICE_NAME_BYTES];
 	uint32_t xdp_sockets;
 	int xdp_socket[WEIR_QUEUES_MAX]; // AF_XDP sockets, owned by the driver

@@ -21,12 +21,12 @@
 
 struct weir_device_plan {
 	struct weir_devargs devargs;
-	uint8_t port; // index in the configuration
+	uint8_t port; // index of the port in the configuration
 	bool exception; // this is the port's exception device, not the port itself
 	bool spreads; // a flow stays on one queue; for PCI, known only after opening
 	bool interrupts; // enable interrupts: workers sleep until packets arrive
 	uint16_t queues; // number of receive queues; for PCI, the maximum
-	uint16_t descriptors; // per queue
+	uint16_t descriptors; // number of descriptors of each queue
 	uint16_t mtu;
 	uint16_t room; // data room of receive buffers
 	char interface[WEIR_INTERFACE_BYTES]; // name of the kernel's interface, "" = unknown

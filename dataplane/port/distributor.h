@@ -74,7 +74,8 @@ struct weir_distributor {
 		__attribute__((aligned(64))); // bit per victim: [victim] sets, [owner] clears
 	uint64_t draining; // 0 or 1: [main] sets, [owner] clears
 	uint64_t reserved[6];
-	struct weir_switch switches[WEIR_WORKERS_MAX]; // index: victim
+	// requests for switches, indexed by the victim
+	struct weir_switch switches[WEIR_WORKERS_MAX];
 	struct weir_drain drain;
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "a 64-bit mask must have a bit for each victim");
@@ -91,7 +92,7 @@ static inline uint32_t weir_distributor_first_worker(uint32_t bucket, uint32_t w
 	return bucket % workers;
 }
 
-// Returns the worker of a bucket. [owner]
+// Returns the worker to which the distributor passes the packets of a bucket. [owner]
 static inline uint32_t weir_distributor_worker(
 	const struct weir_distributor *distributor, uint32_t bucket) {
 	return distributor->worker[bucket];

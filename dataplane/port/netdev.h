@@ -21,7 +21,7 @@ bool weir_netdev_spreads(const char *interface);
 // (stripping was on), 0 (stripping was off), or negative errno.
 int weir_netdev_keep_tags(const char *interface);
 int weir_netdev_mac(const char *interface, uint8_t ret[6]); // 0 or negative errno
-// Returns the MTU, or negative errno.
+// Returns the MTU of the interface, or negative errno.
 int weir_netdev_mtu(const char *interface);
 int weir_netdev_set_mtu(const char *interface, uint16_t mtu); // 0 or negative errno
 // Returns true if the interface exists and is up.

@@ -27,6 +27,6 @@ struct weir_port_statistics {
 void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	const struct weir_device *device, struct weir_port_counters *counters);
 
-// Read the device's statistics into the segment.
+// Read the device's statistics into its counters in the segment. now_ns: CLOCK_MONOTONIC.
 void weir_port_statistics_read(const struct weir_port_statistics *statistics, uint64_t now_ns,
 	struct weir_port_counters *counters);

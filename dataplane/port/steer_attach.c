@@ -86,8 +86,8 @@ static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struc
 	return r;
 }
 
-// Like find_holder, but retries for a short time if the holder does not listen: a dataplane binds
-// the name shortly before it listens.
+// Finds the process that holds the claim, as find_holder does. If the process does not listen,
+// tries again for a short time, because a dataplane binds the name shortly before it listens.
 static int find_holder_patiently(
 	const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
 	const struct timespec pause = {.tv_nsec = HOLDER_PAUSE_NS};

@@ -32,9 +32,9 @@ struct rte_ring;
 struct weir_outlet {
 	struct rte_ring *ring;
 	struct weir_path *own; // path of the owner, through its queue
-	uint16_t first; // first waiting packet
+	uint16_t first; // index of the first waiting packet in pkts[]
 	uint16_t waiting;
-	uint64_t sent; // total of sent packets; read by workers that put into the ring
+	uint64_t sent; // total number of sent packets; read by workers that put into the ring
 	// Number of consecutive iterations in which the device accepted no packet, at most
 	// WEIR_STUCK_TURNS. Also read by workers that put into the ring.
 	uint32_t in_vain;
@@ -48,7 +48,8 @@ struct weir_outlet {
 	struct rte_mbuf *pkts[WEIR_BURST];
 } __attribute__((aligned(64)));
 
-// How one worker sends on one device.
+// The path of one worker to one device: its own transmit queue, or the ring to the owner of a
+// queue.
 struct weir_path {
 	struct rte_ring *ring; // NULL: the worker owns the queue
 	struct weir_outlet *outlet; // outlet of the ring
@@ -57,7 +58,7 @@ struct weir_path {
 	uint64_t put;
 	uint16_t device; // DPDK's port id
 	uint16_t queue;
-	uint16_t descriptors; // descriptors of the queue
+	uint16_t descriptors; // number of descriptors of the queue
 	bool multi_segment;
 	uint32_t frame_max;
 } __attribute__((aligned(64)));
