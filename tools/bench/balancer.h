@@ -25,7 +25,7 @@ struct weir_bench_balancer {
 	bool huge_pages; // the segment has huge pages
 	struct weir_pipeline *pipeline; // NULL until a pipeline is started
 	struct weir_flow_memory *flows; // with --bucketed: the flow memory that the pipeline uses
-	struct weir_packet_capture *capture; // capture of the pipeline
+	struct weir_packet_capture *capture; // the pipeline's side of a capture
 	struct weir_reader reader; // reads the published tables
 	bool has_reader;
 	uint64_t publish_us; // time taken to build and publish all tables
@@ -42,7 +42,7 @@ void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
 int weir_bench_balancer_start(
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
 
-// Returns the size of the flow table in bytes.
+// Returns the size of the flow table for these options, in bytes.
 uint64_t weir_bench_flow_bytes(const struct weir_bench_options *options);
 // Returns the size in bytes of a heap for the pipeline and `buffers` packet buffers.
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
@@ -65,7 +65,7 @@ struct weir_bench_share weir_bench_backends_of(
 	const struct weir_bench_options *options, uint16_t service);
 uint16_t weir_bench_service_of(const struct weir_bench_options *options, uint16_t backend);
 
-// The expected headers of packets to a backend.
+// The addresses and the forwarding mode that determine the headers of packets to a backend.
 struct weir_bench_way {
 	uint8_t address[16];
 	uint8_t source[16];

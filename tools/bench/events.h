@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// X(NAME, "name", perf type, perf config)
+// The events to count. X(NAME, "name", type and config of the event for perf_event_open)
 #define WEIR_BENCH_EVENTS(X) \
 	X(INSTRUCTIONS, "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS) \
 	X(BRANCH_MISSES, "branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES) \
@@ -40,7 +40,7 @@ struct weir_bench_events {
 
 void weir_bench_events_open(struct weir_bench_events *events);
 void weir_bench_events_close(struct weir_bench_events *events);
-// Start or stop counting. Counts accumulate.
+// Start or stop counting. The counts of all periods are added up.
 void weir_bench_events_start(const struct weir_bench_events *events);
 void weir_bench_events_stop(const struct weir_bench_events *events);
 // Read a counter. Returns false if the event is not available.

@@ -497,8 +497,9 @@ static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16
 	return r;
 }
 
-// If a steady flow was not inserted into the flow table, gives the flow other tuples until it is
-// inserted.
+// Checks that a steady flow was inserted into the flow table. If it was not, gives the flow other
+// tuples until it is inserted. Returns 0, -ENOSPC (not inserted after TRIES tuples), or another
+// negative errno, with one line in why.
 static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, size_t why_bytes) {
 	int r = 0;
 
@@ -536,7 +537,7 @@ static int fill_burst(
 	return r;
 }
 
-// For the case `new`, fills the free part of the table with half-open flows. Flows that were
+// Fills the free part of the table with half-open flows, for the case `new`. Flows that were
 // inserted before the table became crowded are not evicted for WEIR_FLOW_HANDSHAKE_MS (F3 in
 // flow_table.h). Therefore the clock is advanced by this time at the end.
 static int fill_half_open(struct weir_bench_engine *engine, char *why, size_t why_bytes) {

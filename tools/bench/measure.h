@@ -35,7 +35,7 @@ struct weir_bench_engine {
 	struct weir_bench_packets packets;
 	struct rte_mempool *pool;
 	struct rte_mbuf **buffers; // [options->buffers], in random order
-	struct weir_bench_item *items; // item of each buffer
+	struct weir_bench_item *items; // the item whose packet is in each buffer
 	uint16_t *backends; // first backend of each steady flow; BACKEND_NONE = unknown
 	struct weir_bench_young_seen *seen; // [WEIR_BENCH_YOUNG]
 	uint32_t serial;
@@ -69,7 +69,7 @@ struct weir_bench_length {
 
 struct weir_bench_pass {
 	struct weir_bench_length length;
-	bool alone; // steady flows only
+	bool alone; // the pass has only packets of steady flows
 	struct weir_bench_samples *samples; // one sample for each burst; NULL = not timed
 	// Samples of the idle loop, which runs after each burst; NULL = none. The loop accesses no
 	// memory, so only interruptions by the machine can delay it. `packets` of a sample is the

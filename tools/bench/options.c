@@ -78,11 +78,16 @@ static const struct weir_option_word policies[] = {WEIR_POLICIES(X){NULL, 0, NUL
 #undef X
 static const struct weir_option_word families[] = {{"4", 4, NULL}, {"6", 6, NULL}, {NULL, 0, NULL}};
 static const struct weir_option_word publish_words[] = {
-	{"selections", WEIR_BENCH_PUBLISH_SELECTIONS, NULL},
-	{"rows", WEIR_BENCH_PUBLISH_ROWS, NULL}, {"both", WEIR_BENCH_PUBLISH_BOTH, NULL},
-	{"scrapes", WEIR_BENCH_PUBLISH_SCRAPES, NULL}, {"lists", WEIR_BENCH_PUBLISH_LISTS, NULL},
-	{"captures", WEIR_BENCH_PUBLISH_CAPTURES, NULL},
-	{"idle-captures", WEIR_BENCH_PUBLISH_IDLE_CAPTURES, NULL}, {NULL, 0, NULL}};
+	{"selections", WEIR_BENCH_PUBLISH_SELECTIONS, "publish the selection of a service"},
+	{"rows", WEIR_BENCH_PUBLISH_ROWS, "publish the headers of a backend"},
+	{"both", WEIR_BENCH_PUBLISH_BOTH, "publish a selection and the headers of a backend"},
+	{"scrapes", WEIR_BENCH_PUBLISH_SCRAPES, "read all counters, as for metrics"},
+	{"lists", WEIR_BENCH_PUBLISH_LISTS, "list a part of the flow table"},
+	{"captures", WEIR_BENCH_PUBLISH_CAPTURES, "read the packets of a capture of all packets"},
+	{"idle-captures", WEIR_BENCH_PUBLISH_IDLE_CAPTURES,
+		"read a capture whose filter matches no packet"},
+	{NULL, 0, NULL},
+};
 static const struct weir_option_word protocols[] = {
 	{"tcp", IPPROTO_TCP, NULL}, {"udp", IPPROTO_UDP, NULL}, {NULL, 0, NULL}};
 
@@ -90,8 +95,8 @@ enum { ROW_HUGE_PAGES = 32, ROW_NO_HUGE };
 
 static const struct weir_option rows[] = {
 	{.name = "What to measure", .kind = WEIR_OPTION_HEADING},
-	WEIR_OPTION_ROW(WORD, "case", "CASE", "traffic", FIELD(kind), .fallback = "established",
-		.words = cases),
+	WEIR_OPTION_ROW(WORD, "case", "CASE", "traffic to generate", FIELD(kind),
+		.fallback = "established", .words = cases),
 	WEIR_OPTION_ROW(SCALED, "flows", "N", "flows in the flow table at the start", FIELD(flows),
 		.fallback = "1M", .min = 1, .max = FLOWS_MAX),
 	WEIR_OPTION_ROW(SCALED, "table-flows", "N",
@@ -116,11 +121,8 @@ static const struct weir_option rows[] = {
 		"second; the report compares the runs with and without it",
 		FIELD(publications), .fallback = "none", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(WORD, "publish", "WHAT",
-		"action of the process of --publications: publish the selection of a service, the "
-		"headers of a backend, or both; read all counters, as for metrics; list the flow "
-		"table in parts; capture and read all packets; run a capture with a filter that "
-		"matches no packet",
-		FIELD(publish), .fallback = "selections", .words = publish_words),
+		"what the process of --publications does N times per second", FIELD(publish),
+		.fallback = "selections", .words = publish_words),
 	WEIR_OPTION_ROW(WORD, "family", "FAMILY", "IP version", FIELD(family), .fallback = "4",
 		.words = families),
 	WEIR_OPTION_ROW(WORD, "protocol", "PROTOCOL", "transport protocol", FIELD(protocol),
@@ -139,11 +141,12 @@ static const struct weir_option rows[] = {
 		.fallback = "1", .min = 1, .max = WEIR_SERVICES_MAX),
 	WEIR_OPTION_ROW(SCALED, "slots", "N", "slots of a selection table, a prime number",
 		FIELD(slots), .fallback = "65537", .min = 3, .max = WEIR_TABLE_SLOTS_MAX),
-	WEIR_OPTION_ROW(SCALED, "half-open-percent", "N", "flow table setting half_open_percent",
-		FIELD(half_open_percent), .fallback = "25", .min = 1, .max = 100),
-	WEIR_OPTION_ROW(SCALED, "syn-seen-ms", "N", "flow table setting syn_seen_ms",
+	WEIR_OPTION_ROW(SCALED, "half-open-percent", "N",
+		"setting half_open_percent of the flow table", FIELD(half_open_percent),
+		.fallback = "25", .min = 1, .max = 100),
+	WEIR_OPTION_ROW(SCALED, "syn-seen-ms", "N", "setting syn_seen_ms of the flow table",
 		FIELD(syn_seen_ms), .fallback = "5000", .min = 1, .max = 3600000),
-	WEIR_OPTION_ROW(SCALED, "closing-ms", "N", "flow table setting closing_ms",
+	WEIR_OPTION_ROW(SCALED, "closing-ms", "N", "setting closing_ms of the flow table",
 		FIELD(closing_ms),
 		.fallback = "10000, in case mixed 100, so that flows also leave the table",
 		.min = 1, .max = 3600000),

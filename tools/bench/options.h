@@ -13,7 +13,7 @@
 #include "order.h"
 #include "policy.h"
 
-// X(NAME, "name")
+// The values of --case. X(NAME, "name")
 #define WEIR_BENCH_CASES(X) \
 	X(ESTABLISHED, "established") X(NEW, "new") X(SYN_FLOOD, "syn-flood") X(MIXED, "mixed")
 enum weir_bench_case {
@@ -32,15 +32,15 @@ enum weir_bench_headers {
 };
 
 enum weir_bench_pages {
-	WEIR_BENCH_PAGES_ANY, // 2 MiB where possible
+	WEIR_BENCH_PAGES_ANY, // use 2 MiB pages if they are available
 	WEIR_BENCH_PAGES_HUGE,
 	WEIR_BENCH_PAGES_SMALL,
 };
 
-// What the second process does.
+// The work of the second process (publisher.h): what it publishes or reads.
 enum weir_bench_publish {
 	WEIR_BENCH_PUBLISH_SELECTIONS,
-	WEIR_BENCH_PUBLISH_ROWS, // headers of a backend
+	WEIR_BENCH_PUBLISH_ROWS, // publishes the headers of a backend
 	WEIR_BENCH_PUBLISH_BOTH,
 	WEIR_BENCH_PUBLISH_SCRAPES, // reads all counters, like the metrics
 	WEIR_BENCH_PUBLISH_LISTS, // requests parts of the flow table
@@ -64,7 +64,7 @@ struct weir_bench_options {
 	bool json, help, version;
 	uint32_t flows;
 	uint32_t table_flows; // capacity of the table in flows of this family
-	uint32_t packets_per_flow; // 0 = not given
+	uint32_t packets_per_flow; // value of --packets-per-flow; 0 = not given
 	uint32_t backends, services, slots;
 	uint32_t packet_bytes;
 	uint32_t burst, buffers;

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-// X(NAME, "name")
+// The values of --order. X(NAME, "name")
 #define WEIR_BENCH_ORDERS(X) X(UNIFORM, "uniform") X(ZIPF, "zipf") X(ONE, "one")
 enum weir_bench_order_kind {
 #define X(name, key) WEIR_BENCH_ORDER_##name,

@@ -45,9 +45,9 @@ void weir_bench_packet_write(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);
 
-// Like weir_bench_packet_write, but writes only the first WEIR_BENCH_HEADERS_BYTES bytes of `to`.
-// An earlier call must have written the other bytes of the frame. They are payload, which is equal
-// in all frames.
+// Writes the headers of a frame as weir_bench_packet_write does, but only the first
+// WEIR_BENCH_HEADERS_BYTES bytes of `to`. A call of weir_bench_packet_write must have written the
+// remaining bytes of the frame. They are payload, which is equal in all frames.
 #define WEIR_BENCH_HEADERS_BYTES 78 // Ethernet, VLAN, IPv6 and TCP headers
 void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,

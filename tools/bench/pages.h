@@ -15,9 +15,9 @@
 #include "options.h"
 
 enum weir_bench_page_kind {
-	WEIR_BENCH_PAGE_POOL, // hugetlb, 2 MiB
+	WEIR_BENCH_PAGE_POOL, // 2 MiB pages from the pool of huge pages (hugetlb)
 	WEIR_BENCH_PAGE_TRANSPARENT, // at least nine tenths of the memory are in 2 MiB pages
-	WEIR_BENCH_PAGE_SMALL, // 4 KiB
+	WEIR_BENCH_PAGE_SMALL, // 4 KiB pages
 };
 
 struct weir_bench_heap {

@@ -15,7 +15,7 @@
 #include "balancer.h"
 
 struct weir_bench_publisher {
-	pid_t pid; // 0 = none
+	pid_t pid; // process id of the second process; 0 = there is none
 	int to_child, from_child;
 	const struct weir_segment *segment;
 	// Number of scrapes, of listed parts of the flow table, or of reads of a capture. The

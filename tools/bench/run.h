@@ -20,7 +20,7 @@
 #include "publisher.h"
 
 struct weir_bench_series { // runs of one kind
-	struct weir_bench_samples samples; // samples of all runs
+	struct weir_bench_samples samples; // samples of all runs of this kind
 	struct weir_bench_summary summary; // cycles per packet
 	struct weir_bench_split split;
 	double *medians; // [runs] median of each run, in cycles per packet
@@ -57,9 +57,9 @@ struct weir_bench_result {
 	uint64_t flows; // flows in the table at the start of the timed runs
 	uint64_t moved; // steady flows whose first tuple was not inserted
 	double publications; // measured publications per second; 0 = none
-	double stage[WEIR_STAGE_COUNT]; // cycles per packet
-	double stage_rest; // cycles between the stages: counters, clock and tables
-	double stage_idle; // expiry and quiescent report
+	double stage[WEIR_STAGE_COUNT]; // cycles per packet in each stage of the pipeline
+	double stage_rest; // cycles per packet between the stages: counters, clock and tables
+	double stage_idle; // cycles per packet for expiry and the quiescent report
 	bool counted[WEIR_BENCH_EVENT_COUNT];
 	double event[WEIR_BENCH_EVENT_COUNT]; // number of events per packet
 	uint64_t verified; // number of verified packets

@@ -15,7 +15,7 @@
 #define WEIR_BENCH_YOUNG 4096u // number of fresh flows in progress, case mixed
 #define WEIR_BENCH_STEADY_NONE 0xffffffffu
 
-// One packet to generate.
+// The description of one packet to generate.
 struct weir_bench_item {
 	uint64_t number; // number of the tuple
 	uint32_t steady; // steady flow of the packet, or WEIR_BENCH_STEADY_NONE

@@ -22,7 +22,7 @@ struct pool {
 	atomic_uint next; // index of the next run, which no thread has started yet
 	atomic_ullong progress;
 	atomic_int error;
-	pthread_mutex_t lock; // protects running
+	pthread_mutex_t lock; // protects `running`
 	pthread_cond_t ended;
 	uint32_t running;
 };

@@ -32,9 +32,9 @@ struct weir_sim_cpu { // fields are private
 	double done;
 	double busy_ns; // busy time until at_ns, in nanoseconds, summed over all cores
 	uint64_t at_ns;
-	struct weir_sim_job *running; // a heap
+	struct weir_sim_job *running; // the running jobs, as a heap
 	uint32_t running_count, running_room;
-	struct weir_sim_job *waiting; // a ring
+	struct weir_sim_job *waiting; // the waiting jobs, as a ring
 	uint32_t waiting_first, waiting_count, waiting_room; // room: a power of two
 };
 

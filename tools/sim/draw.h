@@ -18,8 +18,8 @@ enum weir_sim_purpose {
 	WEIR_SIM_STREAM_RATES, // request rates of the clients
 	WEIR_SIM_STREAM_ANTAGONISTS,
 	WEIR_SIM_STREAM_BACKEND, // choice of failing requests and lost reports
-	WEIR_SIM_STREAM_POLICY, // the policy's random numbers
-	WEIR_SIM_STREAM_STEAL, // choice of lost answers
+	WEIR_SIM_STREAM_POLICY, // random numbers that policies draw
+	WEIR_SIM_STREAM_STEAL, // choice of the answers that are lost
 	WEIR_SIM_STREAM_PACKETS, // packets of one bucket; choice of hot buckets
 };
 
@@ -32,7 +32,7 @@ static inline double weir_sim_uniform(struct weir_prng *prng) { // [0, 1)
 double weir_sim_exponential(struct weir_prng *prng, double mean);
 double weir_sim_normal(struct weir_prng *prng); // mean 0, standard deviation 1
 
-// X(NAME, "name")
+// The distributions of durations. X(NAME, "name")
 #define WEIR_SIM_DISTRIBUTIONS(X) \
 	X(CONSTANT, "constant") \
 	X(UNIFORM, "uniform") \
@@ -56,8 +56,8 @@ struct weir_sim_distribution {
 	uint32_t kind; // enum weir_sim_distribution_kind
 	uint64_t mean_ns; // constant, exponential, lognormal
 	double sigma; // lognormal: standard deviation of the logarithm
-	double alpha; // bounded-pareto
-	uint64_t min_ns, max_ns; // uniform, bounded-pareto
+	double alpha; // bounded-pareto: shape
+	uint64_t min_ns, max_ns; // uniform, bounded-pareto: limits of the values
 	struct weir_sim_part *part; // mix: constants and their shares
 	uint32_t part_count;
 };

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// X(NAME, "name", operands)
+// The commands of weir-sim. X(NAME, "name", number of operands)
 #define WEIR_SIM_COMMANDS(X) \
 	X(RUN, "run", 1) X(LIST, "list", 0) X(CHECK, "check", 1) X(KEYS, "keys", 0)
 
@@ -20,7 +20,7 @@ enum weir_sim_command {
 		WEIR_SIM_COMMAND_COUNT,
 };
 
-// X(NAME, "name")
+// The formats of plots. X(NAME, "name")
 #define WEIR_SIM_FORMATS(X) X(SVG, "svg") X(PNG, "png")
 
 enum weir_sim_format {

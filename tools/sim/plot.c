@@ -268,7 +268,8 @@ static void write_series(const struct drawing *d) {
 	fputs("set xlabel \"seconds\"\n", d->stream);
 }
 
-// Draw one line per variant over time.
+// Draws one line per variant over time. column: column of the data to draw. axis: label of the y
+// axis. logarithmic: the y axis is logarithmic.
 static void draw_lines(const struct drawing *d, int column, const char *axis, bool logarithmic) {
 	write_series(d);
 	mark_events(d, &d->file->variant[0]);

@@ -52,11 +52,12 @@ struct weir_sim_backend_result {
 	uint32_t clients; // clients that use the backend at the end of the window
 	double speed;
 	bool listed; // the backend was in the list of backends at the end of the window
-	// On the list during the whole window. The CPU measures include only such backends.
+	// The backend was in the list of backends during the whole window. The measures of CPU
+	// include only backends for which this is true.
 	bool measured;
 };
 
-// One window of time.
+// The measures of one window of time.
 struct weir_sim_measure {
 	char name[WEIR_SIM_NAME_BYTES];
 	uint64_t from_ns, to_ns;

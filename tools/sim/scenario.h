@@ -30,6 +30,7 @@
 // Maximum number of pairs: clients * backends per client. Each pair needs 64 bytes or more.
 #define WEIR_SIM_PAIRS_MAX 20000000u
 
+// The values of the keys arrivals, scheduling, statistics, planner, hot_place and delivery.
 // X(NAME, "name")
 #define WEIR_SIM_ARRIVALS(X) X(EVEN, "even") X(POISSON, "poisson") X(BURSTY, "bursty")
 #define WEIR_SIM_SCHEDULINGS(X) X(FIFO, "fifo") X(SHARING, "sharing")
@@ -38,7 +39,7 @@
 #define WEIR_SIM_HOT_PLACES(X) X(ONE, "one") X(ANY, "any")
 #define WEIR_SIM_DELIVERIES(X) X(AT_ONCE, "at-once") X(RETRANSMISSION, "retransmission")
 
-// X(NAME, "name", "what the plot shows")
+// The kinds of plots. X(NAME, "name", "what the plot shows")
 #define WEIR_SIM_PLOTS(X) \
 	X(SPREAD, "spread", \
 		"CPU of the most loaded backend divided by the CPU of the least loaded, for each " \
@@ -63,7 +64,7 @@
 		"CPU of the most loaded backend or worker, divided by the mean, over time") \
 	X(MOVES, "moves", "stolen requests or buckets over time")
 
-// X(NAME, "name")
+// The kinds of events during a run. X(NAME, "name")
 #define WEIR_SIM_HAPPENINGS(X) \
 	X(FAIL_FAST, "fail-fast") \
 	X(SLOW, "slow") \
@@ -111,22 +112,23 @@ struct weir_sim_policy { // like services[].policy of the configuration
 	uint32_t window; // number of samples
 	uint64_t stale_ns;
 	uint32_t rounds; // enum weir_rounds
-	uint64_t error_window_ns; // 0 = automatic
+	uint64_t error_window_ns; // how long an error counts as an active request; 0 = automatic
 	bool errors_as_active;
-	struct weir_capability_settings capability; // weights "reported"
+	struct weir_capability_settings capability; // settings of the weights "reported"
 };
 
 struct weir_sim_happening {
 	uint32_t kind; // enum weir_sim_happening_kind
-	uint64_t at_ns, for_ns; // for_ns 0 = until the end
+	// start and duration of the event; for_ns 0 = until the end of the run
+	uint64_t at_ns, for_ns;
 	uint32_t backend, count; // backends [backend, backend + count)
 	uint64_t every_ns; // time from one backend to the next
 	// percent: for fail-fast; speed: for slow, and for the warm-up after restart and add
 	double percent, speed;
 	uint64_t latency_ns; // fail-fast: response time of an error
 	bool established; // fail-fast: connections succeed, but requests within them fail
-	uint64_t drain_ns, down_ns; // restart
-	uint64_t warm_ns; // restart, add
+	uint64_t drain_ns, down_ns; // restart: time as a lame duck before the stop, and downtime
+	uint64_t warm_ns; // restart, add: duration of the warm-up
 	bool silent; // restart: no answer while down, instead of a refusal
 	struct weir_sim_policy policy;
 };

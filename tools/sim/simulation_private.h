@@ -100,8 +100,8 @@ struct weir_sim_client {
 	struct weir_policy_worker worker;
 	struct weir_policy_table table;
 	struct weir_candidate *candidates; // [slot_count]
-	struct weir_round *rounds; // [slot_count], when needed
-	uint16_t *maglev; // [table_size], when needed
+	struct weir_round *rounds; // [slot_count]; NULL until a policy needs rounds
+	uint16_t *maglev; // [table_size]; NULL until a policy needs the Maglev table
 	uint64_t *cost_ns; // [slot_count]
 	struct weir_sim_slot *slot;
 	uint32_t slot_count;
@@ -130,7 +130,7 @@ struct weir_sim_backend {
 	uint64_t active; // number of requests in progress
 	double latency_sum_ns; // total time of the successful requests
 	double reported_latency_sum_ns;
-	uint64_t reported_good, good; // number of successful requests
+	uint64_t reported_good, good; // number of successful requests: at the last report, and now
 	double busy_at_sample_ns;
 	double fail_percent; // share of failing requests; 0 = normal
 	uint64_t fail_latency_ns;
@@ -214,14 +214,14 @@ struct weir_sim {
 
 	struct weir_sim_request *request;
 	uint32_t request_count, request_room, request_free;
-	uint32_t oldest, newest; // requests with a timeout
+	uint32_t oldest, newest; // ends of the list of requests with a timeout
 	bool timeout_scheduled;
 	uint64_t open_requests;
 
 	struct weir_sim_delivery *delivery;
 	uint32_t delivery_count, delivery_room, delivery_free;
 
-	struct weir_sim_steal *steal; // NULL without stealing
+	struct weir_sim_steal *steal; // NULL = no stealing
 
 	struct weir_sim_action *action;
 	uint32_t action_count, action_room;
@@ -235,12 +235,12 @@ struct weir_sim {
 	struct weir_sim_result *result;
 };
 
-// event.c
+// Functions defined in event.c.
 void weir_sim_fail(struct weir_sim *sim, int error);
 void weir_sim_schedule(
 	struct weir_sim *sim, uint64_t time_ns, enum weir_sim_event_kind kind, uint32_t index);
 
-// client.c
+// Functions defined in client.c.
 int weir_sim_clients_init(struct weir_sim *sim);
 void weir_sim_clients_fini(struct weir_sim *sim);
 void weir_sim_client_arrival(struct weir_sim *sim, uint32_t index);
@@ -250,11 +250,11 @@ void weir_sim_clients_regain(struct weir_sim *sim); // a backend became usable
 void weir_sim_clients_rechoose(struct weir_sim *sim); // choose all subsets again
 void weir_sim_clients_republish(struct weir_sim *sim); // the policy has changed
 
-// request.c
+// Functions defined in request.c.
 void weir_sim_request_start(
 	struct weir_sim *sim, uint32_t client, uint16_t slot, double cost_ns, double wait_ns);
 void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
-// A job of the backend's processor may have ended.
+// Ends the requests whose jobs on the backend's processor have ended.
 void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend);
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // the backend died
 void weir_sim_requests_timeout(struct weir_sim *sim);
@@ -266,7 +266,7 @@ void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, 
 // Rejects a released request, because the policy selects no backend.
 void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 
-// backend.c
+// Functions defined in backend.c.
 int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
 // Returns whether the next event of the backend's processor is due now.
@@ -275,35 +275,35 @@ bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
 bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
 // Sets the speed of a backend's processor after one of its factors has changed.
 void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index);
-// Schedule the next event of the processor.
+// Schedules the event for the next end of a job on the backend's processor.
 void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index);
 void weir_sim_backend_report(struct weir_sim *sim, uint32_t index);
 void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery);
 void weir_sim_backends_antagonise(struct weir_sim *sim);
 
-// control.c
+// Functions defined in control.c.
 int weir_sim_control_init(struct weir_sim *sim); // call before creating the clients
 void weir_sim_control_fini(struct weir_sim *sim);
 // Call when control has detected a change of a backend's state.
 void weir_sim_control_update(struct weir_sim *sim);
 void weir_sim_control_list(struct weir_sim *sim, uint32_t first, uint32_t count, bool listed);
 
-// steal.c
+// Functions defined in steal.c.
 int weir_sim_steal_init(struct weir_sim *sim); // call after creating backends, control and clients
 void weir_sim_steal_fini(struct weir_sim *sim);
 void weir_sim_steal_worked(struct weir_sim *sim, const struct weir_sim_request *request);
 void weir_sim_steal_gone(struct weir_sim *sim, struct weir_sim_request *request);
 
-// steal_messages.c
+// Functions defined in steal_messages.c.
 void weir_sim_steal_plan(struct weir_sim *sim);
 void weir_sim_steal_request(struct weir_sim *sim, uint32_t message);
 void weir_sim_steal_answer(struct weir_sim *sim, uint32_t message);
 
-// script.c
+// Functions defined in script.c.
 int weir_sim_script_init(struct weir_sim *sim);
 void weir_sim_script_act(struct weir_sim *sim, uint32_t action);
 
-// metrics.c
+// Functions defined in metrics.c.
 int weir_sim_metrics_init(struct weir_sim *sim);
 void weir_sim_metrics_fini(struct weir_sim *sim);
 void weir_sim_metrics_latency(struct weir_sim *sim, uint64_t latency_ns);

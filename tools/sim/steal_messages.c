@@ -83,8 +83,8 @@ void weir_sim_steal_plan(struct weir_sim *sim) {
 	weir_sim_schedule(sim, sim->now_ns + settings->interval_ns, WEIR_SIM_EVENT_STEAL_PLAN, 0);
 }
 
-// A steal request arrives at the victim. The victim releases the client's request if this request
-// still waits.
+// Handles the arrival of a steal request at the victim: the victim releases the client's request if
+// this request still waits.
 void weir_sim_steal_request(struct weir_sim *sim, uint32_t index) {
 	const struct weir_sim_steal_settings *settings = &sim->scenario->steal;
 	struct weir_sim_steal *steal = sim->steal;

@@ -45,8 +45,8 @@ struct worker {
 	double ring, hold; // number of packets in the ring, and number of held packets
 	// Packets in the ring that must be processed before the bucket can be released.
 	double ahead;
-	double work_ns; // remaining work of hand-overs
-	double busy_ns; // total busy time
+	double work_ns; // work that hand-overs of buckets still need
+	double busy_ns; // total time for which the worker was busy
 	double planned_ns, sampled_ns; // value of busy_ns at the last plan and the last sample
 	uint32_t bucket; // bucket that moves away from this worker; NONE = no bucket
 	uint32_t thief; // the worker that gets `bucket`
