@@ -41,9 +41,10 @@ struct weir_command_line {
 	int operands;
 };
 
-// Parse a command line. options: the program's struct, filled with defaults; partly changed on
-// failure. With --help or --version no option is required. Returns 0, or -EINVAL with one line in
-// why and *ret unchanged.
+// Parse the command line in argv, whose first element is the name of the program. options: the
+// struct in which the program stores its options, filled with defaults; partly changed on failure.
+// With --help or --version no option is required. Returns 0, or -EINVAL with one line in why and
+// *ret unchanged.
 int weir_command_line_parse(const struct weir_option_list *list, int argc, char *const *argv,
 	void *options, struct weir_command_line *ret, char *why, size_t why_bytes);
 

@@ -78,8 +78,8 @@ struct weir_log {
 	void *filter_context;
 };
 
-// Choose the sink of a log whose fd is set. If the socket for the journal cannot be created, the
-// sink is text.
+// Choose the sink of a log whose fd is set, according to the configured format. If the socket for
+// the journal cannot be created, the sink is text.
 void weir_log_open(struct weir_log *log, enum weir_log_format format);
 void weir_log_close(struct weir_log *log); // close the socket for the journal, but not log->fd
 

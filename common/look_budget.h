@@ -17,7 +17,7 @@ struct weir_look_budget {
 	uint64_t paid_ns; // time when spent_ns was last reduced; initially 0
 };
 
-// Adds the CPU time that a scan has used (weir_thread_cpu_ns).
+// Charges the budget for a scan. cpu_ns: the CPU time that the scan has used (weir_thread_cpu_ns).
 static inline void weir_look_budget_spend(struct weir_look_budget *budget, uint64_t cpu_ns) {
 	budget->spent_ns += cpu_ns;
 }

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
-// Returns the candidate nearest to a word by edit distance. If no candidate is near enough, returns
-// the candidate with the longest common prefix, or NULL if this prefix is too short.
+// Returns the candidate that is nearest to a word by edit distance. If no candidate is near enough,
+// returns the candidate that has the longest common prefix with the word, or NULL if this prefix is
+// too short.
 const char *weir_nearest(const char *word, const char *const *candidates, uint32_t count);

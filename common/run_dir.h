@@ -30,7 +30,8 @@
 int weir_run_dir_make(const char *run_dir, uid_t user, gid_t gid, const struct weir_log *log,
 	char *why, size_t why_bytes);
 
-// Create weir-control's directory in the run directory, for this user ((uid_t)-1 = the user of this
-// process) and group. Return values as for weir_run_dir_make.
+// Create weir-control's directory in the run directory. user: the owner of the directory; (uid_t)-1
+// = the user of this process. gid: its group; (gid_t)-1 = the group of this process. Return values
+// as for weir_run_dir_make.
 int weir_run_dir_make_control(
 	const char *run_dir, uid_t user, gid_t gid, char *why, size_t why_bytes);

@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-// Read a file or pipe to its end, at most `most` bytes. *ret is NUL-terminated; the caller frees
-// *ret. Returns 0, -EFBIG, -ENOMEM, or the negative errno of opening or reading.
+// Read a file or pipe to its end. most: maximum length in bytes. *ret: the text, NUL-terminated,
+// freed by the caller. *ret_bytes: its length. Returns 0, -EFBIG (longer than `most`), -ENOMEM, or
+// the negative errno of opening or reading.
 int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
 // Read a regular file as weir_text_file_read does. If the file is not a regular file, return
@@ -30,7 +31,8 @@ int weir_text_file_open_own(const char *file, int flags, mode_t mode);
 // *ret. Returns 0, -EFBIG, -ENOMEM, or an error of weir_text_file_open_own.
 int weir_text_file_read_own(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
-// Replace the file, or create it; only the user can read the file. The function writes FILE.new and
-// renames it, so FILE is always either the old or the new file, even if the process is killed. The
-// new file is not synced to disk. Returns 0 or negative errno (the old file stays).
+// Replace the contents of a file with a text, or create the file. Only the user of this process can
+// read the file. The function writes FILE.new and renames it, so FILE is always either the old or
+// the new file, even if the process is killed. The new file is not synced to disk. Returns 0 or
+// negative errno (the old file stays).
 int weir_text_file_replace(const char *file, const char *text);
