@@ -32,18 +32,18 @@ struct weir_capture_packet { // private memory: one record and its bytes
 
 // --- control ------------------------------------------------------------------------------
 
-// Activate an order in place of the previous order, and skip the records that are now in the
-// rings. terms->number is ignored. The segment must have capture_rings. Returns the number of the
-// order. [control]
+// Activate an order in place of the previous order, and skip the records that are now in the rings.
+// terms->number is ignored. deadline_ns: time (CLOCK_MONOTONIC) until which the order is active.
+// The segment must have capture_rings. Returns the number of the order. [control]
 uint64_t weir_capture_order(
 	struct weir_segment *segment, const struct weir_capture_terms *terms, uint64_t deadline_ns);
 // Set the time (CLOCK_MONOTONIC) until which the order is active. [control]
 void weir_capture_extend(struct weir_segment *segment, uint64_t deadline_ns);
 // Deactivate the active order, so that workers write no further records. [control]
 void weir_capture_withdraw(struct weir_segment *segment);
-// Take the oldest record of this order from a worker's ring. If a record is inconsistent or has
-// invalid values, skips all records that are now in the ring. Returns false if the ring has no
-// record. [control]
+// Take the oldest record of the order with this number from a worker's ring. If a record is
+// inconsistent or has invalid values, skips all records that are now in the ring. Returns false if
+// the ring has no record. [control]
 bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	struct weir_capture_packet *ret);
 // Gets the number of packets that match this order but were not recorded by a worker: *ret_lost
@@ -59,8 +59,8 @@ static inline uint64_t weir_capture_wanted(const struct weir_segment *segment) {
 	return __atomic_load_n(&segment->news->capture, __ATOMIC_ACQUIRE);
 }
 
-// Copy the terms of this order. Returns 0, -EAGAIN (concurrent change: try later) or -EINVAL (out
-// of range). [worker]
+// Copy the terms of the order with this number, and check them. Returns 0, -EAGAIN (concurrent
+// change: try later) or -EINVAL (out of range). [worker]
 int weir_capture_read(
 	const struct weir_segment *segment, uint64_t number, struct weir_capture_terms *ret);
 static inline bool weir_capture_is_due(const struct weir_segment *segment, uint64_t now_ns) {

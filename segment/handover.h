@@ -58,8 +58,10 @@ struct weir_handover_refusals { // connections refused because of H1
 int weir_handover_listen(
 	const struct weir_handover_params *params, struct weir_handover_server **ret);
 void weir_handover_server_free(struct weir_handover_server *server); // removes socket and lock
-// Accept new connections, and detect closed connections. Call when poll() reports an event, or
-// every 100 ms. Returns the pid of the attached control process, 0 for none, or negative errno.
+// Accept new connections, and detect closed connections. offer: the data that a control process
+// receives when it attaches. Call when poll() reports an event, or every 100 ms. Returns the pid of
+// the attached control process (1 if it is in another pid namespace), 0 for none, or negative
+// errno.
 int weir_handover_serve(struct weir_handover_server *server, const struct weir_handover *offer);
 void weir_handover_take_refusals(
 	struct weir_handover_server *server, struct weir_handover_refusals *ret);

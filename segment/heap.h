@@ -38,7 +38,8 @@ int weir_heap_init(struct weir_heap *heap, const struct weir_segment *segment);
 void weir_heap_fini(struct weir_heap *heap);
 
 // Allocate this many bytes, a multiple of 64, from the first free extent that is large enough.
-// Returns false if there is none.
+// *ret_offset: offset of the allocated bytes from the start of tables. Returns false if no free
+// extent is large enough.
 bool weir_heap_take(struct weir_heap *heap, uint64_t bytes, uint64_t *ret_offset);
 // Free an extent. `free` must have room for one more entry.
 void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent);
@@ -46,8 +47,9 @@ void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent);
 // Allocate exactly this extent. Returns false if any part of it is not free. `free` must have
 // room for one more entry.
 bool weir_heap_carve(struct weir_heap *heap, struct weir_blob_extent extent);
-// Remove all free extents below an offset and append them to ret, which must have room for them.
-// Returns the total size of the extents, in bytes.
+// Remove all free extents, or parts of them, below the offset `top` from the free extents, and
+// append them to ret, which must have room for them. Returns the total size of the extents, in
+// bytes.
 uint64_t weir_heap_take_below(struct weir_heap *heap, uint64_t top, struct weir_extents *ret);
 
 // Allocate memory for the heap up to an offset, so that no access to the heap can fail. Returns

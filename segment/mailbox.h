@@ -172,9 +172,11 @@ _Static_assert(sizeof(struct weir_message) == WEIR_MESSAGE_BYTES, "segment ABI")
 // ring's size, the producer treats the ring as full, and the consumer treats it as empty and
 // resynchronizes.
 
-// Add a copy of message to the ring. Returns false when the ring is full. [producer]
+// Add a copy of a message to a ring. position: the consumer's read position. Returns false if the
+// ring is full. [producer]
 bool weir_mailbox_send(struct weir_mailbox_ring *ring, const struct weir_ring_position *position,
 	const struct weir_message *message);
-// Take the oldest message. Returns false if the ring is empty. [consumer]
+// Take the oldest message out of a ring. position: the consumer's read position, which is advanced.
+// Returns false if the ring is empty. [consumer]
 bool weir_mailbox_receive(const struct weir_mailbox_ring *ring, struct weir_ring_position *position,
 	struct weir_message *ret);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// Write one line of at most why_bytes to why. Returns error.
+// Write a reason to why, formatted as by printf, as one line of at most why_bytes. Returns `error`.
 __attribute__((format(printf, 4, 5))) static inline int weir_refuse(
 	int error, char *why, size_t why_bytes, const char *format, ...) {
 	va_list args;

@@ -171,7 +171,7 @@ static inline void weir_segment_own_bucket(
 #define WEIR_SANITIZED
 #endif
 
-// Add to a counter that only this thread writes and other threads read. [worker]
+// Add n to a counter that only this thread writes and other threads read. [worker]
 static inline void weir_counter_add(uint64_t *counter, uint64_t n) {
 #if defined(__x86_64__) && !defined(WEIR_SANITIZED)
 	// A relaxed store in one instruction; compilers use three instructions for a plain C

@@ -60,7 +60,8 @@ void weir_regions_of(
 int weir_segment_read_header(
 	int statistics_fd, struct weir_segment_header *ret, char *why, size_t why_bytes);
 
-// Map a memory area (MAP_SHARED). Returns NULL and sets errno on failure.
+// Map a memory area (MAP_SHARED). protection: PROT_READ, or PROT_READ | PROT_WRITE. Returns NULL
+// and sets errno on failure.
 uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection);
 
 // Set the counts and the pointers to the regions, from the private copy of the header.

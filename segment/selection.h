@@ -30,7 +30,8 @@ struct weir_selection_params {
 	const struct weir_policy_table *published;
 };
 
-// Returns parameters for a policy with default settings, without limits and without subsets.
+// Returns parameters for a policy with default settings, without limits and without subsets. slots:
+// number of slots of the Maglev table.
 static inline struct weir_selection_params weir_selection_defaults(
 	uint16_t service, enum weir_policy policy, uint32_t slots) {
 	return (struct weir_selection_params){.service = service,
@@ -55,15 +56,15 @@ int weir_selection_build(struct weir_writer *writer, const struct weir_selection
 // caller for long. The result equals the result of weir_selection_build.
 struct weir_selection_work;
 
-// Start building. Takes ownership of members, which were allocated by malloc; on failure the caller
-// keeps ownership. Returns 0, -EINVAL or -ENOMEM.
+// Start building a selection of n members in steps. Takes ownership of members, which were
+// allocated by malloc; on failure the caller keeps ownership. Returns 0, -EINVAL or -ENOMEM.
 int weir_selection_begin(const struct weir_selection_params *params,
 	struct weir_selection_member *members, uint32_t n, struct weir_selection_work **ret);
 // Do one step: a pass over all members, or up to `most` slots. Returns 1 (more steps follow), 0
 // (last step), -ENOMEM, -ENOSPC.
 int weir_selection_step(struct weir_selection_work *work, uint32_t most);
-// Gets the blob after the last step. Returns 0 or an error of weir_writer_alloc. Does not free
-// the work.
+// Allocates the blob from the writer and fills it, after the last step. Does not free the work.
+// Returns 0 or an error of weir_writer_alloc.
 int weir_selection_finish(
 	struct weir_selection_work *work, struct weir_writer *writer, struct weir_selection **ret);
 void weir_selection_work_free(struct weir_selection_work *work); // NULL is allowed

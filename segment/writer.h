@@ -58,7 +58,8 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 // written. Returns 0, -ENOMEM, -EINVAL (out of range).
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
 
-// Publish the slow start of a reserved backend if it has changed. Returns whether it has changed.
+// Publish the slow start of a reserved backend if it has changed. share: the new slow start.
+// Returns whether it has changed.
 bool weir_writer_publish_share(
 	struct weir_writer *writer, uint16_t backend, struct weir_policy_share share);
 
@@ -76,8 +77,9 @@ const struct weir_backend_row *weir_writer_row(const struct weir_writer *writer,
 // publication).
 unsigned int weir_writer_reclaim(struct weir_writer *writer);
 
-// Reclaim until no blob is waiting. Returns 0, -ETIMEDOUT (a worker reports no quiescent state,
-// because it is stalled or refuses a table, or because the dataplane has exited).
+// Reclaim until no blob is waiting, for at most timeout_ms. Returns 0, -ETIMEDOUT (a worker reports
+// no quiescent state, because it is stalled or refuses a table, or because the dataplane has
+// exited).
 int weir_writer_synchronize(struct weir_writer *writer, unsigned int timeout_ms);
 
 // Start a grace period that frees no blobs, for use before an id is used again. Returns the token
