@@ -22,10 +22,12 @@ struct weir_clock {
 // Initialize a clock. cycles: the current value of the cycle counter. hz: the frequency of the
 // cycle counter, at least 1 MHz.
 void weir_clock_init(struct weir_clock *clock, uint64_t cycles, uint64_t hz);
-// Correct the clock from CLOCK_MONOTONIC. The clock never goes backwards.
+// Correct the clock with the value of CLOCK_MONOTONIC. cycles: the current value of the cycle
+// counter. The clock never goes backwards.
 void weir_clock_correct(struct weir_clock *clock, uint64_t cycles);
 
-// Returns whether the clock must be corrected now.
+// Returns whether the clock must be corrected, because its last correction is WEIR_CLOCK_PERIOD_NS
+// ago. cycles: the current value of the cycle counter.
 static inline bool weir_clock_due(const struct weir_clock *clock, uint64_t cycles) {
 	return cycles - clock->base_cycles >= clock->period_cycles;
 }

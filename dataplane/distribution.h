@@ -55,15 +55,15 @@ enum weir_bucketing weir_distribution_bucketing(
 const struct weir_rss_key *weir_distribution_key(
 	const struct weir_distributed_port *port, uint32_t ports);
 
-// Returns the worker that owns a bucket before any bucket is moved. All buckets of one RETA entry,
-// of any device, have the same first worker.
+// Returns the worker that owns a bucket before any bucket is moved. workers: number of workers. All
+// buckets of one RETA entry, of any device, have the same first worker.
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
-// Returns the queue of the port to which the RETA maps the buckets of this worker. If the worker
-// polls a queue of the port, this is that queue.
+// Returns the queue of the port to which the RETA maps the buckets of a worker. If the worker polls
+// a queue of the port, returns this queue. workers: number of workers.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
-// Returns the worker that polls a queue of a port.
+// Returns the worker that polls a queue of a port. workers: number of workers.
 static inline uint32_t weir_distribution_receiver(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t queue) {
 	return (port->owner + queue) % workers;
@@ -75,7 +75,8 @@ static inline uint32_t weir_distribution_receiver(
 int weir_distribution_create(const struct weir_segment *segment,
 	const struct weir_distributed_port *port, struct weir_flow_parcel *const *parcel,
 	struct weir_distribution *ret);
-// Add the rings of a port's distributors to the sources that the workers poll. Returns 0, -ENOMEM.
+// Add the rings of a port's distributors to the sources that the workers poll. queues: number of
+// receive queues of the port. worker: [workers]. Returns 0, -ENOMEM.
 int weir_distribution_connect(const struct weir_distribution *distribution, uint32_t port,
 	uint16_t queues, struct weir_worker *const *worker, uint32_t workers);
 // Free the distribution and the packets in rings. Call before the packet buffers are freed.

@@ -30,7 +30,8 @@ struct weir_hold {
 	struct weir_held held[WEIR_HOLD_PACKETS];
 };
 
-// Hold a packet. Returns false if the queue is full.
+// Hold a packet at the end of the queue. in_port: the port that has received the packet. Returns
+// false if the queue is full.
 static inline bool weir_hold_put(struct weir_hold *hold, struct rte_mbuf *packet, uint8_t in_port) {
 	if (hold->next - hold->first == WEIR_HOLD_PACKETS) {
 		return false;
@@ -63,8 +64,8 @@ static inline uint32_t weir_hold_due(struct weir_hold *hold) {
 	return RTE_MIN(came + WEIR_BURST, hold->next - hold->first);
 }
 
-// Take the next packets, all from one port, at most max. Returns the number of packets, 0 if the
-// queue is empty.
+// Take the next packets out of the queue, at most max packets, all from one port. *ret_in_port: the
+// port that has received the packets. Returns the number of packets, 0 if the queue is empty.
 static inline uint16_t weir_hold_take(
 	struct weir_hold *hold, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port) {
 	uint16_t n = 0;

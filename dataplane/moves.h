@@ -192,19 +192,19 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 
 // --- back pressure ------------------------------------------------------------------------------
 
-// Call when the ring of the victim is nearly full. Finds the bucket with the most of these
-// packets, and the worker with the shortest ring of this distributor. Requests that the victim
-// gives the bucket to this worker. No request is made if the shortest ring is more than a quarter
-// full. A bucket with more than half of the packets is not moved, because it would also fill the
-// other ring.
+// Relieves a worker, the victim, whose ring is nearly full. pkts: n packets that the distributor is
+// about to put into the ring of the victim. Finds the bucket with the most of these packets, and
+// the worker with the shortest ring of this distributor. Requests that the victim gives the bucket
+// to this worker. No request is made if the shortest ring is more than a quarter full. A bucket
+// with more than half of the packets is not moved, because it would also fill the other ring.
 //
 // Packets must carry their bucket (distributor.h). For each crowded worker, one search is made
 // per WEIR_URGENT_NS, whether or not a bucket is found. [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 
-// Take the request that a distributor has made to this worker, and return it as arguments of
-// weir_mover_request. Returns false if no request is pending.
+// Take the request that a distributor has made to this worker. *ret_bucket, *ret_thief: arguments
+// for weir_mover_request. Returns false if no request is pending.
 static inline bool weir_mover_pressed(
 	struct weir_mover *mover, uint32_t *ret_bucket, uint32_t *ret_thief) {
 	uint64_t urgent = __atomic_load_n(&mover->urgent, __ATOMIC_RELAXED);

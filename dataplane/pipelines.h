@@ -43,7 +43,8 @@ struct weir_pipelines {
 // Returns whether the workers of this configuration can share one flow memory if distributors
 // spread the packets of all ports: there are several workers, and their flows fit in one memory.
 bool weir_pipelines_may_share(const struct weir_config *config);
-// Returns the size in bytes of the flow memory and the flow tables of all workers.
+// Returns the size in bytes of the flow tables of all workers, with their flow memory. bucketed:
+// the workers share one flow memory.
 uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucketed);
 
 // Create the pipelines. If bucketed, each pipeline owns the parts assigned to its worker by

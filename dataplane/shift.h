@@ -74,8 +74,9 @@ static inline bool weir_shift_has(const struct weir_shift *shift, uint32_t bucke
 enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
 // Requests a shift of the buckets whose masked index is `low` to the queue of the distributor
 // `into`. The owner of `into` must own the buckets. Until then, their packets may arrive at any
-// queue of the port. other: the distributors of the port's other queues, at most
-// WEIR_SHIFT_OTHERS_MAX. The state must be NOTHING or REFUSED, and becomes HOLDING or REFUSED.
+// queue of the port. mask: mask for the index of a bucket. other: the distributors of the port's
+// other queues; others: their number, at most WEIR_SHIFT_OTHERS_MAX. The state must be NOTHING or
+// REFUSED, and becomes HOLDING or REFUSED.
 void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);
@@ -85,8 +86,8 @@ void weir_shift_drain(struct weir_moves *moves);
 
 // --- the owner --------------------------------------------------------------------------------
 
-// Hold the packets of buckets that shift to this queue, like weir_mover_hold. n: at most
-// WEIR_BURST.
+// Hold the packets of buckets that shift to the queue of a distributor. Parameters and result are
+// those of weir_mover_hold.
 uint16_t weir_mover_hold_shift(struct weir_mover *mover, const struct weir_distributor *distributor,
 	struct rte_mbuf **pkts, uint16_t n, uint8_t in_port, uint16_t *ret_refused);
 // Do a step of the shift to this worker. Call between bursts, once per iteration. Returns the held

@@ -23,6 +23,6 @@ struct weir_watchdog {
 
 void weir_watchdog_init(struct weir_watchdog *watchdog, const struct weir_segment *segment,
 	const struct weir_log *log, uint64_t now_ms);
-// Check all heartbeats; a worker that stalls or recovers is logged once.
-// Returns true when no worker is stalled. Call several times a second.
+// Check the heartbeats of all workers; a worker that stalls or recovers is logged once. now_ms:
+// monotonic. Returns true if no worker is stalled. Call several times a second.
 bool weir_watchdog_check(struct weir_watchdog *watchdog, uint64_t now_ms);

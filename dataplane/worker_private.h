@@ -97,8 +97,8 @@ static inline bool weir_worker_captures(const struct weir_worker *worker) {
 	return unlikely(__atomic_load_n(worker->capture_wanted, __ATOMIC_RELAXED) != 0);
 }
 
-// Count packets as dropped. port: ingress port, or WEIR_PROBE_NO_PORT. The caller keeps the
-// packets.
+// Count packets as dropped for this reason. port: ingress port, or WEIR_PROBE_NO_PORT. The caller
+// still owns the packets.
 static inline void weir_worker_count_dropped(struct weir_worker *worker,
 	enum weir_drop_reason reason, struct rte_mbuf *const *pkts, uint32_t packets,
 	uint8_t port) {
@@ -135,10 +135,12 @@ static inline struct weir_path *weir_worker_path(const struct weir_worker *worke
 
 // --- worker_process.c ---------------------------------------------------------------------------
 
-// Process a burst of at most WEIR_BURST packets from one port, and send the packets.
+// Process a burst of n packets, at most WEIR_BURST, that port in_port has received, and send the
+// packets. Takes ownership of the packets.
 void weir_worker_process(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
-// Process a burst of packets that another worker has offered, from any ports, and send the packets.
+// Process a burst of n packets that another worker has offered, and send the packets. Any ports may
+// have received the packets. Takes ownership of the packets.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n);
 
 // --- worker_idle.c ------------------------------------------------------------------------------
@@ -163,8 +165,9 @@ static inline void weir_idle_end(struct weir_idle *idle) {
 uint16_t weir_worker_hold_slow(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
 
-// Hold packets of a bucket that is moving to this worker. pkts: packets taken from a ring, or from
-// this worker's queue. Returns how many packets may be processed now.
+// Hold packets of a bucket that is moving to this worker. pkts: n packets taken from a ring, or
+// from this worker's queue. Returns how many packets may be processed now; they are the first
+// packets in pkts.
 static inline uint16_t weir_worker_hold(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
 	return likely(worker->mover == NULL || !weir_mover_is_taking(worker->mover))
@@ -177,8 +180,9 @@ uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port);
 
-// Hold packets of buckets that shift to the queue of a distributor. pkts: packets of this worker,
-// received from this queue. Returns how many packets may be processed now.
+// Hold packets of buckets that shift to the queue of a distributor. pkts: n packets of this worker,
+// received from this queue. Returns how many packets may be processed now; they are the first
+// packets in pkts.
 static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port) {

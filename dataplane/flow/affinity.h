@@ -32,9 +32,9 @@ struct weir_affinity {
 	uint64_t entries[] __attribute__((aligned(64)));
 };
 
-// Creates a table for `entries` sources, rounded up to a multiple of WEIR_AFFINITY_WAYS. socket:
-// NUMA node of the memory, SOCKET_ID_ANY for any. Returns 0, -EINVAL (no entries) or -ENOMEM.
-// [set-up]
+// Creates a table for `entries` sources, rounded up to a multiple of WEIR_AFFINITY_WAYS. secret: a
+// random number, combined with the hash of each source. socket: NUMA node of the memory,
+// SOCKET_ID_ANY for any. Returns 0, -EINVAL (no entries) or -ENOMEM. [set-up]
 int weir_affinity_create(uint32_t entries, uint64_t secret, int socket, struct weir_affinity **ret);
 void weir_affinity_free(struct weir_affinity *table); // NULL is allowed
 uint64_t weir_affinity_bytes(uint32_t entries);

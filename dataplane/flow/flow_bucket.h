@@ -271,8 +271,8 @@ static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uin
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
 }
 
-// Returns the bucket hash with its part replaced by the given part. All other bits, which spread
-// flows over the buckets of a part, are unchanged.
+// Returns a bucket hash for another part. bucket_hash: the bucket hash of a flow. part: the part in
+// which the flow is to be. All bits that spread flows over the buckets of a part are unchanged.
 static inline uint64_t weir_flow_bucket_hash_in_part(
 	const struct weir_flow_secret *secret, uint64_t bucket_hash, uint32_t part) {
 	uint64_t further = part - (uint64_t)weir_flow_part(secret, bucket_hash);
@@ -442,9 +442,10 @@ static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_n
 	}
 }
 
-// Refreshes the word of a packet's flow, and writes the flow's backend to *ret_backend. Returns
-// false and changes nothing if the packet would change the state of the flow, or if the slot is
-// free. An expired flow that the sweep has not removed yet continues.
+// Refreshes the word of a packet's flow, and writes the flow's backend to *ret_backend. event: the
+// event that the packet causes. Returns false and changes nothing if the packet would change the
+// state of the flow, or if the slot is free. An expired flow that the sweep has not removed yet
+// continues.
 static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32_t *word,
 	enum weir_flow_event event, uint32_t *ret_backend) {
 	uint32_t old = *word;
@@ -474,14 +475,14 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 	return match != 0 ? bucket->word + __builtin_ctzll(match) : NULL;
 }
 
-// Slow path of weir_flow_find6: compares the whole keys, because several slots of the bucket have
-// the ports of the packet.
+// Slow path of weir_flow_find6, with the same parameters and result. Compares the whole keys,
+// because several slots of the bucket have the ports of the packet.
 uint32_t *weir_flow_find6_among(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip);
 
-// Like weir_flow_find4, but finds the word of an IPv6 packet's flow. If several slots have this
-// key, returns the word of the lowest slot. Usually the flows in the other slots have ended;
-// weir_flow_lookup finds the live flow.
+// Returns the word of a packet's flow in a bucket, or NULL, as weir_flow_find4 does, for an IPv6
+// packet without extension headers. If several slots have this key, returns the word of the lowest
+// slot. Usually the flows in the other slots have ended; weir_flow_lookup finds the live flow.
 static inline uint32_t *weir_flow_find6(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};

@@ -19,8 +19,8 @@ void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part);
 // with the next part.
 void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);
 
-// Clear the old start times of a bucket long before their ticks wrap. The service times of these
-// flows are not measured.
+// Clear the old start times of a bucket, long before their ticks wrap. The service times of these
+// flows are not measured. ipv6: the family of the bucket.
 void weir_flow_starts_clear(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 

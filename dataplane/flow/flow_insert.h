@@ -10,9 +10,9 @@
 
 struct weir_flow_table;
 
-// Insert a new flow. The key must not be in the table: look up the key first. Returns the flow.
-// Returns -ENOSPC if the table is full, if the limit of half-open flows is reached and no flow can
-// be evicted, or if there are more than WEIR_FLOW_DESTINATIONS_MAX IPv6 destinations. After -ENOSPC
-// the caller continues without an entry.
+// Insert a new flow. The key must not be in the table: look up the key first. start: how the flow
+// begins. Returns the flow. Returns -ENOSPC if the table is full, if the limit of half-open flows
+// is reached and no flow can be evicted, or if there are more than WEIR_FLOW_DESTINATIONS_MAX IPv6
+// destinations. After -ENOSPC the caller continues without an entry.
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, const struct weir_flow_start *start);

@@ -13,15 +13,16 @@
 // after 4.9 hours.
 #define WEIR_FLOW_START_SHIFT 14
 
-// Call when a packet of a found flow has arrived. Updates the state of the flow and the time of
-// its last packet. Returns true if the packet starts a new flow in place of the old flow (a SYN
-// in state closing): the caller then chooses a backend and calls weir_flow_restart.
+// Updates the state of a found flow and the time of its last packet, when a packet of the flow has
+// arrived. event: the event that the packet causes. Returns true if the packet starts a new flow in
+// place of the old flow (a SYN in state closing): the caller then chooses a backend and calls
+// weir_flow_restart.
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
 
-// Move a found flow to another backend. end: EVICTED if the old backend was removed, or COMPLETED
-// if a new flow replaces the old flow. With COMPLETED, the reported end depends on the state of the
-// old flow, for instance REFUSED after an RST.
+// Move a found flow to the backend start->backend. end: EVICTED if the old backend was removed, or
+// COMPLETED if a new flow replaces the old flow. With COMPLETED, the reported end depends on the
+// state of the old flow, for instance REFUSED after an RST.
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 

@@ -40,7 +40,9 @@ struct weir_flow_memory {
 int weir_flow_memory_create(uint64_t flows, uint32_t ipv6_percent, bool shared, int socket,
 	struct weir_flow_memory **ret);
 void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is allowed
-// Returns the size in bytes of a shared memory, or of the memory of a single table.
+// Returns the size in bytes of the memory that weir_flow_memory_create allocates for these
+// parameters.
 uint64_t weir_flow_memory_bytes(uint64_t flows, uint32_t ipv6_percent, bool shared);
-// Returns the maximum number of IPv6 flows in one part of a shared memory.
+// Returns the maximum number of IPv6 flows in one part of a shared memory that was created with
+// these parameters.
 uint64_t weir_flow_memory_part_flows6(uint64_t flows, uint32_t ipv6_percent);

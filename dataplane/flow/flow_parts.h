@@ -64,8 +64,8 @@ struct weir_flow_parcel {
 	struct weir_flow_destinations destinations;
 };
 
-// Creates a parcel for parts of the memory. The ids of the flows' backends must be below
-// max_backends. Returns 0, -ENOMEM. [set-up]
+// Creates a parcel that can hold the data of any part of the memory. The ids of the flows' backends
+// must be below max_backends. socket: NUMA node for the parcel. Returns 0, -ENOMEM. [set-up]
 int weir_flow_parcel_create(const struct weir_flow_memory *memory, uint32_t max_backends,
 	int socket, struct weir_flow_parcel **ret);
 void weir_flow_parcel_free(struct weir_flow_parcel *parcel); // NULL is allowed

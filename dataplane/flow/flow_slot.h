@@ -74,7 +74,7 @@ static inline uint32_t weir_flow_word_of(const struct weir_flow_table *table, we
 		table, weir_flow_is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
 }
 
-// Release the destination of an IPv6 flow that was removed from its slot.
+// Release the destination number of an IPv6 flow that was removed from this slot of a bucket.
 static inline void weir_flow_release_destination(
 	struct weir_flow_table *table, uint32_t bucket, unsigned int slot) {
 	weir_flow_destinations_release(

@@ -28,8 +28,8 @@ struct weir_flow_waiting {
 	uint32_t idle_ms; // minimum time since the last packet, because ticks are rounded down
 };
 
-// Get the waiting flows of a line, up to WEIR_FLOW_WALK_LINE flows. If the table does not own the
-// line, there are none. Returns the number of flows.
+// Get the waiting flows of a line that match the search, up to WEIR_FLOW_WALK_LINE flows. Returns
+// the number of flows; 0 if the table does not own the line.
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret);

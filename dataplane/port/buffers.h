@@ -17,8 +17,8 @@ struct weir_buffers {
 	struct rte_mempool *pool[WEIR_POOLS_MAX][WEIR_NODES_MAX];
 };
 
-// Initialize the pools. Each entry of plan describes one pool; plan is borrowed until
-// weir_buffers_fini.
+// Initialize the pools without allocating buffers. plan: [plans], each entry describes one pool;
+// borrowed until weir_buffers_fini.
 void weir_buffers_init(
 	struct weir_buffers *buffers, const struct weir_pool_plan *plan, uint32_t plans);
 void weir_buffers_fini(struct weir_buffers *buffers); // call after all devices are closed

@@ -37,8 +37,9 @@ struct weir_device {
 	int xdp_socket[WEIR_QUEUES_MAX]; // AF_XDP sockets, owned by the driver
 };
 
-// Probe, configure and start a device. workers: requested number of transmit queues. Returns 0, or
-// negative errno with one line in why (DPDK logs the details); on failure *ret is closed.
+// Probe, configure and start a device. buffers: pools for the device's receive buffers. workers:
+// number of workers, which is the requested number of transmit queues. Returns 0, or negative errno
+// with one line in why (DPDK logs the details); on failure *ret is closed.
 int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *buffers,
 	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes);
 void weir_device_close(struct weir_device *device); // does nothing if the device is not open

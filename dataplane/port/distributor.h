@@ -80,14 +80,15 @@ struct weir_distributor {
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "a 64-bit mask must have a bit for each victim");
 
-// Create a distributor. number: below WEIR_DISTRIBUTORS_MAX. Returns 0, -EINVAL, -ENOMEM (too
-// little DPDK memory).
+// Create a distributor. number: its index among all distributors, below WEIR_DISTRIBUTORS_MAX.
+// workers: number of workers. owner: the worker that polls the queue. socket: NUMA node of the
+// memory. Returns 0, -EINVAL, -ENOMEM (too little DPDK memory).
 int weir_distributor_create(uint32_t number, uint32_t workers, uint32_t owner, int socket,
 	struct weir_distributor **ret);
 // Free the distributor and the packets in rings. NULL is allowed.
 void weir_distributor_free(struct weir_distributor *distributor);
 
-// Returns the worker that owns a bucket before any bucket is moved.
+// Returns the worker that owns a bucket before any bucket is moved. workers: number of workers.
 static inline uint32_t weir_distributor_first_worker(uint32_t bucket, uint32_t workers) {
 	return bucket % workers;
 }
@@ -124,7 +125,8 @@ bool weir_distributor_switched(
 // the total number of packets that it has put into the target's ring. Only one request at a time.
 // [main]
 void weir_distributor_drain(struct weir_distributor *distributor, uint32_t target);
-// Get the answer to the last request. Returns false while there is no answer. [target]
+// Get the answer to the last request for a drain. *ret_end: total number of packets that the owner
+// has put into the target's ring. Returns false while there is no answer. [target]
 bool weir_distributor_drained(const struct weir_distributor *distributor, uint64_t *ret_end);
 
 // Carry out requests of victims and main. Call between two bursts. [owner]
@@ -139,7 +141,7 @@ static inline void weir_distributor_switch(struct weir_distributor *distributor)
 	}
 }
 
-// Record how many packets were received since the last weir_distributor_switch, possibly 0. The
+// Record that n packets, possibly 0, were received since the last weir_distributor_switch. The
 // packets must be distributed before the next weir_distributor_switch. [owner]
 static inline void weir_distributor_received(struct weir_distributor *distributor, uint16_t n) {
 	struct weir_drain *drain = &distributor->drain;

@@ -21,6 +21,7 @@ struct weir_peers {
 		*ring[WEIR_WORKERS_MAX]; // index: the worker that takes packets from the ring
 };
 
-// Create the rings. workers: at least 2. Returns 0, -EINVAL, -ENOMEM.
+// Create the rings of all workers. workers: number of workers, at least 2. socket: NUMA node of the
+// memory. Returns 0, -EINVAL, -ENOMEM.
 int weir_peers_create(uint32_t workers, int socket, struct weir_peers **ret);
 void weir_peers_free(struct weir_peers *peers); // also frees the packets in rings; NULL is allowed

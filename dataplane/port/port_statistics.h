@@ -23,7 +23,8 @@ struct weir_port_statistics {
 	uint64_t xstat[WEIR_PORT_XSTATS]; // DPDK's ids of the statistics that are shown
 };
 
-// Prepare to read an open device. Writes the names of the extended statistics.
+// Prepare to read the statistics of an open device. Writes the names of the extended statistics to
+// `counters`, the port's counters in the segment.
 void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	const struct weir_device *device, struct weir_port_counters *counters);
 

@@ -29,9 +29,9 @@ struct weir_rss {
 	struct weir_rss_key key;
 };
 
-// Requests RSS with this key, and requests that the device passes the hash with each packet, if the
-// device supports these features. key: WEIR_RSS_KEY_ROOM bytes; borrowed until the device is
-// configured.
+// Changes the configuration of a device, so that it requests RSS with this key, and the hash of
+// each packet, if the device supports these features. conf: the configuration to change. key:
+// WEIR_RSS_KEY_ROOM bytes; borrowed until the device is configured.
 void weir_rss_request(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
 // Get the RSS configuration of a started device. reports: the device was configured to pass the
 // hash with each packet. info: read before the device was configured. Call before workers run,
