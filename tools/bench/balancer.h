@@ -38,7 +38,8 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
 
-// Replace the pipeline with a new pipeline, whose counters are 0. Returns 0 or negative errno.
+// Replace the pipeline with a new pipeline, whose counters are 0. heap: memory for the pipeline.
+// Returns 0 or negative errno.
 int weir_bench_balancer_start(
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
 
@@ -49,7 +50,8 @@ uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
 
 // --- other work of a worker ---------------------------------------------------------------
 
-// Process a burst while a capture is active. pkts: at most WEIR_BURST.
+// Process a burst of n packets, at most WEIR_BURST, while a capture is active. verdicts: receives
+// the verdict of each packet.
 void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
 	uint16_t n, uint64_t now_ns, struct weir_verdict *verdicts);
 // Responds to a request of the second process, if there is one. Call between two bursts.

@@ -39,8 +39,8 @@ uint32_t weir_bench_frame_min(uint8_t family, uint8_t protocol, bool vlan);
 void weir_bench_packets_init(
 	struct weir_bench_packets *packets, uint8_t family, bool vlan, uint32_t frame_bytes);
 
-// Write a whole frame: headers and payload.
-// flags: TCP flags. TCP sequence numbers and IPv4 identifications depend on serial.
+// Write a whole frame to `to`: headers and payload. tuple: addresses and ports. flags: TCP flags.
+// serial: TCP sequence numbers and IPv4 identifications depend on it.
 void weir_bench_packet_write(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);

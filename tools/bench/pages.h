@@ -27,8 +27,9 @@ struct weir_bench_heap {
 	uint64_t huge_bytes; // bytes of the heap in 2 MiB pages
 };
 
-// Make a heap of at least `bytes` bytes. It exists until the process ends.
-// Returns 0, -ENOMEM, or -ENOSPC (huge pages required and not available) with one line in why.
+// Make a heap of at least `bytes` bytes. wanted: the kind of pages to use. The heap exists until
+// the process ends. Returns 0, -ENOMEM, or -ENOSPC (huge pages required and not available) with one
+// line in why.
 int weir_bench_heap_create(uint64_t bytes, enum weir_bench_pages wanted,
 	struct weir_bench_heap *ret, char *why, size_t why_bytes);
 

@@ -35,8 +35,8 @@ static inline void weir_bench_samples_add(
 	}
 }
 
-// Merges two measurements of the same bursts. Keeps the smaller cost of each burst. Returns 0, or
-// -EBADMSG if the numbers of bursts differ.
+// Merges two measurements of the same bursts: `samples` keeps the lower cost of each burst in
+// `samples` and `again`. Returns 0, or -EBADMSG if the numbers of bursts differ.
 int weir_bench_samples_least(
 	struct weir_bench_samples *samples, const struct weir_bench_samples *again);
 

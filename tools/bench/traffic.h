@@ -57,7 +57,8 @@ void weir_bench_traffic_fini(struct weir_bench_traffic *traffic);
 // assigned to steady flows are kept.
 void weir_bench_traffic_restart(struct weir_bench_traffic *traffic);
 
-// Selects the n packets of the next burst. alone: only packets of steady flows.
+// Selects the n packets of the next burst, and writes their descriptions to items[n]. alone: only
+// packets of steady flows.
 void weir_bench_traffic_burst(
 	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n, bool alone);
 

@@ -14,9 +14,11 @@
 
 struct weir_pcap_report;
 
-// Begin a report on `out` (borrowed). Returns 0, -ENOMEM.
+// Begin a report that is printed to `out` (borrowed). json: print one JSON object instead of lines
+// of text. Returns 0, -ENOMEM.
 int weir_pcap_report_begin(FILE *out, bool json, struct weir_pcap_report **ret);
-// Report one packet. Call in the order of the capture. number: number of the packet, from 1.
+// Report one packet and the action for it. Call in the order of the capture. number: number of the
+// packet, from 1.
 void weir_pcap_report_packet(struct weir_pcap_report *report, uint64_t number,
 	const struct weir_capture_frame *frame, const struct weir_offline_result *result);
 // Report totals, and the error that ended the run early (NULL = none). Frees the report.

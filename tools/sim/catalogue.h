@@ -12,8 +12,8 @@
 // `installed` does not exist, returns tools/sim/scenarios in the current directory.
 const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
 
-// Find the file that an argument names: a path (contains "/" or ends in .json), or the name of a
-// scenario in the directory.
+// Get the path of the file that an operand of the command line names. An operand that contains "/"
+// or ends in .json is a path. Any other operand is the name of a scenario in the directory.
 void weir_sim_catalogue_path(
 	const char *directory, const char *operand, char *ret_path, size_t bytes);
 

@@ -44,7 +44,8 @@ void weir_sim_cpu_init(
 	struct weir_sim_cpu *cpu, uint32_t cores, bool sharing, double speed, uint32_t queue_limit);
 void weir_sim_cpu_fini(struct weir_sim_cpu *cpu);
 
-// Add a job. Returns 0, -ENOSPC (the queue is full), -ENOMEM.
+// Add a job. id: chosen by the caller. work_ns: time that the job needs on a core of speed 1.
+// Returns 0, -ENOSPC (the queue is full), -ENOMEM.
 int weir_sim_cpu_add(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t id, double work_ns);
 
 // Returns the time when the next job ends at the current rate; UINT64_MAX = no job runs.

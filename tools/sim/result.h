@@ -112,8 +112,8 @@ void weir_sim_result_free(struct weir_sim_result *result); // NULL is allowed
 // Returns the totals between two times: now - then.
 struct weir_sim_totals weir_sim_totals_since(
 	const struct weir_sim_totals *now, const struct weir_sim_totals *then);
-// Compute all measures that depend on the CPU of the measured backends. sorted: [backends],
-// scratch.
+// Compute all measures that depend on the CPU of the measured backends. cores: cores of a backend.
+// sorted: scratch memory for `backends` values.
 void weir_sim_measure_spread(
 	struct weir_sim_measure *m, uint32_t backends, uint32_t cores, double *sorted);
 // Computes the measures of a sample. values[n]: the CPU of each measured backend, which this

@@ -16,8 +16,7 @@
 #include "result.h"
 #include "scenario.h"
 
-// Run the scenario. progress: incremented 1000 times during the run, after each thousandth of the
-// simulated time; other threads may read it; may be NULL.
-// Returns 0, -ENOMEM.
+// Run a scenario with this seed. progress: incremented 1000 times during the run, after each
+// thousandth of the simulated time; other threads may read it; may be NULL. Returns 0, -ENOMEM.
 int weir_sim_run(const struct weir_sim_scenario *scenario, uint64_t seed, atomic_ullong *progress,
 	struct weir_sim_result **ret);

@@ -271,7 +271,8 @@ int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
 // Returns whether the next event of the backend's processor is due now.
 bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
-// Gives a request to the processor or its queue. Returns false if the queue is full.
+// Gives a request to the processor of a backend, or to its queue. cost_ns: CPU time of the request
+// on a core of speed 1. Returns false if the queue is full.
 bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
 // Sets the speed of a backend's processor after one of its factors has changed.
 void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index);

@@ -10,17 +10,17 @@
 #include "simulation_private.h"
 #include "subset.h"
 
-// Allocate scratch memory. Returns 0 or -ENOMEM.
+// Allocate the scratch memory that the functions below use. Returns 0 or -ENOMEM.
 int weir_sim_table_scratch(struct weir_sim *sim);
 void weir_sim_table_scratch_free(struct weir_sim *sim);
 
-// Rebuild the table after the members or the policy have changed. Returns 0 or -ENOMEM.
+// Rebuild the table of a client after its members or the policy have changed. Returns 0 or -ENOMEM.
 int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Update weights and settings. Returns whether the table has changed.
+// Update the weights and settings in the table of a client. Returns whether the table has changed.
 bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Update the estimates of service times, if the policy uses estimates.
+// Update the estimates of service times for a client, if the policy uses estimates.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 
 // Passes the number of requests in progress, which a backend has reported, to the clients whose
