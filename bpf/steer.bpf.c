@@ -169,10 +169,11 @@ static __always_inline enum verdict steer_ipv4(
 		key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end, ret_tcp);
 }
 
-// Parses the chain like weir_parse_ipv6_chain, but stops at the fragment header of a fragment: all
-// fragments to a VIP go to the dataplane, regardless of their Next Header. Packets to a VIP also go
-// to the dataplane if they end inside their chain, or if their chain is invalid. The dataplane
-// drops and counts these packets.
+// Returns the action for an IPv6 packet. at: the IPv6 header. *ret_tcp: as set by judge. Parses the
+// chain of extension headers like weir_parse_ipv6_chain, but stops at the fragment header of a
+// fragment: all fragments to a VIP go to the dataplane, regardless of their Next Header. Packets to
+// a VIP also go to the dataplane if they end inside their chain, or if their chain is invalid. The
+// dataplane drops and counts these packets.
 static __always_inline enum verdict steer_ipv6(
 	void *at, void *end, struct weir_vip_key *key, struct tcphdr **ret_tcp) {
 	struct ipv6hdr *ip = at;
@@ -227,7 +228,7 @@ static __always_inline int has_cookie(
 }
 
 // Returns true if the packet belongs to a connection of the kernel, or completes a handshake for
-// which the kernel sent a SYN cookie.
+// which the kernel sent a SYN cookie. at: the IP header. tcp: the TCP header.
 static __always_inline int kernel_has(
 	struct xdp_md *ctx, void *at, void *end, __u8 family, struct tcphdr *tcp) {
 	struct bpf_sock_tuple tuple = {0};
@@ -267,7 +268,8 @@ static __always_inline int kernel_has(
 }
 
 // Returns true if a packet that is not a SYN must go to the dataplane: the bind of its destination
-// port was removed, and the kernel does not have its connection.
+// port was removed, and the kernel does not have its connection. at: the IP header. tcp: the TCP
+// header.
 static __always_inline int is_leaving(
 	struct xdp_md *ctx, void *at, void *end, struct weir_vip_key *key, struct tcphdr *tcp) {
 	const __be16 port = tcp->dest;
