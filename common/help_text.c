@@ -107,8 +107,8 @@ static void add_word_lines(struct text *text, const struct weir_option_word *wor
 	}
 }
 
-// Adds a row of the table: a heading, or an option with its help text. The help text ends with the
-// option's words, "may be repeated" and the default.
+// Adds a row of the table: a heading, or an option with its help text, which begins at `column`.
+// After the help text follow the option's words, "may be repeated" and the default.
 static void add_option(struct text *text, const struct weir_option *option, size_t column) {
 	bool has_lines = option->words != NULL && option->words[0].help != NULL;
 	char words[WORDS_BYTES], help[1024], name[LABEL_BYTES];
@@ -144,8 +144,8 @@ static const struct weir_option *row(const struct weir_option_list *list, uint32
 	return i < list->count ? &list->row[i] : &weir_options_standard[i - list->count];
 }
 
-// Returns the column of the help texts: after the longest label that has at most LABEL_MAX
-// characters.
+// Returns the column in which help texts begin: after the longest label of the shown options that
+// has at most LABEL_MAX characters. groups: bits of the groups whose options are shown.
 static size_t help_column(const struct weir_option_list *list, uint32_t groups) {
 	char name[LABEL_BYTES];
 	size_t widest = 0;

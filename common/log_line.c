@@ -182,7 +182,8 @@ size_t weir_log_json_line(enum weir_log_level level, const struct weir_log_field
 
 // --- the journal --------------------------------------------------------------------------
 
-// Adds "KEY=text\n". Sanitized text has no line end, so it cannot start another field.
+// Adds "KEY=text\n" at index `used` of the buffer, and returns the new value of `used`. Sanitized
+// text has no line end, so it cannot start another field.
 static size_t add_datagram(char *buffer, size_t used, const char *key, const char *text) {
 	int n = snprintf(buffer + used, WEIR_LOG_DATAGRAM_BYTES - used, "%s=%s\n", key, text);
 

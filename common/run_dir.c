@@ -36,7 +36,8 @@ static int make_parents(const char *path) {
 
 // Creates a directory unless it exists, and opens it. The caller uses the descriptor for later
 // changes, so that they apply to this directory even if another user replaces the directory with
-// another file. Returns the descriptor or negative errno.
+// another file. *ret_made: the directory did not exist before. Returns the descriptor or negative
+// errno.
 static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat) {
 	bool made = mkdir(path, 0700) == 0;
 	int fd;

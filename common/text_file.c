@@ -59,7 +59,7 @@ static int read_all(int fd, size_t most, char **ret, size_t *ret_bytes) {
 }
 
 // Reads an open file to its end, and closes it even if reading fails. fd: a negative value is the
-// error of opening the file, and is returned.
+// error of opening the file, and is returned. most: maximum length of the file in bytes.
 static int read_and_close(int fd, size_t most, char **ret, size_t *ret_bytes) {
 	int r = fd < 0 ? fd : read_all(fd, most, ret, ret_bytes);
 
