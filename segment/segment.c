@@ -324,7 +324,8 @@ static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 
 #define COUNTED_STEP 1024u // counters are allocated for this number of backend ids at a time
 
-// Limits a number that control has written, because such numbers are untrusted.
+// Returns the lower of two numbers. Used to limit numbers that control has written, because they
+// are untrusted.
 static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
@@ -335,7 +336,8 @@ static uint32_t counted_with(const struct weir_segment *segment, uint32_t backen
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }
 
-// Finds the position in statistics of one worker's counters for backends [from, to).
+// Gets the position of one worker's counters for backends [from, to): the bytes [*ret_start,
+// *ret_end) of statistics.
 static void counters_of(const struct weir_segment *segment, uint32_t worker, uint32_t from,
 	uint32_t to, uint64_t *ret_start, uint64_t *ret_end) {
 	const uint8_t *base = (const uint8_t *)weir_segment_backend_counters(segment, worker, 0);

@@ -15,8 +15,8 @@ static bool is_in(const struct weir_selection_params *params,
 	return member->weight > 0 && (params->subsets <= 1 || (member->subsets >> subset & 1) != 0);
 }
 
-// Collects and sorts the members of a subset that have a weight above 0. Returns the number of
-// members.
+// Copies the members of a subset that have a weight above 0 to picked[], and sorts them. Returns
+// their number.
 static uint32_t pick_members(const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, uint32_t subset,
 	struct weir_selection_member *picked) {

@@ -65,8 +65,8 @@ static const struct weir_bind *find(const struct weir_services_view *view, const
 	return NULL;
 }
 
-// Finds the ranges of a bucket. Returns the number of ranges, or 0 if they are outside of the
-// table.
+// Finds the ranges of a key of the kind WEIR_BIND_RANGES. Returns the number of ranges, or 0 if the
+// ranges are outside of the table.
 static uint32_t ranges_of(const struct weir_services_view *view, const struct weir_bind *bind,
 	const struct weir_bind_range **ret) {
 	// first and count are read once, because another process may change them between the check
