@@ -73,9 +73,9 @@ static void append(char *text, size_t bytes, const char *format, ...) {
 	va_end(args);
 }
 
-// Returns true if a thread of this process can run on a CPU. The CPU may be outside the affinity of
-// the process: systemd leaves out CPUs that the kernel isolates (isolcpus), but such CPUs are meant
-// for workers.
+// Returns true if a thread of this process can run on a CPU. ours: the CPUs in the affinity of the
+// process, which the function restores. The CPU may be outside the affinity of the process: systemd
+// leaves out CPUs that the kernel isolates (isolcpus), but such CPUs are meant for workers.
 static bool may_use(uint16_t cpu, const cpu_set_t *ours) {
 	cpu_set_t one;
 	bool may;

@@ -157,7 +157,8 @@ static void wait_for_event(const struct context *context) {
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
 }
 
-// Returns 0 after a signal, or negative errno (logged): the process must be restarted.
+// Runs the main loop until a signal arrives or an error occurs. Returns 0 after a signal, or
+// negative errno (logged): the process must be restarted.
 static int main_loop(struct context *context, struct weir_dataplane *dataplane) {
 	struct weir_watchdog watchdog;
 	uint64_t watchdog_us = 0;
@@ -483,8 +484,8 @@ static void log_warnings(
 	}
 }
 
-// Read the configuration, and the text of the running configuration. Logs errors and warnings.
-// Returns 0 or negative errno.
+// Reads the configuration from the file in the options. *ret_running: the text of the running
+// configuration, for weir-control. Logs errors and warnings. Returns 0 or negative errno.
 static int read_config(const struct weir_dataplane_options *options, struct weir_log *log,
 	struct weir_config **ret, char **ret_running) {
 	struct weir_config_errors errors;

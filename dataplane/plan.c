@@ -67,7 +67,8 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- devices ------------------------------------------------------------------------------
 
-// Returns the size of a buffer for the longest frame, with the headroom of the driver.
+// Returns the data room of a buffer for the longest frame of a port with this MTU, including
+// headroom. af_xdp: the driver is net_af_xdp, which needs more headroom.
 static uint32_t room_for(uint16_t mtu, bool af_xdp) {
 	uint32_t room = RTE_PKTMBUF_HEADROOM + LAYER2_BYTES + mtu + FCS_BYTES;
 

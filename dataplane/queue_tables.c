@@ -90,8 +90,8 @@ static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) 
 	}
 }
 
-// Gets the queue to set in an entry. Returns false if the entry need not be changed, or its buckets
-// have not had a single owner for long enough.
+// Gets the queue to set in entry e of the RETA of port p. Returns false if the entry need not be
+// changed, or its buckets have not had a single owner for long enough.
 static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
 	uint16_t *ret_queue) {
 	const struct weir_queue_table *table = &tables->table[p];
@@ -109,8 +109,9 @@ static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e
 	       weir_distribution_receiver(port, workers, table->queue[e]) != worker;
 }
 
-// Finds the next entry to change. The search starts after the entry of the last shift, and
-// continues with the other ports.
+// Finds the next RETA entry to change, and the queue to set in it. The search starts after the
+// entry of the last shift, and continues with the other ports. Returns false if there is no such
+// entry.
 static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *ret_queue) {
 	const struct weir_spreading *spreading = tables->spreading;
 

@@ -49,7 +49,8 @@ static void hand_over(struct weir_worker *worker, struct weir_distributor *distr
 	batch->count = 0;
 }
 
-// Sort a burst by worker, process packets of this worker and hand over packets of other workers.
+// Sorts a burst of packets from a shared queue by worker, processes the packets of this worker, and
+// hands over the packets of other workers.
 static void distribute(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	struct weir_distributor *distributor = source->distributor;

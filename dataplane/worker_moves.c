@@ -60,8 +60,8 @@ static void count_cycles(struct weir_worker *worker, uint64_t since) {
 // --- waiting for devices ----------------------------------------------------------------------
 
 // Returns whether a move no longer waits for a device. This is the case if this move has waited
-// long enough and the device accepts no packet, or if an earlier move has stopped waiting and the
-// device has sent no packet since. If the worker that owns the queue makes no progress, a move
+// until until_ns and the device accepts no packet, or if an earlier move has stopped waiting and
+// the device has sent no packet since. If the worker that owns the queue makes no progress, a move
 // always waits.
 static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
 	uint64_t sent = weir_path_sent(weir_worker_path(worker, (uint8_t)device));
@@ -91,7 +91,8 @@ static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 
 // --- the thief --------------------------------------------------------------------------------
 
-// Processes some of the held packets: as many as weir_hold_due allows in this iteration, and only
+// Processes some of the held packets. until_ns: the time after which they no longer wait for room
+// in transmit rings. Processes as many packets as weir_hold_due allows in this iteration, and only
 // while the transmit rings have room, so that neither the worker's sources nor its transmit rings
 // overflow.
 static void process_held(struct weir_worker *worker, struct weir_hold *hold, uint64_t until_ns) {

@@ -55,7 +55,8 @@ static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 	undelivered(worker, m, verdict, WEIR_DROP_NO_EXCEPTION_PORT);
 }
 
-// Free a packet, or pass it to the next worker, which may have the flow of the packet.
+// Carries out the verdict DROP or OFFER of a packet: frees the packet, or passes it to the next
+// worker, which may have the flow of the packet.
 static void drop_or_offer(
 	struct weir_worker *worker, struct rte_mbuf *m, const struct weir_verdict *verdict) {
 	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1,

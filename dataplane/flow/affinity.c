@@ -96,7 +96,7 @@ uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, ui
 	return WEIR_AFFINITY_NONE;
 }
 
-// Returns the index of the first live entry with this tag, or -1.
+// Returns the index of the first entry with this tag that has not expired at this tick, or -1.
 static int index_of(const uint64_t *entries, uint64_t tag, uint32_t tick) {
 	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
 		const uint64_t entry = load(&entries[i]);

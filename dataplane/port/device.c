@@ -236,7 +236,8 @@ static void find_interface(const struct weir_device_plan *plan, const struct rte
 
 // --- open and close -----------------------------------------------------------------------
 
-// Explains why DPDK has not created a device. DPDK reports -EFAULT if it has no driver for it.
+// Writes the reason for which DPDK has not created a device to `why`. Returns `error`. error: the
+// error of DPDK; -EFAULT if DPDK has no driver for the device.
 static int refuse_probe(
 	const struct weir_device_plan *plan, int error, char *why, size_t why_bytes) {
 	const char *name = plan->devargs.name, *text = plan->devargs.text;
