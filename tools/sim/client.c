@@ -74,7 +74,8 @@ static int grow(struct weir_sim_client *client, uint32_t count) {
 	return weir_policy_windows_alloc(&client->worker);
 }
 
-// Finds a free slot for a backend without a slot. Returns WEIR_SIM_NONE if out of memory.
+// Finds a free slot for a backend without a slot. *from: the slot at which the search starts; set
+// to the slot after the found slot. Returns WEIR_SIM_NONE if out of memory.
 static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	for (; *from < client->slot_count; (*from)++) {
 		struct weir_sim_slot *slot = &client->slot[*from];

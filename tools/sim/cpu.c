@@ -76,7 +76,8 @@ static int grow_waiting(struct weir_sim_cpu *cpu) {
 	return 0;
 }
 
-// Starts a job. The caller has made room for it in the array of running jobs.
+// Starts a job that needs this work (nanoseconds on a core of speed 1). The caller has made room
+// for the job in the array of running jobs.
 static void run(struct weir_sim_cpu *cpu, uint32_t id, double work) {
 	struct weir_sim_job job = {.work = cpu->done + work, .id = id};
 	uint32_t at = cpu->running_count++;

@@ -143,13 +143,15 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Returns a quantile of n sorted values, or 0 if n is 0 (no backend was measured).
+// Returns a quantile of n sorted values, for example the median for fraction 0.5. Returns 0 if n is
+// 0 (no backend was measured).
 static double quantile(const double *sorted, uint32_t n, double fraction) {
 	return n > 0 ? sorted[(uint32_t)(fraction * (n - 1) + 0.5)] : 0;
 }
 
-// Returns whether a backend is measured. A backend that was added or removed after the start of the
-// window is not measured, because it cannot be compared with other backends.
+// Returns whether a backend is measured in a window that begins at from_ns. A backend that was
+// added or removed after this time is not measured, because it cannot be compared with other
+// backends.
 static bool is_measured(const struct weir_sim_backend *backend, uint64_t from_ns) {
 	return backend->listed && backend->listing_ns <= from_ns;
 }

@@ -274,8 +274,8 @@ static json_t *windows_json(const struct weir_sim_scenario *scenario,
 	return windows;
 }
 
-// Returns the totals of each run, over its whole duration: the requests that arrived, and their
-// outcomes.
+// Returns the totals of each run of a variant, over the whole duration of the run: the requests
+// that arrived, and their outcomes.
 static json_t *totals_json(const struct weir_sim_results *results, uint32_t variant) {
 	static const char *const endings[] = {
 #define X(name, key) key,

@@ -556,7 +556,7 @@ static void fini(struct balancer *b) {
 	free(b->sorted);
 }
 
-// Returns whether a multiple of the interval falls into this step.
+// Returns whether an action that is repeated at this interval is due in this step.
 static bool is_due(const struct balancer *b, uint64_t interval_ns) {
 	return b->now_ns / interval_ns != (b->now_ns - STEP_NS) / interval_ns;
 }
