@@ -9,13 +9,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Closes all descriptors except standard input, output and error, and the connection to the parent.
-// This child inherits a copy of the parent's connection to each earlier helper. With an open copy,
-// an earlier helper would not detect that the parent has closed the connection.
+// Closes all descriptors except standard input, output and error, and fd, the connection to the
+// parent. This child has inherited a copy of the parent's connection to each helper that was
+// started earlier. While a copy is open, that helper cannot detect that the parent has closed the
+// connection.
 //
-// Errors are ignored: close_range(2) may not exist (before Linux 5.9), or a filter of system calls
-// may deny it. In this case, when the parent has exited, an earlier helper exits only after this
-// helper has exited. All helpers still exit.
+// Errors are ignored: close_range(2) may not exist (before Linux 5.9), or a seccomp filter may deny
+// it. When the parent exits, an earlier helper then exits only after this helper has exited. All
+// helpers still exit.
 static void close_others(int fd) {
 	const unsigned int first = STDERR_FILENO + 1, own = (unsigned int)fd;
 

@@ -9,11 +9,11 @@
 // Threads: one; call before other threads start. No logging.
 #pragma once
 
-// The main loop of the child. It must return when the other end of fd is closed; the child then
-// exits.
+// Main loop of the child. fd: the child's end of the connection. The function must return when the
+// parent's end is closed; the child then exits.
 typedef void (*weir_helper_body)(int fd, const void *context);
 
-// Fork a child with this process name (up to 15 characters), which runs body with context. *ret:
-// the parent's end of the connection, non-blocking; closing this descriptor terminates the child.
-// Returns 0 or negative errno.
+// Fork a child with this process name (up to 15 characters). The child calls body(fd, context).
+// *ret: the parent's end of the connection, non-blocking; closing this descriptor terminates the
+// child. Returns 0 or negative errno.
 int weir_helper_start(const char *name, weir_helper_body body, const void *context, int *ret);

@@ -11,7 +11,7 @@
 #define NOTICE_TURN_MS 10
 #define DRAIN_TURN_MS 100
 
-// --- the state ----------------------------------------------------------------------------
+// --- announced state ----------------------------------------------------------------------
 
 static void on_notice(uv_timer_t *timer) {
 	struct weir_announcement *announcement = timer->data;
@@ -33,7 +33,8 @@ static void notify_all(struct weir_announcement *announcement) {
 	uv_timer_start(&announcement->notice, on_notice, NOTICE_TURN_MS, NOTICE_TURN_MS);
 }
 
-// Announce a state. Does nothing if the state is unchanged.
+// Announces a state with its reason (`why`): saves it, logs it and notifies the balancers. Does
+// nothing if the state is unchanged.
 static void announce(
 	struct weir_announcement *announcement, enum weir_health_word word, const char *why) {
 	const struct weir_announcement_params *params = &announcement->params;
@@ -57,7 +58,7 @@ static void announce(
 	notify_all(announcement);
 }
 
-// --- the drain ----------------------------------------------------------------------------
+// --- drain --------------------------------------------------------------------------------
 
 static void log_drain(const struct weir_announcement *announcement) {
 	const struct weir_drain *drain = &announcement->drain;

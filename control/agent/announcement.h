@@ -16,10 +16,10 @@
 struct weir_announcement_params {
 	struct weir_log *log;
 	struct weir_balancers *balancers; // must outlive the announcement
-	int saved; // descriptor of weir_saved_state_open, owned by the caller
-	// Send the state to a balancer at once, without waiting for its next probe (a notice).
+	int saved; // descriptor from weir_saved_state_open, owned by the caller
+	// Sends a notice: the state, to one balancer, without waiting for its next probe.
 	void (*notify)(void *context, const struct weir_balancer *balancer);
-	// Count the connections at the ports of the service; UINT32_MAX = unknown.
+	// Counts the connections at the ports of the service; UINT32_MAX = unknown.
 	void (*connections)(void *context, uint32_t *ret_open, uint32_t *ret_half_open);
 	void (*drained)(void *context); // called when the drain is done or at its deadline
 	void *context;
@@ -29,8 +29,8 @@ struct weir_announcement {
 	struct weir_announcement_params params;
 	enum weir_health_word word;
 	uint32_t serial; // increases with each change of the state or of a port's state
-	// Serial of the last change of the state. A drain waits until the balancers acknowledge
-	// this serial.
+	// Value of `serial` when the host's state last changed. A drain waits until the balancers
+	// acknowledge this value.
 	uint32_t word_serial;
 	char why[WEIR_AGENT_WHY_BYTES]; // padded with zeros
 	struct weir_drain drain;
@@ -39,23 +39,24 @@ struct weir_announcement {
 	uv_timer_t drain_turn; // runs while the announced state is lame duck
 };
 
-// Start with the saved state. If no state is saved, start with STARTING (if warm_up is true) or
-// READY. Sends nothing. Returns 0 or negative errno.
+// Set the initial state: LAME_DUCK if the previous process crashed as a lame duck; otherwise
+// STARTING (if warm_up is true) or READY. Sends nothing. Returns 0 or negative errno.
 int weir_announcement_start(uv_loop_t *loop, const struct weir_announcement_params *params,
 	bool warm_up, struct weir_announcement *ret);
-// After this call, run the loop to close the handles.
+// Stop the timers. Run the event loop after this call, so that libuv can close their handles.
 void weir_announcement_stop(struct weir_announcement *announcement);
 
-// Become a lame duck and start the drain. If the drain is already running, change its deadline.
-// patient: if no balancer probes this agent, the drain lasts for the whole interval (drain.h).
+// Become a lame duck and start the drain. If a drain is already running, change its deadline.
+// interval_ms: maximum duration of the drain. patient: if no balancer probes this agent, the drain
+// lasts for the whole interval (drain.h).
 void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
 	bool patient, const char *why);
 void weir_announcement_ready(struct weir_announcement *announcement, const char *why);
 
-// Announce that states of ports have changed. The caller logs the changes, and adds the states of
-// the ports to the notices.
+// Notify the balancers that states of ports have changed. The caller logs the changes, and adds the
+// states of the ports to the notices (params.notify).
 void weir_announcement_ports(struct weir_announcement *announcement);
 
-// Call this when the process was requested to exit: removes the saved state, and does not save the
-// state again.
+// Call this function when the process has been asked to exit. Removes the saved state; later states
+// are not saved.
 void weir_announcement_is_final(struct weir_announcement *announcement);

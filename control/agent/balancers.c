@@ -5,8 +5,8 @@
 
 #define NOTICE_FIRST_MS 50
 #define NOTICE_MOST_MS 500
-// Minimum time for which the replay window of a balancer is kept after its last probe. Packet loss
-// alone does not cause such a long gap between probes.
+// Minimum time to keep the replay window of a balancer after its last probe. Packet loss alone does
+// not cause such a long gap between probes.
 #define REPLAY_KEEP_MS 60000
 
 static uint64_t patience_ms(uint32_t interval_ms) {

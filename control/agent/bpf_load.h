@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// BPF load: functions shared by the loaders of BPF programs.
+// BPF loading: functions shared by the loaders of BPF programs.
 //
 // Threads: one. No logging.
 #pragma once
@@ -18,5 +18,6 @@ libbpf_print_fn_t weir_bpf_quiet(void);
 int weir_bpf_set_sockets(
 	const uint16_t *ports, uint32_t port_count, uint32_t *ret_namespace, uint64_t *ret_words);
 
-// Describe why a program cannot be loaded: missing permissions, no BTF, or the error.
+// Writes into `why` why a BPF program cannot be loaded: missing permissions, no BTF, or the error.
+// error: negative errno. Returns why.
 const char *weir_bpf_explain(int error, char *why, size_t why_bytes);

@@ -22,8 +22,8 @@
 
 // --- CPU model ----------------------------------------------------------------------------
 
-// Returns the value of the first line of /proc/cpuinfo with this name, or NULL. The value ends at a
-// line feed.
+// Returns the value of the first line of /proc/cpuinfo with this name, or NULL if there is no such
+// line. The value ends at a line feed, not at a NUL.
 static const char *value_of(const char *text, const char *name) {
 	size_t length = strlen(name);
 
@@ -75,7 +75,7 @@ void weir_capacity_cpu_read(const char *proc_root, struct weir_capacity_cpu *ret
 		word_of(text, name != NULL ? "stepping" : "CPU revision", c, sizeof(c)));
 }
 
-// --- how fast -----------------------------------------------------------------------------
+// --- measuring the speed ------------------------------------------------------------------
 
 static int compare(const void *x, const void *y) {
 	const uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;

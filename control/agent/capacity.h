@@ -25,8 +25,8 @@ struct weir_capacity_cpu {
 	char stepping[32]; // family, model and stepping as numbers: "25/17/1"
 };
 
-// Read the model of the first CPU. If the kernel reports no model name (arm64), a name is made of
-// the numbers of the CPU, such as "CPU 0x41 0xd0c".
+// Read the model of the first CPU. If the kernel reports no model name (arm64), the name is
+// composed of the CPU's identification numbers, such as "CPU 0x41 0xd0c".
 void weir_capacity_cpu_read(const char *proc_root, struct weir_capacity_cpu *ret);
 
 // Measure the speed. The calling thread gets the lowest priority (nice 19), and keeps it. Takes 100
@@ -34,6 +34,6 @@ void weir_capacity_cpu_read(const char *proc_root, struct weir_capacity_cpu *ret
 // -ERANGE (the result is impossible: the host has no CPU-time clock).
 int weir_capacity_measure(double *ret_gcu);
 
-// Compute the speed in GCU from the times of slices. Sorts slice_ns. count: number of slices, at
-// least 1. rounds: rounds in each slice.
+// Compute the speed in GCU from the CPU times of slices. slice_ns: is sorted by this function.
+// count: number of slices, at least 1. rounds: number of rounds in each slice.
 double weir_capacity_of_slices(uint64_t *slice_ns, size_t count, uint32_t rounds);

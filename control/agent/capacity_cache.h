@@ -18,8 +18,9 @@ int weir_capacity_cache_open(const char *run_dir, int how);
 #define WEIR_CAPACITY_CACHE_READ 0
 #define WEIR_CAPACITY_CACHE_CREATE 1
 
-// Returns 0, -ENOENT (no valid result: the file is empty, damaged, or for another CPU model or
-// another version of the loop), or negative errno.
+// Read the stored speed of one CPU. cpu: the CPU of this host. Returns 0, -ENOENT (no valid result:
+// the file is empty, damaged, or for another CPU model or another version of the loop), or another
+// negative errno.
 int weir_capacity_cache_read(int fd, const struct weir_capacity_cpu *cpu, double *ret_gcu);
 int weir_capacity_cache_write(int fd, const struct weir_capacity_cpu *cpu, double gcu);
 

@@ -14,7 +14,8 @@ struct shown {
 	struct weir_capacity_cpu cpu;
 	double cpus, gcu; // gcu: speed of one CPU
 	bool measured; // this process has measured gcu
-	int stored; // result of writing the cache: 0 or negative errno; only with --measure
+	// result of writing the cache: 0 or negative errno; only valid if `measured` is true
+	int stored;
 };
 
 static int read_cache(const struct weir_agent_options *options, struct shown *shown) {

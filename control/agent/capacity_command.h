@@ -7,4 +7,5 @@
 
 #include "run.h"
 
+// Run the command. Returns the exit status.
 enum weir_agent_exit weir_capacity_command(const struct weir_agent_options *options);

@@ -11,7 +11,7 @@
 #include "capacity_cache.h"
 
 // While the speed is measured, the agent does not report the number of CPUs. After this time it
-// reports the number even if the measurement has not ended.
+// reports the number even if the measurement is still running.
 #define PATIENCE_MS 30000
 
 struct result {
@@ -19,8 +19,8 @@ struct result {
 	double gcu;
 };
 
-// Measures the speed, and writes the result into the pipe. Body of the measuring thread. context:
-// the thread's end of the pipe.
+// Main function of the measuring thread: measures the speed, and writes the result into the pipe.
+// context: the write end of the pipe, which the thread closes.
 static void *measure(void *context) {
 	struct result result = {0};
 	int fd = (int)(intptr_t)context;

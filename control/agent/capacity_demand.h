@@ -41,19 +41,21 @@ struct weir_capacity_demand {
 	bool poll_open;
 };
 
-// Start with the value of the cache, if the cache has a value.
+// Initialize. If the cache contains a speed, use that speed.
 void weir_capacity_demand_start(
 	struct weir_log *log, struct weir_load *load, int cache, struct weir_capacity_demand *ret);
-// After this call, run the loop to close the handle. The measuring thread is not stopped: it ends
-// when the measurement or the process ends.
+// Stop. Run the event loop after this call, so that libuv can close the handle. The measuring
+// thread is not stopped: it ends when the measurement or the process ends.
 void weir_capacity_demand_stop(struct weir_capacity_demand *demand);
 
-// wants: union of the fields that balancers request. Call this function at least every second.
+// Start the measurement if a balancer requests the speed for the first time and the speed is not
+// known. wants: union of the fields that the balancers request. Call this function at least every
+// second.
 void weir_capacity_demand_set(
 	struct weir_capacity_demand *demand, uv_loop_t *loop, uint32_t wants, uint64_t now_ms);
 
 // Read the cache again, because weir-agent capacity --measure may have changed it.
 void weir_capacity_demand_reload(struct weir_capacity_demand *demand);
 
-// {"state", "cpu", "gcu"}, owned by the caller.
+// Returns {"state", "cpu", "gcu"}, owned by the caller.
 json_t *weir_capacity_demand_status(const struct weir_capacity_demand *demand);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capacity loop: a fixed amount of work. Its CPU time is the measure of a CPU's speed. A round has
+// Capacity loop: a fixed amount of work whose CPU time measures the speed of a CPU. A round has
 // three kinds of work (left column), which measure different properties of a CPU (right column).
 // Each kind takes about a third of the time on the reference CPU:
 //
@@ -34,10 +34,10 @@ struct weir_capacity_loop {
 	uint64_t number; // result of the last round
 };
 
-// Returns 0 or -ENOMEM.
+// Allocate and initialize the memory of the loop. Returns 0 or -ENOMEM.
 int weir_capacity_loop_init(struct weir_capacity_loop *loop);
 void weir_capacity_loop_fini(struct weir_capacity_loop *loop);
 
-// Run one round. Returns a number that is computed from the results of all rounds so far. The
-// number is the same on every CPU.
+// Run one round. Returns a number that is computed from the results of all rounds so far, so that
+// the compiler cannot remove the work. The number is the same on every CPU.
 uint64_t weir_capacity_loop_round(struct weir_capacity_loop *loop);

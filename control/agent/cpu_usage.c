@@ -77,7 +77,7 @@ static int machine_used(const char *proc_root, uint64_t *ret) {
 	return 0;
 }
 
-//--- number of CPUs -----------------------------------------------------------------------
+// --- number of CPUs ----------------------------------------------------------------------
 
 // Returns the number of CPUs in a list such as "0-3,8". Returns 0 if the text is not a list of
 // CPUs.
@@ -131,8 +131,8 @@ static void limit_by_quota(const char *folder, double *cpus) {
 	}
 }
 
-// Apply the CPU set and the quota of a cgroup. Also apply the quotas of all cgroups above it,
-// because a quota also limits the cgroups below.
+// Limit *cpus to the CPU set of a cgroup, and to the quotas of this cgroup and of all its parents,
+// because the quota of a cgroup also limits its children.
 static void limit_by_cgroups(const char *folder, double *cpus) {
 	char path[PATH_MAX], procs[16];
 

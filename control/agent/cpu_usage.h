@@ -5,8 +5,8 @@
 // privilege.
 //
 // cgroup v2 has all files in one directory. cgroup v1 has a directory for each controller (cpu,
-// cpuacct, cpuset). A machine with v1 and v2 may have the CPU time in v2 and the quotas in v1.
-// Therefore struct weir_cpu_source lists the directories of v1 and v2.
+// cpuacct, cpuset). On a machine with both versions, the CPU time may be in v2 and the quotas in
+// v1. Therefore struct weir_cpu_source lists the directories of both versions.
 //
 // Threads: one. No logging.
 #pragma once
@@ -29,7 +29,8 @@ struct weir_cpu_usage {
 	double cpus;
 };
 
-// Returns 0, -ENOENT (no directory has a CPU time), or another negative errno.
+// Read the CPU time and the number of CPUs. Returns 0, -ENOENT (none of the directories contains a
+// CPU time), or another negative errno.
 int weir_cpu_usage_read(const struct weir_cpu_source *source, struct weir_cpu_usage *ret);
 
 // Returns the highest frequency of a CPU in MHz, or 0 if it is not available.

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-union control { // control message with the local address
+union control { // control message with the local address of a datagram
 	struct cmsghdr header;
 	char ipv4[CMSG_SPACE(sizeof(struct in_pktinfo))];
 	char ipv6[CMSG_SPACE(sizeof(struct in6_pktinfo))];

@@ -322,8 +322,8 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 	return read_stats(bpf_map__fd(decap->skeleton->maps.weir_decap_counters), ret);
 }
 
-// Find the decap program on an interface. Returns its descriptor, or negative errno (-ENOENT: no
-// XDP program is attached, -EBUSY: another XDP program is attached).
+// Find the decap program on an interface. Returns its file descriptor, or negative errno (-ENOENT:
+// no XDP program is attached, -EBUSY: another XDP program is attached).
 static int find_program(int ifindex, const char *interface, char *why, size_t why_bytes) {
 	struct bpf_prog_info info = {0};
 	uint32_t id = 0, bytes = sizeof(info);
@@ -349,8 +349,8 @@ static int find_program(int ifindex, const char *interface, char *why, size_t wh
 	return fd;
 }
 
-// Find a map of a program. Returns its descriptor, or negative errno (-EPROTO: no such map, or it
-// has another size).
+// Find a map of a program. entries, value_bytes: the size that the map must have. Returns its file
+// descriptor, or negative errno (-EPROTO: no such map, or it has another size).
 static int find_map(int program, const char *name, uint32_t entries, uint32_t value_bytes) {
 	uint32_t ids[16] = {0}, bytes;
 	struct bpf_prog_info info = {.nr_map_ids = 16, .map_ids = (uintptr_t)ids};

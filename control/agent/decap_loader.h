@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Decap loader: loads decap.bpf.c, attaches it to an interface, fills its maps and reads its
-// counters. The kernel detaches the program when the process exits for any reason (bpf link).
+// counters. The kernel detaches the program when the process exits for any reason (BPF link).
 //
-// Threads: one. No logging; why gets one line: the error and its remedy.
+// Threads: one. No logging; `why` receives one line: the error and its remedy.
 #pragma once
 
 #include "decap.h"
@@ -13,7 +13,7 @@ struct weir_decap;
 
 struct weir_decap_modes { // forwarding modes to decapsulate
 	bool ipip, gre;
-	uint16_t gue_port; // 0: no GUE packets
+	uint16_t gue_port; // 0: do not decapsulate GUE packets
 	uint32_t gre_key; // 0: packets with any key, or without a key
 };
 
@@ -33,7 +33,8 @@ int weir_decap_attach(const struct weir_decap_params *params, struct weir_decap 
 void weir_decap_free(struct weir_decap *decap); // detaches; NULL is allowed
 
 bool weir_decap_is_native(const struct weir_decap *decap);
-bool weir_decap_is_attached(const struct weir_decap *decap); // false: the interface was removed
+// false: the interface has been removed
+bool weir_decap_is_attached(const struct weir_decap *decap);
 
 // Set the list of outer destinations: only packets to these addresses are decapsulated. Returns 0,
 // -ENOSPC (too many), or another negative errno.
@@ -55,17 +56,17 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 int weir_decap_stats_of(
 	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes);
 
-// Read the modes of the decap program on an interface. Returns 0, or the errors of
+// Read the forwarding modes of the decap program on an interface. Return values as for
 // weir_decap_stats_of.
 int weir_decap_modes_of(
 	const char *interface, struct weir_decap_modes *ret, char *why, size_t why_bytes);
-// Writes modes, such as "ipip, gue (port 6080), gre (key 7)". Returns buffer, of
-// WEIR_DECAP_MODES_BYTES.
+// Writes forwarding modes as text, such as "ipip, gue (port 6080), gre (key 7)". buffer: has
+// WEIR_DECAP_MODES_BYTES bytes. Returns buffer.
 #define WEIR_DECAP_MODES_BYTES 64
 const char *weir_decap_modes_text(const struct weir_decap_modes *modes, char *buffer);
 
-// Remove a decap program from an interface, unless a running process uses it. Returns 0, -ENODEV,
-// -ENOENT (no decap program), -EBUSY (in use, or another program).
+// Remove a decap program that no running process uses from an interface. Returns 0, -ENODEV,
+// -ENOENT (no decap program), -EBUSY (a process uses the program, or another program is attached).
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes);
 
 const char *weir_decap_result_name(enum weir_decap_result result);

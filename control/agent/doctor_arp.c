@@ -46,9 +46,9 @@ static uint32_t find_vip_on_link(const struct ifaddrs *list, const char *interfa
 	return 0;
 }
 
-// Returns whether a VIP is an address of the interface: then no setting prevents replies to ARP
-// requests or neighbour solicitations for it. An IPv4 VIP that is in no subnet of the interface is
-// ignored, because no host on the link sends ARP requests for it.
+// Returns whether a VIP is an address of the interface: no setting then prevents replies to ARP
+// requests or neighbour solicitations for the VIP. An IPv4 VIP that is in no subnet of the
+// interface is ignored, because no host on the link sends ARP requests for it.
 static bool is_answered(
 	const struct ifaddrs *list, const char *interface, const struct weir_address *vip) {
 	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
@@ -86,8 +86,8 @@ static void report_vip_of_interface(
 		interface, text, interface, four ? "" : "-6 ", text, four ? 32 : 128);
 }
 
-// The kernel uses the larger value of "all" and the interface. Values 1, 2 and 8 of arp_ignore
-// exclude the addresses of lo; 3 excludes only those of scope host.
+// Returns whether the host answers ARP requests on the interface for addresses of lo. Values 1, 2
+// and 8 of arp_ignore exclude these addresses; value 3 excludes only addresses with scope host.
 static bool answers_for_lo(const char *interface) {
 	const int64_t ignore = weir_sysctl_effective(interface, "arp_ignore");
 

@@ -25,7 +25,7 @@
 		"answers to ARP requests for VIPs that are in a subnet of INTERFACE, and VIPs " \
 		"that " \
 		"are on INTERFACE instead of lo") \
-	X(mtu, "mtu", "MTU of INTERFACE, or the advertised MSS, against the outer headers") \
+	X(mtu, "mtu", "MTU of INTERFACE, or the advertised MSS, leaves room for outer headers") \
 	X(offloads, "offloads", \
 		"LRO and hardware GRO of INTERFACE, which merge packets before XDP") \
 	X(keys, "key-file", "owner, mode and contents of the key file") \

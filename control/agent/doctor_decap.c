@@ -13,11 +13,11 @@
 #include "listeners.h"
 #include "plural.h"
 
-#define LOOK_S 3u // time between the two readings of the counter of refused packets
+#define LOOK_S 3u // time between two readings of the counter of refused packets
 #define DECAP_ENV "/etc/weir/decap.env"
 
 // Returns whether a socket is bound to this UDP port, by a program or by the kernel (ip fou).
-// Returns `unknown` if the kernel does not list UDP sockets.
+// unknown: value to return if the kernel does not list UDP sockets.
 static bool has_udp_port(uint16_t port, bool unknown) {
 	const int fd = weir_socket_diag_open();
 	uint32_t count = 0;

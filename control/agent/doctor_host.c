@@ -66,9 +66,9 @@ static void report_filter(
 		weir_sysctl_name(interface, name));
 }
 
-// Check the reverse path filter of each tunnel device that decapsulates IPv4 packets. Return routes
-// never use such a device, so the strict filter drops all of its packets. Returns the number of
-// devices.
+// Check the reverse path filter of each tunnel device that decapsulates IPv4 packets. Routes to
+// clients never lead through such a device, so the strict filter drops all of its packets. Returns
+// the number of these devices.
 static uint32_t report_tunnel_filters(struct weir_agent_doctor *doctor) {
 	struct weir_tunnels tunnels;
 	uint32_t count = 0;
@@ -94,9 +94,9 @@ void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// Returns the forwarding mode whose outer headers need room in the MTU: the largest of
-// --forwarding, else one whose packets weir-agent decap has counted, else ipip, the default of
-// configurations.
+// Returns the forwarding mode whose outer headers must fit into the MTU: of the modes of
+// --forwarding, the one with the largest headers. Without --forwarding, a mode whose packets
+// weir-agent decap has counted; otherwise ipip, the default of configurations.
 static enum weir_forwarding_mode mode_of(const struct weir_agent_doctor *doctor) {
 	const uint32_t modes = doctor->options->forwardings;
 	enum weir_forwarding_mode largest = WEIR_FORWARDING_L2;

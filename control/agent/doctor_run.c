@@ -15,8 +15,9 @@ struct check {
 static const struct check checks[] = {WEIR_AGENT_DOCTOR_CHECKS(X)};
 #undef X
 
-// Append an option to the command of a finding, with the value that this run of doctor uses. Does
-// nothing if the value is the default, or if the command already has the option.
+// Append an option to the command of a finding, with the value that this run of doctor uses. usual:
+// default value of the option. Does nothing if the value is the default, or if the command already
+// has the option.
 static void add_option(
 	struct weir_finding *finding, const char *option, const char *value, const char *usual) {
 	const char *quote = value[strspn(value, WEIR_SHELL_SAFE)] == '\0' ? "" : "'";

@@ -63,7 +63,8 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// Report a process `weir-agent run` that does not respond. Returns whether there is such a process.
+// Report a running process `weir-agent run` that does not respond. Returns whether there is such a
+// process.
 static bool report_running(struct weir_agent_doctor *doctor) {
 	const struct weir_agent_options *options = doctor->options;
 	const struct weir_processes found =
@@ -97,7 +98,7 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 	return true;
 }
 
-// Returns whether a datagram was refused because the sender and the agent have different keys.
+// Returns whether this refusal means that the sender and the agent have different keys.
 static bool is_of_key(enum weir_agent_refusal refusal) {
 	return refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC;
 }
@@ -149,8 +150,9 @@ static void report_refusal(
 	}
 }
 
-// Report the refused datagrams. If different keys explain why no balancer probes the agent,
-// datagrams with another key are left out: report_no_balancer() has reported them.
+// Report the refused datagrams. probed: a balancer probes this agent. If different keys explain why
+// no balancer probes the agent, datagrams with another key are left out: report_no_balancer() has
+// already reported them.
 static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	const json_t *datagrams = json_object_get(doctor->status, "datagrams");
 	const json_t *refused = json_object_get(datagrams, "refused");
@@ -166,8 +168,9 @@ static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	}
 }
 
-// Returns whether an agent that used this run directory has crashed. Without root, the saved state
-// cannot be read, and the result depends on whether the socket of the agent still exists.
+// Returns whether an agent that used this run directory has crashed. Without root privileges the
+// saved state cannot be read; the function then returns whether the socket of the agent still
+// exists.
 static bool has_died(const char *run_dir) {
 	char path[PATH_MAX];
 	int left = weir_saved_state_is_left(run_dir);
@@ -228,7 +231,7 @@ void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
 		"grep INET_DIAG_DESTROY /boot/config-$(uname -r) && systemctl restart weir-agent");
 }
 
-// --- the ports that the agent watches --------------------------------------------------------
+// --- ports that the agent watches ------------------------------------------------------------
 
 static void look_at_watched(struct weir_findings *findings, const json_t *port) {
 	const char *state = json_string_value(json_object_get(port, "state"));
@@ -288,8 +291,9 @@ void weir_agent_doctor_check_ports(struct weir_agent_doctor *doctor) {
 
 // --- the server ---------------------------------------------------------------------------
 
-// The kernel limits the accept queue to the backlog that the server passes to listen(), or to
-// net.core.somaxconn at that time, whichever is smaller.
+// Report how to increase the limit of the accept queue. The kernel limits the queue to the backlog
+// that the server passes to listen(), or to net.core.somaxconn at that time, whichever is smaller.
+// somaxconn: the current value.
 static void cure_backlog(struct weir_agent_doctor *doctor, uint16_t port, int64_t somaxconn) {
 	weir_findings_cure(&doctor->findings,
 		"%sss -ltnp sport = :%u # set the backlog of this server to 4096 (nginx: listen %u "

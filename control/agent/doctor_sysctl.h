@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Settings of the kernel for IPv4 on an interface, for weir-agent doctor.
+// Kernel settings (sysctl) for IPv4 on an interface, for weir-agent doctor.
 //
 // Threads: any. No logging.
 #pragma once
@@ -9,8 +9,8 @@
 
 #include "tree.h"
 
-// Returns the effective value of a key. The kernel uses the value of "all" or the value of the
-// interface, whichever is larger.
+// Returns the effective value of a key of net.ipv4.conf. The kernel uses the value for "all" or the
+// value for the interface, whichever is larger.
 static inline int64_t weir_sysctl_effective(const char *interface, const char *key) {
 	int64_t all = 0, own = 0;
 

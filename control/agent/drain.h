@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Drain: decides when a lame duck may stop. A lame duck may stop when the interval is over. It may
-// stop earlier if every balancer has acknowledged the state, and there has been no connection for a
-// short time. Half-open connections count only for a short time after the last acknowledgement,
-// because a handshake that takes longer is lost or forged. If no balancer probes the agent, the
-// agent cannot notify any balancer, and balancers may still send new connections. In this case a
-// patient drain lasts for the whole interval.
+// stop earlier if every balancer has acknowledged the state, and the service has had no connection
+// for a short time. Half-open connections count only for a short time after the last
+// acknowledgement, because a handshake that takes longer was lost or is forged. If no balancer
+// probes the agent, the agent cannot notify any balancer, and balancers may still send new
+// connections. In this case a patient drain lasts for the whole interval.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -42,14 +42,15 @@ struct weir_drain { // zeroed = NONE
 	bool whole;
 };
 
-// Time without connections after which the drain is done. When the last balancer acknowledges the
+// The drain is done after this time without connections. When the last balancer acknowledges the
 // state, packets of a new connection may still be in flight.
 #define WEIR_DRAIN_QUIET_MS 300
-// Time after the last acknowledgement for which half-open connections count. A client retransmits
+// Half-open connections count until this time after the last acknowledgement. A client retransmits
 // its SYN or ACK after 1 s.
 #define WEIR_DRAIN_HANDSHAKE_MS 1500
 
-// Start a drain, or change the deadline of a running drain.
+// Start a drain, or change the deadline of a running drain to now_ms + interval_ms. patient: if no
+// balancer probes the agent, the drain lasts for the whole interval.
 void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);
@@ -58,13 +59,13 @@ void weir_drain_end(struct weir_drain *drain);
 // agent. pending: number of these balancers that have not acknowledged the state.
 void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_t pending);
 
-// pending: number of balancers that have not acknowledged. open, half_open: current connections;
-// UINT32_MAX = unknown.
+// Update the state of the drain, and return it. pending: number of balancers that have not
+// acknowledged the state. open, half_open: current connections; UINT32_MAX = unknown.
 enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms, uint32_t pending,
 	uint32_t open, uint32_t half_open);
 
 const char *weir_drain_state_name(enum weir_drain_state state);
 
-// Write a number of connections as text; UINT32_MAX = unknown. Returns text.
+// Write a number of connections as text. connections: UINT32_MAX = unknown. Returns text.
 #define WEIR_DRAIN_COUNT_BYTES 40
 const char *weir_drain_count_text(uint32_t connections, char text[WEIR_DRAIN_COUNT_BYTES]);

@@ -25,9 +25,10 @@
 #define REPLY_MS 200 // maximum wait for a reply from the agent
 #define RETRY_MS 1000 // time between two attempts to announce a state
 #define STEP_MS 100 // time between two steps of a drain
-// Maximum wait for an agent that has answered before, and may be restarting.
+// Maximum wait for an agent that answered earlier, and may be restarting.
 #define PATIENCE_MS 2000
-// The stop timeout of systemd is extended to the maximum duration of the drain plus this time.
+// While draining, the stop timeout of systemd is extended to the maximum duration of the drain plus
+// this time.
 #define STOP_EXTRA_MS 5000
 
 enum state { SERVING, DRAINING, STOPPING };
@@ -63,11 +64,11 @@ static void say(const char *format, ...) {
 	va_end(values);
 }
 
-// --- the agent ----------------------------------------------------------------------------
+// --- announcements through the agent ------------------------------------------------------
 
-// Announces the state (exec->word). If the state is already announced, nothing changes. The reply
-// contains the number of balancers that have not acknowledged the state. Returns 0 or negative
-// errno.
+// Announces the state exec->word through weir-agent run, and stores the reply in exec->reply. Does
+// not change anything if this state is already announced. why: gets the error, of
+// WEIR_WORD_WHY_BYTES. Returns 0 or negative errno.
 static int exchange(struct exec *exec, char *why) {
 	const struct weir_agent_options *options = exec->options;
 	char path[WEIR_WORD_PATH_BYTES], request[32], text[WEIR_WORD_REPLY_BYTES];
@@ -113,7 +114,7 @@ static void set_word(struct exec *exec, enum weir_health_word word) {
 	}
 }
 
-// --- the drain ----------------------------------------------------------------------------
+// --- drain --------------------------------------------------------------------------------
 
 static void stop_server(struct exec *exec, const char *reason) {
 	say("%s: sending SIG%s to the server", reason, sigabbrev_np(exec->options->stop_signal));
@@ -156,8 +157,8 @@ static void count_connections(struct exec *exec, uint32_t *ret_open, uint32_t *r
 	*ret_half_open = connections.half_open;
 }
 
-// Returns the number of balancers that have not acknowledged the state. While the state is not
-// announced, the number is above 0.
+// Returns the number of balancers that have not acknowledged the state. If the state is not
+// announced yet, returns a number above 0.
 static uint32_t pending(const struct exec *exec) {
 	const struct weir_word_reply *reply = &exec->reply;
 
@@ -209,7 +210,7 @@ static void reap(struct exec *exec) {
 	}
 }
 
-// Returns whether the kernel has sent this signal to the server as well. The kernel sends the
+// Returns whether the kernel has already sent this signal to the server. The kernel sends the
 // signals of terminal keys, such as ^C, to all processes in the foreground. It sends a hangup only
 // to the leader of the session, which may be this process.
 static bool has_server(const struct signalfd_siginfo *signal) {

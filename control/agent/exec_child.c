@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Signals that this process does not pass on: errors of this process, job control of the terminal,
-// and a closed output.
+// Signals that this process does not pass on to the server: signals for errors of this process, for
+// job control of the terminal, and for a closed output (SIGPIPE).
 static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGTSTP,
 	SIGTTIN, SIGTTOU, SIGCONT, SIGPIPE};
 

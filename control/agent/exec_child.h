@@ -14,13 +14,13 @@
 int weir_exec_block_signals(sigset_t *ret_before);
 
 // Start a program with this NOTIFY_SOCKET, this signal mask, and the descriptors of this process.
-// program: ends with NULL. The variables with the process id of this process (LISTEN_PID,
-// WATCHDOG_PID) get the id of the program. If the program cannot be run, the new process prints the
-// reason and exits with 127 (not found) or 126. Returns the process id of the program, or -1 with
-// errno.
+// program: the program and its arguments; ends with NULL. Environment variables that contain the
+// process id of this process (LISTEN_PID, WATCHDOG_PID) are set to the id of the program. If the
+// program cannot be run, the new process prints the reason and exits with 127 (not found) or 126.
+// Returns the process id of the program, or -1 with errno.
 pid_t weir_exec_spawn(char **program, const char *notify_socket, const sigset_t *mask);
 
-// Returns the exit status of a process. status: from waitpid(2). If a signal has killed the
+// Returns the exit status of a process. status: from waitpid(2). If a signal has killed that
 // process, this function kills the calling process with the same signal, unless the caller is PID
-// 1.
+// 1. mask: signal mask to restore before that.
 int weir_exec_end_like(int status, const sigset_t *mask);

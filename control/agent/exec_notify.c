@@ -77,8 +77,8 @@ const char *weir_exec_notify_filter(const char *message, char *to) {
 	return to;
 }
 
-// Receive a message. If the sender attached descriptors, the kernel closes them, because the call
-// has no buffer for descriptors.
+// Receive a message. If the sender has attached descriptors to the message, the kernel closes them,
+// because the call has no buffer for descriptors.
 static ssize_t receive(int fd, char *text, struct ucred *ret_sender) {
 	union {
 		struct cmsghdr align;

@@ -21,15 +21,16 @@ struct weir_exec_notify {
 	char name[WEIR_EXEC_NOTIFY_NAME_BYTES];
 };
 
-// Returns 0 or negative errno.
+// Open the socket. Returns 0 or negative errno.
 int weir_exec_notify_open(struct weir_exec_notify *ret);
 void weir_exec_notify_close(struct weir_exec_notify *notify);
 
-// Receive a message, if there is one, and pass it on. Accepted senders are the server with this
-// process id, the user of this process, and root. Returns the state in the message (READY or
-// LAME_DUCK); NONE = no message, or a message without a state.
+// Receive a message, if there is one, and pass it on to the NOTIFY_SOCKET of this process. server:
+// process id of the server. Messages are accepted from the server, from processes of the user of
+// weir-agent exec, and from root. Returns the state in the message (READY or LAME_DUCK); NONE = no
+// message, or a message without a state.
 enum weir_health_word weir_exec_notify_take(struct weir_exec_notify *notify, pid_t server);
 
-// Copy a message without the lines that are not passed on. to: a buffer of WEIR_EXEC_MESSAGE_BYTES.
-// The message with its NUL must fit into this buffer. Returns to.
+// Copy a message without the lines that are not passed on. to: a buffer of WEIR_EXEC_MESSAGE_BYTES,
+// into which the message with its NUL must fit. Returns to.
 const char *weir_exec_notify_filter(const char *message, char *to);

@@ -15,7 +15,8 @@
 #define FIRST_TIMEOUT_MS 1000u
 #define TIMEOUTS_MOST 8
 
-// Returns true if a socket is not a request socket. Request sockets have none of these attributes.
+// Returns whether a socket is a full socket, not a request socket. Request sockets have none of
+// these attributes.
 static bool is_full(const struct inet_diag_msg *socket, size_t bytes) {
 	size_t length;
 
@@ -23,8 +24,8 @@ static bool is_full(const struct inet_diag_msg *socket, size_t bytes) {
 	       weir_socket_attribute(socket, bytes, INET_DIAG_SHUTDOWN, &length) != NULL;
 }
 
-// Computes the minimum time since the last SYN+ACK. expires_ms: time left until the next
-// retransmission. The timer of the kernel runs for 1, 2, 4, ... seconds.
+// Returns the minimum time since the last SYN+ACK. expires_ms: time left until the next
+// retransmission. The retransmission timer of the kernel runs for 1, 2, 4, ... seconds.
 static uint32_t settled_ms(uint32_t expires_ms) {
 	uint32_t timeout_ms = FIRST_TIMEOUT_MS;
 
@@ -34,7 +35,8 @@ static uint32_t settled_ms(uint32_t expires_ms) {
 	return timeout_ms > expires_ms ? timeout_ms - expires_ms : 0;
 }
 
-// Callback of type weir_socket_found. context: a struct weir_handshake.
+// Callback of type weir_socket_found: stores the state of the flow that this socket means. context:
+// a struct weir_handshake.
 static void judge(void *context, const struct inet_diag_msg *socket, size_t bytes) {
 	struct weir_handshake handshake = {.state = WEIR_HANDSHAKE_OVER};
 
@@ -48,8 +50,8 @@ static void judge(void *context, const struct inet_diag_msg *socket, size_t byte
 	*(struct weir_handshake *)context = handshake;
 }
 
-// Send a request and read the response. If the response is only an acknowledgement, *ret is
-// unchanged.
+// Send a request about a flow and read the response. type: see weir_socket_diag_request. If the
+// response is only an acknowledgement, *ret is unchanged.
 static int query(struct weir_handshakes *handshakes, uint16_t type,
 	const struct weir_handshake_flow *flow, const uint32_t cookie[2],
 	struct weir_handshake *ret) {

@@ -15,9 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// For this time after a SYN+ACK, the client's ACK may be in flight. Linux retransmits the SYN+ACK
-// after one second at the earliest. Between these two times the handshake is settled: no ACK is
-// expected.
+// After this time since a SYN+ACK, a handshake is settled: no ACK of the client is in flight any
+// more. Linux retransmits the SYN+ACK after one second at the earliest; a handshake is no longer
+// settled then.
 #define WEIR_HANDSHAKE_SETTLED_MS 500
 
 struct weir_handshake_flow {
@@ -32,7 +32,7 @@ enum weir_handshake_state {
 	// There is no socket for the flow, but there is a listening socket for its SYN.
 	WEIR_HANDSHAKE_NONE,
 	WEIR_HANDSHAKE_BEGUN, // a request socket
-	WEIR_HANDSHAKE_OVER, // any other socket: a connection, which may be closed already
+	WEIR_HANDSHAKE_OVER, // any other socket: a connection, which may already be closed
 };
 
 struct weir_handshake {
@@ -54,13 +54,13 @@ void weir_handshakes_close(struct weir_handshakes *handshakes);
 int weir_handshake_look(struct weir_handshakes *handshakes, const struct weir_handshake_flow *flow,
 	struct weir_handshake *ret);
 
-// Remove the handshake of a flow, if the flow has a settled handshake. *ret: the state of the flow
-// after the removal. *ret_removed: whether a handshake was removed and the flow has no handshake
-// now. Returns 0 or negative errno (-EPERM, -EOPNOTSUPP: not supported by the kernel). After
-// another error, such as -ETIMEDOUT, a handshake may have been removed.
+// Remove the handshake of a flow, if it is settled. *ret: the state of the flow after the removal.
+// *ret_removed: true if a handshake was removed and the flow has no socket now. Returns 0 or
+// negative errno (-EPERM, -EOPNOTSUPP: not supported by the kernel). If another error is returned,
+// such as -ETIMEDOUT, a handshake may have been removed.
 //
-// If the client's ACK arrives within the microseconds between lookup and removal, the kernel cannot
-// distinguish the new connection from the handshake, and resets the connection. Earlier and later
-// connections are not affected.
+// If the client's ACK arrives in the microseconds between lookup and removal, the kernel cannot
+// distinguish the new connection from the handshake, and resets the connection. Connections that
+// are established before or after this time are not affected.
 int weir_handshake_remove(struct weir_handshakes *handshakes,
 	const struct weir_handshake_flow *flow, struct weir_handshake *ret, bool *ret_removed);

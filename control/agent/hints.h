@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Hints: settings that prevent this host from working as a backend, and the commands that change
-// these settings. weir-agent decap prints hints when it starts. A hint is a finding of the checks
-// of weir-agent doctor for VIPs, reverse path filters, ARP, MTU and offloads.
+// these settings. weir-agent decap prints hints when it starts. Hints are the findings of some
+// checks of weir-agent doctor: VIPs, reverse path filters, ARP, MTU and offloads.
 //
 // Threads: one; blocks.
 #pragma once

@@ -16,8 +16,8 @@ struct weir_listen_program { // descriptors, owned by the caller; -1 = none
 	int attachment;
 };
 
-// Start to report when a socket on one of these TCP ports starts or stops listening, in this
-// network namespace. Returns 0, -EPERM, -ENOENT (no BTF), ...
+// Start to report when a socket on one of these TCP ports in this network namespace starts or stops
+// listening. Returns 0, -EPERM, -ENOENT (no BTF), ...
 int weir_listen_load(const uint16_t *ports, uint32_t port_count, struct weir_listen_program *ret,
 	char *why, size_t why_bytes);
 void weir_listen_unload(struct weir_listen_program *program);

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 // Layout of the ring buffer (kernel/bpf/ringbuf.c): a page with the reader's position, a page with
-// the writer's position, and the records. The records are mapped twice in a row, so that no record
-// is split at the end of the ring. A position only increases.
+// the writer's position, and the records. The memory of the records is mapped twice in a row, so
+// that a record at the end of the ring can be read as one piece. A position only increases.
 struct weir_listen_reader {
 	uint64_t *taken; // position of the reader, writable
 	const uint64_t *written;

@@ -11,10 +11,11 @@
 
 struct weir_listen_reader;
 
-// fd: descriptor of weir_listen_load, owned by the caller; it becomes readable when a record
-// arrives. Returns 0 or negative errno.
+// Open the ring buffer. fd: descriptor from weir_listen_load, owned by the caller; it becomes
+// readable when a record arrives. Returns 0 or negative errno.
 int weir_listen_open(int fd, struct weir_listen_reader **ret);
 void weir_listen_close(struct weir_listen_reader *reader); // NULL is allowed
 
-// Take the oldest record. Returns false if there is no record.
+// Remove the oldest record from the ring buffer, and copy it to *ret. Returns false if there is no
+// record.
 bool weir_listen_take(struct weir_listen_reader *reader, struct weir_listen_event *ret);

@@ -11,15 +11,16 @@
 #include "socket_diag.h"
 
 struct weir_listeners_queue {
-	uint32_t sockets; // listening sockets; 0 = none
+	uint32_t sockets; // number of listening sockets; 0 = none
 	uint32_t length; // connections in the fullest accept queue
 	uint32_t limit; // limit of that queue
 };
 
 // Count the sockets that listen at each of these ports. protocol: IPPROTO_TCP or IPPROTO_UDP. For
-// UDP, counts the bound sockets that are not connected. If sockets are closed during the call, the
+// UDP, bound sockets that are not connected are counted. If sockets are closed during the call, the
 // kernel may leave out other sockets, so the counts may be too low. Returns 0 or negative errno
-// (-ENOENT: the kernel lacks the protocol's module); after an error ret_counts is undefined.
+// (-ENOENT: the kernel module of the protocol is not loaded); after an error ret_counts is
+// undefined.
 int weir_listeners_count(
 	int fd, uint8_t protocol, const uint16_t *ports, uint32_t port_count, uint32_t *ret_counts);
 

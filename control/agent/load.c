@@ -9,7 +9,7 @@
 
 #include "listeners.h"
 
-#define FRESH_MS 10 // values that are more recent than this are not read again
+#define FRESH_MS 10 // values that were read less than this time ago are not read again
 #define TIMES_MS 1000 // time between two readings of the service times
 #define RATE_LEAST_MS 200 // a rate over a shorter time is too noisy
 
@@ -66,7 +66,7 @@ void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *s
 	load->speed = *speed;
 }
 
-// Returns whether the application reports one of these fields.
+// Returns whether the application reports at least one of these fields.
 static bool application_reports(const struct weir_load *load, uint32_t fields, uint64_t now_ms) {
 	return load->application_at_ms > 0 && (load->application.given & fields) != 0 &&
 	       now_ms - load->application_at_ms <= load->params.application_ms;
@@ -176,7 +176,7 @@ void weir_load_take_application(
 	}
 }
 
-// --- answers ------------------------------------------------------------------------------
+// --- filling in answers -------------------------------------------------------------------
 
 static uint32_t to_u32(double value) {
 	return value >= (double)UINT32_MAX ? UINT32_MAX : (uint32_t)(value + 0.5);

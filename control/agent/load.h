@@ -7,8 +7,8 @@
 // Sums (service times, busy times) are 0 when the agent starts, and grow only while they are
 // requested. Rates and utilization cover the last second. The median covers the last 10 seconds.
 //
-// Busy time: CPU time of the service per request, if the application reports its request rate.
-// Otherwise, CPU time per connection that ended.
+// Busy time: if the application reports its request rate, the CPU time of the service per request;
+// otherwise the CPU time per ended connection.
 //
 // Threads: one. No logging.
 #pragma once
@@ -64,7 +64,7 @@ struct weir_load {
 	uint64_t application_at_ms; // 0 = no report yet
 };
 
-// Returns 0 or -ENOMEM.
+// Initialize, and open the socket that reads accept queues. Returns 0 or -ENOMEM.
 int weir_load_init(struct weir_load *load, const struct weir_load_params *params);
 void weir_load_fini(struct weir_load *load);
 
@@ -78,8 +78,8 @@ bool weir_load_lacks_cpu(const struct weir_load *load);
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter);
 
 // Set the measured speed. While the measurement is pending, answers to a balancer that requests the
-// speed contain no number of CPUs. Otherwise the balancer would use a weight that changes soon
-// afterwards.
+// speed contain no number of CPUs. Otherwise the balancer would compute a weight without the speed,
+// and change it soon afterwards.
 void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *speed);
 
 // Set the union of the fields that balancers request.

@@ -156,7 +156,8 @@ json_t *weir_local_status_read(const struct weir_agent_options *options) {
 	return status;
 }
 
-// Names the services with another announced state, because "ready" applies to the host only.
+// Print each service that has announced a state other than READY: the command "ready" applies to
+// the host only.
 static void print_announced(const json_t *status, const struct weir_agent_options *options) {
 	const json_t *service;
 	size_t i;
@@ -194,7 +195,8 @@ enum progress {
 	CANCELLED, // weir-agent ready has cancelled the drain
 };
 
-// Print one line when the state changes.
+// Print one line if the state of the drain has changed. shown: the line printed last, of `bytes`
+// bytes. Returns the progress of the drain.
 static enum progress show_progress(const json_t *status, char *shown, size_t bytes) {
 	const json_t *drain = json_object_get(status, "drain");
 	const char *state = json_string_value(json_object_get(drain, "state"));
@@ -239,7 +241,8 @@ static enum weir_agent_exit run_command(const char *command) {
 	return WEIR_AGENT_REFUSED;
 }
 
-// Warn that new connections may arrive, because no balancer was notified.
+// Warn that new connections may still arrive, because no balancer was notified. *warned: set by the
+// warning that is printed during the drain, so that it is printed only once.
 static void warn_of_balancers(const struct weir_agent_options *options, const json_t *status,
 	enum progress progress, bool *warned) {
 	const json_t *notified = json_object_get(json_object_get(status, "drain"), "notified");

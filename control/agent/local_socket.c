@@ -64,8 +64,8 @@ static struct weir_local_client **find_place(struct weir_local_socket *local) {
 	return NULL;
 }
 
-// Returns whether the client still waits for the reply. A client that no longer waits has reported
-// an error to its user. Its request must then not be executed.
+// Returns whether the client still waits for the reply. A client that no longer waits has already
+// reported an error to its user; its request must not be executed.
 static bool waits(const struct weir_local_client *client) {
 	struct pollfd gone = {.fd = client->fd};
 
@@ -122,7 +122,8 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 // --- start and stop -----------------------------------------------------------------------
 
-// Returns whether an agent listens at the address, even if the agent is too busy to accept.
+// Returns whether an agent listens at the address, including an agent that is too busy to accept
+// the connection.
 static bool is_answered(const struct sockaddr_un *address) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool answered;

@@ -29,9 +29,10 @@ struct weir_local_socket {
 // owned by the caller, or negative errno with one line in why.
 int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why, size_t why_bytes);
 
-// Returns 0 or negative errno.
+// Start to accept clients. fd: descriptor from weir_local_socket_open. answer: see struct
+// weir_local_socket. Returns 0 or negative errno.
 int weir_local_socket_start(uv_loop_t *loop, int fd,
 	json_t *(*answer)(void *context, const json_t *request), void *context,
 	struct weir_local_socket *ret);
-// After this call, run the loop to close the handles.
+// Stop. Run the event loop after this call, so that libuv can close the handles.
 void weir_local_socket_stop(struct weir_local_socket *local);

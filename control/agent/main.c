@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-agent: runs on a backend, decapsulates packets, and reports state and load of the backend to
-// the balancers; see --help.
+// weir-agent: a process on a backend that decapsulates packets, and reports state and load of the
+// backend to the balancers. See --help.
 #include <stdio.h>
 
 #include "help_text.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Meter demand: loads the meter when a balancer requests a field of the meter. Unloads the meter
-// when no balancer has requested such a field for some time. The helper process carries out both.
+// Meter demand: loads the meter when a balancer requests a field of the meter, and unloads it when
+// no balancer has requested such a field for some time. The helper process does the loading and
+// unloading.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -13,7 +14,7 @@
 
 struct weir_meter_demand {
 	struct weir_log *log;
-	struct weir_load *load; // gets the reader
+	struct weir_load *load; // gets the reader of the meter
 	int helper; // descriptor of weir_meter_helper_start, owned by the caller; -1 = none
 	bool poll_open;
 	bool pending; // an answer from the helper is pending
@@ -23,11 +24,11 @@ struct weir_meter_demand {
 	uv_poll_t poll;
 };
 
-// Returns 0 or negative errno.
+// Initialize. helper: -1 = no meter. Returns 0 or negative errno.
 int weir_meter_demand_start(uv_loop_t *loop, struct weir_log *log, struct weir_load *load,
 	int helper, struct weir_meter_demand *ret);
-// After this call, run the loop to close the handle.
+// Stop. Run the event loop after this call, so that libuv can close the handle.
 void weir_meter_demand_stop(struct weir_meter_demand *demand);
 
-// wants: union of the fields that balancers request.
+// Load or unload the meter, depending on `wants`: the union of the fields that balancers request.
 void weir_meter_demand_set(struct weir_meter_demand *demand, uint32_t wants, uint64_t now_ms);

@@ -66,7 +66,8 @@ static int answer_watch(int fd, struct message *message, const struct weir_meter
 	return r;
 }
 
-// Serve requests in the child. A request is one byte, and a response is one struct message.
+// Serve requests in the child, until the parent closes the connection. A request is one byte, and a
+// response is one struct message.
 static void serve(int fd, const void *params) {
 	static const cap_value_t kept[] = {CAP_BPF, CAP_PERFMON};
 	struct weir_meter_program *program = NULL;
@@ -106,7 +107,8 @@ int weir_meter_helper_send(int fd, bool load) {
 	return send_request(fd, load ? LOAD : UNLOAD);
 }
 
-// fds: gets the received descriptors; -1 = none.
+// Receive a message of the helper. fds: gets the received descriptors; -1 = none. Returns 0 or
+// negative errno.
 static int receive(int fd, struct message *ret, int fds[static FDS]) {
 	union fd_space control = {0};
 	struct iovec data = {.iov_base = ret, .iov_len = sizeof(*ret)};

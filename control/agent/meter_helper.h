@@ -2,9 +2,9 @@
 //
 // Meter helper: a child process that loads and unloads the meter on request, with CAP_BPF and
 // CAP_PERFMON and no other capability. Therefore the process that reads datagrams needs no
-// capability. The meter is loaded only while a balancer requests its values. The helper also loads
-// the program that watches listening sockets, once at the start. The helper exits when its parent
-// exits.
+// capability. The parent requests the meter only while a balancer requests its values. When it
+// starts, the parent also lets the helper load the program that watches listening sockets. The
+// helper exits when its parent exits.
 //
 // Threads: one. No logging.
 #pragma once
@@ -18,7 +18,7 @@ struct weir_meter_answer {
 	bool loaded; // the meter is loaded; fd is valid
 	int error; // 0 or negative errno
 	int fd; // descriptor for weir_meter_open, which the receiver closes; -1 = none
-	char why[192]; // the error
+	char why[192]; // describes the error
 };
 
 // Fork the helper. *ret: the parent's end of the connection, non-blocking; closing this descriptor
@@ -30,7 +30,8 @@ int weir_meter_helper_start(const struct weir_meter_params *params, int *ret);
 // errno.
 int weir_meter_helper_send(int fd, bool load);
 
-// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has exited), or another negative errno.
+// Receive the answer to a request. Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has
+// exited), or another negative errno.
 int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret);
 
 // Make the helper load the program that watches listening sockets on the meter's ports, and wait

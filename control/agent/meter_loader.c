@@ -28,7 +28,8 @@ static int set_params(struct meter_bpf *skeleton, const struct weir_meter_params
 				 skeleton->maps.weir_meter_connections, params->connections);
 }
 
-// Run the iterator to its end: the iterator visits every socket and has no output.
+// Count the connections that are already open: run the iterator program, which visits every socket
+// and has no output. Returns 0 or negative errno.
 static int count_existing(struct meter_bpf *skeleton) {
 	char unused[64];
 	ssize_t n;

@@ -20,11 +20,11 @@ struct weir_meter_params {
 };
 
 // Start to measure the connections of this network namespace. Connections that are already open
-// count as open, but get no service time. Returns 0, -EPERM, -ENOENT (no BTF), ...
+// count as open, but their service time is not measured. Returns 0, -EPERM, -ENOENT (no BTF), ...
 int weir_meter_load(const struct weir_meter_params *params, struct weir_meter_program **ret,
 	char *why, size_t why_bytes);
 void weir_meter_unload(struct weir_meter_program *program); // NULL is allowed
 
-// Returns the descriptor for weir_meter_open, which other processes can use as well. Owned by the
-// program; valid until weir_meter_unload.
+// Returns the descriptor for weir_meter_open, which can also be passed to another process. Owned by
+// the program; valid until weir_meter_unload.
 int weir_meter_fd(const struct weir_meter_program *program);

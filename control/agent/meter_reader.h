@@ -21,8 +21,8 @@ struct weir_meter_times { // number of service times in each bucket
 	uint64_t bucket[WEIR_METER_BUCKETS];
 };
 
-// fd: from weir_meter_fd; owned by the caller, who may close it after this call. Returns 0 or
-// negative errno.
+// Map the counters. fd: from weir_meter_fd; owned by the caller, who may close it after this call.
+// Returns 0 or negative errno.
 int weir_meter_open(int fd, struct weir_meter **ret);
 void weir_meter_close(struct weir_meter *meter); // NULL is allowed
 
@@ -33,8 +33,8 @@ void weir_meter_read_times(const struct weir_meter *meter, struct weir_meter_tim
 uint64_t weir_meter_active(const struct weir_meter_counts *counts);
 
 // Computes the median of the service times that were added between `before` and `now`. *ret: the
-// median in microseconds, with an error of at most 1/32. Returns the number of these service times.
-// If the number is 0, *ret is unchanged.
+// median in microseconds, with a relative error of at most 1/32. Returns the number of these
+// service times. If the number is 0, *ret is unchanged.
 uint64_t weir_meter_median_us(
 	const struct weir_meter_times *before, const struct weir_meter_times *now, double *ret);
 

@@ -98,8 +98,8 @@ static const struct weir_option_word commands[] = {
 		"drain: balancers stop sending new flows; wait for open connections to end"},
 	{"ready", WEIR_AGENT_READY, "accept new flows, or resume after lame-duck"},
 	{"announce WORD", WEIR_AGENT_ANNOUNCE,
-		"announce the state of a single service, also without root (--allow-user): "
-		"starting, ready, lame-duck or down; status prints the state"},
+		"announce a state for a single service, as root or as its --allow-user; WORD is "
+		"starting, ready, lame-duck or down; the WORD status only prints the state"},
 	{"exec -- COMMAND", WEIR_AGENT_EXEC,
 		"run a server, and drain its service before SIGTERM is passed on to the server"},
 	{"status", WEIR_AGENT_STATUS,
@@ -157,10 +157,10 @@ static const struct weir_option rows[] = {
 		.letter = 'p', .repeatable = true, .take = weir_take_port,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME=PORT[,PORT]",
-		"service whose state can be announced, with its ports (no --port needed)",
+		"service whose state can be announced, and its ports; these ports need no --port",
 		.repeatable = true, .take = weir_take_service, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME",
-		"service of weir-agent run whose state is announced",
+		"service to announce for: a --service of weir-agent run",
 		.fallback = "the only service that this user may announce for",
 		.take = weir_take_service, .groups = GROUP_WORDS),
 	WEIR_OPTION_ROW(CUSTOM, "allow-user", "USER=NAME",
@@ -175,7 +175,8 @@ static const struct weir_option rows[] = {
 		.repeatable = true, .fallback = "the whole machine", .take = take_cgroup,
 		.groups = GROUP_RUN | GROUP_CAPACITY),
 	WEIR_OPTION_ROW(TEXT, "orca-url", "URL",
-		"URL where the application reports its load (ORCA); overrides measured values",
+		"URL from which the load report of the application (ORCA) is read; its values "
+		"replace measured values",
 		FIELD(orca_url), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(SECONDS, "orca-interval", "SECONDS",
 		"time between two requests to --orca-url", FIELD(orca_interval_ms), .fallback = "1",
@@ -206,8 +207,8 @@ static const struct weir_option rows[] = {
 		"maximum time until the stop signal is passed on to the server",
 		FIELD(drain_timeout_ms), .fallback = "30", .max = 86400000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(SECONDS, "delay", "SECONDS",
-		"minimum time until the stop signal is passed on to the server; for UDP, which has "
-		"no connections to wait for",
+		"wait at least this long before the stop signal is passed on to the server; useful "
+		"for UDP, where there are no connections to wait for",
 		FIELD(delay_ms), .fallback = "0", .max = 3600000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(WORD, "stop-signal", "SIGNAL", "signal that begins the drain",
 		FIELD(stop_signal), .fallback = "TERM", .words = signals, .groups = GROUP_EXEC),
@@ -229,10 +230,11 @@ static const struct weir_option rows[] = {
 		FIELD(connections), .fallback = "65536", .min = 1, .max = 100000000,
 		.groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "user", "USER",
-		"user to run as; when started as root: weir if it exists, otherwise nobody",
+		"user to run as; when started as root, the default is the user weir, or nobody if "
+		"weir does not exist",
 		FIELD(user), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR",
-		"directory of the agent's socket; a separate one for each agent", FIELD(run_dir),
+		"directory of the agent's socket; each agent needs its own", FIELD(run_dir),
 		.fallback = WEIR_AGENT_RUN_DIR_DEFAULT, .min = 1, .max = 90, .groups = GROUP_LOCAL),
 	{WEIR_OPTION_LOG_LEVEL, .groups = GROUP_RUN, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, .groups = GROUP_RUN, FIELD(log_format)},
@@ -387,7 +389,7 @@ static int take_command(struct weir_agent_options *options, const struct weir_co
 		      : r;
 }
 
-// Returns the command in front of --help, or -1 if there is none.
+// Returns the command to which --help applies: the first argument. Returns -1 if there is none.
 static int help_of(const struct weir_command_line *line) {
 	char why[128];
 	int command;
@@ -433,8 +435,8 @@ static int check(struct weir_agent_options *options, char *why, size_t why_bytes
 	return weir_check_services(options, why, why_bytes);
 }
 
-// Removes the arguments after "--" from the command line: they are the program of exec. Returns the
-// number of words before "--".
+// Finds the program of `exec ... -- PROGRAM`. *ret_program: the arguments after "--". Returns the
+// number of arguments before "--", or argc if the command line has no program.
 static int cut_program(int argc, char **argv, char ***ret_program) {
 	bool is_exec = false;
 

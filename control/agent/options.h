@@ -41,13 +41,14 @@ struct weir_prefix {
 struct weir_agent_options { // strings point into argv
 	enum weir_agent_command command;
 	const char *interface;
-	struct weir_address addresses[WEIR_AGENT_LIST_MAX]; // empty: the addresses of the interface
+	// outer destinations; empty: the addresses of the interface
+	struct weir_address addresses[WEIR_AGENT_LIST_MAX];
 	uint32_t address_count;
-	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // empty: any source
+	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // outer sources; empty: any source
 	uint32_t source_count;
 	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // VIPs that doctor checks on this host
 	uint32_t vip_count;
-	uint32_t forwardings; // bits: weir_agent_forwarding; 0: no --forwarding
+	uint32_t forwardings; // bits of weir_agent_forwarding; 0: --forwarding was not given
 	uint16_t gue_port;
 	uint32_t gre_key; // 0: packets with any key, or without a key
 	enum weir_agent_mode mode;
@@ -66,11 +67,12 @@ struct weir_agent_options { // strings point into argv
 	uint16_t ports_udp[WEIR_AGENT_PORTS_MAX];
 	uint32_t port_udp_count;
 	struct weir_named_services services; // their ports are also in the lists of ports
-	const char *allowed[WEIR_NAMED_SERVICES_MAX]; // USER=NAME, pointers into argv
+	// values of --allow-user, USER=NAME; pointers into argv
+	const char *allowed[WEIR_NAMED_SERVICES_MAX];
 	uint32_t allowed_count;
-	uint32_t grace_ms; // time without a listening socket until a port is down
+	uint32_t grace_ms; // time without a listening socket after which a port is down
 	uint16_t udp_port;
-	uint16_t key_id; // 0: the smallest id that is not used in the key file
+	uint16_t key_id; // ID of the new key; 0: the smallest ID that is not used in the key file
 	const char *cgroups[WEIR_CPU_CGROUPS_MAX];
 	uint32_t cgroup_count;
 	const char *key_file, *run_dir;
@@ -83,29 +85,32 @@ struct weir_agent_options { // strings point into argv
 	uint32_t connections; // maximum number of open connections to measure; 0: the default
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
-	const char *service; // service of announce and exec; NULL: the only service of the user
+	// announce, exec: name of the service; NULL: the only service that the user may announce
+	// for
+	const char *service;
 	const char *word; // announce: the argument WORD
 	char **program; // exec: the program with its arguments, in argv; ends with NULL
 	uint32_t delay_ms; // exec: minimum time until the server gets the signal
 	uint64_t drain_timeout_ms; // exec: maximum time until the server gets the signal
 	int stop_signal; // exec: signal that begins the drain
-	int help_of; // enum weir_agent_command: the command to show the help of; -1 = all commands
+	int help_of; // enum weir_agent_command: the command whose help is shown; -1 = all commands
 };
 
 // Returns 0, or -EINVAL and one line in why.
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
 
-// Returns the bit of a mode in the options.
+// Returns the bit of a forwarding mode in `forwardings`.
 static inline uint32_t weir_agent_forwarding(enum weir_forwarding_mode mode) {
 	return 1u << mode;
 }
 
-// Returns how the agent ends connections when a balancer requests this.
+// Returns the method by which the agent ends connections when a balancer requests it.
 enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_options *options);
 
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.
 int weir_prefix_parse(const char *text, struct weir_prefix *ret);
 
-// Write the text of --help for a command; -1: for all commands. Returns buffer, of WEIR_HELP_BYTES.
+// Write the text of --help. command: enum weir_agent_command; -1: all commands. buffer: has
+// WEIR_HELP_BYTES bytes. Returns buffer.
 const char *weir_agent_help(int command, char *buffer, size_t bytes);

@@ -65,8 +65,9 @@ static int refuse_more(const char *what, char *why, size_t why_bytes) {
 	return -EINVAL;
 }
 
-// Adds an address to a list. what: name of the values, for the message about a full list. example:
-// a valid value, for the message about an invalid value.
+// Adds an address to a list. what: name of the values, used in the error message if the list is
+// full. example: a valid value, shown in the error message if the value is invalid. Returns 0, or
+// -EINVAL with one line in why.
 static int add_address(struct weir_address *list, uint32_t *count, const char *value,
 	const char *what, const char *example, char *why, size_t why_bytes) {
 	if (*count == WEIR_AGENT_LIST_MAX) {

@@ -14,7 +14,7 @@ extern const struct weir_option_word weir_forwardings[]; // values of --forwardi
 extern const struct weir_option_word
 	weir_decap_forwardings[]; // forwarding modes that need decapsulation
 
-// Store a value of --address, --vip, --from or --forwarding: see weir_option_take.
+// Store a value of --address, --vip, --from or --forwarding: callbacks of type weir_option_take.
 int weir_take_address(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 int weir_take_vip(const struct weir_option *option, const char *value, void *options, char *why,

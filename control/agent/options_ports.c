@@ -40,8 +40,8 @@ int weir_take_port(const struct weir_option *option, const char *value, void *op
 	return add_port(options, &port, why, why_bytes);
 }
 
-// Store the value of --service: NAME=PORT[,PORT]... for run, or NAME for announce and exec.
-// weir_check_services() checks the form when the command is known.
+// Store the value of --service: NAME=PORT[,PORT]... for run, or NAME for announce and exec. Accepts
+// both forms; weir_check_services() checks the form later, when the command is known.
 int weir_take_service(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_agent_options *ret = options;
@@ -64,7 +64,8 @@ int weir_take_service(const struct weir_option *option, const char *value, void 
 	return r;
 }
 
-// Store the value of --allow-user, USER=NAME. The option --service NAME may follow later.
+// Store the value of --allow-user, USER=NAME. The option --service that defines NAME may come later
+// on the command line.
 int weir_take_allowed(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_agent_options *ret = options;
@@ -79,8 +80,8 @@ int weir_take_allowed(const struct weir_option *option, const char *value, void 
 	return 0;
 }
 
-// Check that --service has ports for run and no ports for other commands, and set the users of the
-// services.
+// Check that --service has ports for run and no ports for other commands. Set the user who may
+// announce for each service (--allow-user).
 int weir_check_services(struct weir_agent_options *options, char *why, size_t why_bytes) {
 	char reason[160], shown[64];
 	int r = 0;

@@ -8,7 +8,7 @@
 #include "option.h"
 #include "options.h"
 
-// Store a value of --port, --service or --allow-user: see weir_option_take.
+// Store a value of --port, --service or --allow-user: callbacks of type weir_option_take.
 int weir_take_port(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 int weir_take_service(const struct weir_option *option, const char *value, void *options, char *why,
@@ -16,6 +16,6 @@ int weir_take_service(const struct weir_option *option, const char *value, void 
 int weir_take_allowed(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 
-// Check --service and --allow-user once the command is known, and set the users of the services.
-// Returns 0, or -EINVAL with one line in why.
+// Check --service and --allow-user; call this function when the command is known. Sets the user who
+// may announce for each service. Returns 0, or -EINVAL with one line in why.
 int weir_check_services(struct weir_agent_options *options, char *why, size_t why_bytes);

@@ -12,12 +12,13 @@
 #define TIMEOUT_MS 1000
 #define STATE_BYTES 160
 
-// Used by the thread of libuv's pool while the poll is busy, otherwise by the event loop.
+// A request to the application and its response. While `busy` is true, a thread of libuv's pool
+// uses this struct; otherwise the event loop uses it.
 struct response {
 	CURL *easy;
 	struct curl_slist *headers; // headers of the request
-	struct weir_report report; // values that were read so far
-	bool in_header; // a header contained the load
+	struct weir_report report; // values that were parsed so far
+	bool in_header; // a header of the response contained the load report
 	char body[WEIR_ORCA_BYTES_MOST];
 	size_t bytes; // length of the body
 	char why[STATE_BYTES]; // the error; "" = none
@@ -86,7 +87,7 @@ static void request(uv_work_t *work) {
 	}
 }
 
-// --- the event loop -----------------------------------------------------------------------
+// --- event loop ---------------------------------------------------------------------------
 
 static void free_poll(uv_handle_t *handle) {
 	struct weir_orca_poll *poll = handle->data;

@@ -25,7 +25,7 @@ struct weir_orca_poll_params {
 	void *context;
 };
 
-// Returns 0 or negative errno.
+// Returns 0 or negative errno. *ret: the poll, which the caller closes with weir_orca_poll_close.
 int weir_orca_poll_create(
 	uv_loop_t *loop, const struct weir_orca_poll_params *params, struct weir_orca_poll **ret);
 // Stop the poll. The event loop frees it later. NULL is allowed.

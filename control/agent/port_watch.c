@@ -13,9 +13,9 @@
 #include "meter_helper.h"
 #include "saved_state.h"
 
-#define BUDGET_SHARE 10 // listing sockets uses at most 1/10 of a CPU
+#define BUDGET_SHARE 10 // listing the sockets may use 1/10 of a CPU
 #define BUDGET_BURST_NS 10000000u
-#define HELPER_MS 5000 // maximum wait for the helper
+#define HELPER_MS 5000 // maximum wait for the helper to load the BPF program
 #define PERIOD_MS 1000 // time between two lists of the sockets if there is no event
 #define PERIOD_WITHOUT_EVENTS_MS 100
 #define MISSING_MS 5000 // time until a port that never had a listening socket is logged
@@ -28,7 +28,7 @@ static bool is_udp(const struct weir_port_watch *watch, uint32_t index) {
 	return watch->ports.port[index].protocol == IPPROTO_UDP;
 }
 
-// --- the log ------------------------------------------------------------------------------
+// --- log ----------------------------------------------------------------------------------
 
 static void log_port(const struct weir_port_watch *watch, const struct weir_watched_port *port,
 	const char *state, const char *reason) {
@@ -90,12 +90,12 @@ static void log_missing(struct weir_port_watch *watch, uint64_t now_ms) {
 	}
 }
 
-// --- the saved state ----------------------------------------------------------------------
+// --- saved state --------------------------------------------------------------------------
 
-// Saves the ports. Each port has one of three formats: "80/tcp"; "80/tcp=3", where 3 is the state
-// that the application has announced; "-80/tcp=3", if the port had no listening socket. An earlier
-// version of weir-agent reads only "80/tcp" from the first two formats, and ignores the third
-// format.
+// Saves the ports as a text. Each port has one of three formats: "80/tcp"; "80/tcp=3", where 3 is
+// the state that the application has announced; "-80/tcp=3", if the port had no listening socket.
+// An earlier version of weir-agent reads only "80/tcp" from the first two formats, and ignores the
+// third format.
 static void save(const struct weir_port_watch *watch) {
 	char text[WEIR_SAVED_PORTS_BYTES] = "";
 	size_t used = 0;
@@ -155,7 +155,8 @@ bool weir_port_watch_set_word(struct weir_port_watch *watch, uint16_t port, uint
 
 // --- a check ------------------------------------------------------------------------------
 
-// Returns whether a port has lost its last listening socket.
+// Returns whether a port has lost its last listening socket. first: index of the first port in
+// watch->ports. counts: current number of listening sockets of each port.
 static bool is_death(const struct weir_port_watch *watch, uint32_t first, const uint32_t *counts,
 	uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
@@ -203,7 +204,8 @@ static void set_blind(struct weir_port_watch *watch, bool udp, int error) {
 	}
 }
 
-// Returns whether the state of a port has changed.
+// Process the current number of listening sockets of all UDP ports or all TCP ports. *ret_save: set
+// to true if the ports must be saved. Returns whether the state of a port has changed.
 static bool look_at(struct weir_port_watch *watch, bool udp, bool *ret_save) {
 	uint32_t first = udp ? watch->params.tcp_count : 0;
 	uint32_t count = udp ? watch->params.udp_count : watch->params.tcp_count;

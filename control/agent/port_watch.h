@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Port watch: checks which of the service's ports have a listening socket. A check runs when the
-// kernel reports a change (listen.bpf.c), and once a second. Without the BPF program, and for UDP,
-// a check runs every 100 ms. An event only starts a check, so lost or duplicate events do no harm.
-// The watch saves the ports that had a listening socket. If the server is dead when the agent is
-// restarted, the agent therefore announces the ports of the server as down. The watch also saves
-// the states that applications have announced (words).
+// kernel reports a change (listen.bpf.c), and once a second. If the BPF program is not loaded, or
+// UDP ports are watched, a check runs every 100 ms. An event only starts a check, so lost or
+// duplicate events do no harm. The watch saves the ports that had a listening socket: if the server
+// has died while the agent was restarted, the agent announces these ports as down. The watch also
+// saves the states that applications have announced (in names: words).
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -38,26 +38,27 @@ struct weir_port_watch {
 	struct weir_listen_reader *reader; // NULL = no events: checks every 100 ms
 	// Why the kernel sends no events; "" = the kernel sends events, or there is no TCP port.
 	char problem[192];
-	// Why TCP sockets and UDP sockets cannot be listed; "" = they can be listed.
+	// Why TCP sockets [0] and UDP sockets [1] cannot be listed; "" = they can be listed.
 	char blind[2][64];
 	// netlink socket; negative = not open yet: each check tries to open the socket
 	int listeners;
 	bool missing_logged; // the ports without a listening socket were logged
 	uint64_t started_ms;
 	struct weir_look_budget budget;
-	// Number of checks since the last event: checks are repeated with growing pauses.
+	// Number of checks since the last event. The first checks after an event are repeated after
+	// increasing delays (repeat_ms).
 	uint32_t repeats;
 	uv_poll_t events;
 	uv_timer_t turn;
 };
 
-// Start, with a first check that does not call `changed`. Waits for the helper. Returns 0 or
-// negative errno.
+// Start the watch and run the first check, which does not call `changed`. Waits for the helper to
+// load the BPF program. Returns 0 or negative errno.
 int weir_port_watch_start(
 	uv_loop_t *loop, const struct weir_port_watch_params *params, struct weir_port_watch *ret);
 // Sets and saves the state that the application has announced for a port. Does not call `changed`,
-// and logs nothing. Return value as for weir_watched_ports_set_word.
+// and logs nothing. Return value: see weir_watched_ports_set_word.
 bool weir_port_watch_set_word(
 	struct weir_port_watch *watch, uint16_t port, uint8_t protocol, enum weir_health_word word);
-// After this call, run the loop to close the handles.
+// Stop. Run the event loop after this call, so that libuv can close the handles.
 void weir_port_watch_stop(struct weir_port_watch *watch);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define BURST 64 // maximum datagrams read before the event loop handles other events
+#define BURST 64 // maximum number of datagrams to read before the event loop handles other events
 
 static void send_answer(
 	struct weir_probes *probes, const struct weir_balancer *balancer, bool unasked) {
@@ -31,8 +31,8 @@ static void send_answer(
 	}
 }
 
-// Send TCP statistics only to a registered balancer, which has received an answer at this address.
-// Otherwise a replayed probe could cause two datagrams to another address.
+// Send TCP statistics only to a registered balancer that has received an answer at this address.
+// Otherwise a replayed probe with a forged source would cause two datagrams to that source.
 static void send_tcp(struct weir_probes *probes, const struct weir_balancer *balancer) {
 	const struct weir_probes_params *params = &probes->params;
 	const struct weir_agent_key *key = weir_agent_keys_find(params->keys, balancer->key_id);
@@ -58,7 +58,8 @@ void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *
 	send_answer(probes, balancer, true);
 }
 
-// Returns whether a datagram was sent to the address and port of this agent.
+// Returns whether a datagram was sent to an address and the port of this agent. named: address in
+// the datagram, which must be equal to the local address that received it.
 static bool is_recipient(const struct weir_probes *probes, const uint8_t *named,
 	uint32_t named_port, const struct weir_path *path) {
 	const void *own =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Probes: receives the balancers' datagrams. Answers probes with the state and the load of this
-// backend. Passes requests to move a flow, and orders to end connections, to the caller's
-// functions.
+// backend. Passes requests to move a flow (steal) and orders to end connections (shed) to functions
+// of the caller.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -22,15 +22,15 @@ struct weir_probes_params { // pointers: must outlive the probes
 	uint64_t number; // random number of this process
 	uint64_t started_ms; // time at which `clock_ms` in answers is 0
 	uint16_t udp_port; // UDP port of this agent
-	// Set serial, word and why of an answer, and the values of the fields in `wants`.
+	// Sets serial, word and why of an answer, and the values of the fields in `wants`.
 	void (*fill)(void *context, uint32_t wants, struct weir_agent_answer *answer);
 	// Called when the union of the fields that balancers request may have changed.
 	void (*requested)(void *context, uint32_t wants);
-	// Process an authentic steal request that was sent to the address of this agent. Returns
-	// the refusal, or NONE.
+	// Processes an authentic steal request that was sent to the address of this agent. Returns
+	// why the request is refused, or NONE.
 	enum weir_agent_refusal (*steal)(
 		void *context, const struct weir_agent_steal *steal, const struct weir_path *path);
-	// Like `steal`, for a shed order.
+	// Processes a shed order; otherwise like `steal`.
 	enum weir_agent_refusal (*shed)(
 		void *context, const struct weir_agent_shed *order, const struct weir_path *path);
 	void *context;
@@ -48,8 +48,8 @@ struct weir_probes {
 // Returns 0 or negative errno.
 int weir_probes_start(
 	uv_loop_t *loop, const struct weir_probes_params *params, struct weir_probes *ret);
-// After this call, run the loop to close the handles.
+// Stop. Run the event loop after this call, so that libuv can close the handles.
 void weir_probes_stop(struct weir_probes *probes);
 
-// Send the state to a balancer at once, without waiting for its next probe (a notice).
+// Send a notice: the state, to one balancer, without waiting for its next probe.
 void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *balancer);

@@ -27,9 +27,9 @@ struct weir_agent_resources {
 	struct weir_agent_keys keys;
 };
 
-// Start the helpers, read the keys, open sockets and files, and then drop the privileges. Returns
-// 0, or negative errno with one line in why; then nothing stays open. The keys are read directly
-// into ret, so that no copy of the keys is left in memory.
+// Start the helpers, read the keys, open sockets and files, and then drop the privileges. The keys
+// are read directly into ret, so that no copy of the keys is left in memory. Returns 0. On an error
+// returns negative errno, writes one line into why, and closes everything.
 int weir_agent_resources_open(const struct weir_agent_options *options, struct weir_log *log,
 	struct weir_agent_resources *ret, char *why, size_t why_bytes);
 // Close all descriptors, which terminates the helpers, and wipe the keys.

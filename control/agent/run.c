@@ -109,7 +109,8 @@ static int list_addresses(const struct weir_agent_options *options, struct addre
 	return count < 0 ? count : 0;
 }
 
-// Update the address map when the addresses of the interface change (DHCP, router advertisements).
+// Update the address map of the decap program after the addresses of the interface have changed
+// (DHCP, router advertisements).
 static int follow_addresses(const struct weir_agent_options *options, struct weir_decap *decap,
 	struct address_list *list) {
 	static const char failed[] = "cannot update the BPF map of accepted addresses: ";

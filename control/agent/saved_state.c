@@ -10,7 +10,7 @@
 
 #include "text_file.h"
 
-#define WORD_BYTES 2 // a digit and a line feed; the ports follow, padded with zeros
+#define WORD_BYTES 2 // a digit (the state) and a line feed; the ports follow, padded with zeros
 
 int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
 	static const char nothing[WORD_BYTES + WEIR_SAVED_PORTS_BYTES] = {

@@ -30,12 +30,13 @@
 #include "warm_up.h"
 
 #define WHY_BYTES 320
-#define APPLICATION_INTERVALS 4 // the application's report expires after this many intervals
+// the application's report expires after this number of --orca-interval
+#define APPLICATION_INTERVALS 4
 
 struct service {
 	const struct weir_agent_options *options;
 	struct weir_log *log;
-	struct weir_log_limit *log_limit; // suppresses repeated lines of `log`
+	struct weir_log_limit *log_limit; // limits repeated lines of `log`
 	struct weir_agent_resources resources;
 
 	struct weir_cpu_source cpu;
@@ -61,13 +62,13 @@ struct service {
 	struct weir_warm_up warm_up;
 	uint64_t number; // random number of this process
 	uint64_t started_ms;
-	bool no_cpu; // the missing CPU time of the cgroup was logged
+	bool no_cpu; // it was logged that the cgroup has no CPU time
 };
 
 // --- load ---------------------------------------------------------------------------------
 
-// Logs when the CPU time of the cgroup becomes available or unavailable. The service's cgroup may
-// be created after the agent has started, and may be removed.
+// Logs when the CPU time of the cgroup becomes available or unavailable. no_cpu: it is unavailable
+// now. The cgroup of the service may be created after the agent has started, and may be removed.
 static void log_cgroup(struct service *service, bool no_cpu) {
 	const struct weir_agent_options *options = service->options;
 
@@ -219,8 +220,8 @@ static void on_stop(uv_signal_t *handle, int number) {
 		(unsigned long long)(drain->deadline_ms - uv_now(&service->loop) + 5000) * 1000);
 }
 
-// Block or unblock SIGHUP. While the process starts, SIGHUP is blocked: a request to reload the
-// keys then stays pending, and does not terminate the process.
+// Block or unblock SIGHUP (how: SIG_BLOCK, SIG_UNBLOCK). SIGHUP is blocked while the process
+// starts: a request to reload the keys then stays pending, and does not terminate the process.
 static void set_hangup(int how) {
 	sigset_t hangup;
 
@@ -246,7 +247,7 @@ static void on_hangup(uv_signal_t *handle, int number) {
 	}
 }
 
-// --- loop ---------------------------------------------------------------------------------
+// --- event loop ---------------------------------------------------------------------------
 
 static void start_signal(
 	struct service *service, uv_signal_t *handle, int number, uv_signal_cb callback) {
@@ -446,7 +447,7 @@ static int loop(struct service *service) {
 	return r;
 }
 
-// Close only the handles of this file; other modules close their handles.
+// Close a handle if it belongs to this file; the other modules close their own handles.
 static void close_handle(uv_handle_t *handle, void *context) {
 	if (handle->data == context && !uv_is_closing(handle)) {
 		uv_close(handle, NULL);

@@ -43,7 +43,7 @@ static enum weir_health_word word_of(
 }
 
 // Returns the least severe announced state of the service's ports. States can differ between ports,
-// because the state of a port is dropped when a socket listens on the port again.
+// because the announced state of a port is dropped when a socket listens on the port again.
 static enum weir_health_word get_word(void *context, uint32_t index) {
 	const struct weir_service_words *words = context;
 	const struct weir_named_service *service = service_of(words, index);
@@ -98,9 +98,9 @@ static void announce(void *context, uint32_t index, enum weir_health_word word) 
 	}
 }
 
-// Counts as pending only the balancers that have not acknowledged the state of this service. If
-// another service has announced a state later, that announcement has a higher serial. Its
-// acknowledgements are not needed here.
+// Sets the number of balancers in the reply, and how many of them have not acknowledged the last
+// announced state of this service. Acknowledgements of later announcements of other services, which
+// have higher serials, are not needed.
 static void count(void *context, uint32_t index, struct weir_word_reply *reply) {
 	const struct weir_service_words *words = context;
 	const struct weir_balancers *balancers = words->announcement->params.balancers;

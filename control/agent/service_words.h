@@ -14,16 +14,16 @@ struct weir_service_words {
 	struct weir_words words;
 	struct weir_port_watch *watch;
 	struct weir_announcement *announcement;
-	uint32_t serial[WEIR_NAMED_SERVICES_MAX]; // serial of the announcement when the state last
-						  // changed
+	// value of announcement->serial when the state of each service last changed
+	uint32_t serial[WEIR_NAMED_SERVICES_MAX];
 };
 
-// Call this after the watch was started with all ports of the services, and before probes are
-// received. Removes saved states of ports that no longer belong to a service. The pointers must
-// stay valid as long as ret. Returns 0 or negative errno.
+// Start. Call this function after the watch was started with all ports of the services, and before
+// the first probe is received. Removes saved states of ports that no longer belong to a service.
+// All pointers must stay valid as long as ret. Returns 0 or negative errno.
 int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
 	const struct weir_named_services *services, const struct weir_word_listeners *listeners,
 	struct weir_port_watch *watch, struct weir_announcement *announcement,
 	struct weir_service_words *ret);
-// After this call, run the loop to close the handles.
+// Stop. Run the event loop after this call, so that libuv can close the handles.
 void weir_service_words_stop(struct weir_service_words *words);

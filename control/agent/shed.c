@@ -17,13 +17,14 @@ static bool has_hook(const struct weir_shed *shed) {
 	return shed->params.method == WEIR_AGENT_SHED_HOOK;
 }
 
-// Returns the burst of the token bucket (shed_orders.h). With a hook, the connections of a whole
-// second are passed to the hook in one batch, because each run of the hook starts a process.
+// Returns the size of the token bucket, as a time (shed_orders.h). With a hook, the connections of
+// a whole second are passed to the hook in one batch, because each run of the hook starts a
+// process.
 static uint32_t burst_ms(const struct weir_shed *shed) {
 	return has_hook(shed) ? WEIR_SHED_HOOK_EVERY_MS : WEIR_SHED_TICK_MS;
 }
 
-// Returns the time (in clock_ms) from which the active order ends no more connections.
+// Returns the time (in clock_ms) after which no more connections of the active order are ended.
 static uint64_t last_ms(const struct weir_shed *shed) {
 	const uint64_t deadline_ms = shed->orders.active->order.deadline_ms;
 	const uint64_t least_ms = has_hook(shed) ? WEIR_SHED_HOOK_LEAST_MS : 0;
@@ -31,8 +32,8 @@ static uint64_t last_ms(const struct weir_shed *shed) {
 	return deadline_ms > least_ms ? deadline_ms - least_ms : 0;
 }
 
-// Sets the reason why no connection can be ended. A new reason is logged; weir-agent status shows
-// the reason.
+// Sets the reason why no connection can be ended. The reason is logged if it is new, and is shown
+// by weir-agent status.
 __attribute__((format(printf, 2, 3))) static void set_problem(
 	struct weir_shed *shed, const char *format, ...) {
 	char problem[WEIR_SHED_PROBLEM_BYTES];
@@ -64,7 +65,7 @@ static void send_answer(struct weir_shed *shed, const struct weir_agent_shed_ans
 	(void)weir_datagrams_send(shed->params.datagrams, datagram, sizeof(datagram), path);
 }
 
-// Answers an order that is not stored.
+// Answers an order without storing it. result: the result in the answer.
 static void answer_at_once(struct weir_shed *shed, const struct weir_agent_shed *order,
 	enum weir_agent_shed_result result, const struct weir_path *path) {
 	const struct weir_agent_shed_answer answer = weir_shed_answer_begin(order, result);
@@ -83,7 +84,7 @@ static void log_end(const struct weir_shed *shed, const struct weir_shed_order *
 	}
 }
 
-// End the active order, and answer it.
+// End the active order with this result, and answer it.
 static void end(struct weir_shed *shed, enum weir_agent_shed_result result) {
 	const struct weir_shed_order *entry = shed->orders.active;
 
@@ -98,7 +99,7 @@ static void end(struct weir_shed *shed, enum weir_agent_shed_result result) {
 
 // --- batches ------------------------------------------------------------------------------
 
-// Sends a request to the helper: to count the connections, and to end up to `count` connections.
+// Sends a request to the helper: count the connections, and end up to `count` of them.
 static void request(struct weir_shed *shed, uint32_t count) {
 	const struct weir_agent_shed *order = &shed->orders.active->order;
 	struct weir_shed_helper_request message = {.order = shed->order_number,
@@ -157,8 +158,8 @@ static void on_hook_ended(void *context, bool ok) {
 	}
 }
 
-// Runs the hook, which is killed at the deadline of the order. The balancer waits for the result
-// until shortly after the deadline.
+// Runs the hook with the connections of the helper's last answer. At the deadline of the order, the
+// hook is killed, because the balancer waits for the result only until shortly after the deadline.
 static void run_hook(struct weir_shed *shed) {
 	const struct weir_agent_shed *order = &shed->orders.active->order;
 	const uint64_t now_ms = clock_ms(shed);
@@ -310,7 +311,7 @@ static void on_answer(uv_poll_t *poll, int status, int events) {
 	}
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- start and stop -----------------------------------------------------------------------
 
 int weir_shed_start(
 	uv_loop_t *loop, const struct weir_shed_params *params, int helper, struct weir_shed *ret) {

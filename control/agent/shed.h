@@ -2,8 +2,8 @@
 //
 // Shed: carries out the balancers' orders to end connections, if the operator of this host permits
 // it (--shed-idle, --shed-hook). Sends the helper process one request for each batch of
-// connections, as often as the rate permits. The helper ends these connections. With a hook, the
-// helper only returns the connections, and the hook ends them.
+// connections; the rate of the order limits the requests. With --shed-idle, the helper ends the
+// connections. With a hook, the helper only returns the connections, and the hook ends them.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -56,17 +56,17 @@ struct weir_shed {
 	struct weir_shed_helper_answer answer; // the helper's last answer
 };
 
-// helper: descriptor of the helper; -1 if the method is NO_METHOD. The function takes ownership of
-// the descriptor, even if it fails. Returns 0 or negative errno.
+// Start. helper: descriptor of the helper; -1 if the method is NO_METHOD. The function takes
+// ownership of the descriptor, even if it fails. Returns 0 or negative errno.
 int weir_shed_start(
 	uv_loop_t *loop, const struct weir_shed_params *params, int helper, struct weir_shed *ret);
-// After this call, run the loop to close the handles.
+// Stop. Run the event loop after this call, so that libuv can close the handles.
 void weir_shed_stop(struct weir_shed *shed);
 
-// Process an authentic order that was sent to the address of this agent. Returns the reason if the
-// order gets no answer, or NONE.
+// Process an authentic order that was sent to the address of this agent. Returns why the order is
+// refused without an answer, or NONE.
 enum weir_agent_refusal weir_shed_take(
 	struct weir_shed *shed, const struct weir_agent_shed *order, const struct weir_path *path);
 
-// {"method", "orders", "ended", "problem"?}, owned by the caller.
+// Returns {"method", "orders", "ended", "problem"?}, owned by the caller.
 json_t *weir_shed_status(const struct weir_shed *shed);

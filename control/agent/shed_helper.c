@@ -46,7 +46,7 @@ static int look(struct helper *helper, const struct weir_shed_helper_request *re
 	return r;
 }
 
-// Returns how many more connections may be ended: at least `keep` connections must stay.
+// Returns how many more connections may be ended, so that at least `keep` connections stay.
 static uint32_t surplus(
 	const struct helper *helper, const struct weir_shed_helper_request *request) {
 	const struct weir_shed_pick *pick = &helper->pick;
@@ -55,7 +55,7 @@ static uint32_t surplus(
 	return gone < pick->connections ? (uint32_t)(pick->connections - gone) : 0;
 }
 
-// End one connection, or add it to the answer, for the hook. Returns 0 or negative errno.
+// End one connection, or add it to the answer if a hook ends it. Returns 0 or negative errno.
 static int end_one(struct helper *helper, const struct weir_shed_connection *connection,
 	struct weir_shed_helper_answer *answer) {
 	bool ended = false;

@@ -8,8 +8,8 @@
 //
 // The helper ends connections only at the agent's ports, and only connections that have been idle
 // for at least WEIR_AGENT_SHED_IDLE_LEAST_MS. It leaves at least `keep` of the connections that
-// were open when it last listed the sockets. The helper does not detect that clients have closed
-// connections since then.
+// were open when it last listed the sockets. Connections that clients have closed since then still
+// count as open.
 //
 // Threads: one. No logging.
 #pragma once
@@ -17,7 +17,7 @@
 #include "privileges.h"
 #include "shed_pick.h"
 
-#define WEIR_SHED_BATCH 256u // maximum connections of a request
+#define WEIR_SHED_BATCH 256u // maximum number of connections to end in a request
 #define WEIR_SHED_LOOK_MS 1000u // minimum time between two lists of the sockets for an order
 
 struct weir_shed_helper_params {
@@ -29,7 +29,8 @@ struct weir_shed_helper_params {
 
 struct weir_shed_helper_request {
 	uint32_t number; // ID of the request, which the answer repeats; not 0
-	// ID of the order; a new ID means a new order: the helper lists the sockets again
+	// ID of the order. If it differs from the ID in the previous request, the order is new, and
+	// the helper lists the sockets again.
 	uint32_t order;
 	struct weir_agent_shed_bind binds[WEIR_AGENT_SHED_BINDS];
 	uint8_t bind_count;
@@ -44,7 +45,7 @@ struct weir_shed_helper_answer {
 	uint32_t number; // ID of the request; 0 = the helper failed to start, and exits
 	enum weir_shed_helper_step step; // if number is 0: the step that failed
 	int error; // 0 or negative errno: -EPERM, -EOPNOTSUPP, ...
-	// numbers for the answer to the order, from the last list of the sockets
+	// Numbers for the answer to the order, from the last list of the sockets.
 	uint32_t connections, candidates, leaving;
 	uint32_t ended; // connections ended; with a hook, number of connections in `connection`
 	struct weir_shed_connection connection[WEIR_SHED_BATCH]; // connections to pass to the hook;

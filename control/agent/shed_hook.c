@@ -13,7 +13,8 @@
 
 // --- the command's input ------------------------------------------------------------------
 
-// Write an address as text; IPv4-mapped addresses (of sockets for both families) as IPv4.
+// Write an address as text. IPv4-mapped addresses, which sockets for both families have, are
+// written as IPv4.
 static void write_address(uint8_t family, const __be32 *address, char text[INET6_ADDRSTRLEN]) {
 	const uint8_t *bytes;
 	uint8_t mapped[WEIR_AGENT_RECIPIENT_BYTES];
@@ -106,8 +107,8 @@ static void on_written(uv_write_t *write, int status) {
 	}
 }
 
-// Returns the environment of the command, with `added` at its end. The caller frees the array, but
-// not the strings. NULL = out of memory.
+// Returns the environment of this process with the variables in `added`, for the command. The
+// caller frees the array, but not the strings. NULL = out of memory.
 static char **make_environment(char *const added[VARIABLES]) {
 	size_t count = 0;
 	char **made;
@@ -193,7 +194,7 @@ int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
 	return 0;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- start and stop -----------------------------------------------------------------------
 
 void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *command,
 	void (*ended)(void *context, bool ok), void *context, struct weir_shed_hook *ret) {

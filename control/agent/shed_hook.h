@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed hook: runs the command of --shed-hook, which makes the application end connections. On its
-// standard input, the command gets one line for each connection, "CLIENT PORT VIP PORT". In its
-// environment, it gets the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT. Only one command runs
-// at a time.
+// Shed hook: runs the command of --shed-hook, which makes the application end connections. The
+// command reads one line for each connection from its standard input: "CLIENT PORT VIP PORT". Its
+// environment has the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT. Only one command runs at a
+// time.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -35,7 +35,8 @@ struct weir_shed_hook { // zeroed = none
 	uv_write_t write;
 };
 
-// log, command: must outlive the hook.
+// Initialize without running the command. log, command: must outlive the hook. ended: see struct
+// weir_shed_hook.
 void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *command,
 	void (*ended)(void *context, bool ok), void *context, struct weir_shed_hook *ret);
 // Run the command with /bin/sh for these connections, which are copied. After timeout_ms, the
@@ -43,8 +44,8 @@ void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *comm
 // returned, `ended` is called later, even if the command fails.
 int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
 	const struct weir_shed_connection *connections, uint32_t count, uint64_t timeout_ms);
-// Stop waiting for a running command, which continues. `ended` is no longer called. After this
-// call, run the loop.
+// Stop waiting for a running command, which continues to run. `ended` is no longer called. Run the
+// event loop after this call, so that libuv can close the handles.
 void weir_shed_hook_stop(struct weir_shed_hook *hook);
 
 // Write the line of a connection: "203.0.113.7 51034 198.51.100.10 80\n". Returns its length.

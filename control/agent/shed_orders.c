@@ -11,8 +11,8 @@ struct weir_agent_shed_answer weir_shed_answer_begin(
 		.result = (uint8_t)result};
 }
 
-// Returns the entry of an order, or NULL. *newer is set to true if the balancer has sent a newer
-// order.
+// Returns the entry of an order, or NULL. *newer: set to true if the balancer has already sent an
+// order with a higher ID; otherwise unchanged.
 static struct weir_shed_order *find(
 	struct weir_shed_orders *orders, const struct weir_agent_shed *order, bool *newer) {
 	struct weir_shed_order *found = NULL;
@@ -31,9 +31,9 @@ static struct weir_shed_order *find(
 	return found;
 }
 
-// Returns an entry that can be replaced: an unused entry, or else the entry with the earliest
-// deadline, if this deadline has passed. Returns NULL if the balancers may still repeat the orders
-// of all entries.
+// Returns an entry that can be used for a new order: an unused entry, or else the entry whose
+// deadline is the earliest and has passed. Returns NULL if there is none, because balancers may
+// still repeat the orders of all entries.
 static struct weir_shed_order *find_room(struct weir_shed_orders *orders, uint64_t clock_ms) {
 	struct weir_shed_order *room = NULL;
 
@@ -92,10 +92,10 @@ enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 	return WEIR_SHED_NEW;
 }
 
-// --- the rate -----------------------------------------------------------------------------
+// --- rate limit ---------------------------------------------------------------------------
 
-// Returns the time between two tokens, in microseconds; one connection may be ended for each token.
-// Rounded up, so that the rate of the order is not exceeded.
+// Returns the time between two tokens, in microseconds, rounded up so that the rate of the order is
+// not exceeded. One connection may be ended for each token.
 static uint64_t interval_us(const struct weir_agent_shed *order) {
 	return (UINT64_C(1000000000) + order->rate_milli_per_s - 1) / order->rate_milli_per_s;
 }

@@ -3,9 +3,9 @@
 // Shed orders: the accepted orders to end connections, and their progress. An order is carried out
 // once. If the same order arrives again, its answer is sent again. An entry is kept at least until
 // the deadline of its order. An order that has no entry and arrives after its deadline is answered
-// LATE. Only one order is carried out at a time. An order that arrives during this time is answered
-// BUSY, and is never carried out: after the answer BUSY, its balancer assumes that the order has
-// ended no connection. A token bucket for all orders together limits the rate.
+// LATE. Only one order is carried out at a time. Another order that arrives meanwhile is answered
+// BUSY, and is never carried out: its balancer can then assume that the order has ended no
+// connection. A token bucket for all orders together limits the rate.
 //
 // Guarantees:
 //   R1 an order ends at most `count` connections, regardless of how often and in which sequence
@@ -32,14 +32,14 @@ struct weir_shed_order {
 
 struct weir_shed_orders { // zeroed = no order
 	struct weir_shed_order entry[WEIR_SHED_ORDERS];
-	struct weir_shed_order *active; // the order that is carried out; NULL = none
+	struct weir_shed_order *active; // order that is being carried out; NULL = none
 	uint64_t next_us; // token bucket: time from which the next connection may be ended
 };
 
 enum weir_shed_verdict {
-	WEIR_SHED_NEW, // carry it out: it is the active order now
-	// Send the answer in the entry, if its numbers of connections are known. The order has
-	// arrived before, or the agent is busy with another order.
+	WEIR_SHED_NEW, // carry it out: the order is now the active order
+	// Send the answer in the entry, if its numbers of connections are known. Either the order
+	// has arrived before, or the agent was busy with another order when it arrived.
 	WEIR_SHED_KNOWN,
 	WEIR_SHED_LATE, // answer LATE; the order is not stored
 	WEIR_SHED_REFUSED, // the order gets no answer; *refusal has the reason
@@ -53,11 +53,13 @@ enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 	const struct weir_agent_shed *order, uint64_t agent, uint64_t clock_ms,
 	struct weir_shed_order **ret, enum weir_agent_refusal *refusal);
 
-// Returns how many connections the active order may end now; 0 without an active order. burst_ms:
-// size of the token bucket, as the time that fills it. The bucket has room for at least one token.
+// Returns how many connections the active order may end now; 0 if there is no active order.
+// burst_ms: size of the token bucket, given as the time that fills it. The bucket has room for at
+// least one token.
 uint32_t weir_shed_orders_allowance(
 	const struct weir_shed_orders *orders, uint64_t clock_ms, uint32_t burst_ms);
-// Adds connections that the active order has ended. ended: at most the allowance.
+// Count connections that the active order has ended: they use up tokens. ended: at most the
+// allowance.
 void weir_shed_orders_spend(
 	struct weir_shed_orders *orders, uint32_t ended, uint64_t clock_ms, uint32_t burst_ms);
 // Returns whether the active order is over: its count or its deadline is reached.
@@ -65,6 +67,7 @@ bool weir_shed_orders_is_over(const struct weir_shed_orders *orders, uint64_t cl
 // End the active order with this result.
 void weir_shed_orders_end(struct weir_shed_orders *orders, enum weir_agent_shed_result result);
 
-// Begin the answer to an order: copy the fields of the order that an answer repeats.
+// Begin the answer to an order: set the result, and copy the fields of the order that an answer
+// repeats.
 struct weir_agent_shed_answer weir_shed_answer_begin(
 	const struct weir_agent_shed *order, enum weir_agent_shed_result result);

@@ -94,8 +94,9 @@ bool weir_shed_pick_hand(struct weir_shed_pick *pick, const struct weir_shed_con
 	return true;
 }
 
-// Discards the connections that were passed to the hook at least WEIR_SHED_HANDED_MS ago. Marks the
-// others as not open; the scan then marks each connection that it finds as open.
+// Discards the entries of connections that were passed to the hook at least WEIR_SHED_HANDED_MS
+// ago. Marks the remaining connections as not open; the scan then marks each connection that it
+// finds as open.
 static void forget_old(struct weir_shed_pick *pick, uint64_t now_ms) {
 	uint32_t kept = 0;
 

@@ -45,7 +45,7 @@ struct weir_shed_pick { // zeroed = empty
 	uint32_t connections; // connections of the binds
 	uint32_t candidates; // connections of the binds that may be ended now
 	uint32_t leaving; // connections of the binds that were passed to the hook
-	uint32_t picked, next; // number of picked connections; index of the next one to end
+	uint32_t picked, next; // number of picked connections; index of the next connection to end
 	struct weir_shed_connection *connection; // [WEIR_SHED_PICKED_MOST]
 	// The connections of all services that were passed to the hook: handed_count elements,
 	// sorted by cookie.
@@ -61,9 +61,9 @@ void weir_shed_pick_fini(struct weir_shed_pick *pick);
 // the hook at least WEIR_SHED_HANDED_MS ago.
 void weir_shed_pick_begin(struct weir_shed_pick *pick, uint64_t now_ms);
 // Process a socket of a dump. A callback of type weir_socket_take; context: struct weir_shed_pick.
-// The dump must list the ESTABLISHED sockets of all services, with INET_DIAG_INFO: a connection
-// that is missing counts as closed. If there are more than WEIR_SHED_PICKED_MOST candidates, only
-// the first of them in the dump are stored; the kernel lists sockets in random order.
+// The dump must list the ESTABLISHED sockets of all services, with INET_DIAG_INFO; a connection
+// that the dump does not list counts as closed. At most WEIR_SHED_PICKED_MOST candidates are
+// stored: the first ones in the dump. The kernel lists sockets in random order.
 void weir_shed_pick_take(void *context, const struct weir_socket *socket);
 // End a scan: sort the candidates, and discard the connections that were passed to the hook and
 // have closed. complete: whether the dump was complete; if not, no connection is discarded.

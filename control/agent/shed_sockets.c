@@ -14,7 +14,7 @@
 struct answer { // the kernel's answer to a request about one socket
 	const struct weir_shed_connection *connection;
 	uint32_t idle_ms; // minimum idle time
-	bool idle; // the connection is established and idle
+	bool idle; // the connection is established, and idle for at least idle_ms
 };
 
 int weir_shed_sockets_open(struct weir_shed_sockets *ret) {

@@ -7,7 +7,8 @@
 
 #include "plural.h"
 
-#define PROBE_INTERVAL_MOST_MS 3600000 // maximum interval of services[].agent
+// maximum probe interval: services[].agent.interval in the configuration of balancers
+#define PROBE_INTERVAL_MOST_MS 3600000
 
 //--- as JSON ------------------------------------------------------------------------------
 

@@ -40,13 +40,13 @@ struct weir_status_parts { // what the status shows
 // Build the status, owned by the caller. NULL = out of memory.
 json_t *weir_status_make(const struct weir_status_parts *parts);
 
-// Write as text how many connections the drain waits for. drain: member of the status. Returns
-// text.
+// Write as text how many connections the drain waits for. drain: the member "drain" of the status.
+// Returns text.
 const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_COUNT_BYTES]);
 
 // Returns the number of datagrams that were refused because sender and agent have different keys.
-// age: time since the last of these datagrams, as text. Returns 0 if this time is longer than any
-// probe interval: different keys then do not explain why no balancer probes the agent.
+// age: gets the time since the last of these datagrams, as text. Returns 0 if this time is longer
+// than any probe interval: different keys are then not the reason why no balancer probes the agent.
 uint64_t weir_status_other_key(const json_t *status, char age[WEIR_DURATION_BYTES]);
 
 // Write the status as text.

@@ -32,7 +32,7 @@ static void send_answer(struct weir_steal_answers *answers,
 	}
 }
 
-// Answer a request without a lookup. No entry is created for such a request.
+// Answer a request without a lookup, and without an entry in answers->steals.
 static void answer_at_once(struct weir_steal_answers *answers, const struct weir_agent_steal *steal,
 	enum weir_agent_steal_result result, const struct weir_path *path) {
 	struct weir_agent_steal_answer answer;
@@ -63,8 +63,8 @@ static struct weir_handshake_flow flow_of(const struct weir_agent_steal *steal) 
 	return flow;
 }
 
-// Returns the answer for a flow in this state. NO_RESULT: there is no answer yet, because the flow
-// has a handshake that may be removed.
+// Returns the result for a flow in this state. NO_RESULT: the result is not known yet, because the
+// flow has a handshake that may be removed.
 static enum weir_agent_steal_result judge(const struct weir_handshake *handshake) {
 	switch (handshake->state) {
 	case WEIR_HANDSHAKE_NO_LISTENER:
@@ -81,8 +81,8 @@ static enum weir_agent_steal_result judge(const struct weir_handshake *handshake
 	return WEIR_AGENT_STEAL_RUNNING;
 }
 
-// Send a removal request to the helper. Returns NO_RESULT while the helper's answer is pending,
-// otherwise the result.
+// Send a removal request to the helper. number: sequence number of the request's entry. Returns
+// NO_RESULT while the helper's answer is pending, otherwise the result.
 static enum weir_agent_steal_result request_removal(struct weir_steal_answers *answers,
 	const struct weir_agent_steal *steal, const struct weir_handshake_flow *flow,
 	uint32_t number) {

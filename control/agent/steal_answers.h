@@ -42,14 +42,14 @@ struct weir_steal_answers {
 	uint64_t answered[WEIR_AGENT_STEAL_RESULT_COUNT];
 };
 
-// helper: descriptor of the helper, or -1 if params->allowed is false. The function takes ownership
-// of the descriptor, even if it fails. Returns 0 or negative errno.
+// Start. helper: descriptor of the helper, or -1 if params->allowed is false. The function takes
+// ownership of the descriptor, even if it fails. Returns 0 or negative errno.
 int weir_steal_answers_start(uv_loop_t *loop, const struct weir_steal_answers_params *params,
 	int helper, struct weir_steal_answers *ret);
-// After this call, run the loop to close the handle.
+// Stop. Run the event loop after this call, so that libuv can close the handle.
 void weir_steal_answers_stop(struct weir_steal_answers *answers);
 
-// Process an authentic request that was sent to the address of this agent. Returns the reason if
-// the request gets no answer, or NONE.
+// Process an authentic request that was sent to the address of this agent. Returns why the request
+// is refused without an answer, or NONE.
 enum weir_agent_refusal weir_steal_answers_take(struct weir_steal_answers *answers,
 	const struct weir_agent_steal *steal, const struct weir_path *path);

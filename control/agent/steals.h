@@ -2,9 +2,10 @@
 //
 // Steals: the steal requests that were processed, and their answers. A request is processed once.
 // If the same request arrives again, its answer is sent again. An entry exists at least until the
-// deadline of its request; after the deadline, the request is refused. A deadline is at most
-// WEIR_AGENT_STEAL_AHEAD_MS ahead. A rate limit ensures that at most WEIR_STEALS_MOST requests are
-// accepted during this time, so that no entry is replaced before the deadline of its request.
+// deadline of its request. A request that has no entry and arrives after its deadline is answered
+// LATE. A deadline is at most WEIR_AGENT_STEAL_AHEAD_MS ahead. A rate limit ensures that at most
+// WEIR_STEALS_MOST requests are accepted during this time, so that no entry is replaced before the
+// deadline of its request.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -34,7 +35,7 @@ struct weir_steals { // zeroed = no entry
 };
 
 enum weir_steals_verdict {
-	WEIR_STEALS_NEW, // process it, and put the result into the entry
+	WEIR_STEALS_NEW, // process the request, and put the result into the entry
 	WEIR_STEALS_KNOWN, // repeat the entry's answer
 	WEIR_STEALS_PENDING, // the request is in progress: send nothing
 	WEIR_STEALS_LATE, // the deadline has passed: answer with the result LATE

@@ -44,7 +44,8 @@ static int take_column(char *line, int column, uint64_t *ret) {
 	return 0;
 }
 
-// Read SyncookiesSent from two lines, "TcpExt: NAME NAME ..." and "TcpExt: NUMBER NUMBER ...".
+// Read the counter SyncookiesSent from two lines, "TcpExt: NAME NAME ..." and "TcpExt: NUMBER
+// NUMBER ...". Returns 0 or negative errno.
 static int read_sent(const char *proc_root, uint64_t *ret) {
 	char path[PATH_BYTES], line[LINE_BYTES];
 	int column = -1, r = -EINVAL;
@@ -72,8 +73,8 @@ static int read_sent(const char *proc_root, uint64_t *ret) {
 	return r;
 }
 
-// Returns the setting, or negative errno; -ENOENT: the kernel does not support SYN cookies, or
-// hides the setting.
+// Returns the value of the sysctl tcp_syncookies, or negative errno; -ENOENT: the kernel does not
+// support SYN cookies, or hides the sysctl in this network namespace.
 static int read_setting(const char *proc_root) {
 	char path[PATH_BYTES];
 	int setting, fields;

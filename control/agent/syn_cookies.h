@@ -23,7 +23,7 @@ struct weir_syn_cookies {
 	const char *proc_root; // the directory /proc; borrowed
 	bool known; // sent is valid
 	uint64_t sent; // last value of SyncookiesSent
-	uint64_t since_ms; // latest time at which cookies may have been sent; 0 = none
+	uint64_t since_ms; // latest time at which cookies may have been sent; 0 = never
 };
 
 // Set the initial state: cookies that the kernel sent before may be valid for
@@ -31,6 +31,6 @@ struct weir_syn_cookies {
 void weir_syn_cookies_init(
 	struct weir_syn_cookies *cookies, const char *proc_root, uint64_t now_ms);
 
-// Returns whether a client may have a valid cookie that was sent before this call. Also true if the
-// count cannot be read. Reads two files of /proc.
+// Returns whether a client may have a valid cookie that was sent before this call. Also returns
+// true if the counter cannot be read. Reads two files of /proc.
 bool weir_syn_cookies_possible(struct weir_syn_cookies *cookies, uint64_t now_ms);

@@ -126,9 +126,11 @@ static void step(struct weir_watched_port *port, uint32_t grace_ms, uint64_t now
 	}
 }
 
-// Drops the state that an application has announced, after its process has exited. STARTING is
-// dropped when the socket is closed, because the next process may announce STARTING before its
-// socket listens. Other states are dropped when a socket listens again.
+// Drops the state that an application has announced, if the change of the port shows that its
+// process has exited. listens: true if a socket listens again, false if the last listening socket
+// was closed. STARTING is dropped when the last socket is closed, because the next process may
+// announce STARTING before its socket listens. Other states are dropped when a socket listens
+// again.
 static void end_word(struct weir_watched_port *port, bool listens) {
 	if (listens == (port->word != WEIR_HEALTH_WORD_STARTING)) {
 		port->word = WEIR_HEALTH_WORD_NONE;
@@ -163,7 +165,8 @@ uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_
 	return port->state == WEIR_PORT_HELD && end_ms > now_ms ? end_ms - now_ms : 0;
 }
 
-// Returns whether the port becomes CLOSED unless a socket listens before the grace time ends.
+// Returns whether the port will become CLOSED unless a socket listens on it before the grace time
+// ends.
 static bool is_missed(const struct weir_watched_port *port) {
 	bool looked = port->since_ms != 0;
 
@@ -172,7 +175,7 @@ static bool is_missed(const struct weir_watched_port *port) {
 		       (port->state == WEIR_PORT_UNKNOWN && port->had_listener && looked));
 }
 
-// --- all ----------------------------------------------------------------------------------
+// --- all ports ----------------------------------------------------------------------------
 
 uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports) {
 	uint64_t next_ms = WEIR_WATCHED_NEVER;
@@ -214,8 +217,8 @@ struct weir_port_word weir_watched_port_word(const struct weir_watched_port *por
 	return word;
 }
 
-// Adds states of ports to an answer, as many as fit. down: true = only the states of ports that are
-// down, false = only the states of other ports.
+// Adds states of ports to an answer, as many as fit. down: true = only ports that are down, false =
+// only ports that are not down.
 static void list_words(
 	const struct weir_watched_ports *ports, bool down, struct weir_agent_answer *answer) {
 	for (uint32_t i = 0; i < ports->count; i++) {

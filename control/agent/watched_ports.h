@@ -12,10 +12,10 @@
 // minute without a death halves it.
 //
 // The application of a port may also announce a state (in names: a word). The agent announces the
-// more severe of the watched state and the application's state. The application's state is dropped
-// when a socket listens again after a time without a listening socket, because its process has
-// exited. Exception: STARTING is dropped earlier, when the last listening socket is closed. The
-// next process can then announce STARTING before its socket listens.
+// more severe of the watched state and the application's state. When a socket listens again after a
+// time without a listening socket, the process that announced the state must have exited, so its
+// state is dropped. STARTING is dropped earlier, when the last listening socket is closed, because
+// the next process can announce STARTING before its socket listens.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -28,7 +28,7 @@
 #include "health_state.h"
 
 #define WEIR_WATCHED_PORTS_MAX 128
-// A port with more recent deaths than this is held down.
+// A port is held down if it has had more recent deaths (`level`) than this.
 #define WEIR_WATCHED_FREE_DEATHS 2
 #define WEIR_WATCHED_HOLD_FIRST_MS 1000
 #define WEIR_WATCHED_HOLD_MOST_MS 30000
@@ -94,8 +94,8 @@ bool weir_watched_ports_take(
 bool weir_watched_ports_set_word(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol,
 	enum weir_health_word word);
 
-// Returns the next time at which the state of a port may change although its sockets do not change,
-// such as the end of a hold-down. Returns WEIR_WATCHED_NEVER if there is no such time.
+// Returns the next time at which the state of a port may change although no socket is opened or
+// closed, such as the end of a hold-down. Returns WEIR_WATCHED_NEVER if there is no such time.
 uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports);
 
 // Returns the time until the hold-down of a port ends, if its socket keeps listening. Returns 0 if
@@ -105,8 +105,8 @@ uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_
 static inline bool weir_watched_port_is_down(const struct weir_watched_port *port) {
 	return port->state == WEIR_PORT_CLOSED || port->state == WEIR_PORT_HELD;
 }
-// Returns the state that the agent announces for the port, with the reason. NONE: no state; the
-// state of the host applies to the port.
+// Returns the state that the agent announces for the port, with the reason. NONE: the agent
+// announces no state for the port, so the state of the host applies.
 struct weir_port_word weir_watched_port_word(const struct weir_watched_port *port);
 // Returns the number of ports that are down.
 uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports);

@@ -11,15 +11,16 @@
 // Returns a netlink socket, or negative errno.
 int weir_socket_diag_open(void);
 
-// List the sockets of both families; query.family is ignored. sequence: the two dumps get this
-// sequence number and the next one. Both must differ from the sequence number of the previous
-// request on this netlink socket. Needs no privilege. Returns 0 or negative errno (-ENOENT: the
-// kernel lacks the protocol's module).
+// List the sockets of both address families; query.family is ignored. sequence: sequence number of
+// the first of two dumps; the second dump gets sequence + 1. Both must differ from the sequence
+// number of the previous request on this netlink socket. take: called for each socket. Needs no
+// privilege. Returns 0 or negative errno (-ENOENT: the kernel module of the protocol is not
+// loaded).
 int weir_socket_diag_list(int fd, struct weir_socket_query query, uint32_t sequence,
 	weir_socket_take take, void *context);
 
-// A socket that the kernel has found. bytes: length of the message with its attributes, for
-// weir_socket_attribute.
+// Called with a socket that the kernel has found. bytes: length of the message with its attributes,
+// for weir_socket_attribute.
 typedef void (*weir_socket_found)(void *context, const struct inet_diag_msg *message, size_t bytes);
 
 // Send a request about one socket, and read the response up to its acknowledgement. type:

@@ -10,9 +10,9 @@
 
 #define FILTER_PORTS_MAX 64
 
-// A block of the kernel's filter for one port. A block accepts a socket by jumping to the end of
-// the filter. The last block rejects other sockets by jumping beyond the end. Ports are compared
-// with >= and <=, which all kernels support.
+// A block of the kernel's socket filter for one port. A block accepts a socket by jumping to the
+// end of the filter. The last block rejects other sockets by jumping beyond the end. Ports are
+// compared with the operations >= and <=, which all kernels support.
 struct filter_port {
 	struct inet_diag_bc_op least, least_port, most, most_port, accept;
 };
@@ -112,7 +112,8 @@ static void take_socket(const struct weir_socket_query *query, const void *paylo
 	}
 }
 
-// Returns the errno at the start of a message, or `otherwise` if the message has no errno.
+// Returns the errno at the start of a message, or `otherwise` if the message is too short for an
+// errno or the errno is 0.
 static int error_of(const void *payload, size_t bytes, int otherwise) {
 	int error = 0;
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Buffer size of a read: the kernel writes no larger part.
+// Buffer size of a read. The kernel never writes a larger part of the list.
 #define WEIR_SOCKET_DUMP_BYTES 32768
 
 struct weir_socket_query {
@@ -28,16 +28,16 @@ struct weir_socket_query {
 
 struct weir_socket { // valid only during the call of weir_socket_take
 	const struct inet_diag_msg *message;
-	uint32_t port; // index of its port in the query
+	uint32_t port; // index of the socket's local port in query.ports
 	const void *attribute; // attribute that the query requested; NULL = none
 	size_t attribute_bytes;
 };
 
 typedef void (*weir_socket_take)(void *context, const struct weir_socket *socket);
 
-// Request a dump. sequence: the sequence number that all messages of this dump get. It must differ
-// from the sequence number of the previous dump on this socket. Returns 0 or negative errno
-// (-EBUSY: the previous dump was not read to its end).
+// Request a dump. sequence: sequence number of all messages of this dump. It must differ from the
+// sequence number of the previous dump on this netlink socket. Returns 0 or negative errno (-EBUSY:
+// the previous dump was not read to its end).
 int weir_socket_dump_request(int fd, const struct weir_socket_query *query, uint32_t sequence);
 
 // Returns an attribute of a message, or NULL. bytes: length of the message with its attributes, at

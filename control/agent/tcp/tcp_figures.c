@@ -64,8 +64,8 @@ static void table_free(struct weir_tcp_table *table) {
 	*table = (struct weir_tcp_table){0};
 }
 
-// Returns the slot that has the cookie, or the free slot for the cookie. Returns NULL if the table
-// has no slots.
+// Returns the slot that has the cookie, or the free slot to use for the cookie. Returns NULL if the
+// table has no slots.
 static struct weir_tcp_seen *find(const struct weir_tcp_table *table, uint64_t cookie) {
 	uint64_t at = cookie * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 	uint64_t mask = (UINT64_C(1) << table->bits) - 1;
@@ -79,7 +79,7 @@ static struct weir_tcp_seen *find(const struct weir_tcp_table *table, uint64_t c
 	return &table->slots[at & mask];
 }
 
-// Make room for another entry.
+// Make room for another entry. Returns 0 or negative errno.
 static int grow(struct weir_tcp_table *table) {
 	uint32_t slots = table->slots == NULL ? 0 : 1u << table->bits;
 	struct weir_tcp_table larger = {
@@ -154,7 +154,8 @@ static bool is_local(const struct inet_diag_msg *socket) {
 		       0;
 }
 
-// Add the segments and bytes that a connection has sent since the previous scan.
+// Add the segments and bytes that a connection has sent since the previous scan to the statistics.
+// now: current counters of the connection.
 static void add_growth(const struct weir_tcp_figures *figures, const struct weir_tcp_seen *now,
 	struct weir_tcp_look *look) {
 	const struct weir_tcp_seen *before = find(&figures->before, now->cookie);
@@ -220,9 +221,9 @@ uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures) {
 	return figures->now.used;
 }
 
-// Keeps the counters of connections that this scan has missed. A scan can miss connections, because
-// time passes between two reads of the dump. Without these counters, the next scan would count such
-// a connection from its start again.
+// Keeps the counters of connections that this scan has missed. A scan can miss a connection,
+// because time passes between two reads of the dump. If its counters were not kept, the next scan
+// would count the connection from its start again.
 static void keep_missed(struct weir_tcp_figures *figures) {
 	const struct weir_tcp_table *before = &figures->before;
 	uint32_t slots = before->slots == NULL ? 0 : 1u << before->bits;

@@ -2,14 +2,14 @@
 //
 // TCP figures: statistics of the service's connections (medians, percentiles, sums) from the
 // kernel's tcp_info, for each address family of clients. A scan (in names: a look) lists all
-// connections once. The kernel counts the segments and bytes of a connection from its start, and
-// each scan adds the growth since the previous scan. Therefore the last counters of each connection
-// are stored by its cookie, which the kernel never reuses.
+// connections once. The kernel counts the segments and bytes of a connection from its start, but
+// the sums need the growth since the previous scan. Therefore the counters of each connection are
+// stored, with its cookie as key; the kernel never reuses a cookie.
 //
-// If the previous scan did not contain a connection, the connection is counted from its start.
-// Exceptions: the previous scan was partial, or the current scan is the first. Data that a
-// connection sends after its last scan is not counted. If a scan misses a connection, the counters
-// of the connection are kept until the next scan.
+// If the previous scan did not contain a connection, the connection is counted from its start,
+// unless the previous scan was partial or the current scan is the first. Data that a connection
+// sends after its last scan is not counted. If a scan misses a connection, the stored counters of
+// the connection are kept until the next scan.
 //
 // Threads: one. Uses no clock and no socket. No logging.
 #pragma once
@@ -32,7 +32,7 @@ struct weir_tcp_histogram {
 	uint32_t in[WEIR_TCP_CLASSES];
 };
 
-struct weir_tcp_seen { // counters of a connection, at the last scan that found it
+struct weir_tcp_seen { // counters of a connection at the last scan that found it
 	uint64_t cookie; // 0 = unused
 	uint64_t bytes : 63;
 	uint64_t missed : 1; // the last scan has missed the connection
@@ -69,9 +69,9 @@ void weir_tcp_figures_pause(struct weir_tcp_figures *figures);
 
 // Begin a scan. Discards an earlier scan that was not ended.
 void weir_tcp_figures_begin(struct weir_tcp_figures *figures);
-// Add a socket of a dump with INET_DIAG_INFO. A callback of type weir_socket_take; figures: struct
-// weir_tcp_figures. A socket that is listed twice counts once, and a socket of a client on this
-// host (loopback) does not count.
+// Add a socket of a dump with INET_DIAG_INFO to the current scan. A callback of type
+// weir_socket_take; figures: struct weir_tcp_figures. A socket that is listed twice counts once. A
+// socket whose client is on this host does not count.
 void weir_tcp_figures_take(void *figures, const struct weir_socket *socket);
 // Returns the number of connections in the current scan.
 uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures);

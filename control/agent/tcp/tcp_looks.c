@@ -26,7 +26,8 @@ static struct weir_socket_query query_of(const struct weir_tcp_looks *looks) {
 		.port_count = looks->params.port_count};
 }
 
-// Close the socket, because the kernel ends a dump in progress only when its socket is closed.
+// Cancel the dump in progress: close the socket, because the kernel ends a dump only when its
+// socket is closed.
 static void drop(struct weir_tcp_looks *looks) {
 	if (looks->fd >= 0) {
 		close(looks->fd);
@@ -71,7 +72,8 @@ static int begin(struct weir_tcp_looks *looks) {
 	return r < 0 ? r : request(looks, AF_INET);
 }
 
-// Handle the end of the dump of an address family.
+// Handle the end of the dump of an address family: continue with the next family, or end the scan.
+// Returns 0 or negative errno.
 static int end_dump(struct weir_tcp_looks *looks) {
 	int r;
 

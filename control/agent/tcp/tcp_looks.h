@@ -23,11 +23,11 @@
 #define WEIR_TCP_SLICE_NS 200000u
 #define WEIR_TCP_EVERY_MS 1000u
 
-struct weir_tcp_looks_params { // pointers: must outlive the scans
+struct weir_tcp_looks_params { // pointers: must outlive struct weir_tcp_looks
 	struct weir_log *log;
 	const uint16_t *ports; // ports of the service; without ports there are no scans
 	uint32_t port_count;
-	// Maximum connections to take from each family of sockets; 0 = WEIR_TCP_LOOK_MOST.
+	// Maximum number of connections to read for each address family; 0 = WEIR_TCP_LOOK_MOST.
 	uint32_t most;
 };
 
@@ -40,12 +40,12 @@ struct weir_tcp_looks {
 	uint8_t family; // family of the dump in progress; 0 = no dump
 	uint32_t sequence;
 	uint32_t before; // number of connections that this scan had read when this dump began
-	bool partial; // this scan has left out connections
-	int error; // errno that was logged last; 0 = the last scan was complete
+	bool partial; // this scan has not read all connections
+	int error; // errno that was logged last; 0 = the last scan had no error
 	uint64_t began_ms,
-		ended_ms; // start of the newest scan; end of the last complete scan, 0 = none
-	uint64_t took_ms; // duration of the last complete scan
-	uint64_t looks; // number of complete scans
+		ended_ms; // start of the newest scan; end of the last scan that has ended, 0 = none
+	uint64_t took_ms; // duration of the last scan that has ended
+	uint64_t looks; // number of scans that have ended
 	struct weir_look_budget budget;
 	struct weir_tcp_figures figures;
 };
@@ -53,14 +53,16 @@ struct weir_tcp_looks {
 // Returns 0 or negative errno.
 int weir_tcp_looks_start(
 	uv_loop_t *loop, const struct weir_tcp_looks_params *params, struct weir_tcp_looks *ret);
-// After this call, run the loop to close the handle.
+// Stop. Run the event loop after this call, so that libuv can close the handle.
 void weir_tcp_looks_stop(struct weir_tcp_looks *looks);
 
 // Set whether a balancer requests TCP statistics. Without a request there are no scans.
 void weir_tcp_looks_want(struct weir_tcp_looks *looks, bool wanted);
 
-// Sets the statistics of a datagram and their age. Returns false if there are no statistics yet.
+// Fill in the statistics of a datagram, and their age. Returns false if there are no statistics
+// yet.
 bool weir_tcp_looks_fill(const struct weir_tcp_looks *looks, struct weir_agent_tcp *tcp);
 
-// {"looks", "took_ms", "ipv4", "ipv6", "problem"?}, owned by the caller; NULL: not requested.
+// Returns {"looks", "took_ms", "ipv4", "ipv6", "problem"?}, owned by the caller; NULL: no balancer
+// requests TCP statistics.
 json_t *weir_tcp_looks_status(const struct weir_tcp_looks *looks);

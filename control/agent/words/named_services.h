@@ -42,12 +42,13 @@ bool weir_service_name_is_valid(const char *name, size_t bytes);
 // Parse "80", "80/tcp" or "53/udp". Returns 0 or -EINVAL.
 int weir_service_port_parse(const char *text, size_t bytes, struct weir_service_port *ret);
 
-// Add NAME=PORT[,PORT]... Returns 0. On an error returns -EINVAL, leaves services unchanged, and
-// writes the rest of an error message into why. The message begins with the value.
+// Add a service: NAME=PORT[,PORT]... Returns 0. On an error returns -EINVAL, leaves services
+// unchanged, and writes the rest of an error message into why. The caller writes the value in front
+// of this text.
 int weir_named_services_add(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);
 
-// Set the user of a service that was added before: USER=NAME. Return values as for
+// Set the user who may announce for a service that was added before: USER=NAME. Return values: see
 // weir_named_services_add.
 int weir_named_services_allow(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);

@@ -39,8 +39,8 @@ struct weir_word {
 	struct sockaddr_un address;
 };
 
-// dir: directory of the sockets; WEIR_WORD_DIR unless the agent has another --run-dir. Returns 0 or
-// -ENAMETOOLONG.
+// Set the address of the service's socket. dir: directory of the sockets; WEIR_WORD_DIR unless the
+// agent has another --run-dir. Returns 0 or -ENAMETOOLONG.
 static inline int weir_word_prepare_in(
 	struct weir_word *word, const char *dir, const char *service) {
 	const size_t dir_bytes = strlen(dir), bytes = strlen(service);

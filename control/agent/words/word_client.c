@@ -58,7 +58,8 @@ int weir_word_path(
 	return n < WEIR_WORD_PATH_BYTES ? 0 : -ENAMETOOLONG;
 }
 
-// Returns a descriptor, or negative errno.
+// Connect to the socket and send the request. Returns the descriptor, from which the reply can be
+// read, or negative errno.
 static int send_request(const char *path, const char *request) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd, r;

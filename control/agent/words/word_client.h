@@ -2,7 +2,7 @@
 //
 // Word client: announces a state through the socket of a service (words.h).
 //
-// Threads: any; waits for at most the given time.
+// Threads: any. weir_word_exchange waits for at most the given time.
 #pragma once
 
 #include <stddef.h>
@@ -12,15 +12,16 @@
 #define WEIR_WORD_PATH_BYTES 108 // size of sun_path
 #define WEIR_WORD_WHY_BYTES 320
 
-// Find the socket of a service. If service is NULL, find the only socket that this user may connect
-// to. Returns 0, -ENOENT (no such socket), -E2BIG (several sockets), -ENAMETOOLONG.
+// Find the path of the socket of a service. If service is NULL, find the only socket that this user
+// may connect to. Returns 0, -ENOENT (no such socket), -E2BIG (several sockets), -ENAMETOOLONG.
 int weir_word_path(const char *run_dir, const char *service, char ret[static WEIR_WORD_PATH_BYTES]);
 
-// Send a request, and wait for the reply until timeout_ms have passed. ret: a line with its line
-// feed. Returns 0 or negative errno. -ETIMEDOUT: the request was delivered, but no reply arrived.
+// Send a request, and wait for the reply for at most timeout_ms. ret: gets the reply, a line with
+// its line feed. Returns 0 or negative errno. -ETIMEDOUT: the request was delivered, but no reply
+// arrived.
 int weir_word_exchange(const char *path, const char *request, int timeout_ms,
 	char ret[static WEIR_WORD_REPLY_BYTES]);
 
-// Describe why weir_word_path or weir_word_exchange has failed, and what to do. Returns why, of
-// WEIR_WORD_WHY_BYTES.
+// Describe why weir_word_path or weir_word_exchange has failed, and what the user can do. why: has
+// WEIR_WORD_WHY_BYTES bytes. Returns why.
 const char *weir_word_explain(int error, const char *run_dir, const char *service, char *why);

@@ -35,7 +35,8 @@ static bool is_assignment(const char *line, size_t bytes) {
 	return n > 0 && n < bytes && line[n] == '=';
 }
 
-// Read a line without its line feed. *ret_word is unchanged if the line has no word.
+// Read a line without its line feed. *ret_word: gets the announced state; unchanged if the line
+// announces none. Returns 0 or -EINVAL.
 static int read_line(const char *line, size_t bytes, enum weir_health_word *ret_word) {
 	while (bytes > 0 && (line[bytes - 1] == '\r' || line[bytes - 1] == ' ')) {
 		bytes--;

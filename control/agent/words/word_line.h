@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Word lines: the requests of an application to weir-agent, and the replies. A request has one or
-// more lines. If several lines have a word, the last word is used:
+// more lines. If several lines announce a state (a word), the last of them is used:
 //
 //   starting | ready | lame-duck | down    the word of the service
 //   status, or nothing                     no word: request only the reply
@@ -25,8 +25,8 @@
 #define WEIR_WORD_REQUEST_BYTES 512 // maximum length of a request
 #define WEIR_WORD_REPLY_BYTES 256
 
-// Read the lines of a request; the last line needs no line feed. *ret_word: NONE = no word. Returns
-// 0 or -EINVAL.
+// Read the lines of a request; the last line needs no line feed. *ret_word: the announced state;
+// NONE = the request announces no state. Returns 0 or -EINVAL.
 int weir_word_lines_read(const char *text, size_t bytes, enum weir_health_word *ret_word);
 
 struct weir_word_reply {
@@ -37,7 +37,7 @@ struct weir_word_reply {
 	uint32_t port_count;
 };
 
-// Write a reply with a line feed. Returns to, of WEIR_WORD_REPLY_BYTES.
+// Write a reply with a line feed. to: has WEIR_WORD_REPLY_BYTES bytes. Returns to.
 const char *weir_word_reply_write(
 	const char *service, const struct weir_word_reply *reply, char *to);
 

@@ -40,7 +40,7 @@ static void need_turns(struct weir_words *words) {
 	}
 }
 
-// --- words --------------------------------------------------------------------------------
+// --- announced states ---------------------------------------------------------------------
 
 static bool may_change(struct weir_word_service *service) {
 	uint64_t past = (now_of(service) - service->changes_ms) / WEIR_WORDS_CHANGE_MS;
@@ -105,8 +105,8 @@ static bool is_allowed(const struct weir_word_service *service, uid_t uid) {
 	return uid == 0 || uid == service->words->params.listeners->uid[index_of(service)];
 }
 
-// Execute the request, and reply. The state is announced even if the client does not wait for the
-// reply.
+// Execute the request, and reply. The state is announced even if the client has closed the
+// connection without waiting for the reply.
 static void reply_to(struct weir_word_client *client) {
 	struct weir_word_service *service = client->service;
 	enum weir_health_word word = WEIR_HEALTH_WORD_NONE;
@@ -144,7 +144,8 @@ static void close_client(struct weir_word_client *client) {
 	uv_close((uv_handle_t *)&client->poll, free_client);
 }
 
-// A request ends with a line feed, or when the client closes the connection.
+// Read a part of a request. A request ends with a line feed, or when the client closes the
+// connection, or when it is too long or comes in too many parts.
 static void on_request(uv_poll_t *poll, int status, int events) {
 	struct weir_word_client *client = poll->data;
 	ssize_t n = weir_foreign_read(client->fd, client->request + client->bytes,
@@ -170,7 +171,8 @@ static void on_request(uv_poll_t *poll, int status, int events) {
 	close_client(client);
 }
 
-// Takes ownership of fd, and closes fd if the client cannot be added.
+// Start to read the request of a new client. Takes ownership of fd, and closes fd if the client
+// cannot be added.
 static void add_client(struct weir_word_service *service, int fd) {
 	struct weir_word_client **place =
 		&service->client[service->next_client++ % WEIR_WORDS_CLIENTS];
@@ -220,7 +222,8 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 // --- timer --------------------------------------------------------------------------------
 
-// Returns whether the timer must run again for the service.
+// Apply the waiting state of a service if it may change now, and accept connections again. Returns
+// whether the timer must run again for the service.
 static bool turn(struct weir_word_service *service) {
 	if (service->paused && now_of(service) - service->turn_ms >= WEIR_WORDS_TURN_MS) {
 		service->paused = false;

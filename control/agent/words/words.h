@@ -22,7 +22,7 @@
 #include "log.h"
 #include "word_line.h"
 
-#define WEIR_WORDS_DIR "words" // name of the directory in the run directory
+#define WEIR_WORDS_DIR "words" // name of the directory of the sockets in the run directory
 #define WEIR_WORDS_SUFFIX ".sock"
 // maximum clients of a service; a further client replaces the oldest client
 #define WEIR_WORDS_CLIENTS 4
@@ -46,7 +46,7 @@ struct weir_words_params { // the pointers must outlive struct weir_words
 	const struct weir_word_listeners *listeners;
 	// Returns the least severe state that is announced for the service's ports.
 	enum weir_health_word (*word)(void *context, uint32_t index);
-	// Whether this state is announced for all ports of the service.
+	// Returns whether this state is announced for all ports of the service.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
 	// Returns a counter. It increases whenever a port of the service would drop an announcement
 	// of this state, because the process that announced it has exited (watched_ports.h).
@@ -67,9 +67,9 @@ struct weir_word_service {
 	uv_poll_t poll;
 	bool paused; // no connections are accepted until the next period
 	uint32_t accepted; // connections accepted in this period of WEIR_WORDS_TURN_MS
-	uint64_t turn_ms; // start of this period
+	uint64_t turn_ms; // start of the current period
 	uint32_t changes; // number of recent changes of the state; decreases over time
-	uint64_t changes_ms; // time when changes was last reduced
+	uint64_t changes_ms; // time when `changes` was last reduced
 	bool is_waiting;
 	enum weir_health_word waiting; // state to apply later, when `changes` is low enough
 	// Value of `ended` when the waiting state arrived. If `ended` has increased, the waiting
@@ -94,7 +94,7 @@ void weir_words_close(struct weir_word_listeners *listeners);
 // Returns 0 or negative errno.
 int weir_words_start(
 	uv_loop_t *loop, const struct weir_words_params *params, struct weir_words *ret);
-// After this call, run the loop to close the handles.
+// Stop. Run the event loop after this call, so that libuv can close the handles.
 void weir_words_stop(struct weir_words *words);
 
 // Returns the state for weir-agent status: an array, owned by the caller.
