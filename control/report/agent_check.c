@@ -12,7 +12,7 @@
 
 #define WEIGHT_MOST 256 // maximum of N in weight:N
 
-struct word { // not NUL-terminated
+struct word { // a part of the line; not NUL-terminated
 	const char *text;
 	size_t bytes;
 };
@@ -36,7 +36,7 @@ static const struct known {
 struct line {
 	struct weir_agent_check *check;
 	struct weir_report *report;
-	const struct known *said[2]; // the last word of each class in the line
+	const struct known *said[2]; // last known word of each class in the line; NULL = none
 	char *complaint;
 };
 
@@ -57,7 +57,8 @@ __attribute__((format(printf, 2, 3))) static void complain(
 	}
 }
 
-// Returns the text of a word after the prefix, or NULL if the word does not begin with the prefix.
+// Returns the text that follows the prefix in a word, or NULL if the word does not begin with the
+// prefix.
 static const char *after(const struct word *word, const char *prefix) {
 	size_t bytes = strlen(prefix);
 
@@ -66,8 +67,8 @@ static const char *after(const struct word *word, const char *prefix) {
 		       : NULL;
 }
 
-// Reads the digits of a number. *rest: the first character that is not a digit, or `end`. The
-// result is a double, so a long number does not overflow.
+// Reads the digits of a number, and returns its value. *rest: the first character that is not a
+// digit, or `end`. The value is a double, so a long number does not overflow.
 static double read_digits(const char *digits, const char *end, const char **rest) {
 	double value = 0;
 
@@ -78,8 +79,8 @@ static double read_digits(const char *digits, const char *end, const char **rest
 	return value;
 }
 
-// Reads N% or N. If a line contains several weights, only the last weight counts, even if it is
-// invalid.
+// Reads a weight, N% or N. If a line contains several weights, only the last weight counts, even if
+// it is invalid.
 static void read_weight(struct line *line, const struct word *word, const char *digits) {
 	const char *end = word->text + word->bytes, *rest;
 	double value = read_digits(digits, end, &rest);
@@ -139,7 +140,8 @@ static bool is_separator(char c) {
 	return c == ' ' || c == '\t' || c == ',';
 }
 
-// Reads the words before the description. Returns the start of the description, or `end`.
+// Reads the words before the description. Returns the start of the description (after the '#'), or
+// `end` if there is none.
 static const char *read_words(struct line *line, const char *at, const char *end) {
 	while (at < end && *at != '#') {
 		struct word word = {.text = at};
@@ -158,6 +160,7 @@ static const char *read_words(struct line *line, const char *at, const char *end
 	return at < end ? at + 1 : end;
 }
 
+// Sets the state and the reason of the report from the words of the line and from earlier words.
 // Down takes precedence over lame duck, and lame duck over ready.
 static void conclude(struct line *line, const char *description, const char *end) {
 	struct weir_agent_check *check = line->check;

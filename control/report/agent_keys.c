@@ -153,7 +153,8 @@ static int check_file(const struct reader *reader, int fd, uid_t user) {
 	return 0;
 }
 
-// Returns the number of bytes, or negative errno.
+// Reads the whole key file into text. Returns the number of bytes, or negative errno with one line
+// in reader->why.
 static ssize_t read_bytes(const struct reader *reader, int fd, char *text) {
 	size_t bytes = 0;
 	ssize_t n = 1;

@@ -5,7 +5,7 @@
 //   # comment
 //   ID HEX64          ID: 1 to 65535; HEX64: 32 bytes in hexadecimal digits
 //
-// weir-control uses the first key for its requests, and an agent answers with the key of the
+// weir-control signs its requests with the first key, and an agent answers with the key of the
 // request. All keys in the file are accepted. To replace a key: append the new key on all machines,
 // then make it the first key on the balancers, then remove the old key on all machines.
 //
@@ -30,23 +30,23 @@ struct weir_agent_keys {
 	struct weir_agent_key key[WEIR_AGENT_KEYS_MOST]; // in the order of the file
 };
 
-// Call once per process, before any function of agent_keys.h and agent_message.h. Returns 0 or
-// -ENOSYS.
+// Initialize the crypto library. Call this function once per process, before any other function of
+// agent_keys.h and agent_message.h. Returns 0 or -ENOSYS.
 int weir_agent_crypto_start(void);
 
-// Reads a file. It must be a regular file, or a link to one, owned by root or by `user`. Its mode
-// must be 0640 or stricter: other users must not have access, and the group must not write it.
-// Returns 0, -EPERM (owner, mode), -EINVAL (contents), or the negative errno of open or read. On
-// failure one line is written to why, with the name of the file and the number of the invalid line,
-// and *ret is unchanged. `why` never contains a secret.
+// Reads a key file. The file must be a regular file, or a link to one, owned by root or by `user`.
+// Its mode must be 0640 or stricter: other users must not have access, and the group must not have
+// write access. Returns 0, -EPERM (owner, mode), -EINVAL (contents), or the negative errno of open
+// or read. On failure one line is written to why, with the name of the file and the number of the
+// invalid line, and *ret is unchanged. `why` never contains a secret.
 int weir_agent_keys_read(
 	const char *file, uid_t user, struct weir_agent_keys *ret, char *why, size_t why_bytes);
 
 // Returns the key with this id, borrowed from keys, or NULL.
 const struct weir_agent_key *weir_agent_keys_find(const struct weir_agent_keys *keys, uint16_t id);
 
-// Writes a line for a key file, with a new random secret.
+// Writes a line for a key file, with this key ID and a new random secret.
 void weir_agent_key_generate(uint16_t id, char line[WEIR_AGENT_KEY_LINE_BYTES]);
 
-// Overwrites the secrets. Call before the memory is freed.
+// Overwrites the secrets. Call this function before the memory of the keys is freed.
 void weir_agent_keys_wipe(struct weir_agent_keys *keys);

@@ -38,7 +38,8 @@ static uint64_t get_number(const uint8_t **at, size_t bytes) {
 	return value;
 }
 
-// Copies the text only up to the first NUL, so that the caller's memory after the NUL is not sent.
+// Copies the text only up to its first NUL, so that bytes of the caller's memory after the NUL are
+// not sent.
 static void put_text(uint8_t **at, const char *text) {
 	memcpy(*at, text, strnlen(text, WEIR_AGENT_WHY_BYTES - 1));
 	*at += WEIR_AGENT_WHY_BYTES;
@@ -265,7 +266,8 @@ static bool is_possible_answer(const struct weir_agent_answer *answer) {
 	       weir_port_words_are_valid(answer->port_words, answer->port_word_count);
 }
 
-// Returns whether all fields without a bit in `given`, and all unused port words, are zero.
+// Returns whether all fields whose bit in `given` is not set, and all unused elements of
+// port_words, are zero.
 static bool has_zero_rest(const struct weir_agent_answer *answer) {
 	uint8_t used = answer->port_word_count < WEIR_PORT_WORDS_MOST ? answer->port_word_count
 								      : WEIR_PORT_WORDS_MOST;
@@ -322,8 +324,7 @@ static bool is_possible_tcp(const struct weir_agent_tcp *tcp) {
 	       is_possible_family(&tcp->ipv4) && is_possible_family(&tcp->ipv6);
 }
 
-// Returns whether the last port of each bind is not below its first port, and unused binds are
-// zero.
+// Returns whether no bind has a last port below its first port, and all unused binds are zero.
 static bool has_possible_binds(const struct weir_agent_shed *shed) {
 	for (uint8_t i = 0; i < shed->bind_count; i++) {
 		if (shed->binds[i].port_last < shed->binds[i].port_first) {

@@ -77,7 +77,7 @@
 #define WEIR_AGENT_SHED_COUNT_MOST 10000 // maximum number of connections of a shed order
 #define WEIR_AGENT_SHED_RATE_MILLI_MOST 1000000 // maximum rate of a shed order: 1000/s
 #define WEIR_AGENT_SHED_IDLE_LEAST_MS 1000 // minimum idle time in a shed order
-// An agent removes a balancer after this many intervals without a probe.
+// An agent removes a balancer after this number of probe intervals without a probe.
 #define WEIR_AGENT_SILENT_PROBES 4
 
 enum weir_agent_kind {
@@ -90,9 +90,9 @@ enum weir_agent_kind {
 	WEIR_AGENT_SHED_ANSWER
 };
 
-// Reasons to refuse a datagram. Refused datagrams are counted by reason. X(NAME, "name",
-// "meaning"). The decode functions check the reasons that are listed before REPLAY. Their callers
-// check REPLAY and the reasons after it, because these reasons depend on more than the datagram.
+// Reasons to refuse a datagram; refused datagrams are counted by reason. X(NAME, "name",
+// "meaning"). The decode functions check the reasons that are listed before REPLAY. The callers of
+// these functions check REPLAY and the reasons after it, which depend on more than the datagram.
 #define WEIR_AGENT_REFUSALS(X) \
 	X(NONE, "none", "the datagram is accepted") \
 	X(LENGTH, "length", "the datagram is not 256 bytes long") \
@@ -140,9 +140,10 @@ enum weir_agent_refusal {
 const char *weir_agent_refusal_name(enum weir_agent_refusal refusal);
 const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
-// The fields in the order of the datagram, without gaps. X(bits, field, "meaning"); U8 to U64 are
-// numbers, and BYTES are arrays. PORTS are the announced states (words) of ports, with 4 bytes for
-// each port: port number (2 bytes), protocol (1 byte), and word + 16 * reason (1 byte).
+// The fields of each kind, in the order of the datagram, without gaps. X(type, field, "meaning").
+// U8 to U64 are numbers of that many bits; BYTES are arrays. PORTS are the announced states (words)
+// of ports, with 4 bytes for each port: port number (2 bytes), protocol (1 byte), and word + 16 *
+// reason (1 byte).
 #define WEIR_AGENT_PROBE_FIELDS(X) \
 	X(U64, balancer, \
 		"ID of the sending balancer, not 0; random for each local address of a " \
@@ -232,7 +233,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(FAMILY, ipv6, "values for the connections with IPv6 clients") \
 	X(U8, partial, "1 = the socket dump did not contain all connections")
 
-// 64-bit numbers are below 2^63.
+// The values for one address family. 64-bit numbers are below 2^63.
 #define WEIR_AGENT_TCP_FAMILY_FIELDS(X) \
 	X(U64, segments, "data segments sent since the agent's start") \
 	X(U64, retransmitted, "data segments retransmitted since the agent's start") \
@@ -301,14 +302,14 @@ enum weir_agent_shed_result {
 const char *weir_agent_shed_result_name(enum weir_agent_shed_result result);
 const char *weir_agent_shed_result_meaning(enum weir_agent_shed_result result);
 
-// How an agent ends connections.
+// The method by which an agent ends connections.
 enum weir_agent_shed_method {
 	WEIR_AGENT_SHED_NO_METHOD,
 	WEIR_AGENT_SHED_IDLE, // the kernel ends idle connections, with an RST
 	WEIR_AGENT_SHED_HOOK, // the application ends connections when the hook command requests it
 	WEIR_AGENT_SHED_METHOD_COUNT
 };
-// Returns "none", "idle" or "hook".
+// Returns the name of a method: "none", "idle" or "hook".
 const char *weir_agent_shed_method_name(enum weir_agent_shed_method method);
 
 struct weir_agent_shed_bind {
@@ -316,9 +317,8 @@ struct weir_agent_shed_bind {
 	uint16_t port_first, port_last;
 };
 
-// Result of a steal request. The balancer may move the flow only after one of the first two
-// results.
-// X(NAME, "name", "meaning")
+// Result of a steal request. The balancer may move the flow only if the result is NOTHING or
+// REMOVED. X(NAME, "name", "meaning")
 #define WEIR_AGENT_STEAL_RESULTS(X) \
 	X(NOTHING, "nothing-here", \
 		"the flow has no socket, and its port has a listener: the flow may be moved") \
@@ -347,7 +347,7 @@ enum weir_agent_steal_result {
 const char *weir_agent_steal_result_name(enum weir_agent_steal_result result);
 const char *weir_agent_steal_result_meaning(enum weir_agent_steal_result result);
 
-// Returns whether the flow may be moved.
+// Returns whether the flow may be moved after this result.
 static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result) {
 	return result == WEIR_AGENT_STEAL_NOTHING || result == WEIR_AGENT_STEAL_REMOVED;
 }
@@ -414,21 +414,21 @@ struct weir_agent_shed_answer {
 #undef WEIR_AGENT_FAMILY
 #undef WEIR_AGENT_BINDS
 
-// The bit for port words in `given` and `wants`. It is higher than the bits for the fields of a
-// report.
+// The bit in `given` and `wants` for port words (port_words). It is higher than the bits for the
+// fields of a report.
 #define WEIR_AGENT_PORT_WORDS_BIT 31
 #define WEIR_AGENT_PORT_WORDS (1u << WEIR_AGENT_PORT_WORDS_BIT)
 
-// The bit for TCP figures; only in `wants`.
+// The bit in `wants` for TCP figures. It is never set in `given`.
 #define WEIR_AGENT_TCP_FIGURES_BIT 30
 #define WEIR_AGENT_TCP_FIGURES (1u << WEIR_AGENT_TCP_FIGURES_BIT)
 
-// The report fields that can be set in `given` of an answer.
+// The report fields that an agent may set in `given` of an answer.
 #define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
 
-// Writes a datagram, authenticated with a key. The caller must keep the fields in their ranges,
-// because weir_agent_*_decode refuses other values. `why` is truncated at its first NUL, port_words
-// after port_word_count elements, and binds after bind_count elements.
+// Writes a datagram that is authenticated with a key. The caller must keep the fields in their
+// ranges, because weir_agent_*_decode refuses other values. `why` is sent up to its first NUL; of
+// port_words and binds, only the first port_word_count or bind_count elements are sent.
 void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,
@@ -448,11 +448,10 @@ void weir_agent_shed_answer_encode(const struct weir_agent_shed_answer *answer,
 // selects the decode function. Returns 0 if the datagram is too short.
 uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
 
-// Checks and decodes a datagram of any length. Reads only the header before it has verified the
-// authentication code. Returns WEIR_AGENT_REFUSAL_NONE and writes *ret. If the datagram must be
-// refused, returns the reason and leaves *ret unchanged; the reason is one that enum
-// weir_agent_refusal lists before REPLAY. The caller must check sequence numbers (replay.h),
-// challenges and serials.
+// Checks and decodes a datagram of any length. Reads only the header until the authentication code
+// is verified. If the datagram is valid, writes *ret and returns WEIR_AGENT_REFUSAL_NONE. Otherwise
+// leaves *ret unchanged and returns the reason, one of those that enum weir_agent_refusal lists
+// before REPLAY. The caller must check sequence numbers (replay.h), challenges and serials.
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
@@ -468,32 +467,32 @@ enum weir_agent_refusal weir_agent_shed_decode(const uint8_t *bytes, size_t coun
 enum weir_agent_refusal weir_agent_shed_answer_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_shed_answer *ret);
 
-// Begins the answer to a request: copies the fields that an answer repeats from the request. Does
-// not set the result.
+// Begins the answer to a steal request: copies the fields that the answer repeats from the request.
+// Does not set the result.
 void weir_agent_steal_answer_begin(
 	const struct weir_agent_steal *steal, struct weir_agent_steal_answer *ret);
-// Returns whether an answer is about the flow of a request.
+// Returns whether a steal answer is about the flow of this request.
 bool weir_agent_steal_is_same_flow(
 	const struct weir_agent_steal *steal, const struct weir_agent_steal_answer *answer);
 
-// Convert an address to the format of datagrams. family: 4 or 6; bytes: 4 or 16 bytes.
+// Convert an address to the format of datagrams. family: 4 or 6; bytes: the address, 4 or 16 bytes.
 void weir_agent_recipient(
 	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]);
 
-// Returns the family, 4 or 6, of an address in the format of datagrams. *ret_bytes: the start of
-// the 4 or 16 bytes of the address.
+// Returns the address family, 4 or 6, of an address in the format of datagrams. *ret_bytes: points
+// to the 4 or 16 bytes of the address.
 uint8_t weir_agent_address_family(
 	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes);
 
-// weir_agent_random_challenge fills a challenge with random bytes. weir_agent_random_number
-// returns a random process ID that is not 0.
+// Random numbers: weir_agent_random_challenge fills a challenge with random bytes, and
+// weir_agent_random_number returns a random process ID that is not 0.
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
 uint64_t weir_agent_random_number(void);
 
 // Converts an answer to a report. before: the last accepted answer of the backend, or NULL. The
-// mean times in the report cover the requests between `before` and the answer. They are not set
-// if there was no such request, if `before` is NULL, if another agent process sent `before`, or
-// if `before` is not older than the answer. Returns a bit set of the fields that were left out
+// mean times in the report are those of the requests between `before` and the answer. They are not
+// set if there was no such request, if `before` is NULL, if another agent process sent `before`, or
+// if `before` is not older than the answer. Returns a bit set of the fields that are left out
 // because their values are impossible.
 uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

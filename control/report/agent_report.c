@@ -10,9 +10,9 @@ struct sum { // sums of times since the agent's start
 	uint64_t count;
 };
 
-// Sets two fields of the report for the requests between two answers: the mean time, and the
-// number of requests. Returns 0. If the values are impossible, sets neither field and returns the
-// bit of `mean`.
+// Sets two fields of the report for the requests between two answers: the mean time, and the number
+// of requests. Sets neither field if there was no request. Returns 0. If the values are impossible,
+// sets neither field and returns the bit of `mean`.
 static uint32_t report_times(const struct sum *now, const struct sum *before,
 	struct weir_report *report, enum weir_report_field mean, enum weir_report_field count) {
 	uint64_t requests = now->count - before->count;

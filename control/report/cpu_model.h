@@ -13,8 +13,7 @@
 #define WEIR_CPU_MODEL_NUMBERS (1u << 24)
 
 // Copies a name, up to a newline or the size of ret. Removes spaces at the beginning and at the
-// end. Replaces consecutive spaces with one space, and each byte that is not printable ASCII with
-// '?'.
+// end. Replaces consecutive spaces by one space, and each byte that is not printable ASCII by '?'.
 void weir_cpu_model_set(char ret[static WEIR_CPU_MODEL_BYTES], const char *name);
 
 // Returns the number of a name that weir_cpu_model_set has written: its 32-bit FNV-1a hash

@@ -9,8 +9,8 @@
 //   endpoint-load-metrics-bin: <base64 of a protocol buffer>
 //   X-Load-Balancing-Endpoint-Weight: 0 to 1000      (of Google Cloud and kube-proxy)
 //
-// A value is refused as a whole if a number is infinite, NaN, negative or too large for Weir, if
-// a name is unknown, repeated or empty, or if the syntax is wrong.
+// A header or body is refused as a whole if a number is infinite, NaN, negative or too large for
+// Weir, if a name is unknown, repeated or empty, or if the syntax is wrong.
 //
 // Threads: pure functions.
 #pragma once
@@ -23,11 +23,11 @@
 #define WEIR_ORCA_NAMES_MOST 64 // maximum number of named metrics, costs and utilizations
 #define WEIR_ORCA_WHY_BYTES 96 // enough for each error message
 
-// weir_orca_header and weir_orca_json set the fields of *ret for which they have read a value.
-// Other fields of *ret do not change.
+// Both functions set those fields of *ret for which they have read a value, and leave all other
+// fields of *ret unchanged.
 
-// Reads a header of an HTTP response, with or without its line end. The name may be in upper or
-// lower case. Returns 1 if the header was read, or 0 if it is not a load header. On an error,
+// Reads a header line of an HTTP response, with or without its line end. The case of the header
+// name is ignored. Returns 1 if the header was read, or 0 if it is not a load header. On an error,
 // returns -EINVAL with one line in why, and *ret is unchanged.
 int weir_orca_header(
 	const char *line, size_t bytes, struct weir_report *ret, char why[WEIR_ORCA_WHY_BYTES]);

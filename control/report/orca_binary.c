@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ORCA as a protocol buffer: a minimal proto3 reader for this message. Unknown fields are skipped,
-// because later versions may add fields; groups are refused.
+// ORCA as a protocol buffer: a minimal proto3 reader for the ORCA message. Unknown fields are
+// skipped, because later versions of ORCA may add fields; groups are refused.
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>

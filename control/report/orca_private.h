@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the readers of the three ORCA formats. They read a message field by field into a struct
-// orca.
+// Declarations for the readers of the three ORCA formats. The readers read a message field by field
+// into a struct orca.
 //
 // Threads: pure functions.
 #pragma once
@@ -52,16 +52,17 @@ struct orca {
 // Write an error into why. Returns -EINVAL.
 int orca_complain(struct orca *orca, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Store a value. Returns 0 or -EINVAL.
+// Store the value of a number field, or of an entry of a map field. Returns 0 or -EINVAL.
 int orca_take_number(struct orca *orca, enum orca_field field, double value);
 int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name name, double value);
 
-// Returns the field with this name, which may be in snake case or camel case, or 0.
+// Returns the number field or map field with this name, which may be in snake case or camel case,
+// or 0 if there is none.
 enum orca_field orca_number_field(struct orca_name name);
 enum orca_field orca_map_field(struct orca_name name);
 const char *orca_field_name(enum orca_field field);
 
-// Reads a decimal number. Returns 0, or -EINVAL if the text contains anything else.
+// Reads a decimal number. Returns 0, or -EINVAL if the text is not exactly one decimal number.
 int orca_read_decimal(const char *text, size_t bytes, double *ret);
 
 bool orca_same(struct orca_name a, struct orca_name b);
@@ -69,8 +70,8 @@ bool orca_same(struct orca_name a, struct orca_name b);
 // Add the values of the message to *ret. Returns 0, or -EINVAL with *ret unchanged.
 int orca_report(struct orca *orca, struct weir_report *ret);
 
-// The next functions read a message in one of the three formats. The names in *orca are borrowed
-// from the message. With JSON, they are borrowed from *ret_json, which the caller must release with
+// These functions read a message in one of the three formats. The names in *orca are borrowed from
+// the message. For JSON, the names are borrowed from *ret_json, which the caller must release with
 // json_decref, even after an error.
 int orca_read_text(struct orca *orca, const char *text, size_t bytes);
 struct json_t;

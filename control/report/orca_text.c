@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ORCA as text and as JSON.
+// ORCA as text and as JSON: readers for these two formats.
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -68,7 +68,8 @@ static struct orca_name trim(const char *at, const char *end) {
 	return (struct orca_name){at, (size_t)(end - at)};
 }
 
-// Read NAME or MAP.NAME.
+// Read a pair whose name is NAME (a number field) or MAP.NAME (an entry of a map field). Returns 0
+// or -EINVAL.
 static int take_pair(struct orca *orca, struct orca_name name, struct orca_name digits) {
 	const char *dot = memchr(name.text, '.', name.bytes);
 	enum orca_field field = orca_number_field(name);
@@ -123,8 +124,8 @@ int orca_read_text(struct orca *orca, const char *text, size_t bytes) {
 
 // --- JSON ---
 
-// Reads a number. It may be a string, because the JSON form of protocol buffers encodes 64-bit
-// integers as strings.
+// Reads a number of the JSON form, which may be a string: the JSON form of protocol buffers encodes
+// 64-bit integers as strings.
 static int json_double(const json_t *value, double *ret) {
 	if (json_is_string(value)) {
 		return orca_read_decimal(json_string_value(value), json_string_length(value), ret);

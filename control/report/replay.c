@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Returns the window of the sender. If the sender has none, returns an unused window. If there is
-// no unused window, returns the window that expired first, or NULL if no window has expired.
+// Returns the window of the sender. If the sender has none (*ret_new is then true), returns an
+// unused window, or the window that expired first, or NULL if no window is unused or expired.
 static struct weir_replay_sender *find(
 	struct weir_replay *replay, uint64_t id, uint64_t now_ms, bool *ret_new) {
 	struct weir_replay_sender *unused = NULL;

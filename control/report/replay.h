@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Replay windows: store the sequence numbers that were received from each sender. Used by
-// weir-agent, where the senders are the balancers that probe it.
+// weir-agent; its senders are the balancers that probe it.
 //
 // Each number is accepted at most once. A number above all accepted numbers is accepted.
 // Datagrams can be reordered, so a number less than WEIR_REPLAY_WINDOW below the highest accepted
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define WEIR_REPLAY_WINDOW 64 // sequence numbers
+#define WEIR_REPLAY_WINDOW 64 // size of a window, in sequence numbers
 #define WEIR_REPLAY_SENDERS 64
 
 enum weir_replay_verdict {

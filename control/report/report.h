@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Report: the load and state reported by a backend. All formats (the agent's datagrams, an
-// agent-check line, ORCA, an HTTP response header, weirctl) are converted to this struct.
+// Report: the load and the state that a backend has reported. All formats (the agent's datagrams,
+// an agent-check line, ORCA, an HTTP response header, weirctl) are converted to this struct.
 //
 // Threads: pure functions.
 #pragma once
@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// X(NAME, field, maximum). The agent's datagrams contain the bit numbers of the fields, so new
-// fields must be appended.
+// The fields of a report. X(NAME, field, maximum). The agent's datagrams contain the bit numbers of
+// the fields, so new fields must be appended.
 #define WEIR_REPORT_FIELDS(X) \
 	X(SERVICE_TIME, service_time_ms, 86400000.0) /* mean of service_count requests */ \
 	X(SERVICE_COUNT, service_count, 1e15) /* requests in service_time_ms; not given = 1 */ \
@@ -80,19 +80,19 @@ struct weir_report {
 #undef X
 };
 
-// Returns the text of a reason, or "" for an unknown reason.
+// Returns the text of a reason (enum weir_port_reason), or "" for an unknown reason.
 const char *weir_port_reason_text(uint8_t reason);
-// Returns whether all elements are valid and no port is listed twice.
+// Returns whether all elements have valid values and no port is listed twice.
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
 
 // Removes invalid values from a report: fields that are infinite, NaN, negative or above their
-// maximum; a state (`word`) out of range; invalid states of ports. Also removes bytes of `why`
-// that are not safe to print in a terminal or a log. Returns the removed fields (bits as in
-// given).
+// maximum; a state (`word`) out of range; invalid states of ports. Also removes bytes of `why` that
+// are not safe to print in a terminal or a log. Returns the fields that were removed, as bits like
+// those in `given`.
 uint32_t weir_report_check(struct weir_report *report);
 
-// Set why to the start of text, which need not end with a NUL. Bytes that are not printable ASCII
-// become '?', and longer text is truncated.
+// Set report->why to the start of text, which need not end with a NUL. Bytes that are not printable
+// ASCII become '?', and text that is too long is truncated.
 void weir_report_set_why(struct weir_report *report, const char *text, size_t bytes);
 
 // Sets a field. If the value is infinite, NaN, negative or above its maximum, returns false and
