@@ -20,7 +20,7 @@
 #include "weir_version.h"
 
 #define AGE_MIN_MS 1000
-#define AGE_FAILED_MAX_MS 10000 // maximum time for which the error of a failed request is reused
+#define AGE_FAILED_MAX_MS 10000 // maximum time for which the error of a failed query is reused
 #define AGE_PER_REPLY 10 // a reply that took t ms is reused for AGE_PER_REPLY * t ms
 #define WHY_BYTES 512
 
@@ -38,9 +38,9 @@ struct weir_documents {
 	// requested_ms: time at which the last request ended; 0 = no request yet. took_ms: duration
 	// of the last request.
 	uint64_t requested_ms, took_ms;
-	double timestamp; // Unix time of the request, seconds
+	double timestamp; // Unix time of the last request, seconds
 	uint64_t number; // number of requests so far, including failed requests
-	char why[WHY_BYTES]; // the error; "" = none
+	char why[WHY_BYTES]; // error of the last request; "" = none
 	struct weir_history history;
 	struct kept {
 		struct weir_document *document;
@@ -80,9 +80,9 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 
 // Sends a request. After a failure, repeats the request once if time is left, because some failures
 // are temporary:
-//   - weir-control closed this idle connection, because another client needed a connection
-//   - weir-control restarted
-//   - weir-dataplane started or exited during the reply, so that a list is incomplete
+//  - weir-control closed this idle connection, because another client needed a connection
+//  - weir-control restarted
+//  - weir-dataplane started or exited during the reply, so that a list is incomplete
 static json_t *send_command(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
 	uint64_t end_ms = weir_monotonic_ms() + documents->timeout_ms;
@@ -125,7 +125,8 @@ static void note_answer(struct weir_documents *documents, const char *why) {
 	snprintf(documents->why, sizeof(documents->why), "%s", why);
 }
 
-// Stores a reply. control: reply of weir-control; NULL = no reply; `why` is then the reason.
+// Stores the reply to metrics.show. control: the reply; NULL = no reply, and `why` is the reason.
+// began_ms: time when the request was sent.
 static void set_figures(
 	struct weir_documents *documents, json_t *control, uint64_t began_ms, const char *why) {
 	json_decref(documents->control);
@@ -184,7 +185,7 @@ static double seconds_of(struct timeval time) {
 	return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-// Returns the host name. The value is null if the name is unknown or not UTF-8.
+// Returns the host name as a JSON string, or JSON null if the name is unknown or not UTF-8.
 static json_t *json_host(void) {
 	char name[HOST_NAME_MAX + 1] = "";
 	json_t *host = gethostname(name, sizeof(name) - 1) == 0 ? json_string(name) : NULL;
@@ -284,7 +285,7 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 
 // Requests the list of workers from weir-control. Returns NULL if weir-control does not reply, or
 // replies with an error, as it does if weir-dataplane does not run. If weir-control does not reply,
-// stores the error. Requests within a short time after this fail immediately with the stored error,
+// stores the error. For a short time, further requests then fail immediately with this error,
 // because waiting for a second timeout would exceed the timeout of a scraper.
 static json_t *request_workers(struct weir_documents *documents) {
 	uint64_t began_ms = weir_monotonic_ms();

@@ -2,12 +2,12 @@
 //
 // Documents: the response bodies of the HTTP server, created from replies of weir-control.
 // Regardless of the number of clients, weir-control is queried at most once a second, and queries
-// take at most a tenth of the time. Between two queries, clients get the last document. The last
-// document of each kind is cached. A client that is still receiving an older document has a
-// reference to that document.
+// take at most a tenth of the time. Between two queries, all clients get the same document: the
+// last document of each kind is cached. A client that is still receiving an older document holds a
+// reference to it, so that the document is not freed.
 //
-// Threads: any. If a new document is needed, one thread requests it from weir-control. Other
-// threads wait for this document, at most for the timeout of weir-control.
+// Threads: any. If a new document is needed, one thread requests the values from weir-control.
+// Other threads wait for it, at most for the timeout of weir-control.
 #pragma once
 
 #include <stdbool.h>
@@ -25,25 +25,28 @@ enum weir_document_kind {
 struct weir_document {
 	char *data;
 	size_t bytes;
-	unsigned int users; // atomic
+	unsigned int users; // number of references; atomic
 };
 
 struct weir_documents;
 
-// Create the documents. run_dir, log: borrowed. Returns 0 or -ENOMEM.
+// Create the cache of documents. run_dir, log: borrowed. timeout_ms: maximum wait for a reply of
+// weir-control. ipvs_names: add the families of node_exporter's IPVS collector. Returns 0 or
+// -ENOMEM.
 int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipvs_names,
 	struct weir_log *log, struct weir_documents **ret);
 void weir_documents_free(struct weir_documents *documents); // NULL is allowed
 
-// Reads the history that a previous process saved in this directory, if the file exists. An invalid
-// file is ignored and logged. directory: borrowed.
+// Reads the history that a previous process saved in this directory, if the file exists; the
+// history will be saved there as well. An invalid file is ignored and logged. directory: borrowed.
 void weir_documents_keep(struct weir_documents *documents, const char *directory);
-// Save the history in the directory of weir_documents_keep. Does nothing before
-// weir_documents_keep. Repeated failures are logged once.
+// Save the history in the directory that weir_documents_keep has set. Does nothing if
+// weir_documents_keep was not called. Repeated failures are logged once.
 void weir_documents_save(struct weir_documents *documents);
 
-// Gets a document. Returns 0 or -ENOMEM. If weir-control cannot be reached, the result is 0, and
-// the document contains the failure.
+// Returns a reference to the current document of this kind in *ret; release it with
+// weir_document_release. Returns 0 or -ENOMEM. If weir-control cannot be reached, the result is
+// also 0, and the document contains the error.
 int weir_documents_get(
 	struct weir_documents *documents, enum weir_document_kind kind, struct weir_document **ret);
 void weir_document_release(struct weir_document *document);

@@ -6,8 +6,8 @@
 #include "families_ipvs.h"
 #include "family_text.h"
 
-// The rows of a scope. Each row is an object, or an array of values whose columns are listed
-// separately.
+// The rows of a scope. A row is an object, or an array of values; the columns of an array are
+// listed separately in the reply.
 struct rows {
 	const json_t **row;
 	struct weir_text *labels; // labels of each row, written before the labels of the family
@@ -25,7 +25,7 @@ struct output {
 
 // --- lines ----------------------------------------------------------------------------------
 
-// Write the labels of a series.
+// Write the labels of a series: those of its row, and then `label` with its value.
 static void write_labels(struct weir_text *text, const struct weir_text *labels, const char *label,
 	const char *value) {
 	if (labels->bytes > 0 || label != NULL) {
@@ -209,8 +209,8 @@ static int add_object(struct output *output, enum weir_family_scope scope, const
 	return 0;
 }
 
-// Adds the objects of a list as rows. The label of a row has the name `label` and the value of the
-// member `key`.
+// Adds the objects of a list as rows. Each row gets a label: its name is `label`, and its value is
+// the member `key` of the object.
 static int add_objects(struct output *output, enum weir_family_scope scope, const json_t *list,
 	const char *label, const char *key) {
 	struct rows *rows = &output->rows[scope];
@@ -237,17 +237,18 @@ static int add_objects(struct output *output, enum weir_family_scope scope, cons
 	return 0;
 }
 
-// Returns whether this is the first row with these labels. A duplicate series would make the whole
-// scrape invalid. Duplicates occur if a name moves to another id while a list is fetched in several
-// parts, or if a new backend has the name of a removed backend that still has open flows.
+// Returns whether this is the first row with these labels. seen: the labels of all rows so far. A
+// duplicate series would make the whole scrape invalid. Duplicates occur if a name moves to another
+// id while a list is fetched in several parts, or if a new backend has the name of a removed
+// backend that still has open flows.
 static bool is_new(json_t *seen, const struct weir_text *labels) {
 	bool new = json_object_getn(seen, labels->data, labels->bytes) == NULL;
 
 	return new && json_object_setn_new(seen, labels->data, labels->bytes, json_true()) == 0;
 }
 
-// Adds the rows of a kind. leave: true adds only rows that were removed from the configuration and
-// still have open flows; false adds all other rows.
+// Adds the rows of the kind rows->kind. leave: true adds only rows that were removed from the
+// configuration and still have open flows; false adds all other rows.
 static void add_listed(struct output *output, struct rows *rows, bool leave, json_t *seen) {
 	const json_t *control = output->figures->control, *list = json_object_get(control, "rows");
 	int service = weir_column(control, rows->kind, "service");

@@ -11,6 +11,7 @@
 
 #include "text.h"
 
+// The input of the families.
 struct weir_figures {
 	const json_t *own; // values of the process weir-metrics; family_list.c lists the members
 	const json_t *control; // result of metrics.show; NULL = no reply of weir-control

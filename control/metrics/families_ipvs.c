@@ -8,8 +8,8 @@
 
 struct ipvs { // indexes of columns in rows
 	const json_t *control;
-	int service, binds; // columns of rows of services
-	int of, address, selected, open, active, weight; // columns of rows of backends
+	int service, binds; // columns in the rows of services
+	int of, address, selected, open, active, weight; // columns in the rows of backends
 };
 
 // Writes a sum over all workers or all ports. Older versions of weir-dataplane do not report ports.
@@ -36,8 +36,8 @@ static void write_sum(struct weir_text *text, const struct weir_family *family,
 	weir_text_add(text, "\n", 1);
 }
 
-// Splits a bind like "tcp 198.51.100.10:80" or "udp [2001:db8::1]:53" in place. If the bind has a
-// range of ports or all ports, the port is "0".
+// Splits a bind such as "tcp 198.51.100.10:80" or "udp [2001:db8::1]:53" into its parts; modifies
+// `bind`. If the bind has a range of ports or all ports, the port is "0".
 static void split_bind(char *bind, const char **protocol, const char **address, const char **port) {
 	char *space = strchr(bind, ' '), *colon = strrchr(bind, ':');
 
@@ -84,7 +84,7 @@ static json_int_t integer(const json_t *row, int column) {
 	return column < 0 ? 0 : json_integer_value(json_array_get(row, (size_t)column));
 }
 
-// Reads the value of a backend. Returns false if the value is unknown.
+// Reads the value of a family from the row of a backend. Returns false if the value is unknown.
 static bool value_of(const struct weir_family *family, const struct ipvs *ipvs, const json_t *row,
 	json_int_t *ret) {
 	if (strcmp(family->key, "effective_weight") == 0) {
@@ -103,8 +103,8 @@ static bool value_of(const struct weir_family *family, const struct ipvs *ipvs, 
 	return true;
 }
 
-// Collects series. Series with equal labels are added up, as in node_exporter, because duplicate
-// series are invalid.
+// Adds the value of each backend to `sums`, an object {labels: value}. Values with equal labels are
+// added up, as in node_exporter, because duplicate series are invalid.
 static void collect(
 	const struct weir_family *family, const struct ipvs *ipvs, json_t *binds, json_t *sums) {
 	const json_t *rows = json_object_get(ipvs->control, "rows");
@@ -149,7 +149,7 @@ static void write_backends(struct weir_text *text, const struct weir_family *fam
 	json_decref(sums);
 }
 
-// Returns an object {service: binds}.
+// Returns an object {name of service: its binds}, owned by the caller.
 static json_t *binds_of_services(const struct ipvs *ipvs) {
 	const json_t *rows = json_object_get(ipvs->control, "rows");
 	json_t *binds = json_object();

@@ -11,7 +11,7 @@ static const char *const canary_states[] = {
 	"running", "paused", "promoted", "rolled-back", "stopped", NULL};
 static const char *const switch_states[] = {"on", "off", NULL};
 
-// Units that the lists of counters.h use.
+// Units in the counter lists of counters.h, as suffixes of metric names.
 #define UNIT_PACKETS "packets"
 #define UNIT_BYTES "bytes"
 #define UNIT_FLOWS "flows"
@@ -326,7 +326,7 @@ const struct weir_family weir_families[] = {
 };
 const size_t weir_family_count = COUNT(weir_families);
 
-// Names and labels are the same as in node_exporter. In this list, scope METRICS means the sum of
+// Families with the names and labels of node_exporter. In this list, scope METRICS means the sum of
 // `key` over all workers, and scope PORT the sum over all ports.
 const struct weir_family weir_ipvs_families[] = {
 	COUNTER(METRICS, "node_ipvs_connections", "", "flow_new",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The list of metric families, with their names, types, units, labels and help texts. For each
-// family, the list also contains the member of the reply to metrics.show that has its values. The
+// The list of metric families: names, types, units, labels and help texts. For each family, the
+// list also contains the name of the member in the reply to metrics.show that has its values. The
 // table in docs/reference/metrics.md is generated from this list.
 //
 // Threads: any; constant.
@@ -11,8 +11,8 @@
 
 #include "text.h"
 
-// A scope is a part of the reply. A family has a series for each row of its scope. X(NAME,
-// "labels")
+// A scope is a part of the reply to metrics.show. A family has one series for each row of its
+// scope, or several if its kind is STATE, MAP or BUCKETS. X(NAME, "labels")
 #define WEIR_FAMILY_SCOPES(X) \
 	X(METRICS, "") /* weir-metrics itself */ \
 	X(CONTROL, "") /* control */ \

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RECORD_MEMBERS 2 // number of members of a ring in JSON, and of a start in JSON
+#define RECORD_MEMBERS 2 // number of members in the JSON object of a ring, and of a start
 
 static const uint64_t periods_ms[] = {
 #define X(name, ms) [WEIR_HISTORY_##name] = (ms),
@@ -32,7 +32,7 @@ static const char *const processes[] = {
 
 // --- samples ----------------------------------------------------------------------------------
 
-// Returns the n-th newest record; n = 0 is the newest.
+// Returns the n-th newest sample of a ring; n = 0 is the newest.
 static const struct weir_history_sample *last_sample(
 	const struct weir_history_samples *ring, uint32_t n) {
 	return &ring->sample[(ring->next + 2 * WEIR_HISTORY_SAMPLES - 1 - n) %
@@ -91,9 +91,9 @@ void weir_history_add(struct weir_history *history, uint64_t time_ms, const json
 	}
 }
 
-// --- starts -----------------------------------------------------------------------------------
+// --- process starts ---------------------------------------------------------------------------
 
-// Returns the n-th newest record; n = 0 is the newest.
+// Returns the n-th newest start of a process; n = 0 is the newest.
 static const struct weir_history_start *last_start(const struct weir_history *history, uint32_t n) {
 	return &history->start[(history->next_start + 2 * WEIR_HISTORY_STARTS - 1 - n) %
 			       WEIR_HISTORY_STARTS];
@@ -130,7 +130,7 @@ void weir_history_note_starts(struct weir_history *history, const json_t *figure
 	}
 }
 
-// --- to JSON ----------------------------------------------------------------------------------
+// --- writing JSON -----------------------------------------------------------------------------
 
 static json_t *json_columns(void) {
 	json_t *list = json_array();
@@ -189,7 +189,7 @@ json_t *weir_history_json(const struct weir_history *history) {
 		"starts", json_starts(history));
 }
 
-// --- from JSON --------------------------------------------------------------------------------
+// --- reading JSON -----------------------------------------------------------------------------
 
 // Reads a number of a sample or a start. Returns false if it is not an integer, or if it is
 // negative.

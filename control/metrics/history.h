@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // History: samples of the counters, summed over all workers, and the start times of processes. One
-// ring of samples covers twenty minutes, and one ring covers a day. When a page is opened, it shows
-// plots and events from the history. The page and the file (history_file.h) use the same JSON.
+// ring of samples covers twenty minutes, and another ring covers a day. When a page is opened, it
+// shows plots and events from the history. The page and the file (history_file.h) use the same JSON
+// format.
 //
 // Threads: one, or under a lock. Reads no clock: the Unix time is an argument.
 #pragma once
@@ -11,7 +12,7 @@
 #include <stdint.h>
 
 #define WEIR_HISTORY_SAMPLES 240 // number of samples in a ring
-// maximum number of starts, of weir-control and weir-dataplane together
+// Maximum number of starts, for weir-control and weir-dataplane together.
 #define WEIR_HISTORY_STARTS 32
 
 #define WEIR_HISTORY_MS 5000
@@ -38,7 +39,7 @@ struct weir_history_sample {
 #undef X
 };
 
-struct weir_history_samples { // samples in order of time
+struct weir_history_samples { // samples in order of time, in a ring
 	struct weir_history_sample sample[WEIR_HISTORY_SAMPLES];
 	uint32_t next, count;
 };
@@ -72,9 +73,10 @@ void weir_history_add(struct weir_history *history, uint64_t time_ms, const json
 // metrics.show, or NULL.
 void weir_history_note_starts(struct weir_history *history, const json_t *figures);
 
-// Returns the history as JSON: {columns: [...], rings: [{period_ms, samples: [[time_ms, ...],
-// ...]}, ...], starts: [{time_ms, process}, ...]}, oldest first. A sample without a reply contains
-// only its time. Returns NULL if out of memory.
+// Returns the history as JSON, with samples and starts from the oldest to the newest: {columns:
+// [...], rings: [{period_ms, samples: [[time_ms, ...], ...]}, ...], starts: [{time_ms, process},
+// ...]}. A sample for which there was no reply contains only its time. Returns NULL if out of
+// memory.
 json_t *weir_history_json(const struct weir_history *history);
 // Read the JSON of weir_history_json. Every value is checked, because the file may have been
 // changed. Samples later than now_ms are left out. Returns 0, or -EINVAL with history unchanged.

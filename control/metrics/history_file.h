@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reads and writes the history file: history.json in --state-dir, mode 0600, at most
+// History file: reads and writes history.json in --state-dir, with mode 0600 and at most
 // WEIR_HISTORY_FILE_BYTES. The file preserves the history over a restart of weir-metrics.
 //
 // Threads: any. Logs nothing.

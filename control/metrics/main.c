@@ -48,8 +48,8 @@ static int open_socket(const struct weir_metrics_options *options, struct weir_l
 	return fd;
 }
 
-// If started as root, changes to an unprivileged user and to a group with read access to
-// weir-control. This also drops all capabilities. An HTTP server needs no privileges.
+// If started as root, changes to an unprivileged user, and to a group that may read from
+// weir-control. This also drops all capabilities, because an HTTP server needs none.
 static int drop_privileges(const struct weir_metrics_options *options, struct weir_log *log) {
 	char why[WHY_BYTES] = "";
 	uid_t uid;
@@ -102,7 +102,7 @@ static time_t now_s(void) {
 	return (time_t)(weir_monotonic_ms() / 1000);
 }
 
-// Takes samples and saves the history until a signal arrives.
+// Takes samples, saves the history and closes old connections, until a signal in `signals` arrives.
 static void wait_for_end(
 	struct weir_server *server, struct weir_documents *documents, const sigset_t *signals) {
 	const struct timespec second = {.tv_sec = 1};

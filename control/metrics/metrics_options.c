@@ -15,7 +15,7 @@
 #define ADDRESS_BYTES 64
 #define STATE_DIR_MAX 3072
 
-// Parse "127.0.0.1:9479" or "[::1]:9479".
+// Parse an address with a port, such as "127.0.0.1:9479" or "[::1]:9479".
 static int parse_listen(const char *text, struct weir_metrics_listen *ret) {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
 		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};

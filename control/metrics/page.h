@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The files of the page (page/), embedded by embed.py. Not NUL-terminated.
+// The files of the web page (page/), embedded by embed.py. The arrays are not NUL-terminated.
 //
 // Threads: any; constant.
 #pragma once

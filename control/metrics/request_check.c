@@ -9,7 +9,7 @@
 #define HOST_BYTES 256
 #define OPENMETRICS "application/openmetrics-text"
 
-// Returns whether the text after a host name is empty, or a colon with digits.
+// Returns whether the text that follows a host name is a port (a colon with digits) or empty.
 static bool is_port(const char *text) {
 	return text[0] == '\0' || (text[0] == ':' && text[1] != '\0' &&
 					  strspn(text + 1, "0123456789") == strlen(text + 1));

@@ -32,7 +32,7 @@ struct weir_server {
 
 struct resource {
 	const char *path, *type;
-	const char *data; // NULL = the content is a document (documents.h)
+	const char *data; // NULL = the resource is a document (documents.h)
 	const size_t *bytes;
 	enum weir_document_kind kind;
 };
@@ -124,7 +124,7 @@ static enum MHD_Result reply_document(struct weir_server *server, struct MHD_Con
 
 // --- requests ---------------------------------------------------------------------------------
 
-struct seen { // headers found in a request, and whether it has a body
+struct seen { // what was found in a request: its Host headers, and whether it has a body
 	const char *host;
 	unsigned int hosts;
 	bool body;
@@ -146,8 +146,8 @@ static enum MHD_Result see(
 	return MHD_YES;
 }
 
-// Checks a request. Returns true if it is refused; *ret is then the value that the handler must
-// return.
+// Checks a request, and sends an error response if it is refused. Returns true if it is refused;
+// *ret is then the value that the handler must return.
 static bool is_refused(struct weir_server *server, struct MHD_Connection *connection,
 	const char *method, enum MHD_Result *ret) {
 	struct seen seen = {.hosts = 0};
@@ -244,7 +244,8 @@ static void note_connection(void *context, struct MHD_Connection *connection, vo
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Returns whether more than WEIR_SERVER_CROWDED connections are open. Call with the lock held.
+// Returns whether more than WEIR_SERVER_CROWDED connections are open. The caller must hold the
+// lock.
 static bool is_crowded(const struct weir_server *server) {
 	unsigned int used = 0;
 
@@ -272,8 +273,8 @@ void weir_server_second(struct weir_server *server) {
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Leaves percent-encoded characters in paths as they are, because no path of this server contains a
-// character that must be encoded.
+// Callback of libmicrohttpd that decodes percent-encoded characters in paths. Leaves the text as it
+// is, because no path of this server contains a character that must be encoded.
 static size_t leave_escapes(void *context, struct MHD_Connection *connection, char *text) {
 	(void)context;
 	(void)connection;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTP server: answers GET and HEAD requests for /metrics, and for the page at / and its files. All
-// other requests are refused before their body is read.
+// HTTP server: answers GET and HEAD requests for /metrics, for the page at /, and for the files of
+// the page. All other requests are refused before their body is read.
 //
 // Guarantees:
 //   H1 memory is bounded. There are at most WEIR_SERVER_CONNECTIONS connections at a time, each

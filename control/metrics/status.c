@@ -15,9 +15,9 @@ static json_t *last_of(const json_t *list) {
 	return last;
 }
 
-// Returns whether the page shows an entry of the audit list. It shows changes that may affect which
-// backends get traffic, and refused reloads. Other entries, for example about deleted flows and
-// captures, contain addresses of clients and are not shown.
+// Returns whether the page shows an entry of the audit list. The page shows changes that may affect
+// which backends get traffic, and refused reloads. Other entries, for example about deleted flows
+// and captures, contain addresses of clients and are not shown.
 static bool is_listed(const json_t *entry) {
 	static const char *const commands[] = {"backend.drain", "backend.ready",
 		"backend.maintenance", "config.reload", "host.drain", "host.ready", "service.drain",
@@ -40,8 +40,8 @@ static bool is_listed(const json_t *entry) {
 	return false;
 }
 
-// Returns the changes of the audit list, without the names of users, because the page has no
-// authentication.
+// Returns the changes of the audit list for the page, without the names of users, because the page
+// has no authentication. Owned by the caller.
 static json_t *json_changes(const json_t *audit) {
 	static const char *const members[] = {
 		"time_ms", "command", "object", "before", "after", "outcome", "why"};
@@ -63,7 +63,7 @@ static json_t *json_changes(const json_t *audit) {
 	return changes;
 }
 
-// Returns a new reference to a value, or null if value is NULL.
+// Returns a new reference to a JSON value, or JSON null if value is NULL.
 static json_t *or_null(const json_t *value) {
 	return value != NULL ? json_incref((json_t *)value) : json_null();
 }

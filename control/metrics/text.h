@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Text buffer that grows as needed. After a failed allocation the text no longer changes and
-// `failed` stays true, so that callers need to check it only once at the end.
+// Text buffer that grows as needed. If an allocation fails, `failed` becomes true and the text no
+// longer changes, so callers need to check for errors only once, at the end.
 //
 // Threads: a text is used by one thread.
 #pragma once

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests /status.json every two seconds and shows its values. Rates in tables are differences between
-// the last two replies of weir-control; plots show the samples of weir-metrics of the last twenty
-// minutes or the last day. Received text is inserted as text, never as markup.
+// Requests /status.json every two seconds and shows its values. Rates in tables are the differences
+// between the last two replies of weir-control. Plots show the samples that weir-metrics has taken
+// in the last twenty minutes or in the last day. Received text is inserted as text, never as
+// markup.
 "use strict";
 
 const PERIOD_MS = 2000;
@@ -62,7 +63,7 @@ function duration(ms) {
 	return `${s}.${tenths % 10}s`;
 }
 
-// Rate per second of a counter; null if the counter is unknown or was reset.
+// Returns the rate of a counter per second, or null if the counter is unknown or was reset.
 function rate(now, then) {
 	const seconds = before && shown ? (shown.time - before.time) / 1000 : 0;
 	return seconds > 0 && Number.isFinite(now) && Number.isFinite(then) && now >= then
@@ -128,9 +129,10 @@ function svg(name, attributes) {
 	return element;
 }
 
-// Returns the samples of a ring of the history. The ring of a day has few samples, so the newest samples of the ring
-// of twenty minutes are added: the last sample with values and, if a gap follows, the last sample. Samples older than
-// the period of the ring, which remain after a pause of weir-metrics, are left out.
+// Returns the samples of a ring of the history. The ring of a day has few samples, so the newest
+// samples of the ring of twenty minutes are added: the last sample with values and, if a gap
+// follows, the last sample. Samples that are older than the time that the ring covers, which remain
+// after a pause of weir-metrics, are left out.
 function samplesOf(history, number) {
 	const {samples, period_ms: period} = history.rings[number], recent = history.rings[0].samples;
 	const all = [...samples];
@@ -142,9 +144,10 @@ function samplesOf(history, number) {
 	return all.filter((sample) => sample[0] >= all.at(-1)[0] - period * SAMPLES);
 }
 
-// Returns the values of a figure: [[time, value or null], ...]. null: there was no reply, or weir-metrics was not
-// running. A rate covers the time since the previous sample. Therefore the first rate after a gap is repeated at the
-// time of the previous sample.
+// Returns the values of a counter or gauge over time: [[time, value or null], ...]. null: there was
+// no reply, or weir-metrics was not running. The rate of a counter covers the time since the
+// previous sample. Therefore the first rate after a gap is repeated at the time of the previous
+// sample.
 function series(history, number, name, gauge) {
 	const column = history.columns.indexOf(name), points = [], pause = 3 * history.rings[number].period_ms;
 	let last = null;
@@ -252,8 +255,9 @@ function makeRange() {
 
 // --- sections -------------------------------------------------------------------------------------
 
-// Returns a map of the rows of a kind, from the key of a row to the row as an object. The key of a backend includes
-// its address, because a new backend may have the name of a backend that is being removed.
+// Returns a map of the rows of a kind: the key of a row, and the row as an object. The key of a
+// backend includes its address, because a new backend may have the name of a backend that is being
+// removed.
 function rowsOf(control, kind) {
 	const columns = control.columns[kind], rows = new Map();
 	for (const values of control.rows) {
@@ -301,7 +305,7 @@ function showDrops() {
 		rows.length ? rows : [[[shown.workers.length ? "none" : "–"], [""], [""]]]);
 }
 
-// The progress of a drain as text; "" without a drain.
+// Returns the progress of a drain as text, or "" if there is no drain.
 function drainText(drain) {
 	if (!drain) {
 		return "";
@@ -311,14 +315,15 @@ function drainText(drain) {
 			+ (drain.recount_ms ? ", flows are recounted for another " + duration(drain.recount_ms) : "");
 }
 
-// The drain of a service as text. Some of its binds may be drained while others are not.
+// Returns the state of a service's drain as text. Some binds of a service may be drained while
+// others are not.
 function serviceDrain(service) {
 	const drained = (service.drained_binds || []).length, all = service.binds.length;
 	return drained === 0 ? "" : (drained < all ? `${drained} of ${all} addresses: ` : "")
 		+ (drainText(service.drain) || "drained");
 }
 
-// [text, class]
+// Returns the cell [text, class] that shows how many backends of a service are eligible.
 function eligibleOf(service, unit) {
 	const drain = serviceDrain(service);
 	return [[`${service.eligible} of ${service.backends}${unit}`, service.panic ? "panic" : "", drain]
@@ -381,7 +386,8 @@ function achieved() {
 	return sums;
 }
 
-// Whether a backend matches the filter. "web/" matches all backends of service web, but not of new-web.
+// Returns whether a backend is shown with this filter text. "web/" matches all backends of service
+// web, but not of new-web.
 function isWanted(name, text) {
 	return text.endsWith("/") ? name.startsWith(text) : name.includes(text);
 }
@@ -402,8 +408,8 @@ function backendCells(row, sum) {
 		[row.fails === null ? "–" : short(row.fails)]];
 }
 
-// The row of a service in the table of backends. Backends of a removed service are listed while they have
-// flows.
+// Returns the cells of a service's row in the table of backends. Backends of a removed service are
+// listed while they have flows.
 function groupCells(name, sum) {
 	const row = shown.service.get(name);
 	return Object.assign([[name], [row ? row.policy : ""], row ? eligibleOf(row, " eligible") : ["removed", "warn"],
@@ -411,7 +417,8 @@ function groupCells(name, sum) {
 		[before && row ? short(sum) : ""], [""], [""], [""]], {group: true});
 }
 
-// A map {service: [row, ...]} in the order of the services, removed services last.
+// Returns a map {service: [row of backend, ...]} in the order of the services; removed services are
+// last.
 function backendsByService() {
 	const groups = new Map([...shown.service.keys()].map((name) => [name, []]));
 	for (const [name, row] of shown.backend) {
@@ -444,7 +451,8 @@ function showBackends() {
 		["Failed checks", "number"]], rows);
 }
 
-// An event of the health history: a change of health, another event of a backend, or the end of a drain.
+// Returns an entry of the health history as an event: a change of health, another event of a
+// backend, or the end of a drain.
 function healthEvent(event) {
 	const one = {time: event.time_ms, of: event.backend ? `${event.service}/${event.backend}` : event.service};
 	if (event.source === "drain") {
@@ -455,7 +463,7 @@ function healthEvent(event) {
 			: {what: `${event.from} → ${event.to}`, why: `${event.source}: ${event.why}`}};
 }
 
-// An event for an entry of the audit list.
+// Returns an entry of the audit list as an event.
 function changeEvent(change) {
 	const [object, verb] = change.command.split("."), done = change.outcome === "done";
 	const what = {"config.reload": "reload", "service.set": "policy", "weight.set": "weight",
@@ -482,8 +490,8 @@ function showEvents() {
 			[event.what, event.kind], [event.why]]) : [[["none yet"], [""], [""], [""]]]);
 }
 
-// The title, like "lb-0 · weir": the host first, because tabs are narrow, and hosts always have different
-// names. The name of the instance is from the last reply of weir-control.
+// Shows the title, such as "lb-0 · weir". The host comes first, because tabs are narrow and hosts
+// always have different names. The name of the instance is from the last reply of weir-control.
 function showName(problem) {
 	const control = status.control && status.control.control;
 	instance = control ? control.instance : instance;
@@ -492,7 +500,7 @@ function showName(problem) {
 	document.title = (problem ? "⚠ " : "") + (name ? name + " – " : "") + "Weir";
 }
 
-// The badge of the dataplane as [text, class]; unknown without weir-control.
+// Returns the badge of the dataplane as [text, class]. It is empty if weir-control does not reply.
 function dataplaneBadge(control) {
 	if (!control) {
 		return ["", ""];
@@ -503,7 +511,8 @@ function dataplaneBadge(control) {
 			: `${stalled.length} of ${workers} workers stalled`, "bad"];
 }
 
-// Text: why this instance should get no traffic, or why the page shows old values; "" = no problem.
+// Returns as text why this instance should get no traffic, or why the page shows old values; "" =
+// no problem.
 function headProblem(control) {
 	if (!control) {
 		return `${status.why}. Health checks have stopped; while weir-dataplane runs, it forwards with its last`
@@ -547,7 +556,7 @@ function show() {
 	showEvents();
 }
 
-// Stale values must be marked as stale.
+// Removes the badges and marks all values as stale, because weir-metrics does not answer.
 function noAnswer(error) {
 	for (const id of ["control", "dataplane", "published"]) {
 		badge(id, "", "");
