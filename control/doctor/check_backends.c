@@ -41,7 +41,7 @@ struct target {
 	struct weir_forwarding forwarding;
 	struct weir_kernel_route route;
 	struct weir_address source;
-	struct vip vips[VIPS_MOST]; // VIPs of the address family of the backend come first
+	struct vip vips[VIPS_MOST]; // the VIPs of the backend's address family come first
 	uint32_t vip_count;
 	bool routed;
 	// direct: the backend has answered a request that was sent without a tunnel; tunnel: the
@@ -100,7 +100,7 @@ static const char *name_of(const struct target *target, char *buffer, size_t byt
 	return buffer;
 }
 
-// Returns whether a VIP is an address of this host. If it is, this host drops replies from the VIP.
+// Returns whether a VIP is an address of this host; if so, this host drops replies from the VIP.
 // The check "vips" reports such VIPs.
 static bool is_local(const struct weir_address *vip) {
 	struct weir_kernel_route route;
@@ -108,10 +108,10 @@ static bool is_local(const struct weir_address *vip) {
 	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
 }
 
-// Chooses the inner source address of requests to a VIP. The backend replies directly to this
-// address. If the VIP and the backend have the same address family, it is the source address of the
-// route to the backend. Otherwise it is an address of the VIP's family on the interface to the
-// backend or, if there is none, the source address of the route to the VIP.
+// Chooses the inner source address of requests to a VIP; the backend sends its reply directly to
+// this address. If the VIP and the backend have the same address family, the source address of the
+// route to the backend is used. Otherwise, an address of the VIP's family on the interface to the
+// backend is used or, if there is none, the source address of the route to the VIP.
 static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
 	struct weir_kernel_route back;
 
@@ -129,8 +129,8 @@ static void prepare_vip(const char *root, const struct target *target, struct vi
 		      weir_doctor_answers_dropped(root, vip->address, target->route.interface);
 }
 
-// Checks that a backend with forwarding l2 is on a link. Returns false and reports a fault if its
-// packets go through a gateway.
+// Checks that a backend with forwarding l2 is on a directly connected link. Returns false and
+// reports a fault if packets to the backend go through a gateway.
 static bool check_link(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	const bool fixed = target->port != NULL && target->port->has_gateway_mac;
 	char hop[INET6_ADDRSTRLEN], why[WEIR_CONFIG_NAME_BYTES + INET6_ADDRSTRLEN + 64];
@@ -194,7 +194,8 @@ static bool is_l2(const struct target *target) {
 	return target->forwarding.mode == WEIR_FORWARDING_L2;
 }
 
-// Build an echo request. vip: NULL = to the address of the backend.
+// Build an echo request. vip: destination of the request; NULL = the address of the backend. bytes:
+// length of the packet; 0 = a small packet.
 static struct weir_echo make_probe(const struct target *target, enum weir_echo_kind kind,
 	const struct vip *vip, uint32_t bytes) {
 	return (struct weir_echo){
@@ -250,8 +251,8 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 	}
 }
 
-// Sends one packet of `want` bytes to each target that has a size to try. Updates `fits` and
-// `least`.
+// Sends one packet of `want` bytes to each target whose `want` is larger than `fits`. Updates
+// `fits` and `least` of these targets.
 static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes, int deadline_ms) {
 	uint32_t count = 0, at = 0;
@@ -283,8 +284,8 @@ static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets 
 	}
 }
 
-// Find the size of the largest packet that fits through the tunnel. The search begins at the size
-// of the largest packet that clients can send.
+// Find, for each target, the size of the largest packet that fits through the tunnel. The search
+// begins at the size of the largest packet that clients can send.
 static void probe_large(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes) {
 	bool again = true;
@@ -414,7 +415,7 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
 }
 
-// Reports a backend without faults. If the backend has one VIP, the finding contains this VIP,
+// Reports a backend that has no fault. If the backend has one VIP, the finding names this VIP,
 // otherwise the number of VIPs.
 static void report_ok(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	char text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN], with[80] = "", without[80] = "";
@@ -497,8 +498,8 @@ static bool has_vip(const struct target *target, const struct weir_address *vip)
 	return false;
 }
 
-// Returns whether the list already contains this backend with this VIP, because of an earlier
-// service with the same forwarding.
+// Returns whether the list already contains this backend with this VIP, because an earlier service
+// with the same forwarding has both.
 static bool is_listed(const struct targets *targets, const struct weir_forwarding *forwarding,
 	const struct weir_address *backend, const struct weir_address *vip) {
 	for (uint32_t i = 0; i < targets->count; i++) {

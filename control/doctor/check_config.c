@@ -38,8 +38,8 @@ static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	}
 }
 
-// Checks whether client packets of the maximum size (1500 bytes) fit into the MTU of the port after
-// encapsulation.
+// Checks whether client packets of the maximum size (1500 bytes) still fit into the MTU of the port
+// after encapsulation.
 static void check_port(struct weir_doctor *doctor, const struct weir_config_port *port) {
 	const struct weir_config *config = doctor->file;
 	unsigned int most = 0;
@@ -78,8 +78,9 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 	}
 }
 
-// Check the timeout of idle connections. If it is too short, a flow expires while its connection is
-// open. The connection can then get another backend, which resets it.
+// Check the timeout of established connections that are idle. If it is too short, a flow expires
+// while its connection is still open. The connection may then be sent to another backend, which
+// resets it.
 static void check_timeouts(struct weir_doctor *doctor) {
 	const uint32_t established_ms = doctor->file->flow_table.established_ms;
 
@@ -117,8 +118,8 @@ static void report_substitute(struct weir_doctor *doctor) {
 	}
 }
 
-// Reports that the path of the configuration is unknown. It is not a fault that the default file
-// does not exist, because weir-control may use another file.
+// Reports that the path of the configuration is unknown. That the default file does not exist is
+// not a fault, because weir-control may use another file.
 static void report_unknown_path(struct weir_doctor *doctor) {
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "configuration",
 		"its path is unknown while weir-control does not answer, and %s does not exist: "

@@ -57,8 +57,8 @@ void weir_doctor_check_cores(struct weir_doctor *doctor) {
 		weir_cpus_format(&workers, text), all);
 }
 
-// Returns the CPUs that processes in other systemd slices can use. The CPUs of workers can be
-// excluded with the setting AllowedCPUs= of these slices.
+// Returns the CPUs that processes in the systemd slices system.slice and user.slice can use. The
+// setting AllowedCPUs= of these slices can exclude the CPUs of workers.
 static struct weir_cpus used_by_slices(const struct weir_doctor *doctor) {
 	const struct weir_cpus system =
 		read_cpus(doctor, "/sys/fs/cgroup/system.slice/cpuset.cpus.effective");
@@ -126,7 +126,7 @@ struct pinned {
 	struct weir_cpus allowed;
 };
 
-// Counts a process if its CPU affinity is restricted and includes a CPU of a worker.
+// Counts a process in *pinned if its CPU affinity is restricted and includes a CPU of a worker.
 static void look_at_process(const struct weir_doctor *doctor, const char *pid,
 	const struct weir_cpus *workers, const struct weir_cpus *online, struct pinned *pinned) {
 	struct weir_cpus allowed, others, elsewhere;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports drained services and VIPs, each with the command that ends the drain. The audit list of
-// weir-control shows whether the service or a VIP was drained last, and therefore which command is
-// needed.
+// Reports drained services and VIPs, each with the command that ends the drain. The command depends
+// on whether the service or a VIP was drained; the audit list of weir-control shows which of the
+// two came last.
 #include <string.h>
 
 #include "doctor.h"
@@ -55,8 +55,8 @@ static bool has_drained(const json_t *service, const char *text) {
 	return false;
 }
 
-// Returns the address of the VIP if the last drain of the service was a drain of a VIP, otherwise
-// NULL.
+// Returns the address of the VIP if the last drain that affected the service was a drain of a VIP,
+// otherwise NULL.
 static const char *last_vip(const json_t *audit, const json_t *service) {
 	for (size_t i = json_array_size(audit); i > 0; i--) {
 		const json_t *entry = json_array_get(audit, i - 1);

@@ -12,8 +12,9 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define NODES "/sys/devices/system/node"
-// Finds the huge page size that has the most free memory. Returns the number of free bytes.
-// *ret_page: the page size.
+// Finds the huge page size that has the most free memory. folder: directory whose subdirectory
+// hugepages has a directory for each size. Returns the number of free bytes. *ret_page: the page
+// size.
 static uint64_t free_bytes(
 	const struct weir_doctor *doctor, const char *folder, uint64_t *ret_page) {
 	static const uint32_t sizes_kib[] = {2048, 1048576, 65536, 524288, 32768};
@@ -45,8 +46,8 @@ static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
 }
 
-// Returns the size of a pool, in pages, at which `wanted` pages are free in addition to the pages
-// in use. The result is never less than the current size `total`.
+// Returns how many pages a pool of huge pages must have so that `wanted` pages are free in addition
+// to the pages in use. total, unused: the current pool. The result is never below `total`.
 static uint64_t pages_for(uint64_t wanted, int64_t total, int64_t unused) {
 	const int64_t used = total > unused ? total - unused : 0;
 	const uint64_t pages = (uint64_t)used + wanted;
@@ -54,7 +55,8 @@ static uint64_t pages_for(uint64_t wanted, int64_t total, int64_t unused) {
 	return pages > (uint64_t)total ? pages : (uint64_t)total;
 }
 
-// Returns the value of vm.nr_hugepages that weir-dataplane needs.
+// Returns the value that vm.nr_hugepages needs, so that weir-dataplane can start with this
+// configuration.
 static uint64_t wanted_pages(const struct weir_doctor *doctor) {
 	const uint64_t page = default_page_bytes(doctor);
 	int64_t total = 0, unused = 0;

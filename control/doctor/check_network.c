@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks live components: weir-control, the clock, offloads, and the VIPs on this host.
+// Checks what can be checked only on the running machine: weir-control, the clock, offloads, and
+// the VIPs on this host.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ethtool.h>
@@ -41,8 +42,9 @@ static void report_unreachable(struct weir_doctor *doctor) {
 	}
 }
 
-// Reports that weir-control is not attached to weir-dataplane. The remedy is not a restart of
-// weir-dataplane: it forwards with its current tables, and a restart would lose its flows.
+// Reports that weir-control is not attached to weir-dataplane. The command shows the log of
+// weir-control. It does not restart weir-dataplane, which forwards with its current tables and
+// would lose its flows.
 static void report_detached(struct weir_doctor *doctor) {
 	if (doctor->dataplane == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
@@ -165,7 +167,8 @@ void weir_doctor_check_offloads(struct weir_doctor *doctor) {
 
 typedef void (*vip_fn)(struct weir_doctor *doctor, const struct weir_address *vip);
 
-// Returns whether an earlier bind has the same address, so that the VIP was handled already.
+// Returns whether an earlier bind has the same address, so that this VIP has already been handled.
+// service, bind: indexes of the bind.
 static bool is_again(const struct weir_config *config, uint32_t service, uint32_t bind) {
 	const struct weir_address *vip = &config->services[service].binds[bind].address;
 
@@ -182,7 +185,7 @@ static bool is_again(const struct weir_config *config, uint32_t service, uint32_
 	return false;
 }
 
-// Calls the function once for each VIP.
+// Calls the function once for each VIP of the configuration.
 static void each_vip(struct weir_doctor *doctor, vip_fn look) {
 	const struct weir_config *config = doctor->config;
 
@@ -206,7 +209,8 @@ static bool forwards(const struct weir_doctor *doctor, const struct weir_address
 	return value > 0;
 }
 
-// Returns whether the kernel processes copies of the packets that a port gets for this VIP.
+// Returns whether the kernel also processes the packets that a port receives for this VIP, because
+// the port is an AF_PACKET device.
 static bool kernel_gets_copies(const struct weir_doctor *doctor, const struct weir_address *vip) {
 	for (uint32_t i = 0; i < doctor->config->port_count; i++) {
 		const struct weir_doctor_device device =
@@ -224,9 +228,9 @@ static bool kernel_gets_copies(const struct weir_doctor *doctor, const struct we
 	return false;
 }
 
-// Returns whether the kernel would answer a packet to the VIP with an ICMP error, according to the
-// result of weir_kernel_route. If forwarding is disabled, the kernel sends such errors only for
-// IPv6.
+// Returns whether the kernel would answer a packet to the VIP with an ICMP error. r, route: result
+// of weir_kernel_route for the VIP. If forwarding is disabled, the kernel sends such errors only
+// for IPv6.
 static bool answers_error(const struct weir_doctor *doctor, const struct weir_address *vip, int r,
 	const struct weir_kernel_route *route) {
 	const bool none = r == -EHOSTUNREACH || r == -ENETUNREACH || r == -EACCES;

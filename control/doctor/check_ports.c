@@ -17,7 +17,7 @@
 typedef void (*port_fn)(struct weir_doctor *doctor, const struct weir_config_port *port,
 	const struct weir_doctor_device *device);
 
-// Calls the function for each port that has an existing kernel interface.
+// Calls the function for each port whose device has a kernel interface that exists.
 static void each_interface(struct weir_doctor *doctor, port_fn look) {
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
 		const struct weir_config_port *port = &doctor->config->ports[i];
@@ -105,9 +105,10 @@ void weir_doctor_check_mtu(struct weir_doctor *doctor) {
 	each_interface(doctor, look_at_mtu);
 }
 
-// Adds the command that changes the number of queues. weir-dataplane must be stopped for the
-// change. The kernel refuses to remove a queue that AF_XDP uses. If a queue is added, packets to
-// VIPs that arrive on this queue go to the kernel until weir-dataplane restarts.
+// Adds the command that sets the number of queues. weir-dataplane must be stopped for the change:
+// the kernel refuses to remove a queue that AF_XDP uses. If a queue were added while weir-dataplane
+// runs, packets to VIPs that arrive on this queue would go to the kernel until weir-dataplane
+// restarts.
 static void cure_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
 	const bool runs = doctor->dataplane != 0;
 

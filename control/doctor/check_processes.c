@@ -121,7 +121,8 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 
 // --- access -------------------------------------------------------------------------------
 
-// Returns true if the mode has no permissions beyond the wanted mode. Otherwise adds a finding.
+// Returns true if the mode of a file grants no permissions beyond `wanted`. Otherwise adds a
+// finding and returns false.
 static bool is_strict(
 	struct weir_doctor *doctor, const char *path, const struct stat *status, mode_t wanted) {
 	const mode_t mode = status->st_mode & 07777;
@@ -135,7 +136,8 @@ static bool is_strict(
 	return false;
 }
 
-// Checks the mode of a path, if it exists.
+// Checks that the mode of a file or directory is not wider than `wanted`. Does nothing if the path
+// does not exist.
 static void check_mode(struct weir_doctor *doctor, const char *path, mode_t wanted) {
 	char full[WEIR_TREE_PATH_BYTES];
 	struct stat status;
@@ -170,7 +172,7 @@ static void check_directory(struct weir_doctor *doctor) {
 	}
 }
 
-// Returns a backend whose service uses agents, or NULL if there is none.
+// Returns a backend of a service that uses agents, or NULL if there is none.
 static const struct weir_config_backend *find_agent(const struct weir_config *config) {
 	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
@@ -182,7 +184,7 @@ static const struct weir_config_backend *find_agent(const struct weir_config *co
 	return NULL;
 }
 
-// Returns the user who may own the key file, besides root: the user of weir-control. In a copy of
+// Returns the user who, besides root, may own the key file: the user of weir-control. In a copy of
 // another machine's files (--root), any user may own the file.
 static uid_t owner_of_keys(const struct weir_doctor *doctor, const struct stat *file) {
 	const struct passwd *weir;
@@ -228,9 +230,10 @@ static void check_contents(
 	weir_agent_keys_wipe(&keys);
 }
 
-// Returns whether the running weir-control has permission to read a file. If it does not, adds a
-// fault, with the permissions that are missing. effect: what happens without the permission, for
-// the text. then: a command to run after the permissions are granted; "" = none.
+// Checks whether the running weir-control has permission to read a file. If it does not, adds a
+// fault that names the missing permissions. effect: what does not work without the permission, for
+// the text of the fault. then: a command to run after the permissions are granted; "" = none. user:
+// gets the user of weir-control.
 static enum weir_readable check_readable(struct weir_doctor *doctor, const char *path,
 	const char *effect, const char *then, char user[USER_BYTES]) {
 	char found[WEIR_READABLE_FOUND_BYTES], cure[WEIR_READABLE_CURE_BYTES];
@@ -334,8 +337,8 @@ static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const cha
 								  : strtoll(at, NULL, 10);
 }
 
-// Returns whether a port may lock memory: with AF_XDP, or with a device that VFIO passes to DPDK.
-// Other virtual devices do not.
+// Returns whether a port may need locked memory: a port with AF_XDP, or with a device that VFIO
+// passes to DPDK. Other virtual devices do not need it.
 static bool locks_memory(const struct weir_config *config) {
 	for (uint32_t i = 0; config != NULL && i < config->port_count; i++) {
 		const char *device = config->ports[i].device;

@@ -11,7 +11,7 @@
 #include "older_flows.h"
 #include "plural.h"
 
-// Describes the cost of a restart: ", which breaks up to 21 of 40 open flows"; "" = unknown.
+// Describes in text what a restart costs: ", which breaks up to 21 of 40 open flows"; "" = unknown.
 static void describe_cost(const struct weir_doctor *doctor, const struct weir_difference *waiting,
 	char *text, size_t n) {
 	const json_t *restart = json_object_get(doctor->waiting, "restart");
@@ -49,7 +49,7 @@ static bool has(const struct weir_findings *findings, const struct weir_finding 
 	return false;
 }
 
-// Returns the findings that this host would have if weir-dataplane started now with this
+// Returns the findings that the checks would have if weir-dataplane started now with this
 // configuration.
 static struct weir_findings try_start(
 	const struct weir_doctor *doctor, const struct weir_config *config) {
@@ -66,7 +66,7 @@ static struct weir_findings try_start(
 	return trial.findings;
 }
 
-// Reports faults that a restart with the pending values would cause. A fault is reported if the
+// Reports faults that would prevent a start with the pending values. A fault is reported if the
 // running values do not cause it, or if only a change of the file can fix it.
 static void check_start(struct weir_doctor *doctor) {
 	struct weir_findings now = try_start(doctor, doctor->runs);

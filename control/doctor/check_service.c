@@ -29,7 +29,7 @@ static bool is(const json_t *object, const char *key, const char *value) {
 
 // --- dataplane ------------------------------------------------------------------------------
 
-// Returns the first critical reason of the status, or "" if there is none.
+// Returns the text of the first critical reason in the status, or "" if there is none.
 static const char *worst_reason(const json_t *status) {
 	const json_t *reason;
 	size_t i;
@@ -170,8 +170,8 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 
 // --- backends -------------------------------------------------------------------------------
 
-// Counts a backend, and sets the subject of its finding. Returns false if the maximum number of
-// findings is exceeded.
+// Counts a backend in *n, and sets the subject of its finding. Returns false if the maximum number
+// of findings is exceeded.
 static bool count(const json_t *row, uint32_t *n, char subject[SUBJECT_BYTES]) {
 	snprintf(subject, SUBJECT_BYTES, "%s/%s", text_of(row, "service"), text_of(row, "name"));
 	return ++*n <= FINDINGS_MOST;
@@ -191,9 +191,9 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 	}
 }
 
-// Adds the command that ends a lame duck that a weir-agent reports. If an application announced it
-// for a port, "weir-agent ready" does not end it. The services of the agent usually have the names
-// that they have here.
+// Adds the command that ends a lame duck state that a weir-agent reports. If an application
+// announced the state for a port, "weir-agent ready" does not end it. The command uses the name of
+// the service here: in the configuration of the agent, the service usually has the same name.
 static void cure_lame_duck(struct weir_findings *findings, const json_t *row) {
 	const json_t *report = get(row, "report"), *port;
 	size_t i;
@@ -298,7 +298,8 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 	}
 }
 
-// Adds the command that fits the reason that weir-control reports.
+// Adds the command that fixes the cause why health checks cannot run. why: the cause, as
+// weir-control reports it.
 static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const char *why) {
 	const char *address = text_of(row, "address"), *interface = strstr(why, " on ");
 	struct weir_findings *findings = &doctor->findings;

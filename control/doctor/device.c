@@ -7,7 +7,7 @@
 
 #include "config_host.h"
 
-// Returns whether a device is a PCI address like "0000:01:00.0" or "01:00.0".
+// Returns whether the name of a device is a PCI address, such as "0000:01:00.0" or "01:00.0".
 static bool is_pci(const char *device) {
 	size_t length = strcspn(device, ","), colons = 0;
 

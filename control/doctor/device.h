@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device: parses ports[].device, and finds the kernel interface of the device.
+// Device: parses ports[].device, the DPDK device of a port, and finds the kernel interface of the
+// device.
 //
 // Threads: any.
 #pragma once
@@ -12,14 +13,14 @@
 #include "config.h"
 
 struct weir_doctor_device {
-	char interface[IF_NAMESIZE]; // "" = none
-	char pci[32]; // "" = none
+	char interface[IF_NAMESIZE]; // kernel interface; "" = none
+	char pci[32]; // PCI address; "" = none
 	bool af_xdp, af_packet;
 };
 
 struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);
 
-// Returns whether the reverse path filter of an interface drops packets from a VIP. Queries the
-// kernel.
+// Returns whether the reverse path filter of an interface drops packets whose source is this VIP.
+// root: see tree.h. Queries the kernel.
 bool weir_doctor_answers_dropped(
 	const char *root, const struct weir_address *vip, const char *interface);

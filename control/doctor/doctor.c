@@ -25,8 +25,8 @@ static const struct check checks[] = {WEIR_DOCTOR_CHECKS(X) WEIR_DOCTOR_LIVE_CHE
 #undef X
 #undef LIVE
 
-// Finds the processes of the daemons by their command lines. Does not search if the pid is known
-// from a reply of weir-control or from the lock in the run directory.
+// Finds the processes of weir-control and weir-dataplane. Searches command lines only if the pid is
+// not known from a reply of weir-control or from the lock in the run directory.
 static void find_processes(struct weir_doctor *doctor) {
 	const json_t *dataplane = json_object_get(doctor->version, "dataplane");
 	const json_t *locked = json_object_get(doctor->status, "dataplane");
@@ -48,8 +48,9 @@ static void find_processes(struct weir_doctor *doctor) {
 	}
 }
 
-// Removes commands that contain these words: those that would restart weir-dataplane when it could
-// not start again, and those that open a configuration file that is not known.
+// Removes the commands that contain these words from the findings. Used for commands that would
+// restart weir-dataplane when it could not start again, and for commands that edit a configuration
+// file whose path is unknown.
 static void withhold(struct weir_findings *findings, const char *words) {
 	for (uint32_t i = 0; i < findings->count; i++) {
 		if (strstr(findings->list[i].cure, words) != NULL) {
@@ -58,9 +59,9 @@ static void withhold(struct weir_findings *findings, const char *words) {
 	}
 }
 
-// Inserts the start of weir-control before commands that restart weir-dataplane, because
-// weir-dataplane forwards no packets before weir-control has published tables. Call if weir-control
-// does not answer. runs: whether its process is running.
+// Inserts the start of weir-control before each command that restarts weir-dataplane, because
+// weir-dataplane forwards no packets before weir-control has published tables. Called if
+// weir-control does not answer. runs: whether the process of weir-control is running.
 static void start_control_first(struct weir_findings *findings, bool runs) {
 	static const char restart[] = "systemctl restart weir-dataplane";
 
@@ -77,9 +78,9 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 	}
 }
 
-// Adds --run-dir to each call of weirctl in a command, if weirctl would use another run directory
-// without this option. With sudo, the option is needed because sudo does not preserve WEIR_RUN_DIR.
-// A command about daemons of another run directory already has --run-dir.
+// Adds --run-dir to each call of weirctl in a command for which weirctl would otherwise use another
+// run directory. After sudo, the default run directory is used, because sudo does not preserve
+// WEIR_RUN_DIR. A command that already contains --run-dir is unchanged.
 static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
 	static const char word[] = "weirctl ", sudo[] = "sudo ";
 	const bool safe = doctor->run_dir[strspn(doctor->run_dir, WEIR_SHELL_SAFE)] == '\0';

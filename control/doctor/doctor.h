@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Doctor: checks the settings that Weir needs on the balancer's machine, and prints commands that
-// fix problems. Changes nothing. WEIR_DOCTOR_CHECKS has a row for each check; a test compares the
-// rows with the table of docs/reference/doctor.md.
+// fix problems. Changes no settings. WEIR_DOCTOR_CHECKS and WEIR_DOCTOR_LIVE_CHECKS have a row for
+// each check; a test compares the rows with the table of docs/reference/doctor.md.
 //
 // Called by weirctl. Threads: one. Blocks while backends are probed (echo.h).
 #pragma once
@@ -15,7 +15,7 @@
 #include "findings.h"
 #include "processes.h"
 
-// What a check needs. If it is not available, the check is skipped.
+// What a check needs. A check whose need is not met is skipped.
 enum weir_doctor_need {
 	WEIR_DOCTOR_NEEDS_NOTHING,
 	WEIR_DOCTOR_NEEDS_FILE, // a valid configuration file
@@ -23,8 +23,8 @@ enum weir_doctor_need {
 	WEIR_DOCTOR_NEEDS_SERVICES, // services of the file or the running configuration
 };
 
-// X(FUNCTION, requirement, name, description). These checks can also run on a copy of another
-// machine's files (--root):
+// Checks that can also run on a copy of another machine's files (--root). X(FUNCTION, need, name,
+// description)
 #define WEIR_DOCTOR_CHECKS(X) \
 	X(config, NOTHING, "config", "the configuration: errors, warnings, and probable mistakes") \
 	X(restart, FILE, "restart", \
@@ -62,7 +62,8 @@ enum weir_doctor_need {
 		"running processes whose program file was replaced, or that use another run " \
 		"directory") \
 	X(watchdog, NOTHING, "watchdog", "systemd restarts weir-dataplane if a worker stalls")
-// These checks query the kernel, so they run only on this machine:
+// Checks that query the kernel, so they run only on this machine. X(FUNCTION, need, name,
+// description)
 #define WEIR_DOCTOR_LIVE_CHECKS(X) \
 	X(control, NOTHING, "control", \
 		"weir-control responds, is attached to weir-dataplane, and has the version of " \
@@ -127,13 +128,13 @@ struct weir_doctor {
 	struct weir_findings findings;
 };
 
-// Adds the command for a finding about a process that has another run directory.
+// Adds the command for a finding about a process that runs with another run directory.
 void weir_doctor_cure_elsewhere(struct weir_doctor *doctor, const struct weir_process *process);
 
 // Reports services with drained binds as notices. Returns whether there are such services.
 bool weir_doctor_report_drained(struct weir_doctor *doctor);
 
-// Run every check. Sets dataplane, control, config and skipped.
+// Run all checks. Sets the members dataplane, control, config, skipped and findings.
 void weir_doctor_run(struct weir_doctor *doctor);
 
 #define X(function, need, name, text) void weir_doctor_check_##function(struct weir_doctor *doctor);

@@ -105,9 +105,9 @@ static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *sou
 }
 
 // Returns the identification for the outer header. An ICMP error from a router quotes this header,
-// so the identification shows which packet caused the error. In IPv4 the identification is not 0,
-// because the kernel replaces 0. In IPv6 this is the flow label, which stays 0 because a flow label
-// can influence the route.
+// so the identification shows which packet caused the error. The identification of an IPv4 header
+// is not 0, because the kernel would replace 0. For IPv6, returns 0: the identification would be
+// the flow label, and a flow label can influence the route.
 static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
@@ -140,7 +140,8 @@ static size_t write_outer(const struct weir_echo *probe, const uint8_t *token,
 	return outer;
 }
 
-// Write the packet of a probe. Returns its length.
+// Write the packet of a probe, with all headers. number: sequence number of the echo request.
+// Returns its length.
 static size_t write_packet(
 	const struct weir_echo *probe, const uint8_t *token, uint32_t number, uint8_t *packet) {
 	const bool direct = probe->kind == WEIR_ECHO_DIRECT;
@@ -164,8 +165,8 @@ static size_t write_packet(
 	return bytes;
 }
 
-// Sends a packet to the MAC address of the backend. Sends nothing while the kernel has no MAC
-// address of the backend; the request that is sent directly makes the kernel look it up.
+// Sends a packet in a frame to the MAC address of the backend. Sends nothing while the kernel does
+// not know this MAC address; the request that is sent directly makes the kernel resolve it.
 static int send_link(const struct weir_echo_sockets *sockets, const struct weir_echo *probe,
 	const uint8_t *packet, size_t bytes) {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET,
@@ -234,7 +235,7 @@ static void take_reply(const struct taking *taking, const uint8_t *icmp, size_t 
 }
 
 // Returns whether an ICMP error quotes the packet of this probe. Ignores header fields that routers
-// change. IPv4 routers are allowed to quote only 8 bytes after the header.
+// change. Compares only the quoted part: IPv4 routers may quote only 8 bytes after the IP header.
 static bool is_quoted(
 	const struct weir_echo *probe, uint8_t *packet, uint8_t *quote, size_t quote_bytes) {
 	static const uint8_t changed4[] = {1, 8, 10, 11}, changed6[] = {0, 1, 7};
@@ -301,8 +302,8 @@ static void take6(
 	}
 }
 
-// Reads at most RECEIVED_MOST datagrams, so that a fast sender cannot delay the check of the
-// deadline.
+// Reads the replies that have arrived, at most RECEIVED_MOST datagrams, so that a fast sender
+// cannot delay the check of the deadline.
 static void receive(
 	const struct weir_echo_sockets *sockets, struct weir_echo *probes, uint32_t count) {
 	const struct taking taking = {sockets->token, probes, count};
@@ -366,8 +367,8 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 	} while (now < end && !is_done(probes, count));
 }
 
-// Installs socket filters that accept only replies and errors. Otherwise requests from other hosts
-// could fill the receive buffers.
+// Installs socket filters that accept only echo replies and ICMP errors. Otherwise requests from
+// other hosts could fill the receive buffers.
 static void take_answers_only(const struct weir_echo_sockets *sockets) {
 	const struct icmp_filter only4 = {.data = ~(1u << REPLY4 | 1u << UNREACHABLE4)};
 	struct icmp6_filter only6;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Echo: sends ICMP echo requests with DF to a backend, directly and in the forwarding mode that
-// weir-dataplane uses. The requests that get no reply show what fails: the address of the backend,
+// weir-dataplane uses. Which requests get no reply shows what fails: the address of the backend,
 // the decapsulation, the VIP on the backend's loopback interface, or the packet size.
 //
 // Any host can send replies and errors to this host. Therefore a reply or an error is accepted only
@@ -19,13 +19,14 @@
 
 enum weir_echo_kind {
 	WEIR_ECHO_DIRECT, // sent to the address of the backend
-	WEIR_ECHO_TUNNEL, // sent through the tunnel, to the address of the backend; not with l2
-	WEIR_ECHO_VIP, // forwarded to the backend, to the VIP
+	// sent through the tunnel, to the address of the backend; not used with forwarding l2
+	WEIR_ECHO_TUNNEL,
+	WEIR_ECHO_VIP, // sent in the forwarding mode of the backend, to the VIP
 };
 
 struct weir_echo {
 	enum weir_echo_kind kind;
-	// addresses of the outer header, or of the only header in a direct probe
+	// Addresses of the outer header; in a direct probe, of the only header.
 	struct weir_address backend, source;
 	struct weir_address inner, inner_source; // inner header
 	struct weir_forwarding forwarding;

@@ -59,7 +59,7 @@ void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	va_end(args);
 }
 
-// Returns whether two texts are equal apart from numbers and the units of durations, "1m02s".
+// Returns whether two texts are equal if numbers and durations such as "1m02s" are ignored.
 static bool are_alike(const char *a, const char *b) {
 	static const char number[] = "0123456789.hms";
 
@@ -79,8 +79,8 @@ static bool are_one(const struct weir_finding *a, const struct weir_finding *b) 
 	       are_alike(a->found, b->found);
 }
 
-// Adds further subjects to the text of a finding: as many names as fit, and the number of the
-// remaining subjects.
+// Adds the subjects of merged findings to the text of a finding: as many names as fit, and the
+// number of the remaining subjects. is_other: which of the `count` elements of others are merged.
 static void name_others(struct weir_finding *finding, const struct weir_finding *others,
 	const bool *is_other, uint32_t count) {
 	const size_t room = sizeof(finding->found) - sizeof(", and 4294967295 more");

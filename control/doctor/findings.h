@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// X(NAME, "text in the table and in JSON"). The worst level determines the exit status.
+// Levels of findings, in order of severity. X(NAME, "text in the table and in JSON"). The worst
+// level determines the exit status.
 #define WEIR_FINDING_LEVELS(X) \
 	X(OK, "ok") \
 	X(NOTICE, "notice") \
@@ -41,7 +42,7 @@ struct weir_findings { // initialize to zero
 
 void weir_findings_fini(struct weir_findings *findings);
 
-// Adds a finding that has no command yet.
+// Adds a finding without a command.
 void weir_findings_add(struct weir_findings *findings, enum weir_finding_level level,
 	const char *subject, const char *format, ...) __attribute__((format(printf, 4, 5)));
 // Sets the command that fixes the problem of the last added finding.
@@ -49,8 +50,8 @@ void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 // Merges findings with the same command and, apart from numbers, the same text, such as a fault of
-// a host that is a backend of several services. The merged finding names all subjects. Only the
-// finding with index `first` and later findings are merged.
+// a host that is a backend of several services. The merged finding names all subjects. first: index
+// of the first finding to merge; earlier findings are unchanged.
 void weir_findings_group(struct weir_findings *findings, uint32_t first);
 
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings);

@@ -220,7 +220,8 @@ int weir_kernel_flag(const char *interface, uint32_t flag) {
 	return r < 0 ? r : (flags.data & flag) != 0;
 }
 
-// Returns the index of an ethtool feature with this name, or negative errno.
+// Returns the index of the ethtool feature with this name, or negative errno. *ret_count: number of
+// features of the interface.
 static int find_feature(const char *interface, const char *name, uint32_t *ret_count) {
 	// The struct ends with a flexible array; in this request the array has one element.
 	uint64_t room[(sizeof(struct ethtool_sset_info) + sizeof(uint32_t) + 7) / 8] = {0};

@@ -14,14 +14,14 @@
 #define RING 1024u // packets in a ring between workers
 #define HOLD 2048u // packets that a worker holds while a bucket moves
 #define WORKER_PACKETS 640u // packets in a worker's caches and bursts
-#define PARTS 1024u // parts of a flow table that workers share
+#define PARTS 1024u // number of partitions of a flow table that workers share
 #define ADDRESSES_MAX 65536u // maximum number of destinations of IPv6 flows
 
-// Devices that have buffers of the same size share a pool.
+// Buffers for packets. Devices whose buffers have the same size share a pool.
 struct need {
 	uint64_t workers, devices, ports;
-	uint32_t rooms; // number of different sizes
-	uint64_t room[ROOMS_MAX]; // sizes of a buffer, in bytes
+	uint32_t rooms; // number of different buffer sizes
+	uint64_t room[ROOMS_MAX]; // buffer sizes, in bytes
 	uint64_t queued[ROOMS_MAX]; // buffers of this size in queues
 };
 
@@ -76,8 +76,8 @@ static uint64_t buffer_bytes(const struct need *need) {
 
 // --- flow tables ----------------------------------------------------------------------------
 
-// Returns the size in bytes of buckets with this number of slots. fill, part_fill: percentage of
-// slots in use, on average and in the fullest part.
+// Returns the size in bytes of a hash table. slots: number of slots in a bucket. fill, part_fill:
+// percentage of slots in use, on average and in the fullest partition of a shared table.
 static uint64_t bucket_bytes(
 	uint64_t flows, uint64_t slots, uint64_t fill, uint64_t part_fill, bool shared) {
 	uint64_t mean = shared ? (flows + PARTS - 1) / PARTS : flows, root = 0;
@@ -113,7 +113,7 @@ static uint64_t flow_bytes(const struct weir_config *config) {
 		       : larger(separate, workers * (own + parcel) + table_bytes(all, all6, true));
 }
 
-// --- all ------------------------------------------------------------------------------------
+// --- total ----------------------------------------------------------------------------------
 
 uint64_t weir_memory_need(const char *root, const struct weir_config *config) {
 	const uint64_t workers = config->workers.count;

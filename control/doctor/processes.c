@@ -30,8 +30,8 @@ static const struct program {
 
 // Returns whether a process has the same network namespace as this process. Another balancer on
 // this machine has another namespace. Compares the inode numbers of /proc/PID/net/dev, which differ
-// between namespaces. /proc/PID/ns/net is not used, because only root has permission to read it for
-// processes of other users. Also returns true for a copy of another machine's files.
+// between namespaces. /proc/PID/ns/net is not used, because for processes of other users only root
+// has permission to read it. Also returns true for a copy of another machine's files.
 static bool same_network(const char *root, const char *pid) {
 	char path[WEIR_TREE_PATH_BYTES];
 	struct stat theirs, ours;
@@ -65,8 +65,8 @@ static bool read_command_line(
 	return found;
 }
 
-// Makes a relative path absolute, if this user has permission to read the working directory of the
-// process.
+// Makes a relative run directory absolute, if this user has permission to read the working
+// directory of the process.
 static void resolve(const char *root, const char *pid, char *run_dir, size_t bytes) {
 	char link[WEIR_TREE_PATH_BYTES], cwd[WEIR_TREE_PATH_BYTES], whole[2 * WEIR_TREE_PATH_BYTES];
 	ssize_t n;

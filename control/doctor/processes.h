@@ -12,25 +12,25 @@
 #include <sys/types.h>
 
 #define WEIR_PROCESS_DIR_BYTES 128
-// Characters that have no special meaning in a shell, at any position of a word.
+// Characters that have no special meaning in a shell, regardless of their position in a word.
 #define WEIR_SHELL_SAFE "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%"
 
 enum weir_program { WEIR_PROGRAM_DATAPLANE, WEIR_PROGRAM_CONTROL, WEIR_PROGRAM_AGENT };
 
 struct weir_process {
 	pid_t pid; // 0 = none
-	// The argument of --run-dir on this host; "" = the path has characters that are special in
-	// a shell.
+	// The run directory, as a path on this host; "" = the path has characters that are special
+	// in a shell.
 	char run_dir[WEIR_PROCESS_DIR_BYTES];
 };
 
 struct weir_processes {
 	pid_t here; // a process with the given run directory; 0 = none
-	struct weir_process elsewhere; // a process with another run directory
+	struct weir_process elsewhere; // a process of the program with another run directory
 };
 
-// Finds the processes of a program in this network namespace, or in the copied files of another
-// machine below root (tree.h).
+// Finds the processes of a program in this network namespace. root: "" = this machine, otherwise a
+// directory with a copy of another machine's files (tree.h).
 struct weir_processes weir_processes_find(
 	const char *root, enum weir_program program, const char *run_dir);
 

@@ -39,7 +39,7 @@ const char *weir_group_name(gid_t gid, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// --- the process --------------------------------------------------------------------------
+// --- identity of the process --------------------------------------------------------------
 
 static void read_groups(const char *text, struct weir_reader_ids *ids) {
 	const char *at = strstr(text, "\nGroups:");
@@ -97,7 +97,7 @@ static bool is_member(const struct weir_reader_ids *ids, gid_t gid) {
 	return found;
 }
 
-// --- the path -----------------------------------------------------------------------------
+// --- path ---------------------------------------------------------------------------------
 
 struct search {
 	const struct weir_reader_ids *ids;
@@ -107,7 +107,8 @@ struct search {
 	bool no_cure; // the commands are incomplete
 };
 
-// Adds the commands that give the process the permission (4 = read a file, 1 = search a directory).
+// Adds the commands that give the process a permission on a path. permission: 4 = read a file, 1 =
+// search a directory.
 static void add_cure(struct search *search, const char *path, const struct stat *status,
 	unsigned int permission) {
 	char command[WEIR_READABLE_CURE_BYTES], group[NAME_BYTES];
@@ -166,8 +167,8 @@ static void examine(struct search *search, const char *path, unsigned int permis
 	add_cure(search, path, &status, permission);
 }
 
-// Examines the directories of an absolute path, except directories that are also on the path
-// `done`.
+// Examines whether the process may search the directories of an absolute path. Skips directories
+// that are also on the path `done`.
 static void examine_directories(struct search *search, const char *path, const char *done) {
 	char directory[PATH_MAX];
 

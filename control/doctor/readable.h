@@ -21,19 +21,19 @@ struct weir_reader_ids {
 	gid_t gid;
 	bool reads_all; // a capability lets the process read every file
 	unsigned int groups; // number of supplementary groups
-	gid_t group[WEIR_READABLE_GROUPS]; // further groups are ignored
+	gid_t group[WEIR_READABLE_GROUPS]; // groups above the maximum number are ignored
 };
 
-// Read the identity of a process. Returns false if it is unknown.
+// Read user, groups and capabilities of a process. Returns false if they are unknown.
 bool weir_readable_ids(pid_t pid, struct weir_reader_ids *ret);
 
 enum weir_readable { WEIR_READABLE_UNKNOWN, WEIR_READABLE_YES, WEIR_READABLE_NO };
 
 // Returns whether a process with this identity has permission to read the file. If the result is
 // WEIR_READABLE_NO, two texts are set. found: describes the first file or directory that denies
-// access, for example "mode 0600, owner root, group root"; for a directory, also its path. cure:
-// the commands that grant all missing permissions; "" if a path needs quotes or the commands are
-// too long.
+// access, for example "mode 0600, owner root, group root"; for a directory, the text begins with
+// its path. cure: the commands that grant all missing permissions; "" if a path needs quotes or the
+// commands are too long.
 enum weir_readable weir_readable_by(const struct weir_reader_ids *ids, const char *path,
 	char found[WEIR_READABLE_FOUND_BYTES], char cure[WEIR_READABLE_CURE_BYTES]);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGENT_PORT 4777 // any value except 0 means that the service uses agents
+#define AGENT_PORT 4777 // any port except 0 means that the service uses agents
 
 static const char *text_of(const json_t *row, const char *key) {
 	const char *text = json_string_value(json_object_get(row, key));
@@ -16,7 +16,8 @@ static const char *text_of(const json_t *row, const char *key) {
 	return text != NULL ? text : "";
 }
 
-// Parse the address of "tcp 198.51.100.10:80" or "tcp [2001:db8::10]:80". Returns 0 or -EINVAL.
+// Parse the address of a bind in a reply, such as "tcp 198.51.100.10:80" or "tcp
+// [2001:db8::10]:80". Returns 0 or -EINVAL.
 static int parse_bind(const char *text, struct weir_address *ret) {
 	char address[INET6_ADDRSTRLEN];
 
@@ -46,9 +47,9 @@ static int take_binds(struct weir_config_service *service, const json_t *binds) 
 	return 0;
 }
 
-// Finds the service of the backend in a row of "backend.show". The search starts at the service of
-// the previous row, because the rows are in the order of the services. Returns NULL if the row has
-// no service, or if a reload has removed the backend or the service.
+// Finds the service of the backend in a row of "backend.show". *at: index of the service of the
+// previous row, where the search starts, because the rows are in the order of the services. Returns
+// NULL if the backend has been removed from the configuration, or if its service is not in config.
 static struct weir_config_service *find_service(
 	const struct weir_config *config, const json_t *row, uint32_t *at) {
 	if (json_is_true(json_object_get(row, "leaving"))) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Running: creates the services of the running configuration from replies of weir-control. The
-// doctor uses this if it cannot read the configuration file. The configuration that weir-dataplane
-// writes into its run directory (config_running.h) does not contain services.
+// doctor uses these services if it cannot read the configuration file, because the configuration
+// that weir-dataplane writes into its run directory (config_running.h) contains no services.
 //
 // Threads: any. No logging.
 #pragma once

@@ -22,12 +22,13 @@ int weir_tree_text(const char *root, char *text, size_t bytes, const char *forma
 int weir_tree_number(const char *root, int64_t *ret, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool weir_tree_has(const char *root, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Join root and path. Returns buffer, of WEIR_TREE_PATH_BYTES.
+// Join root and path. buffer: has WEIR_TREE_PATH_BYTES bytes. Returns buffer.
 const char *weir_tree_path(const char *root, const char *path, char *buffer);
 
 #define WEIR_SYSCTL_NAME_BYTES 64
-// Writes the name of an interface as sysctl(8) needs it in a key. Dots separate the parts of a key,
-// so eth0.20 becomes eth0/20. Returns buffer, of WEIR_SYSCTL_NAME_BYTES.
+// Writes the name of an interface in the form that sysctl(8) needs in a key. Dots separate the
+// parts of a key, so eth0.20 becomes eth0/20. buffer: has WEIR_SYSCTL_NAME_BYTES bytes. Returns
+// buffer.
 const char *weir_sysctl_name(const char *interface, char *buffer);
 
 // Returns the number after "Key:" in a text with the format of /proc/meminfo, or -1 if the key is
