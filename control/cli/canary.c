@@ -24,8 +24,8 @@ static int set_names(const struct weir_cli *cli, json_t *request, char *why, siz
 	return 0;
 }
 
-// Set a number of the request. 0 = the option is not on the command line: then the key is left out,
-// and weir-control uses its default.
+// Set a number in the request. value: 0 = the option was not given; the key is then left out, and
+// weir-control uses its default.
 static void set_real(json_t *request, const char *key, double value) {
 	if (value > 0) {
 		json_object_set_new(request, key, json_real(value));
@@ -79,7 +79,7 @@ static double real(const json_t *object, const char *key) {
 	return json_number_value(json_object_get(object, key));
 }
 
-// Print the steps like "1, 5, 20 and 50 %".
+// Print the percentages of the steps, such as "1, 5, 20 and 50 %".
 static void print_steps(FILE *out, const json_t *steps) {
 	const size_t count = json_array_size(steps);
 
@@ -93,7 +93,8 @@ static void print_steps(FILE *out, const json_t *steps) {
 	fprintf(out, " %%");
 }
 
-// Print a table: requests, errors and latency of the canary and the other backends in this step.
+// Print a table with the requests, errors and latency in the current step: one row for the canary,
+// and one for the other backends.
 static void print_sides(FILE *out, const json_t *canary, json_t *rows) {
 	const char *by = json_string_value(json_object_get(canary, "judged_by"));
 	const bool flows = by != NULL && strcmp(by, "flows") == 0;
@@ -137,7 +138,7 @@ static void print_running(FILE *out, const json_t *canary) {
 	json_decref(rows);
 }
 
-// Print the source of the error counts, and whether HTTP errors are counted.
+// Print where the error counts come from, and whether HTTP errors are counted.
 static void print_figures(FILE *out, const json_t *canary) {
 	static const struct {
 		const char *figures, *text;

@@ -17,10 +17,10 @@
 #include "weir_version.h"
 
 #define RATE_DEFAULT 10000 // packets per second for each worker
-#define SHOWN 256 // maximum bytes of a file name in a message
-#define READER_MS 50 // polling interval for a named pipe without a reader
+#define SHOWN 256 // maximum number of bytes of a file name in a message
+#define READER_MS 50 // time between two attempts to open a named pipe that has no reader
 
-// The file that a capture is written to.
+// The file to which a capture is written.
 struct output {
 	struct weir_cli *cli;
 	struct weir_capture_session *capture;
@@ -29,7 +29,8 @@ struct output {
 	json_t *interfaces; // port names, in the order of the interface blocks
 	uint32_t snaplen;
 	json_int_t packets;
-	// length of the file up to its last whole block; -1 = the file cannot be truncated
+	// Length of the file up to the end of its last complete block; -1 = the file cannot be
+	// truncated.
 	off_t whole;
 };
 
@@ -102,7 +103,7 @@ int weir_capture_build(const struct weir_cli *cli, json_t *request, char *why, s
 	return r;
 }
 
-// --- the file -----------------------------------------------------------------------------------
+// --- output file --------------------------------------------------------------------------------
 
 static bool is_stdout(const char *name) {
 	return strcmp(name, "-") == 0;
@@ -116,8 +117,9 @@ static int refuse_file(const struct weir_cli *cli, const char *name, const char 
 	return WEIR_CLI_REFUSED;
 }
 
-// Refuse a terminal or an existing file before the capture starts. The file is opened only after
-// the start. If another process has created the file by then, it is not overwritten.
+// Refuse to write to a terminal or, without --force, over an existing file. Called before the
+// capture starts; the file is opened only after the start. If another process has created the file
+// by then, it is not overwritten.
 static int check_file(const struct weir_cli *cli, const char *name) {
 	struct stat status;
 
@@ -134,8 +136,8 @@ static int check_file(const struct weir_cli *cli, const char *name) {
 	return WEIR_CLI_DONE;
 }
 
-// For a named pipe, wait until it has a reader or the capture ends. Returns a blocking descriptor,
-// or -1 with errno.
+// Open a named pipe or another special file. For a named pipe, wait until it has a reader or the
+// capture ends. Returns a descriptor in blocking mode, or -1 with errno.
 static int open_special(struct weir_capture_session *capture, const char *name) {
 	int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
@@ -150,7 +152,7 @@ static int open_special(struct weir_capture_session *capture, const char *name) 
 }
 
 // Open the output file. A regular file is always newly created with mode 0600, so no other user can
-// have opened it. A named pipe or a device is opened as it is.
+// have opened it before. A named pipe or a device is opened as it is.
 static FILE *open_file(
 	const struct weir_cli *cli, struct weir_capture_session *capture, const char *name) {
 	struct stat status;
@@ -187,7 +189,8 @@ static int write_interface(struct output *output, const char *name) {
 		output->file, weir_terminal_text(name, shown, sizeof(shown)), output->snaplen);
 }
 
-// Write the comment of the file: the filter of the capture. Returns buffer.
+// Write the filter of the capture as text, for the comment of the file. request: the request
+// capture.start. Returns buffer.
 static const char *describe(const json_t *request, char *buffer, size_t bytes) {
 	char *filter = json_dumps(json_object_get(request, "filter"),
 		JSON_COMPACT | JSON_ENSURE_ASCII | JSON_PRESERVE_ORDER);
@@ -226,8 +229,8 @@ static int open_output(struct output *output, const json_t *request, const json_
 	return r ? refuse_file(output->cli, output->name, strerror(-r)) : WEIR_CLI_DONE;
 }
 
-// Returns the index of the interface block of a port. If the port was added after the start of the
-// capture, first writes its interface block. Returns negative errno on failure.
+// Returns the index of the interface block of a port, or negative errno. If the port was added
+// after the start of the capture, first writes its interface block.
 static int interface_of(struct output *output, const char *port) {
 	json_t *name;
 	size_t i;
@@ -262,7 +265,8 @@ static int write_packet(struct output *output, const json_t *packet) {
 	return weir_pcapng_packet(output->file, &block);
 }
 
-// Write packets. If the disk is full, truncate the file to its last whole block.
+// Write packets. If a packet cannot be written completely, for example because the disk is full,
+// truncate the file to its last complete block. Prints errors. Returns enum weir_cli_exit.
 static int write_packets(struct output *output, json_t *packets) {
 	json_int_t most = output->cli->options->capture.packets;
 	json_t *packet;

@@ -11,9 +11,9 @@
 #include "clocks.h"
 #include "terminal.h"
 
-#define READ_WAITS_MS 1000 // maximum time that capture.read waits for packets
-// Pause between requests. With this pause, a ring has room for up to 68,000 packets of 128 bytes
-// per second.
+#define READ_WAITS_MS 1000 // maximum time that weir-control waits for packets in capture.read
+// Pause between two requests. With this pause, the ring of a worker has room for up to 68,000
+// packets of 128 bytes per second.
 #define GATHER_MS 20
 
 struct weir_capture_session {
@@ -112,9 +112,9 @@ static int send_command(struct weir_capture_session *capture, const char *comman
 	return r;
 }
 
-// Pause before a request. capture.read returns as soon as there is one packet. Without the pause,
-// each packet would have its own reply when packets are rare, and weir-control would use more CPU
-// time.
+// Pause before a request, unless weir-control has more packets. capture.read returns as soon as
+// there is one packet. Without the pause, each packet would have its own reply when packets are
+// rare, and weir-control would use more CPU time.
 static void gather(struct weir_capture_session *capture) {
 	if (capture->last != NULL && !json_is_true(json_object_get(capture->last, "more"))) {
 		weir_capture_session_pause(capture, GATHER_MS);

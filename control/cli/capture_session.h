@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A capture from start to end, for the commands that show its packets. The capture ends at
-// --duration, on ^C (SIGINT, SIGTERM, SIGHUP), when weir-control ends the capture, or when the
-// connection to weir-control is closed.
+// Capture session: a capture from start to end, for the commands that show its packets. The capture
+// ends after --duration, on ^C (SIGINT, SIGTERM, SIGHUP), when weir-control ends the capture, or
+// when the connection to weir-control is closed.
 //
-// Threads: one. The three signals are blocked between begin and free.
+// Threads: one. SIGINT, SIGTERM and SIGHUP are blocked between begin and free.
 #pragma once
 
 #include "command.h"
@@ -17,24 +17,24 @@ int weir_capture_session_begin(
 	struct weir_cli *cli, const json_t *request, struct weir_capture_session **ret);
 void weir_capture_session_free(struct weir_capture_session *capture); // NULL is allowed
 
-// Returns the names of the dataplane's ports, which are valid as long as the capture.
+// Returns the names of the dataplane's ports. They are valid until weir_capture_session_free.
 json_t *weir_capture_session_ports(const struct weir_capture_session *capture);
 
-// Read the packets since the last call: an array, valid until the next call. Waits up to a second
-// for a packet. Prints errors. Returns enum weir_cli_exit; call this function again only after
-// WEIR_CLI_DONE.
+// Read the packets since the last call. *ret_packets: an array, valid until the next call. Waits up
+// to a second for a packet. Prints errors. Returns enum weir_cli_exit; call this function again
+// only after WEIR_CLI_DONE.
 int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret_packets);
-// Returns why there are no more packets to read: "packets", "duration", "interrupt", or the reason
-// that weir-control gives. NULL: more packets may follow.
+// Returns why there are no more packets to read: "packets" (--packets is reached), "duration",
+// "interrupt", or the reason that weir-control gives. Returns NULL if more packets may follow.
 const char *weir_capture_session_ended(struct weir_capture_session *capture);
 
-// Wait until the blocking fd accepts a write of up to 4,096 bytes (PIPE_BUF), or has failed. fd -1:
-// returns at once. Returns false on ^C.
+// Wait until a write of up to 4,096 bytes (PIPE_BUF) to fd would not block, or fd has failed. fd:
+// in blocking mode; -1 = return at once. Returns false on ^C.
 bool weir_capture_session_may_write(struct weir_capture_session *capture, int fd);
-// Wait for this time, or until ^C.
+// Wait for `ms` milliseconds, or until ^C.
 void weir_capture_session_pause(struct weir_capture_session *capture, int ms);
 
-// Stop the capture if it runs. Prints errors. Returns enum weir_cli_exit.
+// Stop the capture if it is running. Prints errors. Returns enum weir_cli_exit.
 int weir_capture_session_stop(struct weir_capture_session *capture);
 
 // weir_capture_session_lost returns the number of packets that did not fit into the rings of the
@@ -43,5 +43,5 @@ int weir_capture_session_stop(struct weir_capture_session *capture);
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture);
 json_int_t weir_capture_session_limited(const struct weir_capture_session *capture);
 
-// Returns whether this many milliseconds have passed since the start of the capture.
+// Returns whether at least `ms` milliseconds have passed since the start of the capture.
 bool weir_capture_session_lasts(const struct weir_capture_session *capture, int ms);

@@ -15,19 +15,19 @@
 // as the packet.
 const char *weir_captured_text(const json_t *packet, const char *key);
 
-// Copy the start of the packet, at most `bytes` bytes. Returns the length; 0 also if the data is
-// not base64.
+// Copy the start of the packet, at most `bytes` bytes. Returns the length, or 0 if the data is not
+// valid base64.
 size_t weir_captured_data(const json_t *packet, uint8_t *data, size_t bytes);
 
-// Write the action of the dataplane as one line: "forward to web-2 of web (new flow) on lan",
-// "drop: no_backend, service web". Returns buffer.
+// Write the action of the dataplane for the packet as one line, such as "forward to web-2 of web
+// (new flow) on lan" or "drop: no_backend, service web". Returns buffer.
 const char *weir_captured_verdict(const json_t *packet, char *buffer, size_t bytes);
 
 // Names of the drop reasons, in the order of enum weir_drop_reason.
 extern const char *const weir_captured_reasons[];
 extern const uint32_t weir_captured_reason_count;
 
-// Return the meaning of a drop reason, and the command that shows details of the reason. Both
-// return NULL for a reason that this version of weirctl does not have.
+// Return the meaning of a drop reason (..._meaning), and the command that shows details of it
+// (..._look). Both return NULL for a reason that this version of weirctl does not have.
 const char *weir_captured_reason_meaning(const char *reason);
 const char *weir_captured_reason_look(const char *reason);

@@ -49,8 +49,8 @@ static bool has_agents(const struct weir_config *config) {
 	return false;
 }
 
-// Read the key file of the agents, and check it by the rules of weir-control. These rules also
-// accept a file that belongs to the user of weir-control.
+// Check the key file of the agents, if a service has agents, and add warnings to *found. As in
+// weir-control, the file may belong to root or to the user of weir-control.
 static void warn_keys(const struct weir_config *config, struct weir_config_errors *found) {
 	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
 	struct weir_config_error warning = {.path = "agents.key_file"};
@@ -77,7 +77,8 @@ static void warn_keys(const struct weir_config *config, struct weir_config_error
 	(void)weir_config_add_warning(found, &warning); // out of memory: no warning
 }
 
-// Gets the identity of weir-control's user. Returns false if this host has no such user.
+// Gets the user and groups of the user of weir-control. Returns false if this host has no such
+// user.
 static bool control_ids(struct weir_reader_ids *ret) {
 	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
 	int groups = WEIR_READABLE_GROUPS;
@@ -93,8 +94,9 @@ static bool control_ids(struct weir_reader_ids *ret) {
 	return true;
 }
 
-// Describes a CA file that weir-control would not read. Reads the file as the user of weirctl. If
-// this user is root, evaluates the permissions of weir-control's user as well.
+// Writes why weir-control would not be able to read a CA file. Tries to read the file as the
+// current user. If this user is root, also evaluates the permissions of weir-control's user.
+// Returns false if weir-control can read the file.
 static bool ca_fault(const char *file, char *reason, size_t bytes) {
 	char why[WEIR_CONFIG_CA_WHY_BYTES], found[WEIR_READABLE_FOUND_BYTES];
 	char cure[WEIR_READABLE_CURE_BYTES];

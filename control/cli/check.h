@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl config check: checks a configuration by the rules of the daemons, without a connection to
-// a daemon.
+// weirctl config check: checks a configuration file by the rules of the daemons, without a
+// connection to a daemon.
 #pragma once
 
 #include "command.h"

@@ -22,7 +22,8 @@ static int usage_error(FILE *err, const char *why, const struct weir_cli_command
 	return WEIR_CLI_USAGE;
 }
 
-// Print a result. A result that lacks the data of a worker is an error.
+// Print a result. Returns WEIR_CLI_REFUSED if the data of a worker is missing from the result,
+// otherwise WEIR_CLI_DONE.
 static int show_result(
 	struct weir_cli *cli, const struct weir_cli_command *command, json_t *result) {
 	bool incomplete = json_is_true(json_object_get(result, "incomplete"));
@@ -35,8 +36,8 @@ static int show_result(
 	return incomplete ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
 }
 
-// If a weir-control runs with another --run-dir, write a message that names this directory. Returns
-// why.
+// If a weir-control with another --run-dir is running, overwrite the message in why with one that
+// names this directory. Returns why.
 static const char *explain_absence(const struct weir_cli *cli, int error, char *why, size_t bytes) {
 	struct weir_processes found;
 	char text[512];

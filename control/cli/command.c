@@ -74,8 +74,8 @@ static bool has_code(const json_t *answer, const char *wanted) {
 	return code != NULL && strcmp(code, wanted) == 0;
 }
 
-// Returns whether weir-control refused the request because of an invalid argument. Such a refusal
-// is a usage error.
+// Returns whether weir-control has refused the request because of an invalid argument. weirctl
+// treats this as a usage error.
 static bool is_usage(const json_t *answer) {
 	return has_code(answer, "bad-request");
 }
@@ -97,8 +97,8 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	}
 }
 
-// If changes are not published yet, print the reason on stderr, and add the reason to the result
-// for --json.
+// If weir-control has not published changes to weir-dataplane yet, print the reason on stderr, and
+// add the reason to the result for --json.
 static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_t *reason = json_object_get(answer, "not_published");
 	const char *text = json_string_value(reason);
@@ -136,8 +136,8 @@ static bool is_alive(const struct weir_cli *cli) {
 	return alive;
 }
 
-// Print why there is no answer. A walk over the flow tables can take longer than the timeout
-// although weir-control works.
+// Print why weir-control has not answered. If a walk over the flow tables takes longer than the
+// timeout, weir-control may still be working.
 static void print_no_answer(struct weir_cli *cli, int error, const char *why) {
 	if (error == -ETIMEDOUT && cli->walk != NULL) {
 		weir_client_free(cli->client); // unusable after the timeout

@@ -9,7 +9,8 @@
 
 #define NAMES_MAX 64 // maximum number of names
 
-// Collect the distinct objects, or the verbs of one object; returns their number.
+// Collect the names of all objects (object = NULL), or the verbs of one object. Returns the number
+// of names.
 static uint32_t list_names(const char *object, const char *names[NAMES_MAX]) {
 	uint32_t count = 0;
 
@@ -25,8 +26,9 @@ static uint32_t list_names(const char *object, const char *names[NAMES_MAX]) {
 	return count;
 }
 
-// Explain a verb without an object before it. If an object follows, name the command, otherwise
-// list the objects that have this verb. Returns false if the word is not a verb.
+// Write into why that a verb needs an object before it. If the next word is an object that has this
+// verb, suggest that command; otherwise list all objects that have the verb. Returns false if the
+// word is not a verb.
 static bool explain_verb(const char *word, const char *next, char *why, size_t why_bytes) {
 	size_t used = (size_t)snprintf(why, why_bytes, "\"%s\" needs an object before it: ", word);
 	bool found = false;
@@ -66,7 +68,7 @@ static const struct {
 	{"get", "show"},
 };
 
-// Returns the verb in names[] that has the meaning of this verb of another program, or NULL.
+// Returns the verb in names[] that has the same meaning as a verb of another program, or NULL.
 static const char *find_meant(const char *verb, const char *const names[], uint32_t count) {
 	for (size_t i = 0; i < sizeof(foreign_verbs) / sizeof(foreign_verbs[0]); i++) {
 		for (uint32_t k = 0; strcmp(foreign_verbs[i].verb, verb) == 0 && k < count; k++) {
@@ -78,7 +80,8 @@ static const char *find_meant(const char *verb, const char *const names[], uint3
 	return NULL;
 }
 
-// Explain a known object without a verb, or with an unknown verb.
+// Write into why which verbs an object has. verb: NULL = no verb was given; otherwise an unknown
+// verb.
 static void explain_object(const char *object, const char *verb, char *why, size_t why_bytes) {
 	const char *names[NAMES_MAX];
 	uint32_t count = list_names(object, names);

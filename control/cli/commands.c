@@ -66,7 +66,8 @@ static int unknown_policy(const char *text, char *why, size_t n) {
 		"policy", text, weir_cli_policy_meant(text), names, WEIR_POLICY_COUNT + 1, why, n);
 }
 
-// Build the request from "[SERVICE/]NAME". "SERVICE/" means all backends of a service.
+// Build the request from "[SERVICE/]NAME"; "SERVICE/" without a name means all backends of the
+// service.
 static int build_backend(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const char *word = cli->count > 0 ? cli->words[0] : NULL;
 	const char *slash = word != NULL ? strchr(word, '/') : NULL;
@@ -117,7 +118,7 @@ static int build_weight(const struct weir_cli *cli, json_t *request, char *why, 
 	return build_one_backend(cli, request, why, n);
 }
 
-// Build the request from "policy=NAME". "policy=configured" restores the configured policy.
+// Build the request from "NAME policy=POLICY". "policy=configured" restores the configured policy.
 static int build_service_set(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const char *text = cli->words[1];
 	char shown[64];
@@ -207,8 +208,8 @@ static const char *const report_keys[] = {"service-time-ms", "service-count", "s
 
 #define REPORT_KEYS (sizeof(report_keys) / sizeof(report_keys[0]))
 
-// Add a value of a report, given as "KEY=NUMBER". Keys of the command line have hyphens, and keys
-// of the API have underscores.
+// Add a value of a report, given as "KEY=NUMBER". Keys have hyphens on the command line, and
+// underscores in the API.
 static int set_report(json_t *request, const char *text, char *why, size_t n) {
 	const char *equals = strchr(text, '=');
 	char key[32] = "", shown[64];
@@ -310,7 +311,8 @@ static int build_trace(const struct weir_cli *cli, json_t *request, char *why, s
 	return r;
 }
 
-// weir-control has another working directory, so send the absolute path of the file.
+// Add the absolute path of the file to the request, because weir-control has another working
+// directory.
 static int build_file(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	char path[PATH_MAX], shown[160];
 	int r;

@@ -9,7 +9,7 @@
 extern const struct weir_cli_command weir_cli_commands[];
 extern const int weir_cli_command_count;
 
-// Find the command of these words. If there is none, returns NULL and writes one line with existing
-// commands into why.
+// Find the command for an object and a verb. verb: NULL = no verb was given. If there is no such
+// command, returns NULL and writes one line with existing commands into why.
 const struct weir_cli_command *weir_cli_command_find(
 	const char *object, const char *verb, char *why, size_t why_bytes);

@@ -23,7 +23,7 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
-// Print a line like "web, policy maglev: 9200 of 10000 flows that began within 1m00s were
+// Print a line such as "web, policy maglev: 9200 of 10000 flows that began within 1m00s were
 // recorded".
 static void print_recording(FILE *out, const json_t *result) {
 	const char *scaled = json_string_value(json_object_get(result, "durations"));
@@ -102,8 +102,8 @@ static void print_policies(FILE *out, json_t *policies) {
 
 // --- shares ---------------------------------------------------------------------------------
 
-// Returns the difference between the largest and the smallest share that the policies give a
-// backend.
+// Returns the difference between the largest and the smallest share of flows that any two policies
+// give to this backend.
 static double range_of(const json_t *row) {
 	double least = 100, most = 0;
 	const char *key;
@@ -122,7 +122,8 @@ static int compare_ranges(const void *one, const void *other) {
 	return a > b ? -1 : a < b;
 }
 
-// Add a row to the table: a name, and one value for each backend.
+// Add a row to the table. The first cell is a name; the others are the values of the backends:
+// member `key` of their member `object`.
 static void add_line(struct weir_text_table *table, const char *name, const json_t **backends,
 	size_t count, const char *object, const char *key, enum weir_show_kind kind) {
 	char text[BACKENDS_SHOWN + 1][CELL];

@@ -16,8 +16,8 @@
 
 #define CONFIG_DEFAULT "/etc/weir/weir.json"
 
-// Send a request without arguments. Returns the result, owned by the caller, or NULL, with the
-// reason in *ret_error and why.
+// Send a request without arguments. Returns the result, owned by the caller. On an error, returns
+// NULL with the negative errno in *ret_error and one line in why.
 static json_t *ask(struct weir_client *client, const char *command, char *why, size_t why_bytes,
 	int *ret_error) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL, *result = NULL;
@@ -31,7 +31,8 @@ static json_t *ask(struct weir_client *client, const char *command, char *why, s
 	return result;
 }
 
-// Read the state of weir-control: fills in version, backends, waiting, services, audit and error.
+// Get the state of weir-control: sets version, backends, waiting, services, audit and error of
+// *doctor.
 static void ask_control(
 	const struct weir_cli *cli, struct weir_doctor *doctor, char *why, size_t why_bytes) {
 	char ignored[512];
@@ -55,8 +56,8 @@ static void ask_control(
 	}
 }
 
-// Read the configuration, without services, that weir-dataplane wrote into its run directory. The
-// caller owns the result. NULL: unknown.
+// Read the configuration that weir-dataplane wrote into its run directory; it has no services.
+// Returns the configuration, owned by the caller, or NULL if it is unknown.
 static struct weir_config *read_running(
 	const struct weir_cli *cli, const char *root, const json_t *version) {
 	const char *epoch =
@@ -69,9 +70,9 @@ static struct weir_config *read_running(
 	return runs;
 }
 
-// Add the services of the configuration file to the running configuration. If the file is not
-// valid, add the services that weir-control reports. If out of memory, releases the configuration
-// and returns NULL.
+// Add services to the running configuration: those of the configuration file or, if the file is not
+// valid, those that weir-control reports. Returns the completed configuration. If out of memory,
+// releases the configuration and returns NULL.
 static struct weir_config *complete(
 	struct weir_config *runs, const char *file, struct weir_doctor *doctor) {
 	struct weir_config *merged = NULL;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl doctor: runs the checks of doctor.h, with the state of weir-control if weir-control is
-// running.
+// weirctl doctor: runs the checks of doctor.h. If weir-control is running, the checks also use its
+// state.
 #pragma once
 
 #include "command.h"
 
-// Returns 0, 1 (warnings) or 2 (faults).
+// Run the command. Returns 0, 1 (warnings) or 2 (faults).
 int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command *command);

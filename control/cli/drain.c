@@ -13,12 +13,12 @@
 #include "terminal.h"
 
 #define POLL_MS 500
-// Maximum time that weir-control needs to end a drain after its deadline.
+// Maximum time from the deadline of a drain until weir-control has ended the drain.
 #define DEADLINE_TURN_MS 20
 #define FLOWS_BYTES 24
 #define LINE_BYTES 1024
 
-// A drain that weirctl waits for.
+// State of the wait for the end of a drain.
 struct wait {
 	struct weir_cli *cli;
 	json_t *request; // request to poll: backend.show, host.show or bind.show
@@ -30,8 +30,9 @@ struct wait {
 	char reason[16]; // value of "waits_for" in the last printed line
 	int looks;
 	int poll_ms; // time until the next poll
-	// The last reply, if a reload has removed all backends of the host. When their last flow
-	// has ended, weir-control no longer reports the host. NULL = the host has backends.
+	// The last reply, if a reload has removed all backends of the host; NULL = the host has
+	// backends. When the last flow of such a host has ended, weir-control no longer reports the
+	// host.
 	json_t *removed;
 };
 
@@ -41,8 +42,8 @@ static json_int_t flows_of(const json_t *row) {
 
 // --- output ---------------------------------------------------------------------------------
 
-// Print a line that the next line overwrites. The line is truncated to the width of the terminal,
-// because wrapped lines cannot be overwritten.
+// Print a line over the previous line. The line is truncated to the width of the terminal, because
+// a wrapped line could not be overwritten.
 static void rewrite(FILE *out, const char *line) {
 	struct winsize size = {0};
 
@@ -52,8 +53,7 @@ static void rewrite(FILE *out, const char *line) {
 	fprintf(out, "\r%.*s\033[K", size.ws_col - 1, line);
 }
 
-// Write why a drained backend still gets new flows; "" if no drained backend gets new flows.
-// Returns text.
+// Write the reason if a drained backend still gets new flows; otherwise "". Returns text.
 static const char *used_text(const json_t *row, char *text, size_t bytes) {
 	const json_t *in_use = json_object_get(row, "in_use");
 	char names[128];
@@ -76,8 +76,8 @@ static const char *waits_for(const json_t *drain) {
 	return what != NULL ? what : "flows";
 }
 
-// Write why a drain continues although no open flows are counted; "" if the drain waits for counted
-// flows. Returns text.
+// Write why a drain continues although no open flows are counted; "" if it waits for flows that are
+// counted. Returns text.
 static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	const json_t *recount = json_object_get(drain, "recount_ms");
 	const json_t *deadline = json_object_get(drain, "left_ms");
@@ -107,13 +107,13 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
-// Write a number of flows. Without weir-dataplane the number is unknown, and the text is "-".
+// Write a number of flows; "-" if the number is unknown, because weir-dataplane is not running.
 // Returns text.
 static const char *flows_text(const json_t *row, const char *key, char text[static FLOWS_BYTES]) {
 	return weir_show_value(json_object_get(row, key), WEIR_SHOW_NUMBER, text, FLOWS_BYTES);
 }
 
-// Write which open flows of a backend, host or VIP belong to removed backends or services; "" if
+// Write how many open flows of a backend, host or VIP belong to removed backends or services; "" if
 // there are no such flows. Returns text.
 static const char *removed_text(const json_t *row, char *text, size_t bytes) {
 	json_int_t backends = number(row, "removed"), services = number(row, "removed_services");
@@ -168,8 +168,8 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
-// Returns whether the counted flows include flows of other binds of the service, drained or not, or
-// flows of removed binds.
+// Returns whether the number of flows also counts flows of other binds of the service, which may be
+// drained or not, or flows of removed binds.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
 		       number(row, "other_removed_binds") + number(row, "removed_services") >
@@ -177,9 +177,9 @@ static bool shares_flows(const json_t *row) {
 }
 
 // Print how many flows were kept or dropped at the deadline. weir-control counted them at the
-// deadline, because the number of open flows falls at once when flows are dropped. Prints nothing
-// for 0 flows, unless `what` is the state of the drain. what: "kept" or "dropped". of: names of the
-// backends of a host.
+// deadline, because the number of open flows falls at once when flows are dropped. what: "kept" or
+// "dropped". If the number is 0, prints nothing unless `what` is the state of the drain. of: names
+// of the backends of a host; NULL for other drains.
 static void show_left(
 	const struct wait *wait, const json_t *row, const char *what, const json_t *of) {
 	const json_t *drain = json_object_get(row, "drain");
@@ -240,9 +240,9 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 
 // --- waiting --------------------------------------------------------------------------------
 
-// Returns whether some backends of the host, or some binds, are ready again or were added by a
-// reload. If so, prints a message, because a script must not continue as if the whole host or VIP
-// were drained.
+// Returns whether some backends of the host, or some binds, are ready: they were set to ready, or
+// added by a reload. If so, prints a message, because a script must not continue as if the whole
+// host or VIP were drained.
 static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	bool binds = json_object_get(row, "drained_binds") != NULL;
 	json_int_t all = number(row, binds ? "binds" : "backends");
@@ -265,8 +265,8 @@ static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	return true;
 }
 
-// Find the row of the configured backend, and add the flows of removed backends of the same name.
-// Returns NULL if there is no configured backend.
+// Find the row of the configured backend, and add the flows of removed backends with the same name
+// to it. Returns NULL if there is no configured backend.
 static const json_t *find_row(json_t *rows) {
 	json_t *row;
 	size_t i;
@@ -283,7 +283,7 @@ static const json_t *find_row(json_t *rows) {
 	return NULL;
 }
 
-// Print that a reload removed the backend from the configuration.
+// Print that a reload has removed the backend from the configuration.
 static void show_removed(const struct wait *wait, const json_t *rows) {
 	json_t *row = json_object();
 	char former[256];
@@ -295,16 +295,16 @@ static void show_removed(const struct wait *wait, const json_t *rows) {
 	json_decref(row);
 }
 
-// Returns whether flows were kept at the deadline. Returns true if the number is unknown, because
-// weir-dataplane does not run.
+// Returns whether flows were kept at the deadline. Also returns true if the number is unknown
+// because weir-dataplane is not running.
 static bool are_kept(const json_t *row) {
 	const json_t *kept = json_object_get(json_object_get(row, "drain"), "kept_flows");
 
 	return !json_is_integer(kept) || json_integer_value(kept) > 0;
 }
 
-// Returns the time until the next poll. There is a poll at the deadline, so that the printed time
-// is exact.
+// Returns the time until the next poll. If the deadline comes first, the poll is just after it, so
+// that the end of the drain is printed in time.
 static int next_poll_ms(const json_t *row) {
 	const json_t *left = json_object_get(json_object_get(row, "drain"), "left_ms");
 
@@ -313,22 +313,23 @@ static int next_poll_ms(const json_t *row) {
 		       : POLL_MS;
 }
 
-// Returns whether all backends of a host are in maintenance. In this case there is nothing to
-// drain.
+// Returns whether all backends of a host are in maintenance. There is then nothing to drain.
 static bool is_out_of_use(const json_t *row) {
 	return number(row, "maintenance") > 0 &&
 	       number(row, "maintenance") == number(row, "backends");
 }
 
-// Returns whether a reload has removed all backends of a host, some of which still had flows.
+// Returns whether a reload has removed all backends of a host. weir-control reports such a host
+// while removed backends still have flows.
 static bool is_removed(const json_t *host) {
 	const json_t *backends = json_object_get(host, "backends");
 
 	return json_is_integer(backends) && json_integer_value(backends) == 0;
 }
 
-// Request the state of the drain. If all backends of a host were removed and have no flows left,
-// weir-control no longer reports the host. *ret is then the last reply, with the state "drained".
+// Request the state of the drain. weir-control no longer reports a host whose backends were all
+// removed and have no flows left; *ret is then the last reply, with the state "drained". Returns
+// enum weir_cli_exit.
 static int look_up(struct wait *wait, json_t **ret) {
 	json_t *rows;
 	int r = wait->removed != NULL ? weir_cli_request_if_any(wait->cli, wait->request, &rows)
@@ -349,7 +350,7 @@ static int look_up(struct wait *wait, json_t **ret) {
 	return r;
 }
 
-// Poll once. Returns true when the wait is over, with the exit status of weirctl in *ret.
+// Poll once. Returns true when the wait has ended; *ret is then the exit status of weirctl.
 static bool look(struct wait *wait, int *ret) {
 	const char *state;
 	const json_t *row;
@@ -385,7 +386,8 @@ static bool look(struct wait *wait, int *ret) {
 	return over;
 }
 
-// Fill in the name and the request. Returns false if out of memory.
+// Fill in the name, and the request to poll. begun: reply to the request that started the drain.
+// Returns false if out of memory.
 static bool prepare(struct wait *wait, const json_t *begun) {
 	const char *service = json_string_value(json_object_get(begun, "service"));
 	const char *backend = json_string_value(json_object_get(begun, "backend"));
@@ -499,7 +501,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 
 // --- binds ----------------------------------------------------------------------------------
 
-// Print that the numbers of flows include flows of other binds, because flows are counted per
+// Print that the numbers of flows also count flows of other binds, because flows are counted per
 // service.
 static void show_shared(FILE *out, const json_t *result) {
 	json_int_t others = number(result, "other_binds") + number(result, "other_drained_binds");

@@ -30,8 +30,8 @@ static void add_flows(json_t *drain, const json_t *other, const char *key) {
 			: json_integer(json_integer_value(one) + json_integer_value(more)));
 }
 
-// Merges two drains. The result has the state and the deadline of the drain with less progress, and
-// the sum of the flows.
+// Merges `other` into `drain`. The result has the state and the deadline of the drain that has made
+// less progress, and the sum of the flows.
 static void add_drain(json_t *drain, json_t *other) {
 	static const char *const keys[] = {
 		"state", "left_ms", "at_deadline", "waits_for", "recount_ms"};

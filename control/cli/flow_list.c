@@ -76,7 +76,8 @@ static void add_endpoint(json_t *flow, const char *key, const char *port_key) {
 	}
 }
 
-// Columns keep the width of the first page; a wider cell only makes its own line longer.
+// Print a row. Columns keep the width of the first page; a wider cell only makes its own line
+// longer.
 static void print_row(struct list *list, const char cells[COLUMNS][CELL]) {
 	FILE *out = list->cli->out;
 
@@ -141,7 +142,7 @@ static void print_lines(struct list *list, const json_t *flows) {
 	}
 }
 
-// Print a page, up to the limit.
+// Print a page of flows, up to the limit.
 static void print_page(struct list *list, const json_t *page) {
 	json_t *flows = json_object_get(page, "flows");
 

@@ -17,7 +17,7 @@
 #define TCP_BYTES 20u
 #define UDP_BYTES 8u
 
-// The part of a frame that is not parsed yet.
+// The part of a frame that was not parsed yet.
 struct rest {
 	const uint8_t *data;
 	size_t bytes; // bytes present
@@ -27,7 +27,7 @@ struct rest {
 struct ip {
 	const char *name; // "IPv4", "IPv6"
 	uint8_t protocol;
-	bool later; // a fragment other than the first
+	bool later; // a fragment that is not the first
 };
 
 static uint32_t u16(const uint8_t *data) {
@@ -38,7 +38,7 @@ static uint32_t u32(const uint8_t *data) {
 	return u16(data) << 16 | u16(data + 2);
 }
 
-// Skip a header. Returns false if the header is incomplete.
+// Skip a header. Returns false if the frame ends within the header.
 static bool skip(struct rest *rest, size_t bytes) {
 	if (bytes > rest->bytes || bytes > rest->length) {
 		return false;
@@ -144,7 +144,7 @@ static void write_ip(struct rest *rest, const struct ip *ip, char *buffer, size_
 	}
 }
 
-// Skip the Ethernet header and VLAN tags. Returns the EtherType after them, or -1 if the header is
+// Skip the Ethernet header and VLAN tags. Returns the EtherType after them, or -1 if a header is
 // incomplete.
 static int skip_ethernet(struct rest *rest) {
 	uint32_t type;

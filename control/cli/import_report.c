@@ -7,7 +7,7 @@
 
 #include "plural.h"
 
-// maximum number of line numbers printed for a group, in addition to the first
+// Maximum number of line numbers that are printed for a group, in addition to the first.
 #define LINES_NAMED 5
 #define KEY_BYTES 1024
 
@@ -56,8 +56,9 @@ static unsigned int kind_of(const json_t *note) {
 	return kind;
 }
 
-// Write the key of a group of notes: the kind, and the reason, with each word that is in quotes or
-// has a digit replaced by "#". So notes that differ only in names and numbers get the same key.
+// Write the key of a group of notes: the kind and the reason of the note. In the reason, each word
+// that is in quotes or contains a digit is replaced by "#", so that notes that differ only in names
+// and numbers have the same key.
 static void key_of(const json_t *note, char key[KEY_BYTES]) {
 	const char *why = text_of(note, "why");
 	size_t used = (size_t)snprintf(key, KEY_BYTES, "%u", kind_of(note));

@@ -11,5 +11,6 @@
 
 #define WEIR_IMPORT_REPORT_LINES 16 // maximum number of lines without `all`
 
-// Prints nothing if out of memory.
+// Print the notes and errors of an import. all: print each note on a separate line. Prints nothing
+// if out of memory.
 void weir_import_report_print(FILE *out, const struct weir_import *import, bool all);

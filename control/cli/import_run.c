@@ -13,13 +13,13 @@
 #include "terminal.h"
 #include "text_file.h"
 
-#define FILE_MOST (64u << 20) // maximum bytes of a file
+#define FILE_MOST (64u << 20) // maximum size of a file, in bytes
 #define PATH_BYTES 4096
 // Maximum number of branches in a pattern: pairs of braces, and path components with wildcards.
 #define BRANCHES_MOST 3
 #define ALTERNATIVES_MOST 64 // maximum number of alternatives in the braces of a pattern
 
-// --- the report ---------------------------------------------------------------------------
+// --- report -------------------------------------------------------------------------------
 
 static void print_json(FILE *out, const struct weir_import *import) {
 	json_t *report =
@@ -30,7 +30,7 @@ static void print_json(FILE *out, const struct weir_import *import) {
 	json_decref(report);
 }
 
-// Returns 0 or negative errno.
+// Write the notes to the file of --report. Returns 0 or negative errno.
 static int write_report(const struct weir_cli *cli, const struct weir_import *import) {
 	const bool all = cli->options->report != NULL || cli->options->all;
 	const bool is_file = cli->options->report != NULL && strcmp(cli->options->report, "-") != 0;
@@ -79,8 +79,8 @@ static int finish(struct weir_cli *cli, struct weir_import *import, const char *
 
 // --- files --------------------------------------------------------------------------------
 
-// Read FILE or standard input. Returns 0, or -1 after printing the error. *ret_name: the name of
-// the file for messages.
+// Read the file of the command line, or standard input. *ret_name: the name of the file, for
+// messages. Returns 0, or -1 after printing the error.
 static int read_source(
 	const struct weir_cli *cli, const char **ret_name, char **ret_text, size_t *ret_bytes) {
 	const char *file = cli->count > 0 ? cli->words[0] : "-";
@@ -98,15 +98,15 @@ static int read_source(
 	return 0;
 }
 
-// The pattern of the last include. The files that match it are read one by one.
+// Result of the last include pattern. The files that match it are read one by one.
 struct included {
 	char pattern[PATH_BYTES]; // "" = none
 	glob_t found; // files that match the pattern
 };
 
-// Returns whether glob(3) ends within a short time for this pattern. Each path component with
-// wildcards, and each pair of braces, multiplies the number of paths that glob(3) checks
-// ("/*/../*/../*", "{a,b}{a,b}{a,b}").
+// Returns whether glob(3) finishes quickly for this pattern. Each path component with wildcards,
+// and each pair of braces, multiplies the number of paths that glob(3) checks ("/*/../*/../*",
+// "{a,b}{a,b}{a,b}").
 static bool is_bounded(const char *pattern) {
 	unsigned int branches = 0, commas = 0;
 	bool wild = false; // this path component has a wildcard
@@ -128,7 +128,8 @@ static void forget(struct included *included) {
 	}
 }
 
-// Returns 0, -ENOENT, or another negative errno.
+// Find the files that match a pattern. Returns 0, -ENOENT (no file matches), -E2BIG (the pattern is
+// too complex), or another negative errno.
 static int find(struct included *included, const char *pattern) {
 	int r;
 
@@ -147,7 +148,8 @@ static int find(struct included *included, const char *pattern) {
 	return 0;
 }
 
-// Resolve a pattern of an include, relative to the directory of the file that contains it.
+// Read the n-th file that matches an include pattern, which is relative to the directory of the
+// file `from`. Returns 0, -ENOENT (no more files), or another negative errno.
 static int open_included(void *context, const char *from, const char *pattern, unsigned int n,
 	char **ret_name, char **ret_text, size_t *ret_bytes) {
 	const char *slash = strrchr(from, '/');
@@ -178,7 +180,7 @@ static int open_included(void *context, const char *from, const char *pattern, u
 
 // --- commands -----------------------------------------------------------------------------
 
-// Parses one source format into an import.
+// Parses the text of a file in one source format, and adds the result to an import.
 typedef void (*reader)(struct weir_cli *cli, struct weir_import *import, const char *name,
 	const char *text, size_t bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import: converts configurations of other load balancers from files.
+// weirctl import: converts configuration files of other load balancers.
 #pragma once
 
 #include "command.h"

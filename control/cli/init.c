@@ -17,7 +17,7 @@
 #include "text_file.h"
 
 #define FILE_DEFAULT "/etc/weir/weir.json"
-#define TABLE_MOST (16u << 20) // maximum bytes of a routing table
+#define TABLE_MOST (16u << 20) // maximum size of a routing table, in bytes
 #define PATH_BYTES 1024
 #define TEXT_BYTES 4096
 #define MTU_LEAST 1280u // minimum of ports[].mtu
@@ -32,7 +32,7 @@ struct choice { // values that depend on the machine
 	uint64_t seed;
 };
 
-// --- the machine --------------------------------------------------------------------------
+// --- properties of the machine ------------------------------------------------------------
 
 // Returns whether the name of an interface can be written into devargs of DPDK.
 static bool is_plain(const char *interface) {
@@ -42,7 +42,7 @@ static bool is_plain(const char *interface) {
 }
 
 // Parse a line of /proc/net/route: interface, destination, gateway, flags, two counters, metric,
-// mask.
+// mask. Returns whether the line is a default route that can be used.
 static bool parse_ipv4(const char *line, char *interface, uint32_t *ret_metric) {
 	uint32_t destination, gateway, flags, mask;
 
@@ -52,8 +52,8 @@ static bool parse_ipv4(const char *line, char *interface, uint32_t *ret_metric) 
 }
 
 // Parse a line of /proc/net/ipv6_route: destination, prefix length, source, prefix length, next
-// hop, metric, two counters, flags, interface. The kernel's own "unreachable" default route has the
-// interface lo; it is ignored.
+// hop, metric, two counters, flags, interface. Returns whether the line is a default route that can
+// be used. Ignores the "unreachable" default route of the kernel, which has the interface lo.
 static bool parse_ipv6(const char *line, char *interface, uint32_t *ret_metric) {
 	char destination[64];
 	uint32_t bits, flags;
@@ -99,8 +99,8 @@ static char *read_table(const char *path) {
 	return weir_text_file_read(path, TABLE_MOST, &text, &bytes) == 0 ? text : NULL;
 }
 
-// Read the MTU of the interface, for "mtu" of the port: weir-dataplane sets the MTU of the
-// interface to this value.
+// Read the MTU of the interface. It becomes "mtu" of the port, because weir-dataplane sets the MTU
+// of the interface to that value.
 static uint32_t read_mtu(const char *interface) {
 	char path[64], *text;
 	unsigned long mtu = 1500;
@@ -114,7 +114,7 @@ static uint32_t read_mtu(const char *interface) {
 	return mtu < MTU_LEAST ? MTU_LEAST : mtu > MTU_MOST ? MTU_MOST : (uint32_t)mtu;
 }
 
-// Returns 0 or negative errno.
+// Choose the values for this machine. Returns 0 or negative errno.
 static int choose(struct choice *choice) {
 	char *route = read_table("/proc/net/route");
 	char *ipv6_route = read_table("/proc/net/ipv6_route");
@@ -131,7 +131,7 @@ static int choose(struct choice *choice) {
 	return n == (ssize_t)sizeof(choice->seed) ? 0 : n < 0 ? -errno : -EIO;
 }
 
-// --- the file -----------------------------------------------------------------------------
+// --- configuration file -------------------------------------------------------------------
 
 static void format(const struct choice *choice, char text[TEXT_BYTES]) {
 	snprintf(text, TEXT_BYTES,
@@ -193,8 +193,9 @@ static bool is_placeholder(const char *file) {
 	return empty;
 }
 
-// If the group of weir-control exists, make the file readable by weir-control and root only,
-// because the hash_seed is secret.
+// Set the permissions of the file. As root, if the group of weir-control exists, only root and this
+// group may read the file, because the hash_seed is secret; if it does not exist, every user may
+// read it. Returns 0 or negative errno.
 static int give(int fd) {
 	char why[128];
 	gid_t gid;
@@ -208,8 +209,8 @@ static int give(int fd) {
 	return fchmod(fd, geteuid() == 0 && gid == (gid_t)-1 ? 0644 : 0640) < 0 ? -errno : 0;
 }
 
-// Write the file atomically. Without `replace`, never overwrites a file, even if another process
-// creates it in the meantime.
+// Write the file atomically. replace: if false, no file is overwritten, even if another process
+// creates it in the meantime. Returns 0 or negative errno.
 static int write_file(const char *file, const char *text, bool replace) {
 	char early[PATH_BYTES];
 	int r, fd;

@@ -46,7 +46,8 @@ const char *const weir_cli_actions[] = {
 #undef X
 };
 
-// Set the bit of a name in *ret, for an option that may be repeated.
+// Set the bit of a name in *ret, for an option that may be repeated. use: how the option is used,
+// for the error message. Returns 0 or -EINVAL.
 static int take_name(const char *value, const char *const *names, uint32_t count, const char *use,
 	uint64_t *ret, char *why, size_t why_bytes) {
 	const char *nearest;
@@ -88,7 +89,7 @@ static int take_action(const struct weir_option *option, const char *value, void
 	return r;
 }
 
-// Parse percentages like "1,5,20.5". weir-control checks their order and their ranges.
+// Parse percentages such as "1,5,20.5". weir-control checks their order and their ranges.
 static int take_steps(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_cli_options *ret = options;
@@ -125,7 +126,7 @@ static int take_steps(const struct weir_option *option, const char *value, void 
 	return -EINVAL;
 }
 
-// Parse a rate like "50/s", "50" or "0.5/s".
+// Parse a rate such as "50/s", "50" or "0.5/s".
 static int take_rate(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	const size_t digits = strspn(value, "0123456789.");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parses the command line of weirctl: options in any position; all other arguments are words. Pure:
-// prints nothing.
+// Parses the command line of weirctl. Options may be in any position; all other arguments are
+// words. Pure: prints nothing.
 #pragma once
 
 #include "command_line.h"
@@ -45,7 +45,7 @@ struct weir_cli_preview {
 
 enum weir_cli_protocol { WEIR_CLI_ANY_PROTOCOL, WEIR_CLI_TCP, WEIR_CLI_UDP, WEIR_CLI_ICMP };
 
-extern const char *const weir_cli_actions[]; // names, indexed by enum weir_action
+extern const char *const weir_cli_actions[]; // names of actions, indexed by enum weir_action
 
 // Options of capture start.
 struct weir_cli_capture {
@@ -54,7 +54,7 @@ struct weir_cli_capture {
 	enum weir_cli_protocol protocol;
 	const char *destination; // NULL = any
 	int port; // port of the destination; 0 = any
-	int packets; // maximum packets of a capture or a trace; 0 = not set
+	int packets; // maximum number of packets of a capture or a trace; 0 = not set
 	int snaplen;
 	bool force;
 };
@@ -79,34 +79,34 @@ struct weir_cli_shed {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	const char *usual_run_dir; // run directory if --run-dir is not used
+	const char *usual_run_dir; // run directory that is used without --run-dir
 	bool json, watch, strict, wait, once, all, tcp;
-	bool dry_run; // --dry-run: of a canary or a shed
+	bool dry_run; // --dry-run of a canary or a shed
 	int timeout_ms;
 	int tables_ms; // timeout of commands that walk the flow tables
-	int interval_ms; // --interval: of --watch, top or a drain; 0 = not set
-	int for_ms; // --for, --duration: of a comparison, capture, trace or shed; 0 = not set
+	int interval_ms; // --interval of --watch, top or a drain; 0 = not set
+	int for_ms; // --for or --duration of a comparison, capture, trace or shed; 0 = not set
 	int durations; // enum weir_cli_durations
 	int sort; // enum weir_top_sort
 	int count; // --count: number of samples of --watch; 0 = until interrupted
 	const char *service;
-	const char *backend, *state, *client; // selection of flows or captured packets; NULL = any
-	int worker; // worker whose flows are selected; -1 = any
+	const char *backend, *state, *client; // filter of flows or captured packets; NULL = any
+	int worker; // worker whose flows are listed; -1 = any
 	int limit; // maximum number of flows to list; 0 = no limit
 	const char *report; // file for the notes of an import; NULL = standard error
-	const char *id; // selects lines @NAME of keepalived; NULL = none
-	const char *config; // configuration for doctor; NULL = the file of weir-control
+	const char *id; // lines of keepalived that begin with @NAME are used; NULL = none
+	const char *config; // configuration file for doctor; NULL = the file of weir-control
 	const char *root; // directory with another machine's files; NULL = this machine
 	struct weir_cli_preview preview;
 	struct weir_cli_capture capture;
 	struct weir_cli_canary canary;
 	struct weir_cli_shed shed;
-	double rate; // --rate: of a capture or a shed, per second; 0 = not set
+	double rate; // --rate of a capture or a shed, per second; 0 = not set
 	struct weir_command_line line; // its operands are the words of the command
 };
 
-// environment_run_dir: value of WEIR_RUN_DIR, or NULL.
-// Returns 0, or -EINVAL and one line in why.
+// Parse a command line. environment_run_dir: value of the environment variable WEIR_RUN_DIR, or
+// NULL. Returns 0, or -EINVAL and one line in why.
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes);
 
@@ -115,9 +115,10 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 int weir_cli_options_check(const struct weir_cli_options *options, uint32_t groups,
 	const char *command, char *why, size_t why_bytes);
 
-// Write the options of these groups for --help. Returns buffer, of WEIR_HELP_BYTES.
+// Write the options of these groups for --help. groups: bits of enum weir_cli_option. buffer: has
+// WEIR_HELP_BYTES bytes. Returns buffer.
 const char *weir_cli_options_help(uint32_t groups, char *buffer, size_t bytes);
 
-// Parse an address and port of a 5-tuple: "198.51.100.10:80", "[2001:db8::10]:80". address gets at
+// Parse an address with a port, such as "198.51.100.10:80" or "[2001:db8::10]:80". address: gets at
 // most bytes - 1 characters. Returns 0 or -EINVAL.
 int weir_cli_endpoint_parse(const char *text, char *address, size_t bytes, uint16_t *ret_port);

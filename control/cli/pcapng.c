@@ -14,7 +14,7 @@
 #define BYTE_ORDER_MAGIC 0x1a2b3c4du
 #define LINKTYPE_ETHERNET 1u
 
-// Option codes; 1 to 4 have different meanings in different blocks.
+// Option codes of pcapng. The codes 1 to 4 have different meanings in different blocks.
 #define OPT_END 0u
 #define OPT_COMMENT 1u
 #define SHB_USERAPPL 4u
@@ -51,7 +51,7 @@ static void put_u32(struct block *block, uint32_t value) {
 	put_bytes(block, &little, sizeof(little));
 }
 
-// Append data, padded with zeros to 32 bits.
+// Append data to a block, padded with zeros to a multiple of 32 bits.
 static void put_padded(struct block *block, const void *data, size_t bytes) {
 	static const uint8_t zeros[4];
 
@@ -79,7 +79,8 @@ static void begin(struct block *block, uint32_t type) {
 	put_u32(block, 0); // block length, filled in by end()
 }
 
-// Finish the options and the length of the block, and write the block. Every block has options.
+// End the options of the block, set its length, and write the block. Every block has options.
+// Returns 0 or negative errno.
 static int end(struct block *block, FILE *out) {
 	uint32_t length;
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define WEIR_PCAPNG_FRAME_MAX 2048 // maximum captured bytes of a frame
+#define WEIR_PCAPNG_FRAME_MAX 2048 // maximum number of captured bytes of a frame
 
 struct weir_pcapng_packet {
 	uint32_t interface; // index of the interface block, from 0
@@ -24,12 +24,12 @@ struct weir_pcapng_packet {
 	const char *comment; // UTF-8; "" = none; all texts are truncated to 1,023 bytes
 };
 
-// Write the section header. application: name and version of the writer. comment: "" = none. Each
-// weir_pcapng function returns 0, -EINVAL (captured_bytes is too large), or another negative errno
-// (the block could not be written completely).
+// Write the section header, which must come first. application: name and version of the writer.
+// comment: "" = none. All functions return 0, -EINVAL (captured_bytes is too large), or another
+// negative errno (the block could not be written completely).
 int weir_pcapng_section(FILE *out, const char *application, const char *comment);
-// Write an interface block. Write all interface blocks before the first packet. Readers that use
-// libpcap refuse files whose interfaces differ in snaplen.
+// Write an interface block. All interface blocks must be written before the first packet. Readers
+// that use libpcap refuse files whose interfaces differ in snaplen.
 int weir_pcapng_interface(FILE *out, const char *name, uint32_t snaplen);
 // Write a received packet.
 int weir_pcapng_packet(FILE *out, const struct weir_pcapng_packet *packet);

@@ -11,8 +11,9 @@
 
 #define WORD_BYTES 64
 
-// Policy names of other load balancers, in lower case, with hyphens. Names that differ from a
-// policy name of Weir by one or two letters are not listed, because weir_nearest() finds them.
+// Policy names of other load balancers, in lower case and with hyphens, each with the equivalent
+// policy of Weir. Names that differ from a policy name of Weir by one or two letters are not
+// listed, because weir_nearest() finds them.
 static const struct {
 	const char *name, *policy;
 } others[] = {

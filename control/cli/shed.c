@@ -12,7 +12,7 @@
 
 // --- requests -------------------------------------------------------------------------------
 
-// Build the request from "[SERVICE/]NAME".
+// Add the backend "[SERVICE/]NAME" to the request. Returns 0, or -EINVAL and one line in why.
 static int set_backend(const char *word, json_t *request, char *why, size_t n) {
 	const char *slash = strchr(word, '/');
 	const char *name = slash != NULL ? slash + 1 : word;
@@ -103,7 +103,7 @@ static void print_agent(FILE *out, const json_t *shed) {
 	}
 }
 
-// Print the flows, the mean and the limits.
+// Print the number of flows, the mean and the limits of a shed.
 static void print_plan(FILE *out, const json_t *shed) {
 	const double rate = json_number_value(json_object_get(shed, "rate"));
 	const double for_ms = json_number_value(json_object_get(shed, "for_ms"));

@@ -13,14 +13,15 @@
 #include "weir_version.h"
 
 #define CELL 512
-#define COST 2048 // maximum bytes of a text about the open flows that a change breaks or moves
+// maximum number of bytes of a text about the open flows that a change breaks or moves
+#define COST 2048
 #define WRAP_INDENT 4
-#define LABEL_MAX 80 // maximum bytes of a label: "chosen_by_worker." and the longest name
+#define LABEL_MAX 80 // maximum number of bytes of a label: "chosen_by_worker." and the longest name
 #define MORE 16 // bytes for a text like ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Join the elements of an array. Elements that do not fit are left out, because a truncated address
-// would be mistaken for another address.
+// Join the elements of an array as text. Elements that do not fit are left out, not truncated,
+// because a truncated address could be mistaken for another address.
 static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	const size_t count = json_array_size(array);
 	char piece[CELL];
@@ -42,7 +43,7 @@ static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// Format a number with one decimal, or with more decimals if a small value would be shown as 0. For
+// Format a number with one decimal, or with more decimals if it would otherwise be shown as 0. For
 // example, with 10,000 backends each backend has a share of 0.01 %.
 static void real_text(double value, char *buffer, size_t bytes) {
 	int decimals = 1;
@@ -179,7 +180,7 @@ void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns)
 }
 
 // Returns the format of a member, which depends on its key. Durations are shown as text such as
-// 15m12s. Request times and settings are shown in milliseconds.
+// 15m12s; request times and settings are shown in milliseconds.
 static enum weir_show_kind kind_of(const char *key) {
 	static const char *const durations[] = {"since_ms", "age_ms", "agent_age_ms", "left_ms",
 		"recount_ms", "idle_ms", "ejected_ms", "unchecked_ms", "admin_since_ms",
@@ -307,7 +308,8 @@ void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 	weir_show_warnings(cli->out, result);
 }
 
-// Group workers by the backend that they would select: one line per backend.
+// Group workers by the backend that they would select. Returns an object {name of backend: [worker,
+// ...]}, owned by the caller.
 static json_t *workers_by_backend(const json_t *list) {
 	json_t *backends = json_object(), *one;
 	size_t i;
@@ -350,8 +352,8 @@ void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 
-// Returns the effect of a change on open flows when a reload applies the change. Returns "" if
-// there is no effect, or if the effect is unknown.
+// Returns the effect of a change on open flows, if a reload applies the change: "break", "move" or
+// "stay". Returns "" if there is no effect, or if the effect is unknown.
 static const char *effect_of(const json_t *change) {
 	const char *effect =
 		json_string_value(json_object_get(json_object_get(change, "cost"), "effect"));
@@ -359,8 +361,8 @@ static const char *effect_of(const json_t *change) {
 	return effect != NULL && json_object_get(change, "note") == NULL ? effect : "";
 }
 
-// Warn about open flows that a removal breaks or moves, and about open flows of a removed service
-// or VIP.
+// Warn about changes that break or move open flows, and about open flows of a removed service or
+// VIP.
 static void warn_about_flows(FILE *err, const json_t *changes) {
 	char what[CELL], text[COST];
 	json_t *change;

@@ -8,7 +8,8 @@
 
 #define CELL 400
 
-// weirctl resolves the user name, because weir-control must not block on a directory service.
+// Add the name of the user to a row. weirctl looks up the name, because weir-control must not wait
+// for a directory service.
 static void add_user(json_t *row) {
 	const json_t *uid = json_object_get(row, "uid");
 	const struct passwd *user;
@@ -25,7 +26,7 @@ static void add_user(json_t *row) {
 	}
 }
 
-// Add the outcome, like "forbidden, 3 times", and the reason to a row.
+// Add the outcome, such as "forbidden, 3 times", and the reason to a row.
 static void add_outcome(json_t *row) {
 	const char *outcome = json_string_value(json_object_get(row, "outcome"));
 	const char *why = json_string_value(json_object_get(row, "why"));
@@ -43,8 +44,8 @@ static void add_outcome(json_t *row) {
 	}
 }
 
-// Describe a change like "web/web-1: ready -> drain", as in the log, or the reason why the request
-// was refused.
+// Write a change as in the log, such as "web/web-1: ready -> drain", or the reason why the request
+// was refused. Returns text.
 static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	const json_t *before = json_object_get(row, "before"),
 		     *after = json_object_get(row, "after");
@@ -68,7 +69,8 @@ static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	return text;
 }
 
-// Print for a terminal: user and time in a line, and the change in the next lines.
+// Print entries to fit a terminal of this width: user and time in one line, and the change in the
+// next lines.
 static void show_within(FILE *out, const json_t *rows, uint32_t width) {
 	char time[CELL], user[CELL], pid[CELL], command[CELL], text[4 * CELL];
 	json_t *row;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints backends: a line for each, or a page of details for one backend.
+// Prints backends: one line for each backend, or all details of a single backend.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	}
 }
 
-// Add a note about an agent that does not answer. The load and the state of its server are unknown.
+// Add a note if the agent does not answer: the load and the state of its server are then unknown.
 static void add_agent(char *notes, size_t *used, const json_t *row) {
 	const char *state = json_string_value(json_object_get(row, "agent"));
 	const json_t *age = json_object_get(row, "agent_age_ms");
@@ -70,7 +70,7 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
-// Add a note about health checks without a result. Such checks do not change the health state.
+// Add a note if health checks have no result: such checks do not change the health state.
 static void add_unchecked(char *notes, size_t *used, const json_t *row) {
 	const json_t *since = json_object_get(row, "unchecked_ms");
 	const char *why = json_string_value(json_object_get(row, "unchecked_why"));
@@ -188,7 +188,7 @@ static const char *const of_weight[] = {"weight", "runtime_weight", "canary", "r
 	"own_weight", "capacity", "effective_weight", "slow_start_percent", "share_percent",
 	"achieved_percent", NULL};
 
-// Print some members of an object under a title, and remove them from the object.
+// Print the members `keys` of an object under a title, and remove them from the object.
 static void print_section(FILE *out, json_t *object, const char *title, const char *const keys[]) {
 	json_t *section = json_object();
 
@@ -215,7 +215,7 @@ static void print_rest(FILE *out, json_t *rest) {
 	}
 }
 
-// Join states of ports: "tcp 80: down (no listening socket), udp 53: starting".
+// Join the states of ports as text: "tcp 80: down (no listening socket), udp 53: starting".
 static json_t *join_port_words(const json_t *list) {
 	char text[1024] = "";
 	size_t used = 0, i;
@@ -240,7 +240,7 @@ static json_t *join_port_words(const json_t *list) {
 	return json_string(text);
 }
 
-// Print the last report, with numbers as reported.
+// Print the last report of a backend, with the numbers as they were reported.
 static void print_report(FILE *out, const json_t *report) {
 	json_t *shown = json_object();
 	const char *key;
@@ -262,7 +262,7 @@ static void print_report(FILE *out, const json_t *report) {
 	json_decref(shown);
 }
 
-// Describe the weight "auto", with its current value.
+// Replace the weight of a row by text if it is "auto", with its current value.
 static void describe_weight(json_t *row) {
 	const json_t *automatic = json_object_get(row, "auto_weight");
 	json_int_t weight = json_integer_value(json_object_get(row, "weight"));
@@ -276,8 +276,8 @@ static void describe_weight(json_t *row) {
 	json_object_del(row, "auto_weight");
 }
 
-// Describe the capacity like "16 GCU: 8 CPUs with 2 GCU each, measured by its agent". Adds nothing
-// if the capacity is unknown.
+// Add the capacity as text, such as "16 GCU: 8 CPUs with 2 GCU each, measured by its agent". Adds
+// nothing if the capacity is unknown.
 static void describe_capacity(json_t *row) {
 	static const struct {
 		const char *source, *text;
@@ -307,7 +307,7 @@ static void describe_capacity(json_t *row) {
 	json_object_set_new(row, "capacity", json_string(text));
 }
 
-// Describe the last shed in a line; adds nothing if there was none.
+// Add the state of the last shed as one line. Adds nothing if there was none.
 static void describe_shed(json_t *row) {
 	const json_t *shed = json_object_get(row, "shed");
 	char text[512];
@@ -376,7 +376,8 @@ static bool weights_differ(const json_t *rows) {
 	return false;
 }
 
-// Add values for the columns whose keys are not in the row.
+// Change a row for the table: add the members that only the table has. differ: show the effective
+// weight in a separate column.
 static void add_cells(json_t *row, bool differ) {
 	if (differ) {
 		json_object_set(row, "used_weight", json_object_get(row, "effective_weight"));
@@ -413,8 +414,8 @@ static void show_notes(FILE *out, const json_t *rows) {
 	json_decref(noted);
 }
 
-// On a terminal, only the first row of a service has the name of the service; otherwise each row
-// has the name.
+// On a terminal, the name of a service is shown only in its first row. Otherwise each row has the
+// name.
 void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	static const struct weir_show_choice choices[] = {
 		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 0},

@@ -32,7 +32,7 @@ json_t *weir_show_by_service(const json_t *rows) {
 	return grouped;
 }
 
-// Write the name of a backend as "service/name". Returns text.
+// Write the name of a backend as "SERVICE/NAME". key: key of the name in the row. Returns text.
 static const char *full_name(const json_t *row, const char *key, char *text, size_t bytes) {
 	const char *service = json_string_value(json_object_get(row, "service"));
 	const char *name = json_string_value(json_object_get(row, key));

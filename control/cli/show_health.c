@@ -10,8 +10,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Describe the announced state of a backend. Writes "" if there is none, or if a check fails,
-// because the state then depends on the check.
+// Write the state that the backend announces; "" if there is none. Also writes "" if a health check
+// fails, because the backend's state then depends on the check.
 static void describe_word(const json_t *row, char *to, size_t bytes) {
 	const char *word = json_string_value(json_object_get(row, "word"));
 	const char *why = json_string_value(json_object_get(row, "why"));
@@ -26,7 +26,7 @@ static void describe_word(const json_t *row, char *to, size_t bytes) {
 	}
 }
 
-// Add to a row: the announced state, the result of the last check, and the result of the
+// Add to a row: the announced state, the result of the last health check, and the result of the
 // agent-check.
 static void add_findings(json_t *row) {
 	const json_t *last = json_object_get(row, "last");
@@ -98,7 +98,8 @@ static const char *text_of(const json_t *row, const char *key, char *text, size_
 	return weir_show_value(json_object_get(row, key), WEIR_SHOW_TEXT, text, bytes);
 }
 
-// Print time, backend and change in a line, and the reason in the next lines.
+// Print changes to fit a terminal of this width: time, backend and change in one line, and the
+// reason in the next lines.
 static void show_below(FILE *out, const json_t *rows, uint32_t width) {
 	char time[64], service[80], backend[80], from[32], to[32], source[32], why[256];
 	json_t *row;

@@ -50,8 +50,8 @@ static size_t width_of(const struct fit *fit, uint32_t count) {
 	return width < GAP ? 0 : width - GAP;
 }
 
-// Returns the index of the least important of the shown columns. Returns count if no shown column
-// may be hidden.
+// Returns the index of the shown column that is hidden first: the one with the lowest `spare` above
+// 0. Returns count if no shown column may be hidden.
 static uint32_t least(
 	const struct fit *fit, const struct weir_show_choice *choices, uint32_t count) {
 	uint32_t best = count;
@@ -65,8 +65,9 @@ static uint32_t least(
 	return best;
 }
 
-// Hide columns until the remaining columns fit. Returns the number of columns hidden for lack of
-// width.
+// Choose the columns of a table: hide columns until the remaining columns fit into width (0 =
+// unlimited). ret_spared: gets the headers of the columns that were hidden because of the width.
+// Returns their number.
 static uint32_t fit_columns(struct fit *fit, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, uint32_t width,
 	const char *ret_spared[WEIR_SHOW_COLUMNS_MAX]) {

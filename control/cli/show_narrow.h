@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables of many columns: hides columns without information and, on a narrow terminal, less
-// important columns.
+// Prints tables with many columns. Hides columns without information and, on a narrow terminal,
+// less important columns.
 #pragma once
 
 #include "show.h"
@@ -18,22 +18,24 @@ struct weir_show_choice {
 // terminal.
 uint32_t weir_show_width(FILE *out);
 
-// Returns the width of a table without the columns that may be hidden for lack of width.
+// Returns the width of a table in which all columns that may be hidden are hidden.
 uint32_t weir_show_least_width(
 	const json_t *rows, const struct weir_show_choice *choices, uint32_t count);
 
-// Print rows like weir_show_table. rows: the part of `all` to print. Chooses the columns so that
-// every row of `all`, not only the printed rows, fits into width (0 = unlimited).
+// Print rows like weir_show_table. all: all rows of the list; rows: those to print. The columns are
+// chosen so that every row in `all` fits into width, so they do not change while scrolling. width:
+// 0 = unlimited.
 void weir_show_fitted(FILE *out, const json_t *all, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, const char *nothing,
 	uint32_t width);
 
-// Print a list. On a terminal, the columns are chosen to fit its width. If `out` is not a terminal,
-// all columns are printed, as by weir_show_table.
+// Print a list. If `out` is a terminal, the columns are chosen to fit its width. Otherwise all
+// columns are printed, as by weir_show_table.
 void weir_show_list(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing);
 
-// Print like weir_show_table, with columns that fit into width if possible. width: 0 = unlimited.
-// If columns are hidden for lack of width, their names are printed below the table.
+// Print like weir_show_table, but hide columns so that the table fits into width, if possible.
+// width: 0 = unlimited. The names of columns that are hidden because of the width are printed below
+// the table.
 void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing, uint32_t width);

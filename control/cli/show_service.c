@@ -8,7 +8,7 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Print a service with all details: the shares as a separate table, and warnings last.
+// Print a service with all details; its shares are a separate table.
 static void show_single(FILE *out, json_t *service) {
 	static const struct weir_show_choice choices[] = {
 		{{"BACKEND", "backend", WEIR_SHOW_TEXT}, NULL, 0},
@@ -46,7 +46,8 @@ static void show_warnings(FILE *out, const json_t *service, const json_t *warnin
 	}
 }
 
-// Keep as many binds as fit into a third of the width, at least one bind.
+// Returns as text as many binds as fit into a third of the width, but at least one, and the number
+// of the other binds, such as " +3".
 static json_t *some_binds(const json_t *binds, uint32_t width) {
 	size_t count = json_array_size(binds), n;
 	char text[512], one[128];
@@ -69,7 +70,8 @@ static json_t *some_binds(const json_t *binds, uint32_t width) {
 	return json_string(text);
 }
 
-// Makes the rows of the table. On a terminal, a row has only as many binds as fit into its column.
+// Returns the rows of the table, owned by the caller. If `out` is a terminal, a row shows only as
+// many binds as fit into their column.
 static json_t *rows_for(FILE *out, const json_t *services) {
 	const uint32_t width = weir_show_width(out);
 	json_t *rows = json_array(), *service;
@@ -132,7 +134,8 @@ void weir_show_policy(const struct weir_cli *cli, json_t *result) {
 		json_is_null(json_object_get(result, "policy")) ? ", from the configuration" : "");
 }
 
-// Convert keys of the API to keys of the command line.
+// Change the keys of the API (with underscores) to keys of the command line (with hyphens), in
+// place. Returns text.
 static char *with_dashes(char *text) {
 	for (char *c = text; *c; c++) {
 		*c = *c == '_' ? '-' : *c;

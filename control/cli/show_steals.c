@@ -7,7 +7,8 @@
 
 #define CELL 512 // enough for all reasons with the largest possible counts
 
-// Add the counts of refusals that are not 0, like "running 3, changed 1".
+// Add the refusals to a row as text: each reason whose count is not 0, such as "running 3, changed
+// 1".
 static void add_refusals(json_t *row) {
 	const json_t *refused = json_object_get(row, "refused");
 	char text[CELL] = "", number[32];
@@ -26,7 +27,8 @@ static void add_refusals(json_t *row) {
 	json_object_set_new(row, "reasons", json_string(text[0] != '\0' ? text : "-"));
 }
 
-// Add the relieved backends, each with the reason: "web-1 accept-queue, web-3 half-open".
+// Add the backends whose connections were moved to a row as text, each with the reason: "web-1
+// accept-queue, web-3 half-open".
 static void add_relieved(json_t *row) {
 	char text[CELL] = "";
 	const json_t *backend;

@@ -16,8 +16,9 @@ static void copy(json_t *row, const json_t *from, const char *key) {
 	}
 }
 
-// For each element of the array `list` of each subset of a service, add a row, with the worker of
-// the subset. If `list` is NULL, add one row for each subset, with the keys of the service.
+// Add rows for the subsets of a service. list: key of an array in each subset, such as its members:
+// one row is added for each element, with the worker of the subset. NULL: one row is added for each
+// subset, with the settings of the service.
 static void add_rows(json_t *rows, const json_t *service, const char *list) {
 	const json_t *subsets = json_object_get(service, "subsets");
 	json_t *subset, *one;

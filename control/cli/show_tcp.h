@@ -7,6 +7,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// Prints the TCP statistics in the result of backend.show as a table. The table has a row for each
-// address family of a backend's clients. width: columns of the terminal, 0 = unlimited.
+// Prints the TCP statistics in the result of backend.show as a table, with one row for each address
+// family of a backend's clients. width: columns of the terminal; 0 = unlimited.
 void weir_show_tcp(FILE *out, const json_t *backends, uint32_t width);

@@ -5,8 +5,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Print "stealing on" or "stealing off", with the reason if there is one. Prints nothing if
-// weir-control is a version without bucket stealing.
+// Print "stealing on" or "stealing off", with the reason if there is one. Prints nothing if this
+// version of weir-control does not report the state of stealing.
 static void show_state(FILE *out, const json_t *object) {
 	const json_t *stealing = json_object_get(object, "stealing");
 	const json_t *why = json_object_get(object, "stealing_why");
@@ -50,7 +50,8 @@ void weir_show_workers(const struct weir_cli *cli, json_t *result) {
 	show_state(cli->out, json_array_get(result, 0));
 }
 
-// Print the workers. Fails if a worker is stalled, so that scripts can detect the loss of packets.
+// Print the workers. Returns WEIR_CLI_REFUSED if a worker is stalled, so that scripts detect that
+// packets are lost.
 int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = weir_cli_build(cli, command), *result = NULL, *row;
 	int r = request != NULL ? weir_cli_request(cli, request, &result) : WEIR_CLI_REFUSED;

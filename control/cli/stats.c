@@ -14,8 +14,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Returns whether a key is a counter. Counters are shown as rates; gauges and settings are shown
-// unchanged.
+// Returns whether a key is a counter. Counters are shown as rates; gauges and settings are shown as
+// they are.
 static bool is_counter(const char *key) {
 #define X(field, unit, metric, text) #field,
 	static const char *const counters[] = {
@@ -31,8 +31,8 @@ static bool is_counter(const char *key) {
 	return false;
 }
 
-// Returns a rate as a whole number. A rate below 0.5 has decimals, so that a shown 0 means that
-// nothing was counted.
+// Returns the rate of a counter as a whole number. A rate below 0.5 has decimals, so that 0 is
+// shown only if nothing was counted.
 static json_t *rate(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_int_t from = json_integer_value(before), to = json_integer_value(after);
 	double per_second;
@@ -57,7 +57,7 @@ static json_t *rates_of_drops(const json_t *before, const json_t *after, json_in
 	return rates;
 }
 
-// Replace each counter of `after` with its rate.
+// Returns a copy of `after` in which each counter is replaced by its rate.
 static json_t *rates_of(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_t *rates = json_object();
 	const char *key;
@@ -76,8 +76,8 @@ static json_t *rates_of(const json_t *before, const json_t *after, json_int_t in
 
 #define ROW_KEY_BYTES 256
 
-// Write a key that identifies a row. The name of a backend is not unique: a backend that is being
-// removed and a new backend can have the same name.
+// Write a key that identifies a row. The name of a backend is not sufficient: a backend that is
+// being removed and a new backend can have the same name. Returns buffer.
 static const char *row_key(const json_t *row, char *buffer, size_t bytes) {
 	const char *service = json_string_value(json_object_get(row, "service"));
 	const char *name = json_string_value(json_object_get(row, "name"));
@@ -87,7 +87,7 @@ static const char *row_key(const json_t *row, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// Index rows by their keys.
+// Returns an object {key of a row: row}, owned by the caller.
 static json_t *index_rows(const json_t *rows) {
 	char key[ROW_KEY_BYTES];
 	json_t *index = json_object();
@@ -128,7 +128,7 @@ json_t *weir_stats_rates(const json_t *before, const json_t *after) {
 #undef PART
 }
 
-// Print drop reasons with counts above 0.
+// Print the drop reasons whose counts are above 0.
 static void print_drops(FILE *out, const json_t *drops, const char *header) {
 	static const struct weir_show_column columns_count[] = {
 		{"DROP-REASON", "reason", WEIR_SHOW_TEXT}, {"PACKETS", "n", WEIR_SHOW_NUMBER}};
@@ -161,8 +161,8 @@ static void leave_out_zeroes(json_t *counts) {
 	}
 }
 
-// Prints only the agent counters that are not 0, because most kinds of answers and most refusal
-// reasons never occur.
+// Print the counters of agents. Results and refusal reasons whose count is 0 are left out, because
+// most of them never occur. Changes `agents`.
 static void print_agents(FILE *out, json_t *agents) {
 	if (json_integer_value(json_object_get(agents, "configured")) == 0) {
 		return;
@@ -246,8 +246,8 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		out, json_object_get(rates, "backends"), backends, COUNT(backends), "no backends");
 }
 
-// Overwrite the screen, within the lines and columns of the terminal. The last line shows how many
-// lines are left out.
+// Overwrite the screen with a text, truncated to the lines and columns of the terminal. If lines
+// are missing, the last line shows how many.
 static void redraw(FILE *out, const char *text) {
 	struct winsize size = {0};
 	int lines = (int)weir_show_lines(text), room;

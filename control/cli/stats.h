@@ -14,5 +14,5 @@ int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command)
 // is null. The caller owns the result. NULL = out of memory.
 json_t *weir_stats_rates(const json_t *before, const json_t *after);
 
-// Print the result of weir_stats_rates.
+// Print the rates: the result of weir_stats_rates.
 void weir_stats_print_rates(FILE *out, const json_t *rates);

@@ -10,8 +10,8 @@
 #include "processes.h"
 #include "terminal.h"
 
-// The index of a level is its exit status, as in monitoring plugins. The order is not the severity:
-// "unknown" is not worse than "critical".
+// Levels of the status. The index of a level is its exit status, as in monitoring plugins. The
+// order is not the severity: "unknown" is not worse than "critical".
 static const struct level {
 	const char *name, *shown;
 } levels[] = {
@@ -46,8 +46,8 @@ __attribute__((format(printf, 3, 4))) static void add(
 
 // --- weir-control ---------------------------------------------------------------------------
 
-// Request the status from weir-control. Returns the reply, owned by the caller, or NULL with a
-// negative errno in *ret_error.
+// Request the status from weir-control. Returns the reply, owned by the caller. On an error,
+// returns NULL with the negative errno in *ret_error and one line in why.
 static json_t *ask_control(
 	const struct weir_cli_options *options, char *why, size_t why_bytes, int *ret_error) {
 	const uint64_t began_ns = weir_monotonic_ns();
@@ -86,10 +86,10 @@ static json_t *ask_control(
 	return answer;
 }
 
-// --- the dataplane, without weir-control ----------------------------------------------------
+// --- weir-dataplane, without weir-control ---------------------------------------------------
 
-// Add the state of weir-dataplane to the status. seen: true if the segment was read. If
-// it was not read, the state of the workers is unknown.
+// Add the state of weir-dataplane to the status. seen: true if its shared memory could be read; if
+// not, the state of the workers is unknown.
 static void show_dataplane(json_t *status, const struct weir_glance *glance, bool seen) {
 	json_t *stalled = seen ? json_array() : json_null();
 
@@ -102,9 +102,9 @@ static void show_dataplane(json_t *status, const struct weir_glance *glance, boo
 			stalled));
 }
 
-// Determine the state of weir-dataplane from its process. Only root can read the segment, but every
-// user can see whether the process is stopped. Returns false if weir-dataplane cannot be
-// forwarding packets.
+// Determine the state of weir-dataplane from its process, because the shared memory could not be
+// read (error, why). Only root can read it, but every user can see whether the process is stopped.
+// Returns false if weir-dataplane cannot be forwarding packets.
 static bool judge_process(json_t *status, pid_t pid, int error, const char *why) {
 	if (weir_glance_is_stopped(pid)) {
 		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is stopped: " NO_PACKET,
@@ -185,7 +185,7 @@ static void judge_without_control(
 	add(status, LEVEL_WARNING, "%s", why);
 }
 
-// --- the result -----------------------------------------------------------------------------
+// --- result ---------------------------------------------------------------------------------
 
 static json_t *empty_status(void) {
 	return json_pack("{s:s, s:[], s:{s:b, s:n, s:n, s:n}, s:n, s:n, s:n, s:n, s:n, s:n, s:n, "
@@ -196,7 +196,7 @@ static json_t *empty_status(void) {
 		"drained", "rejecting");
 }
 
-// Append the reasons of a level to the text. Returns whether the level has reasons.
+// Append the reasons with this level to the text. Returns whether there are any.
 static bool append_reasons(const json_t *status, int level, char *text, size_t bytes) {
 	const json_t *reason;
 	bool any = false;
@@ -214,9 +214,9 @@ static bool append_reasons(const json_t *status, int level, char *text, size_t b
 	return any;
 }
 
-// Sets the level to the worst level of the reasons, and the summary to the texts of the reasons.
-// The reasons of the worst level come first. The reasons of the level "ok", which are not faults,
-// come last.
+// Sets the level of the status to the worst level of its reasons, and its summary to the texts of
+// the reasons. The reasons of the worst level come first, and the reasons with level "ok", which
+// are not faults, come last.
 static void finish(json_t *status) {
 	static const int order[] = {LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_WARNING};
 	char text[1024] = "";
@@ -243,8 +243,9 @@ static void finish(json_t *status) {
 	json_object_set_new(status, "summary", json_string(text));
 }
 
-// Use the reply of weir-control. Without an attached weir-dataplane, weir-control has no
-// information about forwarding.
+// Returns the status in the reply of weir-control. If weir-control is not attached to
+// weir-dataplane, it has no information about forwarding, so weirctl examines weir-dataplane
+// itself.
 static json_t *take_answer(const struct weir_cli_options *options, json_t *result) {
 	json_t *status = json_incref(result);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weirctl status: shows whether this instance should get traffic, for monitoring and for scripts
-// that announce routes. Exits within WEIR_STATUS_LIMIT_MS even if processes hang: without a reply
-// from weir-control, weirctl reads the heartbeats and tables of weir-dataplane (glance.h).
+// that announce routes. Exits within WEIR_STATUS_LIMIT_MS even if processes hang: if weir-control
+// does not reply, weirctl reads the heartbeats and tables of weir-dataplane (glance.h).
 #pragma once
 
 #include "command.h"
@@ -14,5 +14,5 @@
 // docs/reference/cli.md. Unknown values are null. The caller owns the object. NULL = out of memory.
 json_t *weir_status_get(const struct weir_cli_options *options);
 
-// Print the status. Returns 0 ok, 1 warning, 2 critical, 3 unknown.
+// Print the status. Returns the exit status: 0 ok, 1 warning, 2 critical, 3 unknown.
 int weir_status_run(struct weir_cli *cli, const struct weir_cli_command *command);

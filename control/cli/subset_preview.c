@@ -8,13 +8,12 @@
 #include "plural.h"
 #include "subset.h"
 
-// Maximum number of clients multiplied by the number of backends. At the maximum, the computation
-// takes some seconds.
+// Maximum of clients * backends. With this number, the computation takes some seconds.
 #define PAIRS_MAX 1000000000u
 #define ROWS_MAX 16u // maximum number of rows of the histogram
 #define BAR_MAX 40u // maximum number of characters of a bar
 
-// The subsets of all clients, aggregated.
+// Statistics of the subsets of all clients.
 struct result {
 	struct weir_subset_params params;
 	uint32_t clients;
@@ -25,7 +24,8 @@ struct result {
 	uint32_t *with; // [clients + 1]: number of backends with this many clients
 };
 
-// Add the subset of a client to counts[backends].
+// Compute the subset of a client, and increase counts[b] for each backend b in the subset. subset,
+// scratch: working memory.
 static void add_client(struct result *result, uint32_t client, uint32_t *counts, uint32_t *subset,
 	uint32_t *scratch) {
 	uint32_t chosen;
@@ -40,7 +40,7 @@ static void add_client(struct result *result, uint32_t client, uint32_t *counts,
 	result->smallest = client == 0 || chosen < result->smallest ? chosen : result->smallest;
 }
 
-// Compute the result. Returns 0 or -ENOMEM. The caller frees ret_result->with.
+// Compute the statistics. Returns 0 or -ENOMEM. The caller frees ret_result->with.
 static int work_out(const struct weir_cli_preview *preview, struct result *ret_result) {
 	struct result result = {
 		.params = {.algorithm = preview->algorithm,
@@ -139,7 +139,7 @@ static void print_text(FILE *out, const struct result *result) {
 	print_histogram(out, result);
 }
 
-// Returns NULL if out of memory.
+// Returns the statistics as JSON, owned by the caller, or NULL if out of memory.
 static json_t *to_json(const struct result *result) {
 	json_t *histogram = json_array();
 	json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:f, s:I}, s:{s:I, s:I}}",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl subset preview: computes how many clients each backend would have. Uses the code of
-// weir-control, but no connection to weir-control.
+// weirctl subset preview: computes how many clients each backend would have. Uses the same code as
+// weir-control, but does not connect to weir-control.
 #pragma once
 
 #include "command.h"

@@ -64,8 +64,8 @@ int weir_text_table_add(struct weir_text_table *table, const char *const *cells)
 	return 0;
 }
 
-// Print a row. If a cell is too long for its column, the following cells move to the right, until a
-// cell fits at its column again.
+// Print a row. If a cell is wider than its column, the following cells move to the right, until one
+// of them fits into its column again.
 static void print_row(const struct weir_text_table *table, const char *const *cells,
 	const size_t *width, FILE *out) {
 	size_t at = 0, column = 0; // end of the printed text; start of the current column

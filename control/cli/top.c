@@ -19,7 +19,7 @@
 #define BANNER_BYTES 2048
 #define PAGE 10u
 
-// The terminal, and the settings that are restored at the end.
+// The terminal, and its settings that are restored at the end.
 struct screen {
 	struct weir_top_screen size;
 	enum weir_top_sort sort;
@@ -59,7 +59,7 @@ static json_int_t sum_drops(const json_t *sample) {
 	return sum;
 }
 
-// Store a sample. Returns the duration without drops.
+// Store a sample. Returns the time without drops so far, as {since, ms, total} (top_view.h).
 static json_t *take_sample(struct samples *samples, json_t *now) {
 	const json_int_t now_ms = json_integer_value(json_object_get(now, "time_ms"));
 	const json_t *started = json_object_get(now, "dataplane_started_ms");
@@ -86,8 +86,8 @@ static json_t *take_sample(struct samples *samples, json_t *now) {
 		"total", drops);
 }
 
-// Takes a new sample. *ret: the view of the changes since the last sample; NULL after the first
-// sample.
+// Takes a new sample. *ret: the view of the changes since the previous sample; unchanged after the
+// first sample. Returns enum weir_cli_exit.
 static int look(struct weir_cli *cli, struct samples *samples, json_t **ret) {
 	json_t *now = NULL, *workers = NULL, *events = NULL, *status = NULL, *view = NULL;
 	int r = send_command(cli, "stats.show", &now);
@@ -118,7 +118,7 @@ release_now:
 
 // --- the terminal -------------------------------------------------------------------------------
 
-// https://no-color.org
+// Returns whether colours may be used: see https://no-color.org.
 static bool has_colours(void) {
 	const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
 
@@ -271,8 +271,8 @@ static bool take_keys(struct screen *screen) {
 	return true;
 }
 
-// Wait for the next sample. Redraws after a key or a change of the terminal's size. Returns false
-// to quit.
+// Wait until it is time for the next sample. Redraws the screen after a key or a change of the
+// terminal's size. Returns false to quit.
 static bool pass_time(struct live *live, int interval_ms) {
 	struct screen *screen = &live->screen;
 	int64_t until_ms = weir_monotonic_ms() + interval_ms, left_ms;
@@ -311,8 +311,8 @@ static int shorter(int ms, int limit_ms) {
 	return ms < limit_ms ? ms : limit_ms;
 }
 
-// Send a request to weir-control, on a new connection if the last connection failed. An error is
-// described in outage.why.
+// Take a sample with requests to weir-control; connects again if the last connection failed. *ret:
+// see look. An error is described in live->outage.why. Returns enum weir_cli_exit.
 static int ask(struct live *live, json_t **ret) {
 	struct weir_cli *cli = live->cli;
 	char *why = live->outage.why, *said = NULL;
@@ -340,8 +340,8 @@ static int ask(struct live *live, json_t **ret) {
 	return r;
 }
 
-// Read the status in the same way as "weirctl status", including the state of weir-dataplane.
-// Returns whether weir-control answers.
+// Determine the status in the same way as "weirctl status", including the state of weir-dataplane,
+// and add it to the view. Returns whether weir-control answers.
 static bool look_at_status(struct live *live) {
 	struct weir_cli_options options = *live->cli->options;
 	json_t *status;

@@ -11,12 +11,13 @@
 #include "terminal.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-#define EVENTS 5u // number of shown events
-#define BACKEND_LINES 4u // minimum lines for backends: a header and three rows
+#define EVENTS 5u // number of events shown
+#define BACKEND_LINES 4u // minimum number of lines for backends: a header and three rows
 
 // --- a view -------------------------------------------------------------------------------------
 
-// Keep only the last events, because the list can have a thousand events.
+// Returns the last EVENTS events, newest first, because the whole list can have a thousand events.
+// The caller owns the returned list.
 static json_t *last_of(json_t *events) {
 	size_t count = json_array_size(events), first = count > EVENTS ? count - EVENTS : 0;
 	json_t *last = json_array();
@@ -146,7 +147,7 @@ static json_t *sorted_drops(const json_t *view) {
 	return rows;
 }
 
-// Describe the duration without drops.
+// Write the duration without drops as text.
 static void describe_quiet(const json_t *quiet, char *text, size_t bytes) {
 	const json_t *ms = json_object_get(quiet, "ms"), *total = json_object_get(quiet, "total");
 	const char *since = text_of(quiet, "since");
@@ -207,8 +208,8 @@ static const struct weir_show_choice backend_columns[] = {
 	{{"ERRORS/S", "errors", WEIR_SHOW_NUMBER}, NULL, 5},
 };
 
-// Print the shown backends, or all backends. The columns depend on all backends, so that the
-// columns do not change while scrolling.
+// Print all backends, or those that fit on the screen. The columns are chosen for all backends, so
+// that they do not change while scrolling.
 static void print_backends(FILE *out, const json_t *view, uint32_t width) {
 	const json_t *all = json_object_get(view, "backends");
 	const json_t *shown = json_object_get(view, "shown");
@@ -217,7 +218,7 @@ static void print_backends(FILE *out, const json_t *view, uint32_t width) {
 		COUNT(backend_columns), "no backends", width);
 }
 
-// Shorten a time for a screen: the time of day if the time is today, otherwise month, day, hour and
+// Returns a short form of a time: the time of day if it is today, otherwise month, day, hour and
 // minute.
 static json_t *clock_of(const char *when) {
 	const time_t now = time(NULL);
@@ -290,7 +291,8 @@ __attribute__((format(printf, 3, 4))) static void append(
 	va_end(arguments);
 }
 
-// Append the reasons of the status, the worst first, without the reason `except`.
+// Append the texts of the status's reasons, the worst first. except: text of a reason to leave out.
+// separator: is written before the first text.
 static void append_reasons(
 	const json_t *status, const char *except, const char *separator, char *text, size_t bytes) {
 	static const char *const levels[] = {"critical", "unknown", "warning", "ok"};
@@ -438,7 +440,7 @@ static void put_line(FILE *out, const char *line, size_t bytes, const char *styl
 }
 
 // Print at most `lines` lines of a section, each truncated to the width of the screen. rows: the
-// rows that are printed below the header.
+// rows that follow the header, which determine the colours; NULL = no colours.
 static void put(FILE *out, const struct section *section, uint32_t lines, const json_t *rows,
 	const struct weir_top_screen *screen) {
 	const char *text = section->text;
@@ -478,8 +480,8 @@ static uint32_t put_words(FILE *out, const char *text, uint32_t lines, const cha
 	return n;
 }
 
-// Assign lines to the sections in the order of their importance, and keep BACKEND_LINES for the
-// backends. Returns the number of remaining lines.
+// Assign lines to the sections in this order, as many as each needs, and keep BACKEND_LINES for the
+// backends. rows: lines of the screen. Returns the number of remaining lines.
 static uint32_t share_out(struct section *sections, uint32_t count, const uint32_t *order,
 	const json_t *view, uint32_t rows, uint32_t width) {
 	for (uint32_t i = 0; i < count; i++) {
@@ -511,7 +513,8 @@ static void put_section(FILE *out, const struct section *section, const json_t *
 	put_line(out, rest, strlen(rest), screen->stale ? GREY : "", screen);
 }
 
-// Print the backends. The last line shows how many backends are above and below the screen.
+// Print the backends that fit. The last line shows how many backends are above and below the shown
+// ones.
 static void put_backends(
 	FILE *out, const json_t *view, uint32_t lines, struct weir_top_screen *screen) {
 	json_t *all = json_object_get(view, "backends"), *rows = json_array(), *part;
@@ -569,8 +572,8 @@ static void put_sections(
 	}
 }
 
-// Returns whether the name and the health of each backend fit into the width. If not, writes a
-// message with the needed width to text.
+// Returns whether the screen is wide enough for the name and the health of each backend. If it is
+// not, writes a message with the required width to text.
 static bool is_wide_enough(
 	const json_t *view, const struct weir_top_screen *screen, char *text, size_t bytes) {
 	uint32_t least = weir_show_least_width(

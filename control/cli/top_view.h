@@ -8,7 +8,7 @@
 
 #include "command.h"
 
-// Orders of the backends. X(NAME, "word", "help", key)
+// Orders in which backends are shown. X(NAME, "word", "help", key)
 #define WEIR_TOP_SORTS(X) \
 	X(SERVICE, "service", "by service; rows do not move", 's') \
 	X(NEW_FLOWS, "new-flows", "most new flows per second first", 'n') \
@@ -33,7 +33,7 @@ json_t *weir_top_between(
 // Sort the backends, in place.
 void weir_top_sort_backends(json_t *view, enum weir_top_sort sort);
 
-// An outage: the time without new values.
+// An outage: the time since which there are no new values.
 struct weir_top_outage {
 	time_t since; // start of the outage; 0 = no outage
 	time_t figures; // time of the shown values, 0 = none
@@ -45,7 +45,8 @@ struct weir_top_outage {
 void weir_top_banner(
 	const json_t *status, const struct weir_top_outage *outage, char *banner, size_t bytes);
 
-// Print the whole view, fitted to width if possible; 0 = unlimited.
+// Print the whole view. width: columns of the terminal, into which tables are fitted if possible; 0
+// = unlimited.
 void weir_top_print(FILE *out, const json_t *view, uint32_t width);
 
 struct weir_top_screen {
@@ -55,7 +56,7 @@ struct weir_top_screen {
 	uint32_t first; // index of the first backend shown; corrected to the valid range
 };
 
-// Draw the help about keys.
+// Draw the help about the keys.
 void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen);
 
 // Draw the title, the banner (on several lines if necessary) and the view, fitted to the size of

@@ -8,7 +8,7 @@
 #include "duration.h"
 #include "trace_view.h"
 
-#define SILENT_MS 5000 // after this time without a packet, weirctl prints a message
+#define SILENT_MS 5000 // time without a packet after which weirctl prints a message
 
 struct trace {
 	struct weir_cli *cli;
@@ -16,14 +16,14 @@ struct trace {
 	json_int_t most, shown;
 	int64_t last_ns; // time of the previous packet; 0 = none
 	struct weir_trace_known known;
-	// Version of the tables for which `known` was requested. If a packet has another version,
-	// `known` is requested again.
+	// Version of the tables with which `known` was requested. If a packet was forwarded with
+	// another version, `known` is requested again.
 	json_int_t tables;
 	bool warned_silent;
 };
 
-// Request the row of a service or a backend from a show command. Returns NULL if there is no such
-// row, or after an error. The trace then lacks one line.
+// Request the row of a service or a backend with a show command. Returns NULL if there is no such
+// row, or on an error; the trace then lacks the lines about it.
 static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(
@@ -46,7 +46,7 @@ static void forget(struct weir_trace_known *known) {
 	*known = (struct weir_trace_known){0};
 }
 
-// Fetch the configuration of the packet's service and backend.
+// Request the rows of the packet's service and backend, if they are not known yet.
 static void look_up(struct trace *trace, const json_t *packet) {
 	const char *service = weir_captured_text(packet, "service");
 	const char *backend = weir_captured_text(packet, "backend");

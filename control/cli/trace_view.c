@@ -147,7 +147,8 @@ static void add_selection(struct packet *p) {
 	add(p, "selection", line);
 }
 
-// Returns the name of the headers between the outer IP header and the packet, or NULL.
+// Returns the name of the headers between the outer IP header and the inner packet, or NULL if
+// there are none.
 static const char *tail_of(const char *forwarding) {
 	return strcmp(forwarding, "gue") == 0   ? "GUE"
 	       : strcmp(forwarding, "gre") == 0 ? "GRE"
@@ -175,7 +176,7 @@ static void add_rewrite(struct packet *p, const uint8_t *data, size_t bytes) {
 	add(p, "rewrite", line);
 }
 
-// Add the command that shows details of a drop reason, for the service of the packet.
+// Add the command that shows details of the packet's drop reason, with the service of the packet.
 static void add_look(struct packet *p) {
 	const char *look = weir_captured_reason_look(p->reason);
 	const char *place = strstr(look, "SERVICE");

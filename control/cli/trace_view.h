@@ -15,10 +15,10 @@ struct weir_trace_known {
 	json_t *backend; // row of backend.show
 };
 
-// Add "headers", a description of the bytes, and "stages", an array of {stage, text} in the order
-// of the stages.
+// Add two members to a packet: "headers", a description of its bytes, and "stages", an array of
+// {stage, text} in the order of the stages.
 void weir_trace_explain(json_t *packet, const struct weir_trace_known *known);
 
-// Print a packet after weir_trace_explain, on lines of at most 80 columns unless names are longer.
-// before_ns: time of the previous packet, 0 = none.
+// Print a packet that weir_trace_explain has completed, on lines of at most 80 columns unless names
+// are longer. before_ns: time of the previous packet; 0 = none.
 void weir_trace_print(FILE *out, const json_t *packet, int64_t before_ns);

@@ -18,7 +18,7 @@
 #define BAR_LEAST 10
 #define WIDTH 80
 #define CELL 80
-#define WAIT_MOST_MS 5000 // maximum wait for reports of agents that begin to measure
+#define WAIT_MOST_MS 5000 // maximum time to wait for reports of agents that start to measure
 
 static double value(const json_t *row, const char *key) {
 	return json_number_value(json_object_get(row, key));
@@ -41,7 +41,8 @@ static void repeat(FILE *out, char what, int times) {
 	}
 }
 
-// Print a bar: '#' is used capacity, '.' is wasted capacity.
+// Print a bar: '#' is used capacity, '.' is wasted capacity. most: utilization of the most used
+// backend. bar: width of the whole bar.
 static void print_bar(
 	FILE *out, const json_t *row, double most, int name_width, int bar, bool colour) {
 	double used = value(row, "utilization");
@@ -156,8 +157,8 @@ void weir_waste_show(const struct weir_cli *cli, json_t *result) {
 	weir_waste_print(cli->out, result, width > 0 ? width : WIDTH, width > 0);
 }
 
-// Send two requests. After the first request, agents measure utilization. The reply to the second
-// request contains the reports.
+// Send the request twice. The first request makes agents measure utilization, and the reply to the
+// second contains their reports. *ret: the last reply. Returns enum weir_cli_exit.
 static int request_twice(struct weir_cli *cli, const json_t *request, json_t **ret) {
 	int r = weir_cli_request(cli, request, ret);
 	json_int_t again_ms;

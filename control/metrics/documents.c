@@ -80,9 +80,9 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 
 // Sends a request. After a failure, repeats the request once if time is left, because some failures
 // are temporary:
-//  - weir-control closed this idle connection, because another client needed a connection
-//  - weir-control restarted
-//  - weir-dataplane started or exited during the reply, so that a list is incomplete
+//   - weir-control closed this idle connection, because another client needed a connection
+//   - weir-control restarted
+//   - weir-dataplane started or exited during the reply, so that a list is incomplete
 static json_t *send_command(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
 	uint64_t end_ms = weir_monotonic_ms() + documents->timeout_ms;
