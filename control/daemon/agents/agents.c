@@ -14,7 +14,7 @@
 #define DUE_BETWEEN_READS 64
 
 struct agent { // one weir-agent, of one or more backends
-	struct weir_wheel_entry entry; // due at the same time as the prober
+	struct weir_wheel_entry entry; // due when the prober is due
 	struct weir_agents *agents;
 	struct agent *hash_next;
 	struct weir_agents_peer peer;
@@ -24,7 +24,7 @@ struct agent { // one weir-agent, of one or more backends
 	uint32_t next_members; // head of the same list in the configuration that is being applied
 };
 
-struct member { // data of one backend id
+struct member { // data of a backend, indexed by backend id
 	struct agent *agent; // NULL = none
 	uint32_t next; // next backend in the agent's list: backend id + 1, 0 = last
 	bool active;
@@ -55,7 +55,7 @@ static uint64_t read_now_ms(void) {
 	return uv_hrtime() / 1000000;
 }
 
-// Returns the list member of a backend, or NULL if the backend has no agent.
+// Returns the data of a backend, or NULL if the backend has no agent.
 static struct member *find_member(const struct weir_agents *agents, uint16_t backend) {
 	return backend < agents->ids && agents->members[backend].agent != NULL
 		       ? &agents->members[backend]
@@ -73,7 +73,8 @@ static bool is_at(const struct agent *agent, const struct weir_address *address,
 	return agent->peer.port == port && weir_address_equal(&agent->peer.address, address);
 }
 
-// FNV-1a. The addresses come from the configuration, so a peer cannot cause collisions.
+// The hash function FNV-1a. It needs no secret seed: the addresses come from the configuration, so
+// a peer cannot cause collisions.
 static uint32_t hash(const struct weir_address *address, uint16_t port) {
 	uint32_t h = 0x811c9dc5u;
 
@@ -104,7 +105,7 @@ static void insert(struct agent **buckets, uint32_t mask, struct agent *agent) {
 	*bucket = agent;
 }
 
-// --- the timer ----------------------------------------------------------------------------
+// --- timer --------------------------------------------------------------------------------
 
 // Set the wheel entry to the time at which the prober is due.
 static void schedule(struct agent *agent) {
@@ -112,9 +113,9 @@ static void schedule(struct agent *agent) {
 		&agent->agents->wheel, &agent->entry, weir_agents_prober_due_ms(agent->prober));
 }
 
-// Delays the first probes of new agents by the time that applying the configuration took. The loop
-// was busy during this time. Without the delay, many probes that should be spread would be due at
-// once.
+// Delays the first probes of new agents by the time that applying the configuration took, because
+// the loop was busy during this time. Without the delay, many probes that should be spread over
+// time would be due at once.
 static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
 	uint64_t busy_ms = now_ms - agents->fresh_ms;
 
@@ -161,7 +162,7 @@ static void on_timer(uv_timer_t *timer) {
 _Static_assert(offsetof(struct agent, entry) == 0,
 	"entry must be the first member: a wheel entry is cast to its agent");
 
-// Start the timer for the next due entry of the wheel.
+// Start the timer so that it expires when the next entry of the wheel is due.
 static void arm(struct weir_agents *agents) {
 	uint64_t wait_ms = weir_wheel_wait(&agents->wheel, read_now_ms());
 
@@ -181,7 +182,7 @@ static void arm(struct weir_agents *agents) {
 
 // --- configuration ------------------------------------------------------------------------
 
-// The members and the new agents of a configuration that is being applied.
+// The new members and agents while a configuration is being applied.
 struct plan {
 	struct member *members;
 	struct agent **buckets;
@@ -206,8 +207,8 @@ static void plan_fini(struct plan *plan) {
 	free(plan->members);
 }
 
-// Returns the agent of a target. Creates the agent, as part of the plan, if neither the present
-// configuration nor the plan has it. Returns NULL if out of memory.
+// Returns the agent at the address and port of a target. Creates the agent, as part of the plan, if
+// neither the current configuration nor the plan has it. Returns NULL if out of memory.
 static struct agent *agent_of(
 	struct weir_agents *agents, struct plan *plan, const struct weir_agents_target *target) {
 	struct weir_agents planned = {.buckets = plan->buckets, .bucket_mask = plan->mask};
@@ -301,8 +302,7 @@ static struct weir_agents_probe_settings combine(
 	return all;
 }
 
-// Replaces the members of an agent with its members in the plan, and returns their combined
-// settings.
+// Replaces the members of an agent by its members in the plan. Returns their combined settings.
 static struct weir_agents_probe_settings adopt_members(
 	struct agent *agent, const struct plan *plan) {
 	agent->agents->counts.agents++;
@@ -344,7 +344,8 @@ static void cancel_requests(struct weir_agents *agents, const struct weir_agents
 	weir_agents_requests_cancel(weir_agents_sheds_requests(agents->sheds), peer);
 }
 
-// Frees the agents that no longer have a backend, and moves all other agents to the new buckets.
+// Frees the agents that no longer have a backend, and inserts all other agents into the plan's hash
+// table.
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
 		struct agent *agent = agents->buckets[i], *next;
@@ -367,8 +368,8 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	}
 }
 
-// Probes the new agents soon if they are few. The first probes of many new agents are spread over
-// their interval.
+// Schedules the first probes of new agents: soon if there are few new agents, otherwise spread over
+// the interval of each agent.
 static void start_fresh(struct weir_agents *agents, struct plan *plan) {
 	uint64_t now_ms = read_now_ms();
 
@@ -447,8 +448,8 @@ void weir_agents_hasten(struct weir_agents *agents, uint16_t backend) {
 
 // --- steals and sheds ---------------------------------------------------------------------
 
-// Get the random ID of the process of a backend's agent, and its clock (weir_agents_prober_clock),
-// for a request. Returns 0, -ENOENT, -ENOKEY or -EAGAIN.
+// Get what a request to a backend's agent needs: the agent, the random ID of its process, and its
+// clock (weir_agents_prober_clock). Returns 0, -ENOENT (no agent), -ENOKEY (no keys) or -EAGAIN.
 static int find_process(const struct weir_agents *agents, uint16_t backend, struct agent **ret,
 	uint64_t *process, uint64_t *clock_ms) {
 	const struct member *member = find_member(agents, backend);

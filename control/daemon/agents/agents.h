@@ -5,27 +5,27 @@
 // number of agents.
 //
 // Probes of an agent are spread over its interval; each probe is sent slightly before the interval
-// ends. An agent without active backends is probed at the inactive interval after a few consecutive
-// probes had equal outcomes. Backends with equal addresses and ports share one agent, which is
-// probed once for all of them. A server with several addresses is probed at each address, because
-// each address is a path that can fail. Each address has its own balancer ID.
+// ends. An agent without active backends is probed at the longer inactive interval once several
+// consecutive probes have had the same outcome. Backends with the same address and port share one
+// agent, which is probed once for all of them. A server with several addresses is probed at each
+// address, because each address is a path that can fail. Each address has its own balancer ID.
 //
-// An answer is accepted only if all of this is true: it is authentic; it comes from the address
-// that was probed; it contains the balancer ID of the prober; it has the challenge of one of the
-// last two probes to the agent; no answer with that challenge was accepted before. An unsolicited
-// answer is accepted only if its announced state is newer than the last announced state. All other
-// datagrams are refused: they are counted by reason, and change nothing.
+// An answer is accepted only if all of these conditions hold: it is authentic; it comes from the
+// address that was probed; it contains the balancer ID of the prober; it has the challenge of one
+// of the last two probes to the agent; no other answer with that challenge was accepted before. An
+// unsolicited answer is accepted only if its announced state is newer than the last announced
+// state. All other datagrams are refused: they are counted by reason, and change nothing.
 //
-// A steal request requests permission from an agent to move a TCP flow that the backend has
-// possibly not accepted yet. Each request has an id and is sent once. The first answer in time is
+// A steal request asks an agent for permission to move a TCP flow that the backend has possibly not
+// accepted yet. Each request has an id and is sent once. The first answer that arrives in time is
 // accepted if it is authentic, has the id and the flow of the request, and comes from the agent
 // process that the request names. Without such an answer the flow is not moved.
 //
-// A shed order makes an agent end connections. The order is sent again until an answer reports that
-// the order is over. If an order arrives again, the agent only repeats its answer.
+// A shed order makes an agent end connections. The order is sent again and again until an answer
+// reports that the order is over. An agent that receives an order again only repeats its answer.
 //
-// Threads: only the event loop's thread. No globals, no logging: events are reported through
-// callbacks. Callbacks are called from the loop, never within a function of this module.
+// Threads: only the event loop's thread. No globals and no logging: events are reported through
+// callbacks. The event loop calls the callbacks; no function of this module calls them directly.
 #pragma once
 
 #include <stdbool.h>
@@ -39,8 +39,9 @@
 
 #define WEIR_AGENTS_BACKENDS_MAX 65535u // backend ids are below this
 #define WEIR_AGENTS_DETAIL_BYTES 96
-#define WEIR_AGENTS_STEALS_MAX 256u // limit of steal requests in flight, to all agents together
-// A steal request is refused if the agent's last answer is older than this.
+// maximum number of steal requests in flight, to all agents together
+#define WEIR_AGENTS_STEALS_MAX 256u
+// A steal request to an agent is refused if the agent's last answer is older than this.
 #define WEIR_AGENTS_STEAL_ANSWER_MS 60000u
 
 struct weir_agents;
@@ -66,14 +67,14 @@ struct weir_agents_steal { // request: may this TCP flow be moved from this back
 typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms);
 
-#define WEIR_AGENTS_SHEDS_MAX 64u // limit of shed orders in flight, to all agents together
-#define WEIR_AGENTS_SHED_AGAIN_MS 250u // an order is sent again after this time
+#define WEIR_AGENTS_SHEDS_MAX 64u // maximum number of shed orders in flight, to all agents together
+#define WEIR_AGENTS_SHED_AGAIN_MS 250u // time after which an order is sent again
 // An answer is accepted until this time after the deadline of its order.
 #define WEIR_AGENTS_SHED_LATE_MS 500u
 
 struct weir_agents_shed { // order: end some connections of this backend
 	uint16_t backend; // backend id; the order is sent to the backend's agent
-	uint32_t duration_ms; // the order ends after this time; up to WEIR_AGENT_STEAL_AHEAD_MS
+	uint32_t duration_ms; // time after which the order ends; up to WEIR_AGENT_STEAL_AHEAD_MS
 	// As in struct weir_agent_shed.
 	uint32_t count, rate_milli_per_s, keep, idle_ms;
 	char service[WEIR_CONFIG_NAME_BYTES]; // truncated in the message to the agent
@@ -82,41 +83,42 @@ struct weir_agents_shed { // order: end some connections of this backend
 };
 
 struct weir_agents_shed_result {
-	// there was an answer; the fields `result` to `leaving` are from the last answer
+	// At least one answer was accepted; the fields `result` to `leaving` are from the last of
+	// them.
 	bool answered;
-	bool over; // the last answer reports that the order is over
+	bool over; // the last answer reports that the order has ended
 	enum weir_agent_shed_result result;
 	enum weir_agent_shed_method method;
 	// As in struct weir_agent_shed_answer. 0 if the agent has not counted its connections.
 	uint32_t connections, candidates, leaving;
-	// Connections that were ended, or passed to the hook. If no answer has reported that the
-	// order is over, or if the last answer was LATE: the `count` of the order, because the
-	// agent may have ended that many connections.
+	// Number of connections that were ended, or passed to the hook. If no answer has reported
+	// that the order has ended, or if the last answer was LATE, this is the `count` of the
+	// order, because the agent may have ended that many connections.
 	uint32_t ended;
 };
 
-// Called once at the end of each order, with the order and its result. The callback may call
+// Called once when an order has ended, with its result. The callback may call
 // weir_agents_order_shed.
 typedef void (*weir_agents_shed_ended)(void *context, const struct weir_agents_shed *order,
 	const struct weir_agents_shed_result *result);
 
-// The callbacks must not call weir_agents_configure or weir_agents_free.
+// Callbacks of this module. They must not call weir_agents_configure or weir_agents_free.
 struct weir_agents_events {
-	// Called when an answer was accepted, whether or not it answers a probe.
+	// Called when an answer was accepted, whether or not it was solicited.
 	void (*report)(void *context, uint16_t backend, const struct weir_report *report);
-	// Called when TCP statistics were accepted for a backend whose `wants` include them. NULL =
-	// TCP statistics are ignored.
+	// Called when TCP statistics were accepted for a backend that requests them in `wants`.
+	// NULL = TCP statistics are ignored.
 	void (*tcp)(void *context, uint16_t backend, const struct weir_agent_tcp *tcp);
-	// Called when a probe has ended. detail: one line.
+	// Called when a probe has ended. detail: describes the outcome in one line.
 	void (*probed)(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 		const char *detail, uint32_t duration_ms);
-	// Called when a probe was not answered. Returns true if this host had no link to the agent:
-	// the probe then ends as UNKNOWN, with `why` as its detail. NULL = every unanswered probe
-	// ends as SILENT.
+	// Called when a probe was not answered. If this host had no link to the agent, returns true
+	// and sets `why`: the probe then ends as UNKNOWN, with `why` as its detail. NULL = every
+	// unanswered probe ends as SILENT.
 	bool (*excuse)(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 		char *why, size_t bytes);
-	// Called when an agent that answered before has not answered WEIR_AGENT_SILENT_PROBES
-	// consecutive probes.
+	// Called when WEIR_AGENT_SILENT_PROBES consecutive probes of an agent were not answered, if
+	// the agent has answered before.
 	void (*lost)(void *context, uint16_t backend);
 	void *context;
 };
@@ -126,7 +128,8 @@ struct weir_agents_target {
 	uint16_t port; // host order
 	struct weir_address address;
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms;
-	// The inactive interval is used after this many consecutive probes with equal outcomes.
+	// The inactive interval is used after this number of consecutive probes with the same
+	// outcome.
 	uint32_t settled;
 	uint32_t wants; // WEIR_REPORT(...), WEIR_AGENT_PORT_WORDS, WEIR_AGENT_TCP_FIGURES
 };
@@ -138,7 +141,7 @@ struct weir_agents_status { // status of a backend's agent
 	uint64_t age_ms; // time since the last accepted answer, if has_answer
 	uint64_t agent; // random number of the agent's process, if has_answer
 	uint32_t serial; // serial number of the agent's announced state
-	uint32_t streak; // number of consecutive probes that ended like the last probe
+	uint32_t streak; // number of consecutive probes with the outcome of the last probe
 	uint64_t probes, answered; // probes sent and answered since the agent was configured
 };
 
@@ -149,7 +152,7 @@ struct weir_agents_counts { // counts since the start of this process
 	uint64_t unasked; // accepted unsolicited answers
 	uint64_t silent; // probes that were not answered in time
 	uint64_t dropped_fields; // fields with invalid values in answers
-	uint64_t late_ms; // maximum delay of the start of a probe
+	uint64_t late_ms; // maximum time by which a probe was sent too late
 	uint64_t steals; // number of steal requests
 	// Number of steal requests by result. NO_RESULT counts requests without an answer in time.
 	// The sum is `steals` minus the requests in flight.
@@ -157,33 +160,31 @@ struct weir_agents_counts { // counts since the start of this process
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
 };
 
-// The struct `events` is copied. Returns 0 or negative errno. The loop must outlive the handles:
-// after weir_agents_free, run it until uv_run returns 0.
+// Create without agents. events: copied. loop: must outlive the handles: after weir_agents_free,
+// run it until uv_run returns 0. Returns 0 or negative errno.
 int weir_agents_create(
 	uv_loop_t *loop, const struct weir_agents_events *events, struct weir_agents **ret);
 
-// Sets the keys for the messages to and from agents. The keys are copied. Without keys no agent is
-// probed.
+// Sets the keys for the messages to and from agents. keys: copied. Without keys no agent is probed.
 void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_keys *keys);
 
-// Probe the agents of these backends and no others. Agents that were already configured keep their
-// state. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...), -ENOMEM, or the negative
-// errno of opening a socket. After an error, nothing has changed.
+// Probe the agents of these backends, and no longer probe other agents. Agents that were already
+// configured keep their state. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...),
+// -ENOMEM, or the negative errno of opening a socket. After an error, nothing has changed.
 int weir_agents_configure(
 	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n);
 
-// Set whether a backend has flows; initially, each backend is treated as a backend without flows.
-// Does nothing for a backend without an agent.
+// Set whether a backend has flows. Until this function is called, a backend counts as a backend
+// without flows. Does nothing for a backend without an agent.
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active);
 
-// Set the fields to request for a backend, until the next weir_agents_configure. A request for
-// additional fields is sent within an interval. Until the agent has had time to measure the fields,
-// the agent is probed at the interval of a backend with flows. Does nothing for a backend without
-// an agent.
+// Set the fields to request for a backend, until the next call of weir_agents_configure. Additional
+// fields are requested within an interval. Until the agent has had time to measure these fields, it
+// is probed at the interval of a backend with flows. Does nothing for a backend without an agent.
 void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants);
 
 // Probe the agent of a backend at the interval of a backend with flows, until `settled` consecutive
-// probes had equal outcomes. Does nothing for a backend without an agent.
+// probes have had the same outcome. Does nothing for a backend without an agent.
 void weir_agents_hasten(struct weir_agents *agents, uint16_t backend);
 
 // Requests permission from the agent of a backend to move a flow. steal: copied. The request is
@@ -194,25 +195,25 @@ void weir_agents_hasten(struct weir_agents *agents, uint16_t backend);
 //  -EALREADY  a request for this flow is in flight
 //  -EBUSY     WEIR_AGENTS_STEALS_MAX requests are in flight
 int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *steal);
-// Set the callback for the end of each steal request. The callback may make further requests. Call
-// before the first request.
+// Set the callback for the end of each steal request. Call this function before the first request.
+// The callback may send further requests.
 void weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended ended, void *context);
 
 // Orders the agent of a backend to end connections. order: copied. The order is sent in the next
-// iteration of the loop. Returns 0, or the errors of weir_agents_request_steal. For orders,
-// -EALREADY means that an order for this backend is in flight; -EBUSY, that WEIR_AGENTS_SHEDS_MAX
-// orders are in flight.
+// iteration of the loop. Returns 0, or the errors of weir_agents_request_steal, of which two
+// differ: -EALREADY means that an order for this backend is in flight, and -EBUSY that
+// WEIR_AGENTS_SHEDS_MAX orders are in flight.
 int weir_agents_order_shed(struct weir_agents *agents, const struct weir_agents_shed *order);
-// Set the callback for the end of each order. Call before the first order.
+// Set the callback for the end of each order. Call this function before the first order.
 void weir_agents_on_shed_ended(
 	struct weir_agents *agents, weir_agents_shed_ended ended, void *context);
 
-// Returns 0, or -ENOENT if the backend has no agent.
+// Get the status of a backend's agent. Returns 0, or -ENOENT if the backend has no agent.
 int weir_agents_status(
 	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret);
 struct weir_agents_counts weir_agents_counts(const struct weir_agents *agents);
 
-// Frees everything. No callback follows; handles close in the next iterations of the loop. NULL is
-// allowed.
+// Frees everything. No callback is called any more; the libuv handles are closed in the next
+// iterations of the loop. NULL is allowed.
 void weir_agents_free(struct weir_agents *agents);

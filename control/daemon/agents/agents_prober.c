@@ -7,10 +7,11 @@
 #include <string.h>
 #include <uv.h>
 
-#define JITTER_SHARE 16 // a probe is sent early by a random time of up to 1/16 of the interval
-#define WAIT_MORE_MS 4u // time added to the deadline while an answer may be among unread datagrams
+#define JITTER_SHARE 16 // a probe is sent up to 1/16 of the interval early, by a random time
+// time added to the deadline of a probe while its answer may be among unread datagrams
+#define WAIT_MORE_MS 4u
 #define MEASURE_MS 1000 // maximum time that an agent takes to measure a new field
-#define CONFIRM_MS 50 // minimum time between confirmations of a state that the agent repeats
+#define CONFIRM_MS 50 // minimum time between two confirmations of a state that the agent repeats
 // Rate limit of new announced states: a burst of WORDS_AT_ONCE, then one per WORD_MS. Each new
 // state costs an extra probe, a log line and a publication. An agent repeats a refused state until
 // the state is accepted.
@@ -37,28 +38,30 @@ struct weir_agents_prober {
 	bool awaiting; // waiting for the answer to probe[0], until deadline_ms
 	bool answers; // the last probe was answered
 	bool has_last;
-	bool lost; // the loss was reported, or no answer was received so far
+	bool lost; // the loss of the agent was reported, or no answer was received so far
 	uint64_t soon_ms; // until this time the agent is probed like an agent with active backends
 	uint64_t next_ms; // time of the next probe
 	uint64_t deadline_ms;
 	uint64_t sequence; // sequence number of the last probe
 	uint64_t answer_ns; // when the last answer was accepted
-	uint64_t confirmed_ms; // when the last extra probe was sent
+	uint64_t confirmed_ms; // when the last extra probe, which confirms a state, was sent
 	// Token bucket of new states: each accepted state moves this time ahead by WORD_MS.
 	uint64_t words_ms;
-	uint32_t serial; // serial number of the last state that the process last.agent announced
+	// serial number of the last state that the agent process with ID last.agent announced
+	uint32_t serial;
 	uint32_t streak;
 	uint64_t probes, answered;
 	struct probe probe[2]; // newest first
 	struct weir_agent_answer last; // last accepted answer
-	uint64_t tcp_clock_ms; // clock in the last TCP statistics of the process last.agent
+	// clock in the last TCP statistics of the agent process with ID last.agent
+	uint64_t tcp_clock_ms;
 };
 
 static uint64_t read_now_ms(void) {
 	return uv_hrtime() / 1000000;
 }
 
-// --- the interval -------------------------------------------------------------------------
+// --- interval -----------------------------------------------------------------------------
 
 // Returns a random number (SplitMix64).
 static uint64_t next_random(struct weir_agents_probing *probing) {
@@ -76,10 +79,11 @@ static uint64_t interval_of(const struct weir_agents_prober *prober) {
 	return slow ? prober->settings.inactive_interval_ms : prober->settings.interval_ms;
 }
 
-// Schedules the next probe one interval after the time at which this probe was due, not after the
-// present time. So the probes of all agents stay spread, even if this process paused and all probes
-// are due at once. The wait for an answer ends when the next probe is sent. If this probe is so
-// late that the agent would have less than its timeout to answer, one interval is skipped.
+// Schedules the next probe one interval after the time at which this probe was due, not one
+// interval from now. The probes of all agents therefore stay spread over time, even if this process
+// paused and all probes are due at once. If the next probe is so close that the agent would have
+// less than its timeout to answer this probe, one interval is skipped: the wait for an answer ends
+// when the next probe is sent.
 static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	uint64_t interval = interval_of(prober), most_early = interval / JITTER_SHARE;
 	uint64_t early = next_random(prober->probing) % (most_early + 1);
@@ -97,7 +101,7 @@ static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	}
 }
 
-// Probes earlier if the interval has become shorter.
+// Schedules the next probe earlier if the interval has become shorter.
 static void hasten(struct weir_agents_prober *prober) {
 	uint64_t interval = interval_of(prober), now_ms = read_now_ms();
 
@@ -156,7 +160,7 @@ static void write_probe(const struct weir_agents_prober *prober, uint64_t now_ns
 	weir_agent_probe_encode(&probe, &probing->keys->key[0], to);
 }
 
-// Add a probe to the batch, and wait for its answer.
+// Add a new probe to the batch of datagrams, and start to wait for its answer.
 static void send_probe(struct weir_agents_prober *prober) {
 	struct weir_agents_probing *probing = prober->probing;
 	uint64_t now_ns = uv_hrtime();
@@ -233,8 +237,8 @@ static void start_probe(struct weir_agents_prober *prober, uint64_t now_ms) {
 	}
 }
 
-// Returns whether the prober stops waiting for an answer. While datagrams are unread, the answer
-// may be among them: the prober then waits until the next probe is due.
+// Returns whether the wait for an answer is over. unread: the answer may be among datagrams that
+// were not read yet; the prober then waits until the next probe is due.
 static bool is_over(const struct weir_agents_prober *prober, uint64_t now_ms, bool unread) {
 	return prober->next_ms <= now_ms || (prober->deadline_ms <= now_ms && !unread);
 }
@@ -255,8 +259,8 @@ void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, 
 	}
 }
 
-// Ends the newest probe. If this host caused the error, the probe gives no information about the
-// agent, and ends as UNKNOWN.
+// Ends the newest probe, which could not be sent. If this host caused the error, the probe gives no
+// information about the agent, and ends as UNKNOWN.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error) {
 	bool is_local = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM ||
 			error == -EPERM || error == -EACCES || error == -EAFNOSUPPORT ||
@@ -285,16 +289,17 @@ static bool is_same_process(
 	return prober->has_last && prober->last.agent == answer->agent;
 }
 
-// Returns whether the answer was sent before the last accepted answer. This is the case if the
-// newest probe was answered already, and this answer has the challenge of the previous probe or
-// comes from another process.
+// Returns whether the answer was sent before the last accepted answer. That is so if the newest
+// probe was answered already, and this answer has the challenge of the previous probe or comes from
+// another agent process. i: index of the probe with the challenge of this answer.
 static bool is_outdated(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	return prober->probe[0].state == PROBE_ANSWERED &&
 	       (i != 0 || !is_same_process(prober, answer));
 }
 
-// Returns whether the rate limit permits one more extra probe.
+// Returns whether the rate limit of new states permits another state, and the extra probe that
+// confirms it.
 static bool may_confirm(const struct weir_agents_prober *prober) {
 	return prober->words_ms < read_now_ms() + WORDS_AT_ONCE * WORD_MS;
 }
@@ -345,8 +350,8 @@ static void report(struct weir_agents_prober *prober, const struct weir_agent_an
 	probing->report(prober->owner, &report);
 }
 
-// Sends an extra probe that confirms an announced state, because the agent repeats the state until
-// it is confirmed.
+// Sends an extra probe that confirms an announced state, if the rate limit permits it. The agent
+// repeats the state until it is confirmed.
 static void confirm(struct weir_agents_prober *prober) {
 	uint64_t now_ms = read_now_ms();
 

@@ -25,7 +25,7 @@ static uint64_t read_now_ms(void) {
 	return uv_hrtime() / 1000000;
 }
 
-// --- the timer ----------------------------------------------------------------------------
+// --- timer --------------------------------------------------------------------------------
 
 static void on_timer(uv_timer_t *timer);
 
@@ -51,7 +51,7 @@ static void arm(struct weir_agents_requests *requests) {
 	uv_timer_start(&requests->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
 
-// A request that could not be sent ends, unless this kind of request is sent again.
+// Ends a request that could not be sent, unless requests of this kind are sent again.
 static void take_unsent(const struct weir_agents_requests *requests, struct slot *slot) {
 	if (requests->of.again_ms == 0) {
 		slot->until_ms = 0;

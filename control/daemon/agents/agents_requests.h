@@ -15,15 +15,15 @@ struct weir_agents_requests_of { // pointers are borrowed
 	uv_loop_t *loop;
 	struct weir_agents_sockets *sockets;
 	const struct weir_agent_keys *keys;
-	uint32_t most; // limit of requests in flight
+	uint32_t most; // maximum number of requests in flight
 	// A request is sent again after this time. 0 = a request is sent once, and ends at once if
 	// it cannot be sent.
 	uint32_t again_ms;
 	// Writes the datagram of the request in a slot.
 	void (*encode)(void *context, uint32_t slot, const struct weir_agent_key *key,
 		uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
-	// Called when a request has ended, but not because of an answer: at its deadline, because
-	// it could not be sent (only if again_ms is 0), or because it was cancelled. Must call
+	// Called when a request has ended without an answer: at its deadline, because it could not
+	// be sent (only if again_ms is 0), or because it was cancelled. Must call
 	// weir_agents_requests_remove.
 	void (*over)(void *context, uint32_t slot);
 	void *context;
@@ -34,32 +34,35 @@ struct weir_agents_request { // identifies a request; its answer has the same va
 	uint64_t id; // set by weir_agents_requests_add
 };
 
-// of: copied. Returns 0 or -ENOMEM.
+// Create a table for requests of one kind. of: copied. Returns 0 or -ENOMEM.
 int weir_agents_requests_create(
 	const struct weir_agents_requests_of *of, struct weir_agents_requests **ret);
-// Handles close in the next iterations of the loop. NULL is allowed.
+// Free the table. The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_agents_requests_free(struct weir_agents_requests *requests);
 
 // Add a request, which is sent in the next iteration of the loop. peer: copied; its random number
-// `balancer` identifies the agent. duration_ms: time until the deadline. *request: gets the next
-// id; ids are never reused. Returns the slot, from 0 to `most` - 1, or -EBUSY.
+// `balancer` identifies the agent in the table. duration_ms: time until the deadline. *request:
+// request->id is set to the next id; ids are never reused. Returns the slot, from 0 to `most` - 1,
+// or -EBUSY (no free slot).
 int weir_agents_requests_add(struct weir_agents_requests *requests,
 	const struct weir_agents_peer *peer, struct weir_agents_request *request,
 	uint32_t duration_ms);
-// Returns the slot of a request that was sent, or -ENOENT. After its deadline, a request keeps its
-// slot until the next iteration of the loop.
+// Returns the slot of a request that was sent, or -ENOENT. A request whose deadline has passed
+// keeps its slot until the next iteration of the loop.
 int weir_agents_requests_find(
 	const struct weir_agents_requests *requests, const struct weir_agents_request *request);
 bool weir_agents_requests_is_used(const struct weir_agents_requests *requests, uint32_t slot);
-// Returns whether the deadline of a request has passed, or the request was cancelled.
+// Returns whether the deadline of the request in this slot has passed, or the request was
+// cancelled.
 bool weir_agents_requests_is_late(const struct weir_agents_requests *requests, uint32_t slot);
 // Frees the slot of a request. Returns the time in ms since the request was added. Call this before
 // the callback that reports the result, because that callback may add another request.
 uint32_t weir_agents_requests_remove(struct weir_agents_requests *requests, uint32_t slot);
 
-// Call when a datagram with this owner could not be sent. Returns false if the datagram is not one
-// of these requests.
+// Call this function when a datagram with this owner could not be sent. Returns false if the
+// datagram does not belong to one of these requests.
 bool weir_agents_requests_unsent(struct weir_agents_requests *requests, const void *owner);
-// Call when the agent is no longer configured. Its requests end in the next iteration of the loop.
+// Call this function when an agent is no longer configured. Its requests end in the next iteration
+// of the loop.
 void weir_agents_requests_cancel(
 	struct weir_agents_requests *requests, const struct weir_agents_peer *peer);

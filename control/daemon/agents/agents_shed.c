@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct order { // data of the order in a slot
+struct order { // data of the order in a slot of `requests`
 	struct weir_agents_shed order;
 	struct weir_agent_shed message;
 	struct weir_agents_shed_result result;
@@ -22,8 +22,8 @@ struct weir_agents_sheds {
 
 // --- the end of an order ------------------------------------------------------------------
 
-// Returns whether the last answer has the final number of ended connections. An agent that no
-// longer has the order in its table answers LATE, which is not final.
+// Returns whether the last answer has the final number of ended connections. The result LATE is not
+// final: an agent gives it if it no longer has the order in its table.
 static bool is_final(const struct weir_agents_shed_result *result) {
 	return result->over && result->result != WEIR_AGENT_SHED_LATE;
 }
@@ -43,8 +43,8 @@ static void on_over(void *context, uint32_t slot) {
 	end(context, slot);
 }
 
-// Returns why an answer to the order in this slot is refused, or NONE. slot: negative = there is no
-// such order.
+// Returns why an answer is refused, or NONE. slot: slot of the order; negative = there is no such
+// order.
 static enum weir_agent_refusal check(const struct weir_agents_sheds *sheds, int slot,
 	const struct weir_agent_shed_answer *answer) {
 	const struct order *order = slot < 0 ? NULL : &sheds->order[slot];

@@ -10,7 +10,7 @@
 
 struct weir_agents_sheds;
 
-// sockets, keys, counts: must outlive the orders. Returns 0 or -ENOMEM.
+// Create without orders. sockets, keys, counts: must outlive *ret. Returns 0 or -ENOMEM.
 int weir_agents_sheds_create(uv_loop_t *loop, struct weir_agents_sockets *sockets,
 	const struct weir_agent_keys *keys, struct weir_agents_counts *counts,
 	struct weir_agents_sheds **ret);
@@ -18,15 +18,17 @@ void weir_agents_sheds_on_ended(
 	struct weir_agents_sheds *sheds, weir_agents_shed_ended ended, void *context);
 
 // Orders an agent to end connections. process, clock_ms: results of weir_agents_prober_clock.
-// Returns 0, -EINVAL, -EALREADY, -EBUSY as weir_agents_order_shed.
+// Returns 0, -EINVAL, -EALREADY or -EBUSY: see weir_agents_order_shed.
 int weir_agents_sheds_order(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
 	uint64_t process, uint64_t clock_ms, const struct weir_agents_shed *order);
 // Processes an answer to an order, received from the address of an agent. Calls
-// weir_agents_shed_ended.
+// weir_agents_shed_ended if the order has ended.
 void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
-// Returns the orders in flight, for weir_agents_requests_cancel and weir_agents_requests_unsent.
+// Returns the table of orders in flight, for weir_agents_requests_cancel and
+// weir_agents_requests_unsent.
 struct weir_agents_requests *weir_agents_sheds_requests(struct weir_agents_sheds *sheds);
 
-// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
+// Free everything. The libuv handles are closed in the next iterations of the loop. NULL is
+// allowed.
 void weir_agents_sheds_free(struct weir_agents_sheds *sheds);

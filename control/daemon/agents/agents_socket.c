@@ -8,8 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BATCH 64u // datagrams per system call
-// maximum number of batches per iteration of the loop, so that other handles can run
+#define BATCH 64u // maximum number of datagrams per system call
+// Maximum number of batches that are read in one iteration of the loop, so that other handles can
+// run.
 #define READS_OF_A_TURN 16u
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 #define ROOM_BYTES \
@@ -95,7 +96,7 @@ static void deliver(struct weir_agents_sockets *sockets, uint32_t i) {
 		sockets->events.context, &address, port, sockets->in.bytes[i], header->msg_len);
 }
 
-// Reads one batch of datagrams. Returns false if no more datagrams are waiting.
+// Reads one batch of datagrams. Returns whether more datagrams may be waiting.
 static bool read_batch(struct one_socket *one) {
 	struct weir_agents_sockets *sockets = one->sockets;
 	int n;
@@ -111,7 +112,7 @@ static bool read_batch(struct one_socket *one) {
 	return n == (int)BATCH;
 }
 
-// Reads batches up to the limit for one iteration. Returns false if no more datagrams are waiting.
+// Reads batches up to the limit for one iteration. Returns whether more datagrams may be waiting.
 static bool read_some(struct one_socket *one) {
 	uint32_t reads = 0;
 

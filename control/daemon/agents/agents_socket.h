@@ -19,13 +19,14 @@ struct weir_agents_sockets;
 
 struct weir_agents_socket_events {
 	// Called for each received datagram. bytes: valid during the call. count: length of the
-	// whole datagram. If count is above WEIR_AGENT_MESSAGE_BYTES, `bytes` can be truncated.
+	// whole datagram; if it is above WEIR_AGENT_MESSAGE_BYTES, `bytes` may be truncated.
 	void (*received)(void *context, const struct weir_address *address, uint16_t port,
 		const uint8_t *bytes, size_t count);
-	// Called after the last datagram of this iteration of the loop.
+	// Called after the last datagram that is read in this iteration of the loop.
 	void (*received_all)(void *context);
-	// Called for a datagram of the batch that could not be sent. error: -EAGAIN if the send
-	// buffer is full, or another negative errno.
+	// Called for a datagram of the batch that could not be sent. owner: as in
+	// weir_agents_sockets_add. error: -EAGAIN if the send buffer is full, or another negative
+	// errno.
 	void (*unsent)(void *context, void *owner, int error);
 	void *context;
 };
@@ -36,15 +37,17 @@ int weir_agents_sockets_create(uv_loop_t *loop, const struct weir_agents_socket_
 // Also returns 0 if the kernel does not support the family; sending then fails with -EAFNOSUPPORT.
 int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family);
 
-// Adds a datagram to the batch, and returns the memory for its bytes. A full batch is sent first.
-// The socket for the family of the address must be open (weir_agents_sockets_open).
+// Adds a datagram to the batch, and returns the memory for its bytes. owner: passed to `unsent`. A
+// full batch is sent first. The socket for the family of the address must be open
+// (weir_agents_sockets_open).
 uint8_t *weir_agents_sockets_add(struct weir_agents_sockets *sockets,
 	const struct weir_address *address, uint16_t port, void *owner);
-// Send the batch. Calls `unsent` for failures; `unsent` must not call weir_agents_sockets_add.
+// Send the batch. Calls `unsent` for each datagram that could not be sent; `unsent` must not call
+// weir_agents_sockets_add.
 void weir_agents_sockets_flush(struct weir_agents_sockets *sockets);
-// Reads the received datagrams, up to the limit for one iteration of the loop. Returns false if no
-// more datagrams are waiting.
+// Reads the received datagrams, up to the limit for one iteration of the loop. Returns whether more
+// datagrams may be waiting.
 bool weir_agents_sockets_read(struct weir_agents_sockets *sockets);
 
-// The libuv handles are closed in the next iterations of the loop.
+// Free the sockets. The libuv handles are closed in the next iterations of the loop.
 void weir_agents_sockets_free(struct weir_agents_sockets *sockets);

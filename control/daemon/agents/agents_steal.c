@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct steal { // data of the request in a slot
+struct steal { // data of the request in a slot of `requests`
 	struct weir_agents_steal request;
 	struct weir_agent_steal message;
 };

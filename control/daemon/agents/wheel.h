@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Timing wheel: one timer serves thousands of timeouts. Adding, removing and expiry cost O(1); an
-// entry expires up to WEIR_WHEEL_TICK_MS late, never early.
+// Timing wheel: one timer serves thousands of timeouts. Adding, removing and expiring an entry cost
+// O(1). An entry expires up to WEIR_WHEEL_TICK_MS late, never early.
 //
 // Threads: one. No clock: time is an argument, in milliseconds that never decrease.
 #pragma once
@@ -28,13 +28,12 @@ struct weir_wheel {
 
 void weir_wheel_init(struct weir_wheel *wheel, uint64_t now_ms);
 
-// Add an entry, or move an entry to another time. If the time is in the past, the entry is due at
-// once.
+// Add an entry, or change the time of an entry. due_ms: if in the past, the entry is due at once.
 void weir_wheel_set(struct weir_wheel *wheel, struct weir_wheel_entry *entry, uint64_t due_ms);
 void weir_wheel_clear(struct weir_wheel *wheel,
 	struct weir_wheel_entry *entry); // an entry that is not in a wheel is allowed
 
-// Remove and return an entry that is due; NULL = no entry is due.
+// Remove an entry that is due from the wheel, and return it; NULL = no entry is due.
 struct weir_wheel_entry *weir_wheel_take(struct weir_wheel *wheel, uint64_t now_ms);
 
 // Returns the time in milliseconds until the next entry can be due, at least 1; 0 = the wheel is

@@ -18,7 +18,7 @@ static const char *const end_texts[] = {
 #undef X
 };
 
-struct next { // the next packet of a worker's ring
+struct next { // the next packet in the ring of a worker
 	bool there;
 	struct weir_capture_packet packet;
 };
@@ -71,7 +71,7 @@ static void count_missed(struct weir_captures *captures) {
 	}
 }
 
-// Returns the oldest packet among the first packets of all rings, or NULL if all rings are empty.
+// Returns the oldest of the next packets of all rings, or NULL if all rings are empty.
 static struct next *oldest(struct weir_captures *captures, uint32_t *ret_worker) {
 	struct next *found = NULL;
 
@@ -105,7 +105,8 @@ static void complete(const struct weir_captures *captures, struct weir_captured 
 	captured->publications = weir_writer_publications(captures->segment, record->tables);
 }
 
-// Reads the available packets, up to the limit of one read. Returns false if out of memory.
+// Takes the packets that are in the rings, up to the limit of one read. Returns false if out of
+// memory.
 static bool take(struct weir_captures *captures, struct weir_capture_reading *reading) {
 	uint64_t most = WEIR_CAPTURES_PACKETS;
 	uint32_t worker = 0;

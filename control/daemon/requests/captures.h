@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Captures: requests copies of packets from workers (capture.h of the segment), and passes the
-// copies to a client of the control socket. Only one capture runs at a time. A capture belongs to
-// the connection that started it. A capture ends when this connection is closed, when the limit of
-// packets is reached, or when the dataplane exits. A capture expires WEIR_CAPTURES_UNREAD_MS after
-// the last read by its client; then another capture can replace it.
+// Captures: requests copies of packets from workers (capture.h of the segment), and passes them to
+// a client of the control socket. Only one capture runs at a time. It belongs to the connection
+// that started it. A capture ends when this connection is closed, when the packet limit is reached,
+// or when the dataplane exits. A capture expires if its client has not read for
+// WEIR_CAPTURES_UNREAD_MS; another capture can then replace it.
 //
-// The names of the service and the backend of a packet are those at the time when the packet was
-// copied; "" if the id was reused since then.
+// The names of a packet's service and backend are those at the time when the packet was copied; ""
+// = the id has been reused since then.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -24,7 +24,7 @@
 
 struct weir_captures;
 
-// Why a capture ended. X(NAME, "name", "text in the audit log")
+// Why a capture has ended. X(NAME, "name", "text in the audit log")
 #define WEIR_CAPTURE_ENDS(X) \
 	X(NONE, "", "") /* running */ \
 	X(PACKETS, "packets", "packet limit reached") \
@@ -41,10 +41,10 @@ enum weir_capture_end {
 
 struct weir_capture_request {
 	struct weir_capture_terms terms;
-	uint64_t packets; // limit of packets; 0 = no limit
+	uint64_t packets; // maximum number of packets; 0 = no limit
 	uint64_t connection; // ID of the connection that owns the capture
 	struct weir_audit_who who;
-	// filter of the capture; the audit log identifies the capture by this text
+	// Filter of the capture as text, which identifies the capture in the audit log.
 	char what[WEIR_AUDIT_OBJECT_BYTES];
 };
 
@@ -63,8 +63,8 @@ struct weir_capture_reading {
 	uint32_t count;
 	// Add this to the time of a packet to get its wall clock time, in ns since 1970.
 	int64_t since_1970_ns;
-	// Packets of all workers since the start of the capture. lost: number of lost packets.
-	// limited: number of packets that were not copied because of the rate limit.
+	// Numbers of packets of all workers since the start of the capture. lost: packets that did
+	// not fit into a ring. limited: packets that were not copied because of the rate limit.
 	uint64_t lost, limited;
 	bool more; // the rings contain further packets
 	enum weir_capture_end ended;
@@ -80,26 +80,28 @@ struct weir_capture_status { // status of the last capture
 };
 
 // Called once per read, possibly before weir_captures_read returns. error: 0 or -ENOMEM. reading:
-// valid during the call; NULL on an error. To take ownership of the packets, the callback sets
-// reading->packets to NULL.
+// valid during the call; NULL on an error. The callback may take ownership of the packets by
+// setting reading->packets to NULL.
 typedef void (*weir_capture_done)(void *context, int error, struct weir_capture_reading *reading);
 
-// audit: borrowed; records the end of each capture. Returns 0 or -ENOMEM.
+// Create without a capture. audit: borrowed; gets an entry at the end of each capture. Returns 0 or
+// -ENOMEM.
 int weir_captures_create(uv_loop_t *loop, struct weir_audit *audit, struct weir_captures **ret);
-// Set the attached dataplane; segment NULL = no dataplane. segment and tables are borrowed until
+// Set the attached dataplane. segment: NULL = no dataplane. segment and tables are borrowed until
 // the next call.
 void weir_captures_bind(struct weir_captures *captures, struct weir_segment *segment,
 	const struct weir_tables *tables); // captures NULL is allowed
-// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
+// Free everything. The libuv handles are closed in the next iterations of the loop. NULL is
+// allowed.
 void weir_captures_free(struct weir_captures *captures);
 
-// Start a capture. Returns 0, -ENOTCONN (no dataplane), -EBUSY (another capture is running) or
-// -ENOMEM. ret: ID of the capture.
+// Start a capture. *ret: ID of the capture. Returns 0, -ENOTCONN (no dataplane), -EBUSY (another
+// capture is running) or -ENOMEM.
 int weir_captures_start(
 	struct weir_captures *captures, const struct weir_capture_request *request, uint64_t *ret);
 struct weir_capture_status weir_captures_status(const struct weir_captures *captures);
-// Read packets of the last capture. Waits up to WEIR_CAPTURES_WAIT_MS for the first packet. No
-// other read may be in progress.
+// Read packets of the last capture. Waits up to WEIR_CAPTURES_WAIT_MS for the first packet. Only
+// one read may be in progress.
 void weir_captures_read(struct weir_captures *captures, weir_capture_done done, void *context);
-// Ends the last capture if it is running, and ends the read in progress.
+// Ends the last capture if it is running, and the read in progress. end: the reason.
 void weir_captures_stop(struct weir_captures *captures, enum weir_capture_end end);

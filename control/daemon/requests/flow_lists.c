@@ -8,24 +8,24 @@
 
 #include "flow_state.h"
 
-// Number of lines of the flow table in each request of the first round. If the table is full, each
-// response fills its page of the segment (WEIR_FLOW_PAGE_FLOWS).
+// Number of flow table lines in each request of the first round. If the table is full, the response
+// to such a request fills its page of the segment (WEIR_FLOW_PAGE_FLOWS).
 #define RANGE_LINES 16u
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // if a round finds fewer flows than this, the next round requests more lines
 #define ROUND_MANY 4096u
 // Number of lines in a round of a deletion. Between two rounds, a worker gets no requests for up to
-// two iterations of the loop. A round has several requests for each range, so that there are few
-// such gaps. The number is small enough that other lists do not wait long.
+// two iterations of the loop. With several requests per range, a round is long enough that there
+// are few such gaps, but short enough that other lists do not wait long.
 #define DELETION_LINES (4u * WEIR_TABLE_WALK_RANGES * RANGE_LINES_MAX)
-#define PASSES_MAX 4u // passes of a deletion over the tables
-#define LEFT_OUT_MS 10000u // time for which lists skip a worker that did not respond
+#define PASSES_MAX 4u // maximum number of passes of a deletion over the tables
+#define LEFT_OUT_MS 10000u // time for which lists skip a worker that has not responded
 
-struct job { // one list or deletion
+struct job { // a list or deletion that is queued or running
 	struct job *next;
 	struct weir_message request;
-	bool all; // all workers
-	uint64_t workers; // bitmap of workers, except workers that did not respond
+	bool all; // the job is for all workers
+	uint64_t workers; // bitmap of the job's workers; workers that did not respond are removed
 	uint32_t line; // first line of the next round
 	uint32_t lines; // number of lines of the longest table, according to the responses
 	uint32_t range_lines;
@@ -45,9 +45,10 @@ struct weir_flow_lists {
 	struct job *first; // the running job
 	uint32_t count;
 	uint64_t slice_ms; // start of the slice of the running job; 0 = not started
-	// Time at which lists began to skip the worker; 0 = lists do not skip it.
+	// Time since which lists skip each worker; 0 = lists do not skip it.
 	uint64_t left_out_ms[WEIR_WORKERS_MAX];
-	// Table walk of the current round of `first`. Its set of workers is empty between rounds.
+	// Table walk of the current round of job `first`. Its set of workers is empty between
+	// rounds.
 	struct weir_table_walk walk;
 };
 
@@ -144,8 +145,8 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 
 // --- requests -----------------------------------------------------------------------------
 
-// Returns whether lists skip a worker. Without this, a list of many pages would wait for a stalled
-// worker at each page.
+// Returns whether lists skip a worker, because it did not respond recently. Otherwise a list of
+// many pages would wait for a stalled worker at each page.
 static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
 	return lists->left_out_ms[worker] != 0 &&
 	       uv_now(lists->loop) - lists->left_out_ms[worker] < LEFT_OUT_MS;
@@ -175,7 +176,7 @@ static void begin_round(struct weir_flow_lists *lists) {
 	job->round = 0;
 }
 
-// Continues a round. Returns whether responses are outstanding.
+// Continues the current round. Returns whether responses are outstanding.
 static bool step_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	bool busy = weir_table_walk_step(&lists->walk, uv_now(lists->loop));
@@ -190,9 +191,9 @@ static bool step_round(struct weir_flow_lists *lists) {
 	return busy;
 }
 
-// Begins another pass of a deletion, unless the last pass deleted no flow, or the maximum number of
-// passes is reached. Another pass is necessary because an insertion can have moved a flow to a line
-// that the last pass had already searched. Returns whether another pass was begun.
+// Begins another pass of a deletion. Another pass is necessary because an insertion may have moved
+// a flow to a line that the last pass had already searched. Returns false, and begins none, if the
+// last pass deleted no flow, or if the maximum number of passes is reached.
 static bool begin_pass(struct job *job) {
 	if (!job->request.list.end || job->result.ended == job->ended_before ||
 		++job->passes >= PASSES_MAX) {
@@ -203,7 +204,7 @@ static bool begin_pass(struct job *job) {
 	return true;
 }
 
-// Ends a round. Returns whether the job has ended.
+// Ends the current round. Returns whether the job has ended.
 static bool end_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	uint64_t line = job->line + round_lines(job);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lists: requests lists of flows from the workers, or requests the deletion of flows
+// Flow lists: requests lists of flows from the workers, or the deletion of flows
 // (WEIR_MESSAGE_FLOW_LIST of mailbox.h). Each request is for a range of lines of the flow tables.
 // All workers get requests for the same lines. With a shared table, each flow is in the response of
 // exactly one worker.
 // A flow can be missed in two cases: its bucket moves to another worker while the workers respond
 // (about 1 ms), or an insertion moves the flow to a line that was already read. A deletion is
 // therefore repeated until a pass deletes no flow, up to a maximum number of passes.
-// Only one list or deletion runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS. Further lists
-// and deletions are queued.
+// Only one list or deletion runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; the others are
+// queued.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -19,10 +19,10 @@
 
 #include "table_walk.h"
 
-#define WEIR_FLOW_LISTS_MAX 16 // limit of queued lists and deletions
-#define WEIR_FLOW_LISTS_PAGE 1024u // a list ends when it has at least this number of flows
+#define WEIR_FLOW_LISTS_MAX 16 // maximum number of queued lists and deletions
+#define WEIR_FLOW_LISTS_PAGE 1024u // a list ends when it has found at least this number of flows
 #define WEIR_FLOW_LISTS_SLICE_MS 50 // a list ends after this time
-#define WEIR_FLOW_LISTS_ALL UINT32_MAX // used instead of a worker index: all workers
+#define WEIR_FLOW_LISTS_ALL UINT32_MAX // value for a worker index: all workers
 
 struct weir_flow_lists;
 
@@ -40,21 +40,22 @@ struct weir_flow_list_result {
 	bool incomplete; // a worker did not respond in time
 };
 
-// Called once per request. error: 0, -ENOTCONN (the dataplane exited) or -ENOMEM. result: valid
-// during the call; NULL on an error. To take ownership of the flows, the callback sets
+// Called once per request. error: 0, -ENOTCONN (the dataplane has exited) or -ENOMEM. result: valid
+// during the call; NULL on an error. The callback may take ownership of the flows by setting
 // result->flows to NULL.
 typedef void (*weir_flow_list_done)(void *context, int error, struct weir_flow_list_result *result);
 
-// mailboxes: borrowed. Returns 0 or -ENOMEM.
+// Create without requests. mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_flow_lists_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret);
-// Lists flows that match the WEIR_MESSAGE_FLOW_LIST in `request`, starting at line `first`, or
-// deletes all of these flows. worker: index of one worker, or WEIR_FLOW_LISTS_ALL. request: copied;
-// this function sets its lines and page. Returns 0, -ENOTCONN (no dataplane), -EBUSY
-// (WEIR_FLOW_LISTS_MAX are queued) or -ENOMEM; done is not called on error.
+// Lists flows that match `request`, a WEIR_MESSAGE_FLOW_LIST, starting at line `first`; or, if the
+// request is for a deletion, deletes all flows that match. request: copied; this function sets its
+// lines and page. worker: index of one worker, or WEIR_FLOW_LISTS_ALL. Returns 0, -ENOTCONN (no
+// dataplane), -EBUSY (WEIR_FLOW_LISTS_MAX requests are queued) or -ENOMEM; `done` is called only if
+// the result is 0.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
-// Fails all requests, because the dataplane exited.
+// Fails all requests, because the dataplane has exited.
 void weir_flow_lists_abandon(struct weir_flow_lists *lists); // NULL is allowed
-// Call after weir_mailboxes_fini. NULL is allowed.
+// Free everything. Call this function after weir_mailboxes_fini. NULL is allowed.
 void weir_flow_lists_free(struct weir_flow_lists *lists);

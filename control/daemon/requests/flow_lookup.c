@@ -34,8 +34,8 @@ static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int e
 // --- responses ----------------------------------------------------------------------------
 
 // Returns whether the response `a` is better than the response `than`. A response that has found
-// the flow is better than a response that has not. Otherwise a response with a backend is better
-// than a response without a backend.
+// the flow is better than one that has not. Otherwise a response with a backend is better than one
+// without a backend.
 static bool is_better(const struct weir_message *a, const struct weir_message *than) {
 	if (a->flow.found != than->flow.found) {
 		return a->flow.found != 0;
@@ -62,7 +62,8 @@ static void take_response(void *context, uint32_t worker, const struct weir_mess
 	}
 }
 
-// Ends the lookups that are complete or have timed out.
+// Ends the lookups that are complete or have timed out. Returns whether any lookup is still in
+// progress.
 static bool step(void *context) {
 	struct weir_lookups *lookups = context;
 	struct lookup **link = &lookups->first;

@@ -2,7 +2,7 @@
 //
 // Flow lookup: looks up the backend of a flow. Sends a request to all workers through the mailboxes
 // of the segment, and collects the responses. A worker that does not respond within WEIR_LOOKUP_MS
-// is left out. A request can also delete the flow that it finds.
+// is left out. A request can also delete the flow if a worker finds it.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -14,9 +14,9 @@
 #include "mailboxes.h"
 
 #define WEIR_LOOKUP_MS 200
-// maximum number of lookups in progress; a mailbox always has room for this number
+// Maximum number of lookups in progress. A mailbox always has room for this number of requests.
 #define WEIR_LOOKUPS_MAX 32
-// a new lookup that deletes no flow is refused if this number of lookups is in progress
+// A new lookup that deletes no flow is refused if this number of lookups is in progress.
 #define WEIR_LOOKUPS_OPEN 24
 
 struct weir_lookups;
@@ -24,11 +24,11 @@ struct weir_lookups;
 struct weir_lookup_result {
 	uint32_t workers; // number of workers
 	uint64_t responded; // bitmap by worker
-	uint32_t worker; // worker of the best response
-	// The best response: a response that has found the flow; if there is none, a response that
-	// has a backend for the flow; otherwise any response.
+	uint32_t worker; // worker that has sent the best response
+	// The best response: one that has found the flow; if there is none, one that has a backend
+	// for the flow; otherwise any response.
 	struct weir_message response;
-	// backend that each worker has chosen; only for workers that responded
+	// Backend that each worker would choose for the flow; only for workers that have responded.
 	uint16_t chosen[WEIR_WORKERS_MAX];
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
@@ -38,20 +38,20 @@ static inline bool weir_lookup_responded(const struct weir_lookup_result *result
 }
 
 // Called once per lookup. error: 0, -ETIMEDOUT (no worker responded) or -ENOTCONN (the dataplane
-// exited). result: valid during the call; NULL on an error.
+// has exited). result: valid during the call; NULL on an error.
 typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);
 
-// mailboxes: borrowed. Returns 0 or -ENOMEM.
+// Create without lookups. mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_lookups_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret);
-// Sends a lookup to all workers of the segment that the mailboxes are bound to. The mailboxes must
+// Sends a lookup to all workers of the segment to which the mailboxes are bound. The mailboxes must
 // stay bound to this segment until `done` is called, or until weir_lookups_abandon. request:
 // WEIR_MESSAGE_FLOW_LOOKUP, or WEIR_MESSAGE_FLOW_DELETE if the segment has flow pages; copied.
-// Returns 0, -ENOTCONN (no dataplane), -EBUSY (too many in flight) or -ENOMEM; done is not called
-// on error.
+// Returns 0, -ENOTCONN (no dataplane), -EBUSY (too many lookups in progress) or -ENOMEM; `done` is
+// called only if the result is 0.
 int weir_lookups_start(struct weir_lookups *lookups, const struct weir_message *request,
 	weir_lookup_done done, void *context);
-// Fails all pending lookups, because the dataplane exited.
+// Fails all lookups in progress, because the dataplane has exited.
 void weir_lookups_abandon(struct weir_lookups *lookups); // NULL is allowed
-// Call after weir_mailboxes_fini. NULL is allowed.
+// Free everything. Call this function after weir_mailboxes_fini. NULL is allowed.
 void weir_lookups_free(struct weir_lookups *lookups);

@@ -13,15 +13,16 @@
 #include "mailbox.h"
 #include "segment.h"
 
-#define WEIR_MAILBOXES_KINDS 8u // each kind is less than this number
+#define WEIR_MAILBOXES_KINDS 8u // number of kinds; each kind is below this number
 
-// Called for each response of a worker. Only the kind of the response was validated. The callback
-// may send messages.
+// Called for each response of a worker. Only the kind of the response has been validated. The
+// callback may send messages.
 typedef void (*weir_mailboxes_taker)(
 	void *context, uint32_t worker, const struct weir_message *message);
 
-// Called every millisecond while a sender waits, after the received responses were dispatched. Ends
-// the requests that are complete or have timed out. Returns whether the sender still waits.
+// Called every millisecond while a sender waits for responses, after the received responses were
+// dispatched. Must end the requests that are complete or have timed out. Returns whether the sender
+// still waits.
 typedef bool (*weir_mailboxes_step)(void *context);
 
 struct weir_mailboxes {
@@ -30,7 +31,7 @@ struct weir_mailboxes {
 	bool has_timer;
 	const struct weir_segment *segment; // NULL if no dataplane is attached
 	uint64_t sequence; // sequence number of the last message
-	// the next call of weir_mailboxes_take reads the responses of this worker first
+	// Index of the worker whose responses the next call of weir_mailboxes_take reads first.
 	uint32_t first;
 	struct {
 		weir_mailboxes_taker taker;
@@ -40,31 +41,32 @@ struct weir_mailboxes {
 	} kinds[WEIR_MAILBOXES_KINDS];
 };
 
-// Initialises the mailboxes. first: sequence number of the first message. Pass the time since boot
-// in nanoseconds, so that the numbers of a previous control process are not used again: the rings
-// can still contain late responses to messages of that process. loop: borrowed; NULL = senders
-// cannot wait for responses.
+// Initializes the mailboxes. first: sequence number of the first message. Pass the time since boot
+// in nanoseconds, so that numbers of a previous control process are not used again: the rings may
+// still contain late responses to messages of that process. loop: borrowed; NULL = senders cannot
+// wait for responses.
 void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first);
-// Stops the timer. After this call no sender waits. The libuv handle is closed in the next
-// iterations of the loop.
+// Stops the timer; senders no longer wait. The libuv handle is closed in the next iterations of the
+// loop.
 void weir_mailboxes_fini(struct weir_mailboxes *mailboxes);
-// Set the attached dataplane; NULL = no dataplane. The segment is borrowed.
+// Set the attached dataplane. segment: borrowed; NULL = no dataplane.
 void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_segment *segment);
-// Sets the receiver of the responses of a kind, which must be less than WEIR_MAILBOXES_KINDS. Each
-// kind has only one receiver. step: called while the sender waits (weir_mailboxes_wait); NULL =
-// this sender never waits.
+// Sets the receiver of the responses of a kind, which must be below WEIR_MAILBOXES_KINDS. Each kind
+// has only one receiver. step: called while the sender waits (weir_mailboxes_wait); NULL = the
+// sender never waits.
 void weir_mailboxes_subscribe(struct weir_mailboxes *mailboxes, uint32_t kind,
 	weir_mailboxes_taker taker, weir_mailboxes_step step, void *context);
-// Begins to wait for responses of this kind, until the sender's step function returns false.
+// Begins to wait for responses of this kind. The wait ends when the step function of the kind
+// returns false.
 void weir_mailboxes_wait(struct weir_mailboxes *mailboxes, uint32_t kind);
 
-// Returns a new sequence number for a message. A message that is sent to several workers needs only
-// one number.
+// Returns a new sequence number for a message. If a message is sent to several workers, it has the
+// same number for all of them.
 uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
-// Sends a message to a worker. The message must contain its sequence number. Returns false if the
-// ring of the worker is full, or if no dataplane is attached.
+// Sends a message to a worker. message: must contain its sequence number. Returns false if the ring
+// of the worker is full, or if no dataplane is attached.
 bool weir_mailboxes_send(const struct weir_mailboxes *mailboxes, uint32_t worker,
 	const struct weir_message *message);
-// Dispatches the received responses, at most one full ring per worker. Each call starts with a
-// different worker.
+// Dispatches the received responses, at most one full ring per worker. Each call starts with
+// another worker.
 void weir_mailboxes_take(struct weir_mailboxes *mailboxes);

@@ -48,8 +48,8 @@ int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t
 	return (int)i;
 }
 
-// Assigns the next lines to a range that has no lines left. Returns false if there are no further
-// lines.
+// Assigns further lines to range i, which has no lines left. Returns false if all lines are
+// assigned.
 static bool extend(struct weir_table_walk_worker *of, uint32_t i) {
 	const struct weir_table_walk_lines *lines = &of->lines;
 	uint32_t first, count = least(lines->range, lines->count - of->done);

@@ -20,15 +20,15 @@
 
 struct weir_table_walk_lines { // the lines to request
 	uint32_t first, count;
-	// Number of lines of the table; line 0 follows the last line. 0 = unknown: the first
-	// response contains the number, and then the whole table is requested.
+	// Number of lines of the table; line 0 follows the last line. 0 = unknown: the number is in
+	// the first response, and the whole table is then requested.
 	uint32_t end;
 	uint32_t range; // number of lines in the first request for a range
 };
 
 struct weir_table_walk_worker {
 	// Time of the first step after the last response, or after the start of the walk; 0 = there
-	// was no such step yet.
+	// has been no such step yet.
 	uint64_t answered_ms;
 	struct weir_table_walk_lines lines;
 	uint32_t done; // number of requested lines
@@ -40,24 +40,26 @@ struct weir_table_walk_worker {
 
 struct weir_table_walk {
 	struct weir_mailboxes *mailboxes;
-	// request whose lines are not set; the caller may change it between steps
+	// The request, without its lines. The caller may change it between steps.
 	struct weir_message request;
-	// bitmap; if the caller clears a bit, no further requests are sent to the worker
+	// Bitmap of the workers. If the caller clears a bit, no further requests are sent to that
+	// worker.
 	uint64_t workers;
-	uint64_t silent; // bitmap: workers left out in the last step
-	bool stuck; // the walk stopped requesting a range, because its responses made no progress
+	uint64_t silent; // bitmap of the workers that were left out in the last step
+	// the walk no longer requests a range, because the responses for it made no progress
+	bool stuck;
 	struct weir_table_walk_worker worker[WEIR_WORKERS_MAX];
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
-// Starts a walk over the tables of the workers. workers: bitmap; workers that do not exist in the
-// dataplane are ignored. lines: the lines of each worker.
+// Starts a walk over the tables of workers. workers: bitmap; workers that the dataplane does not
+// have are ignored. lines: the lines to request from each worker.
 void weir_table_walk_begin(struct weir_table_walk *walk, const struct weir_message *request,
 	uint64_t workers, const struct weir_table_walk_lines *lines);
-// Handles the response of a worker. Returns the index of the range to which the response belongs.
-// In a list, this is also the index of the page that contains the flows. Returns -1 if the response
-// is late or contains only the length of the table.
+// Handles the response of a worker. Returns the index of the range to which the response belongs;
+// in a list, this is also the index of the page that contains the flows. Returns -1 if the response
+// is late, or if it contains only the length of the table.
 int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t sequence,
 	uint32_t next, uint32_t lines);
-// Sends further requests. Returns whether responses are outstanding.
+// Sends the requests that are due. Returns whether responses are outstanding.
 bool weir_table_walk_step(struct weir_table_walk *walk, uint64_t now_ms);
