@@ -11,8 +11,8 @@
 
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
-// Number of rows of a list that are built in one iteration of the loop. Building them takes one or
-// two milliseconds.
+// Number of rows of a list that are built in one iteration of the loop. Building this number of
+// rows takes one or two milliseconds.
 #define ROWS_PER_TURN 64
 
 static const char *const code_names[] = {
@@ -112,7 +112,7 @@ static void answer_written(uv_write_t *write, int status) {
 	weir_api_next_request(client);
 }
 
-// Write one reply. Takes ownership of the text.
+// Write one reply, `text`, whose ownership the function takes.
 static void write_text(struct weir_api_client *client, char *text) {
 	uv_buf_t buffers[2];
 
@@ -247,8 +247,8 @@ void weir_api_on_disconnect(
 	}
 }
 
-// weir-control does not read from a client while it handles a call of this client. So it may not
-// have detected a disconnect yet.
+// Checks the socket itself: weir-control does not read from a client while it handles a call of
+// this client, so it may not have detected yet that the client has disconnected.
 bool weir_api_is_connected(const struct weir_api_call *call) {
 	struct pollfd connection = {.fd = -1};
 
@@ -311,7 +311,7 @@ static size_t held_by(const struct weir_api *api, uid_t uid) {
 	return held;
 }
 
-// Builds some rows of the first list in the queue.
+// Builds some rows of the list of the first call in the queue.
 static void build_list(struct weir_api *api) {
 	struct weir_api_call *call = api->lists;
 	int r = 1;
@@ -331,8 +331,8 @@ static void build_list(struct weir_api *api) {
 	}
 }
 
-// Returns whether this iteration of the loop has time for another request. If not, on_turn
-// continues in the next iteration.
+// Returns whether this iteration of the loop has time for another request. If it has not, on_turn
+// handles the next request in the next iteration.
 static bool is_time_left(struct weir_api *api) {
 	uint64_t now_ns = uv_hrtime();
 
@@ -360,8 +360,8 @@ static void on_turn(uv_idle_t *turn) {
 	}
 }
 
-// Returns whether the client has to wait for the loop's next iteration. Clients that may make
-// changes are served first.
+// Returns whether the request of this client must wait for the next iteration of the loop; if so,
+// queues the client. Clients that may make changes are queued before other clients.
 static bool wait_for_turn(struct weir_api_client *client) {
 	struct weir_api *api = client->api;
 	struct weir_api_client **link = &api->waiting;
@@ -477,7 +477,7 @@ static bool is_blank(const char *line, size_t bytes) {
 	return true;
 }
 
-// Handle the first line in the buffer. Returns whether there was a complete line.
+// Handle the first line in the buffer. Returns false if the buffer contains no complete line.
 static bool take_line(struct weir_api_client *client) {
 	if (client->in == NULL) { // nothing was received yet
 		return false;
@@ -513,8 +513,8 @@ static bool take_line(struct weir_api_client *client) {
 	return true;
 }
 
-// Passes the free space of the buffer to libuv. libuv calls this function before it reads from a
-// client; after the read it calls received().
+// Passes the free space of the client's buffer to libuv. libuv calls this function before it reads
+// from a client, and received() after the read.
 static void offer_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
 	struct weir_api_client *client = handle->data;
 
@@ -558,7 +558,7 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	weir_api_next_request(client);
 }
 
-// Returns whether the received bytes contain a line, or the beginning of an overlong line.
+// Returns whether the received bytes contain a complete line, or the beginning of an overlong line.
 static bool has_line(const struct weir_api_client *client) {
 	return client->in_bytes > client->searched &&
 	       (client->ended || memchr(client->in + client->taken + client->searched, '\n',

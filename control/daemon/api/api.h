@@ -30,20 +30,20 @@
 
 #include "api_rights.h"
 
-// Maximum length of a request without its newline. Large enough for the longest path of a file,
-// with every character escaped.
+// Maximum length of a request without its newline. It is large enough for the longest path of a
+// file, even if every character is escaped.
 #define WEIR_API_LINE_BYTES (32u << 10)
-// A line with more commas and opening brackets than this is no valid request.
+// A line with more commas and opening brackets than this is not a valid request.
 #define WEIR_API_VALUES_MAX 64
-#define WEIR_API_USER_BYTES (256u << 20) // maximum bytes of pending lists, per user
+#define WEIR_API_USER_BYTES (256u << 20) // maximum bytes of the long replies to one user
 #define WEIR_API_TURN_NS 2000000
 #define WEIR_API_CLIENTS 64
 #define WEIR_API_ANSWER_MS 10000
-// A client whose last request is newer than this is not disconnected to make room for another
+// A client that has sent a request within this time is not disconnected to make room for another
 // client.
 #define WEIR_API_IDLE_MS 1000
 
-// X(NAME, "code in the answer")
+// Codes of errors. X(NAME, "code in the answer")
 #define WEIR_API_CODES(X) \
 	X(BAD_REQUEST, "bad-request") \
 	X(NOT_FOUND, "not-found") \
@@ -64,21 +64,21 @@ enum weir_api_code {
 struct weir_api;
 struct weir_api_call; // one unanswered request
 
-// Handles one request, a JSON object: replies now, or keeps the call and replies later.
+// Handles one request, a JSON object: replies at once, or keeps the call and replies later.
 typedef void (*weir_api_handler)(void *context, struct weir_api_call *call);
 
-// Serves the clients of a bound socket (api_socket.h). Takes ownership of fd, also on failure.
-// Returns 0 or negative errno.
+// Start to serve the clients of a bound socket (api_socket.h). Takes ownership of fd, also on
+// failure. handler: is called with each request. Returns 0 or negative errno.
 int weir_api_create(
 	uv_loop_t *loop, int fd, weir_api_handler handler, void *context, struct weir_api **ret);
-// Disconnect all clients and close the socket. The memory is released in the loop's next
-// iterations; then closed(context) is called. Before that, answers to open calls have no effect.
-// closed may be NULL.
+// Disconnect all clients and close the socket. Answers to open calls no longer have an effect. The
+// memory is released in the next iterations of the loop; then closed(context) is called. closed:
+// NULL is allowed.
 void weir_api_close(struct weir_api *api, void (*closed)(void *context));
-// Set the admin group. Its members may make changes, as may root and the user of weir-control;
-// (gid_t)-1 = none, the default. Applies to new connections.
+// Set the admin group. Its members may make changes, like root and the user of weir-control. gid:
+// (gid_t)-1 = no admin group, which is the default. Applies to new connections.
 void weir_api_set_admin_group(struct weir_api *api, gid_t gid);
-// Sets a limit other than WEIR_API_USER_BYTES.
+// Sets a limit for the long replies to one user, instead of WEIR_API_USER_BYTES.
 void weir_api_set_user_bytes(struct weir_api *api, size_t bytes);
 unsigned int weir_api_clients(const struct weir_api *api);
 
@@ -86,8 +86,8 @@ const json_t *weir_api_request(const struct weir_api_call *call); // a JSON obje
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
 // Returns the ID of the client's connection, which is above 0 and unique.
 uint64_t weir_api_connection(const struct weir_api_call *call);
-// Set a function that is called once, when the client's connection is closed; replaces the previous
-// function. If the connection is already closed, the function is not called.
+// Set a function that is called once when the client's connection is closed; it replaces the
+// previous function. If the connection is already closed, the function is not called.
 typedef void (*weir_api_disconnected)(void *context, uint64_t connection);
 void weir_api_on_disconnect(
 	struct weir_api_call *call, weir_api_disconnected disconnected, void *context);
@@ -95,33 +95,34 @@ void weir_api_on_disconnect(
 bool weir_api_is_connected(const struct weir_api_call *call);
 
 // Sets the reason why some changes are not published; NULL = all changes are published. A
-// successful answer contains the reason. change: true if the change of this call is not published
-// either.
+// successful answer will contain the reason. change: true if one of these changes is the change of
+// this call.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
-// Sets a function that is called once, when the call is answered, before the memory of the call is
-// released. code: NULL = success. text: the error; the reason why the change is not published yet;
-// or NULL.
+// Sets a function that is called once when the call is answered, before the memory of the call is
+// released. code: the error code; NULL = success. text: the error message; or, after success, the
+// reason why the change is not published yet; or NULL.
 typedef void (*weir_api_ended)(
 	void *context, const struct weir_api_call *call, const char *code, const char *text);
 void weir_api_when_ended(struct weir_api_call *call, weir_api_ended ended, void *context);
 void *weir_api_ended_context(const struct weir_api_call *call); // NULL = no function was set
 
-// Answers and ends the call. Takes ownership of the reference to `result`. If result is NULL, which
-// means out of memory, the answer is the error `internal`.
+// Answers and ends the call. Takes ownership of the reference to `result`. result: NULL means out
+// of memory; the answer is then the error `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
-// Produces the rows of a long list one by one. `next` is called in later iterations of the loop.
-// Results of `next`: 1 and a row in *ret (NULL = out of memory); 0 after the last row; -ECANCELED
-// if the list cannot be completed; 2 and a string in *ret if another list follows. The string is
-// the name of the member for that list.
+// Produces the rows of a long list one by one. `next` is called in later iterations of the loop. It
+// returns 1 and a row in *ret (NULL = out of memory); 0 after the last row; -ECANCELED if the list
+// cannot be completed; or 2 if another list follows, with a string in *ret that is the name of the
+// member for that list.
 struct weir_api_rows {
 	int (*next)(void *context, json_t **ret);
 	void (*free)(void *context);
 	void *context;
 };
 
-// Answers with a list, and ends the call after the last row. head: the object that contains the
-// list as its last member, named `member`; if NULL, the result is the list itself. Takes ownership
-// of the reference to head, and of the context of rows. The context is freed when the call ends.
+// Answers with a list, and ends the call after the last row. head: the object to which the list is
+// added as the last member, with the name `member`; NULL = the result is the list itself. Takes
+// ownership of the reference to head, and of the context of rows, which is freed when the call
+// ends.
 void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *member,
 	const struct weir_api_rows *rows);
 // Answers with an error and ends the call. weir_api_fail_with adds `members` to the answer, and

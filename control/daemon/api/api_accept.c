@@ -7,7 +7,8 @@
 #include "api_private.h"
 
 #define ACCEPTS_MAX 16 // maximum number of connections accepted in one iteration of the loop
-#define ACCEPT_AGAIN_MS 100 // pause when out of memory or descriptors
+// time for which accepting pauses when memory or descriptors are exhausted
+#define ACCEPT_AGAIN_MS 100
 
 static bool is_evictable(const struct weir_api_client *client, bool may_change) {
 	if (uv_is_closing((uv_handle_t *)&client->pipe)) {
@@ -20,9 +21,10 @@ static bool is_evictable(const struct weir_api_client *client, bool may_change) 
 	       uv_now(client->api->loop) - client->request_ms >= WEIR_API_IDLE_MS;
 }
 
-// Makes room for a new client: closes the connection that has been idle the longest (A3). Closes a
-// connection with a pending request only if its client may not make changes and the new client may
-// (A6).
+// Closes the connection that has been idle the longest, to make room for a new client (A3).
+// may_change: the new client may make changes. A connection with a pending request is closed only
+// if the new client may make changes and the client of that connection may not (A6). Returns false
+// if no connection may be closed.
 static bool evict(struct weir_api *api, bool may_change) {
 	struct weir_api_client *oldest = NULL;
 
@@ -38,7 +40,8 @@ static bool evict(struct weir_api *api, bool may_change) {
 	return oldest != NULL;
 }
 
-// Adds an accepted connection. Takes ownership of fd and client.
+// Adds an accepted connection, or closes it if there is no room for it. Takes ownership of fd and
+// client.
 static void connected(struct weir_api *api, int fd, struct weir_api_client *client) {
 	bool full;
 
@@ -82,8 +85,8 @@ static void accept_again(uv_timer_t *timer) {
 	(void)uv_poll_start(&api->listener, UV_READABLE, on_connection);
 }
 
-// Pauses accepting when memory or descriptors are exhausted. Otherwise the loop would retry without
-// a pause.
+// Pauses accepting, because memory or descriptors are exhausted. Without the pause, the loop would
+// retry all the time.
 static void accept_later(struct weir_api *api) {
 	uv_poll_stop(&api->listener);
 	uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);

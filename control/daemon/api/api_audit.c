@@ -43,8 +43,8 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 	}
 }
 
-// Describes the backend that a call names, and the backend's current value of this kind. value:
-// NULL = describe only the backend.
+// Describes the backend that a call names, and the value of the backend that requests of this kind
+// change. value: NULL = describe only the backend.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),
@@ -172,7 +172,8 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 
 // --- records ------------------------------------------------------------------------------
 
-// Returns whether the handler of the request records its change, by one of the functions below.
+// Returns whether the handler of the request sets the values of the audit entry, by one of the
+// functions below.
 static bool is_recorded_by_handler(enum weir_api_audit kind) {
 	return kind == WEIR_API_AUDIT_RELOAD || kind == WEIR_API_AUDIT_FLOW ||
 	       kind == WEIR_API_AUDIT_FLOWS || kind == WEIR_API_AUDIT_CAPTURE;
@@ -211,8 +212,8 @@ static void record(
 	free(pending);
 }
 
-// Returns the name of the command in the style of weirctl: bind.drain is vip.drain if the request
-// has an address, otherwise service.drain.
+// Returns the command as in weirctl: bind.drain is vip.drain if the request has an address,
+// otherwise service.drain; bind.ready likewise.
 static const char *words_of(
 	const struct weir_api_call *call, const char *command, enum weir_api_audit kind) {
 	bool vip = weir_api_text(call, "address") != NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Audit entries of requests for a change (audit.h): the user, and the values before and after the
-// change. Also contains the handler audit.show.
+// Creates audit entries (audit.h) for requests for a change, with the user and the values before
+// and after the change. Also contains the handler of audit.show.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -25,26 +25,26 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_STEALING, // stealing of buckets between workers
 	WEIR_API_AUDIT_RELOAD, // reload of a configuration file; the handler records the changes
 	WEIR_API_AUDIT_FLOW, // deletion of a flow; the handler records the number of deleted flows
-	WEIR_API_AUDIT_FLOWS, // deletion of a backend's flows; the handler records the number of
-			      // flows
-	// capture of packets: the handler records its limits; captures.c records its end
+	// deletion of a backend's flows; the handler records the number of deleted flows
+	WEIR_API_AUDIT_FLOWS,
+	// capture of packets; the handler records its limits, and captures.c records its end
 	WEIR_API_AUDIT_CAPTURE,
-	// The next kinds are requests without a lasting change; only refusals are recorded.
+	// The kinds from here on make no lasting change; only refused requests are recorded.
 	WEIR_API_AUDIT_BACKEND,
 	WEIR_API_AUDIT_SERVICE,
 	WEIR_API_AUDIT_FILE,
 	WEIR_API_AUDIT_READING, // a client reads captured packets
 };
 
-// Begin an audit entry. Call it before the request is checked or executed. The request is recorded
-// when the call is answered. command: valid for the lifetime of the process.
+// Begin an audit entry for a request. Call this function before the request is checked or executed.
+// The entry is added when the call is answered. command: valid for the lifetime of the process.
 void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call,
 	const char *command, enum weir_api_audit kind);
-// Record the changes of a reload. Call it before the reload is answered.
+// Record the changes of a reload. Call this function before the reload is answered.
 void weir_api_audit_reload(struct weir_api_call *call, const struct weir_difference *difference);
 // Record the limits of a capture; the object of the audit entry is the filter of the capture. Call
-// it before capture.start is answered.
+// this function before capture.start is answered.
 void weir_api_audit_capture(
 	struct weir_api_call *call, const struct weir_capture_request *request, uint32_t rate);
-// Record the number of deleted flows. Call it before the deletion is answered.
+// Record the number of deleted flows. Call this function before the deletion is answered.
 void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The state of a backend for backend.show: its health with the reason, and its last report. Also
-// the handler service.waste: it shows, from the reports, how unevenly the backends of a service are
-// used.
+// contains the handler of service.waste, which shows from the reports how unevenly the backends of
+// a service are used.
 #include "api_backend.h"
 
 #include <netinet/in.h>
@@ -61,7 +61,8 @@ static const char *const agent_states[] = {
 #undef X
 };
 
-// Adds the member "agent", which is null for a backend without an agent.
+// Adds the member "agent" to an object: the state of the backend's agent, or null if the backend
+// has no agent.
 static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t id) {
 	uint64_t age_ms;
 	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);
@@ -72,7 +73,8 @@ static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t
 		age_ms == UINT64_MAX ? json_null() : json_integer((json_int_t)age_ms));
 }
 
-// Returns {"gcu", "cpus", "gcu_per_cpu", "source", "cpu"}; "gcu" is the sum over all CPUs.
+// Returns the capacity of a backend, {"gcu", "cpus", "gcu_per_cpu", "source", "cpu"}; "gcu" is the
+// sum over all CPUs.
 static json_t *make_capacity(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_capacity capacity;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of drained binds: bind.show, bind.drain, bind.ready. `service` selects the binds of
-// a service; `address` selects the binds of a VIP in all services; with both arguments, the binds
-// of this service with this VIP are selected.
+// API handlers of drained binds: bind.show, bind.drain, bind.ready. The argument `service` selects
+// all binds of a service, and the argument `address` all binds of a VIP, in all services. With both
+// arguments, the binds of this service with this VIP are selected.
 #include "api_binds.h"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@
 #define NAMES_MOST 8u // maximum number of services named in a reply
 
 struct selected {
-	int only; // service id; negative: all services
+	int only; // id of the only service; negative = all services
 	bool by_address;
 	struct weir_address address;
 };
@@ -38,11 +38,12 @@ struct summary {
 	uint32_t others_drained;
 	uint32_t others_removed; // removed binds that still drain; their flows are counted in
 				 // active_flows and open_flows
-	struct weir_drain_sum drains; // drains of the services that have drained binds
+	struct weir_drain_sum drains; // the drains of the services that have drained binds
 	uint64_t until_ns; // the latest deadline of these drains, even if it has passed
 	bool endless; // at least one of these drains has no deadline
 	uint64_t active_flows, open_flows; // 0 if no dataplane is attached
-	uint32_t removed; // services that a reload removed from the VIP and that have open flows
+	// number of services that a reload removed from the VIP and that have open flows
+	uint32_t removed;
 	json_t *names; // names of the first of these services, or NULL
 };
 
@@ -69,7 +70,7 @@ static int parse(
 	return service != NULL && ret->only < 0 ? -ENOENT : 0;
 }
 
-// Returns the first selected service whose id is at least `from`, or -ENOENT.
+// Returns the id of the first service with selected binds whose id is at least `from`, or -ENOENT.
 static int next_service(
 	const struct weir_daemon *daemon, const struct selected *selected, uint32_t from) {
 	uint32_t ids = weir_tables_service_ids(daemon->tables);
@@ -99,8 +100,8 @@ const char *weir_removal_text(
 	return buffer;
 }
 
-// Returns the text to append to the message about an unknown VIP: ": removed from service web; ..."
-// if connections of the VIP still drain, otherwise "".
+// Returns a text for the end of the error message about an unknown VIP: ": removed from service
+// web; ..." if connections to the VIP continue after a reload removed it, otherwise "".
 static const char *removed_text(const struct weir_daemon *daemon, const struct selected *selected,
 	char *text, size_t bytes) {
 	struct weir_service_state state;
@@ -121,7 +122,7 @@ static const char *removed_text(const struct weir_daemon *daemon, const struct s
 	return text;
 }
 
-// Find the binds that a call names. On an error, fails the call and returns false.
+// Find the binds that a call selects. On an error, fails the call and returns false.
 static bool find_named(
 	struct weir_daemon *daemon, struct weir_api_call *call, struct selected *ret) {
 	char removed[256];
@@ -182,9 +183,9 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	}
 }
 
-// Adds the flows of a service that a reload removed from the VIP. Until the deadline of the VIP's
-// drain, these flows count as draining, even if the removal has another deadline. After the
-// deadline of the VIP's drain, these flows count as kept.
+// Adds the flows of a service that a reload removed from the VIP to the summary. These flows count
+// as draining until the deadline of the VIP's drain, even if the removal has another deadline, and
+// as kept after that deadline.
 static void add_removed(const struct weir_daemon *daemon, const struct weir_service_state *state,
 	struct summary *sum) {
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
@@ -213,9 +214,9 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 		daemon->segment != NULL ? counters.open_flows : WEIR_FLOWS_UNKNOWN);
 }
 
-// Adds the services that a reload removed from the VIP. Leaves out two kinds of services: those
-// that still have a bind of the VIP, because their flows are counted already; and those whose
-// clients already get RSTs.
+// Adds the services that a reload removed from the VIP to the summary. Leaves out services that
+// still have a bind of the VIP, because their flows are already counted, and services whose clients
+// already get RSTs.
 static void add_all_removed(
 	const struct weir_daemon *daemon, const struct selected *selected, struct summary *sum) {
 	const uint32_t ids = weir_tables_service_ids(daemon->tables);
@@ -233,7 +234,7 @@ static void add_all_removed(
 	}
 }
 
-// Computes the summary of the selected binds. names: see struct summary.
+// Computes the summary of the selected binds. names: array for sum->names, or NULL.
 static void sum_up(const struct weir_daemon *daemon, const struct selected *selected, json_t *names,
 	struct summary *sum) {
 	int id = -1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. For each step,
-// canary.plan replays flows with random hashes and the weights of the step. It replays as many
-// flows as began in the last minute, at most FLOWS_MOST.
+// API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. canary.plan shows
+// the share of each step: it replays flows with random hashes and the weights of the step. It
+// replays as many flows as began in the last minute, at most FLOWS_MOST.
 #include "api_canary.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "daemon.h"
 #include "flow_replay.h"
 
-// maximum number of flows replayed for each step; the replay blocks the loop for some milliseconds
+// Maximum number of flows replayed for each step. The replay blocks the loop for some milliseconds.
 #define FLOWS_MOST 10000u
 #define MINUTE_NS 60000000000ull
 #define WHY_BYTES 320
@@ -99,7 +99,8 @@ static void free_planned(void *context) {
 	free(planned);
 }
 
-// Replays the flows with this weight of the canary. Returns 0 or negative errno.
+// Replays the flows with this weight of the canary. *ret_flows: number of flows that the canary
+// got. Returns 0 or negative errno.
 static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows) {
 	const struct weir_replay_params params = {.flows = planned->flows,
 		.flow_count = planned->flow_count,
@@ -148,7 +149,7 @@ static int next_planned(void *context, json_t **ret) {
 	return 1;
 }
 
-// List the backends that get new flows, and the canary.
+// Lists in planned->backends the backends that get new flows, and the canary. Returns 0 or -ENOMEM.
 static int list_backends(const struct weir_daemon *daemon, uint16_t service, uint16_t canary,
 	struct planned *planned) {
 	const uint32_t ids = weir_tables_backend_ids(daemon->tables);
@@ -173,8 +174,8 @@ static int list_backends(const struct weir_daemon *daemon, uint16_t service, uin
 	return 0;
 }
 
-// Creates as many flows as began at the service in the last minute, at most FLOWS_MOST. The times
-// between their starts are equal.
+// Creates as many flows as began at the service in the last minute, at most FLOWS_MOST, with equal
+// times between their starts. Returns 0 or -ENOMEM.
 static int list_flows(const struct weir_daemon *daemon, uint16_t service, struct planned *planned) {
 	uint64_t recent = 0;
 
@@ -246,7 +247,7 @@ void weir_api_canary_plan(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- canary.show ----------------------------------------------------------------------------
 
-// Returns the counts of one of the two groups that are compared: the canary, or the other backends.
+// Returns the counts of one side of the comparison as JSON: the canary, or the other backends.
 static json_t *json_side(const struct weir_canary *canary, const struct weir_canary_side *side) {
 	const struct weir_canary_counts *counts =
 		weir_canary_is_reported(&canary->signs.canary, &canary->signs.others)
@@ -272,7 +273,7 @@ static json_t *json_steps(const struct weir_canary_plan *plan) {
 	return steps;
 }
 
-// Add the fields that only a running canary has.
+// Add the members that only a running canary has.
 static void add_progress(json_t *row, const struct weir_canary *canary) {
 	const struct weir_canary_signs *signs = &canary->signs;
 	double left_ms = canary->record.plan.every_ms - (double)canary->passed_ms;
@@ -369,7 +370,7 @@ static void warn_of_unsaved(const struct weir_daemon *daemon, json_t *warnings) 
 	}
 }
 
-// Publish the change, save the canaries, and answer with the canary of the service.
+// Publish the change, save the canaries, and answer the call with the canary of the service.
 static void answer(struct weir_daemon *daemon, struct weir_api_call *call, const char *service) {
 	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, service);
 	json_t *row = NULL, *warnings = json_array();
@@ -410,7 +411,8 @@ void weir_api_canary_start(struct weir_daemon *daemon, struct weir_api_call *cal
 	}
 }
 
-// Returns the state that the argument `outcome` names, or a negative number if it names none.
+// Returns the canary state that the argument `outcome` names, or a negative number if it names
+// none.
 static int outcome_of(const char *text) {
 	return text == NULL                    ? WEIR_CANARY_STOPPED
 	       : strcmp(text, "promote") == 0  ? WEIR_CANARY_PROMOTED

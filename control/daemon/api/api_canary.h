@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The canary of a service, for the audit and for metrics.show.
+// Describes the canary of a service, for the audit and for metrics.show.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -10,9 +10,8 @@
 struct weir_api_call;
 struct weir_daemon;
 
-// Describes the object of a canary request (object: buffer of WEIR_AUDIT_OBJECT_BYTES) and the
-// current state of the canary of the service (value: buffer of WEIR_AUDIT_VALUE_BYTES; "" = no
-// canary).
+// Writes which service a canary request names (object: buffer of WEIR_AUDIT_OBJECT_BYTES), and the
+// current state of that service's canary (value: buffer of WEIR_AUDIT_VALUE_BYTES; "" = no canary).
 void weir_api_canary_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value);
 // Returns the state of the canary of a service, or null if there is no canary.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers capture.start, capture.read and capture.stop: captured packets, and how the
-// dataplane processed each packet.
+// API handlers capture.start, capture.read and capture.stop, which show captured packets, and how
+// the dataplane processed each of them.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +82,8 @@ static json_t *json_bytes(const uint8_t *bytes, uint32_t count) {
 	return json_stringn(text, used);
 }
 
-// Returns the name of a value. weir_capture_take has checked the values: a value has a name, or is
-// WEIR_CAPTURE_NONE.
+// Returns the name of a value as JSON; null for WEIR_CAPTURE_NONE. weir_capture_take has checked
+// that any other value has a name.
 static json_t *json_name(const char *const *names, uint8_t value) {
 	return value != WEIR_CAPTURE_NONE ? json_string(names[value]) : json_null();
 }
@@ -183,8 +183,8 @@ static void on_read(void *context, int error, struct weir_capture_reading *readi
 		"packets", &list);
 }
 
-// Checks that the argument `capture` is the ID of the last capture, and that this connection
-// started that capture. If not, fails the call and returns false.
+// Checks that the argument `capture` is the ID of the last capture, and that the client's
+// connection has started that capture. If not, fails the call and returns false.
 static bool find_capture(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_capture_status status = weir_captures_status(daemon->captures);
 	json_int_t number = weir_api_integer(call, "capture", 0);
@@ -228,8 +228,8 @@ void weir_api_capture_stop(struct weir_daemon *daemon, struct weir_api_call *cal
 
 // --- start --------------------------------------------------------------------------------
 
-// Read an argument as a whole number from least to most; without the argument, use the default. On
-// an error, fails the call and returns false.
+// Read an argument that is a whole number from `least` to `most`. otherwise: value if the request
+// does not have the argument. On an error, fails the call and returns false.
 static bool read_number(struct weir_api_call *call, const char *name, json_int_t least,
 	json_int_t most, json_int_t otherwise, json_int_t *ret) {
 	const json_t *value = json_object_get(weir_api_request(call), name);

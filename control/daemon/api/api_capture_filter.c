@@ -35,7 +35,8 @@ static const char *text_of(const struct filter *filter, const char *key) {
 	return json_string_value(json_object_get(filter->value, key));
 }
 
-// Fails the call because a name is unknown. names: the known names, for the message.
+// Fails the call because a name is unknown. what: the kind of name, for the message. names: the
+// known names, for the message. Returns false.
 static bool unknown(const struct filter *filter, enum weir_api_code code, const char *what,
 	const char *name, const char *const *names, uint32_t count) {
 	const char *nearest = weir_nearest(name, names, count);
@@ -119,7 +120,8 @@ static bool read_owner(const struct filter *filter) {
 
 // --- sets ---------------------------------------------------------------------------------
 
-// Converts a list of names to a bit set, which is 0 if there is no list.
+// Converts the list of names in the filter's member `key` to a bit set: bit i = names[i]. The set
+// is 0 if there is no list. On an error, fails the call and returns false.
 static bool read_set(const struct filter *filter, const char *key, const char *what,
 	const char *const *names, uint32_t count, uint64_t *ret) {
 	const json_t *list = json_object_get(filter->value, key);
@@ -219,10 +221,10 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 	return true;
 }
 
-// --- the whole filter ---------------------------------------------------------------------
+// --- complete filter ----------------------------------------------------------------------
 
-// Returns whether any packet can match the filter. Without this check, a client whose filter
-// matches no packet would wait forever.
+// Checks that at least one packet can match the filter; otherwise fails the call and returns false.
+// Without this check, a client whose filter matches no packet would wait forever.
 static bool can_match(const struct filter *filter) {
 	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
 	const struct weir_capture_terms *terms = filter->terms;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers that change the state: backend.drain, backend.ready, backend.maintenance,
-// weight.set. A change is published before the reply is sent, so that it applies to the next
-// packet. If publishing fails, the reply reports that the change is not published yet.
+// API handlers that change the state of a backend: backend.drain, backend.ready,
+// backend.maintenance, weight.set. A change is published before the reply is sent, so that it
+// applies to the next packet. If publishing fails, the reply reports that the change is not
+// published yet.
 #include "api_change.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ static int find_backend(struct weir_daemon *daemon, struct weir_api_call *call) 
 	return weir_api_has_tables(daemon, call) ? weir_api_find_backend(daemon, call) : -1;
 }
 
-// Count the backends that get the new flows of a service. name: the name of the first backend.
+// Returns the number of backends of a service that get new flows. name: gets the name of the first
+// of them.
 static uint32_t count_used(
 	const struct weir_daemon *daemon, uint16_t service, char name[WEIR_NAME_BYTES]) {
 	struct weir_backend_state state;
@@ -43,7 +45,8 @@ static uint32_t count_used(
 	return n;
 }
 
-// Warns if a change leaves a service without a ready backend.
+// Returns a list of warnings: one if the change leaves the service without an eligible backend.
+// takes_out: the change takes the backend out of service.
 static json_t *json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
@@ -69,10 +72,10 @@ static json_t *json_warnings(
 	return json_pack("[s]", text);
 }
 
-// Returns the command that ends the lame duck of the last report of the backend's agent, or NULL if
-// the report announces none, for the host or for a port. With such a report, "backend ready" has no
-// lasting effect: the agent repeats the announcement, so the backend is lame-duck again after the
-// next report.
+// Returns the command that ends the lame duck state in the last report of the backend's agent, for
+// the host or for a port. Returns NULL if the report has no such state. With such a report,
+// "backend ready" has no lasting effect: the agent repeats the announcement, so the backend is a
+// lame duck again after the next report.
 static const char *end_of_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_reports_status status;
 
@@ -91,7 +94,7 @@ static const char *end_of_announced_lame_duck(const struct weir_daemon *daemon, 
 	return NULL;
 }
 
-// Describes a backend after a change to its state has been published.
+// Returns the state of a backend as JSON, after a change to it was published.
 static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, id);
 	struct weir_backend_state state;
@@ -159,7 +162,7 @@ static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_n
 	return r;
 }
 
-// The drain continues even if the client disconnects.
+// Handler of backend.drain. The drain continues even if the client disconnects.
 void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
 	int id = find_backend(daemon, call);
 	uint64_t until_ns;

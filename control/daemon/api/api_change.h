@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Functions that the handlers of drains share: api_change.c (one backend), api_host.c (all backends
-// of a host) and api_binds.c (binds).
+// Functions that the handlers of drains share: those in api_change.c (one backend), api_host.c (all
+// backends of a host) and api_binds.c (binds).
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -13,9 +13,9 @@
 
 struct weir_daemon;
 
-// Compute the deadline of a drain from the argument interval_ms: CLOCK_MONOTONIC, 0 = no deadline.
-// On an error, fails the call and returns false.
+// Compute the deadline of a drain from the argument interval_ms. *ret_until_ns: CLOCK_MONOTONIC; 0
+// = no deadline. On an error, fails the call and returns false.
 bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns);
-// Sets a backend to ready, discards the state that it announced, and ends its ejection. Publishes
-// nothing.
+// Sets a backend to ready, discards the state that the backend announced, and ends its ejection.
+// Does not publish the change.
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend);

@@ -29,7 +29,7 @@ struct argument {
 };
 
 enum right {
-	LOOK, // read-only: for every user who can connect
+	LOOK, // read-only; every user who can connect may use the command
 	CHANGE, // only users with the right to make changes (api_rights.h)
 };
 
@@ -189,7 +189,7 @@ static bool is_numbers(const json_t *value) {
 	return json_is_array(value);
 }
 
-// Returns what is wrong with the value of an argument; NULL = nothing is wrong.
+// Returns what is wrong with the value of an argument; NULL = the value is valid.
 static const char *check_value(const struct argument *argument, const json_t *value) {
 	json_int_t number = json_integer_value(value);
 
@@ -263,7 +263,7 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 	return true;
 }
 
-// Checks whether the client may use the command. If not, fails the call and returns false.
+// Checks whether the client may use the command. If it may not, fails the call and returns false.
 static bool check_right(const struct command *command, struct weir_api_call *call) {
 	const struct weir_api_peer *peer = weir_api_peer(call);
 

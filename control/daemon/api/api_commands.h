@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API commands: the table of commands (docs/reference/control-api.md). Checks the rights of the
-// user and the arguments of a request, and then calls the handler of the command. Handlers are in
-// the other api_*.c files.
+// user and the arguments of a request, and then calls the handler of the command. The handlers are
+// in the other api_*.c files.
 //
 // Threads: the thread of the loop.
 #pragma once

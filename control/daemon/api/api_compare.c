@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler policy.compare: shows what every policy would have done with the flows of a service.
-// It replies after the flows were recorded and replayed.
+// API handler policy.compare: shows what each policy would have done with the flows of a service.
+// It replies when the flows have been recorded and replayed.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +129,7 @@ static void on_done(void *context, struct weir_comparison_result *result, const 
 	weir_api_answer_rows(call, json_head(result), "backends", &rows);
 }
 
-// Abandon the comparison in progress if its client has disconnected.
+// Abandon the comparison that is in progress if its client has disconnected.
 static void abandon_disconnected(struct weir_comparisons *comparisons) {
 	const struct weir_api_call *call = weir_comparison_context(comparisons);
 

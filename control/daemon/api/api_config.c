@@ -7,7 +7,8 @@
 #include "change_costs.h"
 #include "daemon.h"
 
-// Fail the call. The answer names the file and lists its errors.
+// Fail the call, because the configuration file has errors. The answer names the file and lists the
+// errors.
 static void fail_plan(
 	struct weir_api_call *call, const struct weir_reload_plan *plan, const char *why) {
 	weir_api_fail_with(call, WEIR_API_REFUSED,
@@ -17,8 +18,8 @@ static void fail_plan(
 		"%s", why);
 }
 
-// Paths must be absolute, because weir-control and the client have different working directories.
-// On an error, fails the call and returns false.
+// Checks that the argument `path` is absolute, because weir-control and the client have different
+// working directories. On an error, fails the call and returns false.
 static bool check_path(struct weir_api_call *call) {
 	const char *path = weir_api_text(call, "path");
 
@@ -35,8 +36,8 @@ static json_t *json_warnings(const struct weir_reload_plan *plan) {
 	return weir_config_errors_json(plan->errors.warning, plan->errors.warning_count);
 }
 
-// Answers with a plan. file: the file that was read. default_file: the file that a reload without a
-// path reads. Takes ownership of the references to warnings and keys.
+// Answers with the changes of a plan. file: the file that was read. default_file: the file that a
+// reload without a path reads. Takes ownership of the references to warnings and keys.
 static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
 	const char *file, const char *default_file, json_t *warnings, json_t *keys) {
 	weir_api_answer(
@@ -45,7 +46,8 @@ static void answer_plan(struct weir_api_call *call, const struct weir_reload_pla
 			      "warnings", warnings, "agent_keys", keys));
 }
 
-// Describes how the keys of agents have changed. NULL = they have not changed, or were not read.
+// Returns how the keys of agents have changed, as JSON. NULL = they have not changed, or were not
+// read.
 static json_t *json_keys(const struct weir_probed_agents *probed) {
 	const struct weir_probed_agents_keys keys = weir_probed_agents_keys(probed);
 
@@ -55,8 +57,8 @@ static json_t *json_keys(const struct weir_probed_agents *probed) {
 				 (json_int_t)keys.added, "removed", (json_int_t)keys.removed);
 }
 
-// Adds a warning if there is a problem with the key file. Every reload reads the key file again.
-// Returns warnings.
+// Adds a warning if there is a problem with the key file, which every reload reads again. Returns
+// warnings.
 static json_t *add_keys(json_t *warnings, const struct weir_probed_agents *probed) {
 	const char *why = weir_probed_agents_keys_problem(probed);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counters for the API, as JSON.
+// Returns counters as JSON, for the API.
 #pragma once
 
 #include <jansson.h>
@@ -9,15 +9,14 @@
 
 struct weir_daemon;
 
-// Returns a count of the dataplane (of flows, packets or bytes) as JSON; null if no dataplane is
-// attached.
+// Returns a count of flows, packets or bytes of the dataplane; null if no dataplane is attached.
 json_t *weir_json_count(const struct weir_daemon *daemon, uint64_t count);
-// Adds every counter and gauge to an object, under its name. If counters is NULL, the counts are
-// unknown, and every value is null.
+// Adds every counter and gauge of a service or backend to an object, under its name. counters: NULL
+// = the counts are unknown, so every value is null.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);
-// Add every counter of a port, and `lost`: the packets that the port received but no worker
-// processed.
+// Adds every counter of a port to an object, and the member `lost`: the number of packets that the
+// port received but no worker processed.
 void weir_json_port(json_t *object, const struct weir_port_counters *counters);
 // Returns the drops of one worker as {reason: n}, including reasons with n = 0.
 json_t *weir_json_worker_drops(const struct weir_worker_counters *counters);

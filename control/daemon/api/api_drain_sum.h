@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains in replies and in the audit: a summary of the drains of several backends or services, and
+// Drain sums: summarize the drains of several backends or services for replies and the audit, with
 // their latest deadline.
 //
 // Threads: the thread of the loop.
@@ -18,25 +18,25 @@ struct weir_drain_sum { // zeroed: no drain
 	uint32_t phases[WEIR_DRAIN_DROPPED + 1]; // number of drains, by enum weir_drain_phase
 	uint64_t until_ns; // the latest of the deadlines
 	bool endless; // at least one drain has no deadline
-	// Sum of the open flows that were left at the end of drains, by phase (only KEPT and
-	// DROPPED). WEIR_FLOWS_UNKNOWN = unknown.
+	// Sum of the open flows that were left when the drains ended, by phase; only for KEPT and
+	// DROPPED. WEIR_FLOWS_UNKNOWN = unknown.
 	uint64_t left[WEIR_DRAIN_DROPPED + 1];
-	// What happens at the deadline to the flows of a drain in progress, enum
-	// weir_config_at_deadline. -1 = it is not the same for all drains.
+	// What happens at the deadline to the flows of the drains in progress: enum
+	// weir_config_at_deadline; -1 = it is not the same for all drains.
 	int at_deadline;
 };
 
 // Adds the drain of a backend or of a service to the sum. then: enum weir_config_at_deadline.
-// until_ns: deadline, 0 = none. left: number of open flows at the end of the drain, as in
-// weir_tables_end_drain.
+// phase: enum weir_drain_phase. until_ns: deadline; 0 = none. left: number of open flows at the end
+// of the drain, as in weir_tables_end_drain.
 void weir_drain_sum_add(
 	struct weir_drain_sum *sum, int then, uint8_t phase, uint64_t until_ns, uint64_t left);
 // Returns the latest deadline of the drains in progress; 0 = no deadline.
 uint64_t weir_drain_sum_deadline(const struct weir_drain_sum *sum);
-// Describes the drains in the format of weir_json_drain. The result has one phase: the first of
-// DRAINING, KEPT, DROPPED and DRAINED that at least one of the drains has. The caller owns the
-// result.
+// Returns the summary in the format of weir_json_drain, owned by the caller. Its phase is the first
+// of DRAINING, KEPT, DROPPED and DRAINED that at least one of the drains has.
 json_t *weir_json_drains(const struct weir_drain_sum *sum, const struct weir_tables *tables);
-// Appends the deadline of a drain (CLOCK_MONOTONIC) to the text in value, a buffer of
-// WEIR_AUDIT_VALUE_BYTES. Appends nothing if the deadline is 0 (none) or has passed.
+// Appends the time until the deadline of a drain to the text in value, a buffer of
+// WEIR_AUDIT_VALUE_BYTES. until_ns: CLOCK_MONOTONIC; if it is 0 (none) or has passed, nothing is
+// appended.
 void weir_api_append_deadline(uint64_t until_ns, char *value);

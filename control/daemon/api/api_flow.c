@@ -31,8 +31,8 @@ struct verdict { // the combined answers of the workers
 	struct weir_backend_state backend; // backend of the flow
 	// backend that a new flow would get, as in `response` of struct weir_lookup_result
 	struct weir_backend_state chosen;
-	bool subsets; // the flow is unknown, and each worker has its own subset
-	bool by_worker; // the chosen backend depends on the worker (only with subsets)
+	bool subsets; // the flow is not in a flow table, and each worker has its own subset
+	bool by_worker; // the backend for a new flow depends on the worker (only with subsets)
 	uint16_t service; // the service that owns the destination, or WEIR_SERVICE_NONE
 	bool drained; // the bind of the destination is drained or removed: new flows are refused
 	bool removed; // the bind of the destination is no longer configured, but still draining
@@ -51,7 +51,7 @@ static void append(char *text, const char *format, ...) {
 	va_end(arguments);
 }
 
-// Returns why a backend gets no new flows, or NULL if it gets new flows.
+// Returns why a backend gets no new flows, or NULL if there is no reason.
 static const char *unusable_reason(const struct weir_backend_state *backend) {
 	const bool refusing = backend->health == WEIR_HEALTH_REFUSING;
 
@@ -63,8 +63,8 @@ static const char *unusable_reason(const struct weir_backend_state *backend) {
 							  : NULL;
 }
 
-// Describes what happens to a flow whose backend gets no new flows. others: true if another backend
-// can be chosen.
+// Returns what happens to a flow whose backend gets no new flows. state: enum weir_flow_state of
+// the flow. others: true if another backend can be chosen.
 static const char *flow_outcome(
 	const struct weir_backend_state *backend, uint8_t state, bool others) {
 	const bool udp = state == WEIR_FLOW_UDP || state == WEIR_FLOW_UDP_SEEN;
@@ -117,7 +117,8 @@ static void explain_found(const struct weir_lookup_result *result,
 	}
 }
 
-// Explains which backend a new flow gets. chosen: NULL if the chosen backend depends on the worker.
+// Appends to why which backend a new flow gets, and how it is chosen. chosen: NULL = the backend
+// depends on the worker.
 static void explain_choice(const struct weir_lookup_result *result,
 	const struct weir_backend_state *chosen, const struct weir_service_state *service,
 	char *why) {
@@ -169,7 +170,7 @@ static bool workers_agree(const struct weir_lookup_result *result) {
 	return true;
 }
 
-// Returns whether a worker that could have the flow has not answered.
+// Returns whether the flow was not found, and a worker that could have it has not answered.
 static bool is_incomplete(const struct weir_lookup_result *result) {
 	bool silent = false;
 
@@ -232,7 +233,7 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
-// Explains that the backend of a new flow can differ from the backend of its slot, because backends
+// Appends to why that a new flow can get another backend than that of its slot, because backends
 // are at their limits.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
@@ -293,8 +294,8 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 	ret->by_worker = ret->subsets && !workers_agree(result);
 }
 
-// Returns the name of the service that has the destination. If there is none: the service of the
-// flow that was found, or NULL if no flow was found.
+// Returns the name of the service that has the destination. If there is none, returns the service
+// of the flow that was found, or NULL if no flow was found.
 static const char *service_name(const struct weir_tables *tables,
 	const struct weir_lookup_result *result, const struct verdict *verdict) {
 	const char *name = weir_tables_service_name(tables, verdict->service);
@@ -362,7 +363,7 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 
 // --- requests -----------------------------------------------------------------------------
 
-// Returns the error of the request, or NULL.
+// Reads the flow from a request. Returns the error of the request, or NULL.
 static const char *read_query(const struct weir_api_call *call, struct weir_message *query) {
 	const char *protocol = weir_api_text(call, "protocol");
 	struct weir_address source, destination;

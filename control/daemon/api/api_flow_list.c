@@ -146,8 +146,8 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 	}
 }
 
-// Reads which states of flows are selected. Without the argument, flows in any state are selected.
-// On an error, fails the call and returns false.
+// Reads the argument `state`: the state of the flows to list. Without it, flows in all states are
+// listed. *ret_states: bit set. On an error, fails the call and returns false.
 static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	const char *text = weir_api_text(call, "state");
 
@@ -165,8 +165,8 @@ static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	return text == NULL;
 }
 
-// Reads the prefix of the clients whose flows are selected. On an error, fails the call and returns
-// false.
+// Reads the argument `client`: the prefix of the clients whose flows are listed. On an error, fails
+// the call and returns false.
 static bool read_client(struct weir_api_call *call, struct weir_message *query) {
 	const char *text = weir_api_text(call, "client");
 	struct weir_address address;
@@ -186,7 +186,7 @@ static bool read_client(struct weir_api_call *call, struct weir_message *query) 
 	return true;
 }
 
-// Reads the backend or service whose flows are selected. On an error, fails the call and returns
+// Reads the backend or service whose flows are listed. On an error, fails the call and returns
 // false.
 static bool read_owner(
 	struct weir_daemon *daemon, struct weir_api_call *call, struct weir_message *query) {
@@ -204,7 +204,7 @@ static bool read_owner(
 	return id >= 0;
 }
 
-// Reads the worker whose flows are selected. On an error, fails the call and returns false.
+// Reads the worker whose flows are listed. On an error, fails the call and returns false.
 static bool read_worker(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint32_t *ret_worker) {
 	json_int_t worker = weir_api_integer(call, "worker", -1);

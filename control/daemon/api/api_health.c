@@ -7,8 +7,8 @@
 #include "api_commands.h"
 #include "daemon.h"
 
-// Describes one change. If the change concerns a whole service, the backend and the states are
-// null.
+// Returns one change as JSON. If the change concerns a whole service, the backend and the states
+// are null.
 static json_t *change_row(const struct weir_states_change *change) {
 	bool one = change->backend[0] != '\0';
 
@@ -24,9 +24,9 @@ static bool is_wanted(const char *wanted, const char *name) {
 	return wanted == NULL || strcmp(wanted, name) == 0;
 }
 
-// Fail the call if there is no such service or backend. Call only if the name has no history:
-// a name with a history is valid even if the service or backend is no longer configured. Returns
-// whether the call has failed.
+// Fail the call if there is no service or backend of this name. Call this function only if the name
+// has no history: a name with a history is valid even if the service or backend is no longer
+// configured. Returns whether the call was failed.
 static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		return false;
@@ -43,7 +43,7 @@ static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	return weir_api_text(call, "service") != NULL && weir_api_find_service(daemon, call) < 0;
 }
 
-// Lists the changes, the oldest first.
+// Handler of health.history. Lists the changes, the oldest first.
 void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_states *states = daemon->states;
 	const char *service = weir_api_text(call, "service");

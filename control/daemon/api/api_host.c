@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of hosts: host.show, host.drain, host.ready. A host is the set of all backends with
-// the same address, in all services. A backend that a reload removed belongs to the host as long as
-// it has flows. So the drain of a host does not end before these flows have ended.
+// the same address, in all services. A backend that a reload has removed belongs to the host as
+// long as it has flows, so that the drain of a host does not end before these flows have ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct host {
 	uint32_t count;
 };
 
-// Counts of the backends of a host. A drain of the host does not include backends that an operator
+// Numbers of the backends of a host. A drain of the host leaves out backends that an operator has
 // put into maintenance.
 struct summary {
 	// Counts of configured services and backends.
@@ -50,8 +50,8 @@ static int parse(const struct weir_api_call *call, struct weir_address *ret) {
 }
 
 // Returns whether a host includes a backend: the backend is configured, has flows, or was drained
-// when it was removed. Without a dataplane the flows are unknown, so a removed backend counts as
-// included.
+// when it was removed. If no dataplane is attached, the flows are unknown, so a removed backend
+// counts as included.
 static bool is_in_use(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_backend_state state;
 
@@ -60,7 +60,7 @@ static bool is_in_use(const struct weir_daemon *daemon, uint16_t id) {
 		       weir_sum_backend(daemon->segment, id).active_flows > 0);
 }
 
-// Find the backends with this address. Returns 0, -ENOENT, or -ENOMEM.
+// Find the backends with this address. Returns 0, -ENOENT (no such backend), or -ENOMEM.
 static int find(
 	const struct weir_daemon *daemon, const struct weir_address *address, struct host *ret) {
 	uint32_t count = weir_tables_backends_at(daemon->tables, address, NULL, 0);
@@ -215,8 +215,8 @@ void weir_api_host_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	}
 }
 
-// If drained is false, keeps only the backends that a drain of the host changes. If drained is
-// true, keeps only the backends that are drained.
+// Removes backends from a host. drained: true = keep only the backends that are drained; false =
+// keep only the backends that a drain of the host changes.
 static void select_backends(const struct weir_daemon *daemon, struct host *host, bool drained) {
 	uint32_t n = 0;
 

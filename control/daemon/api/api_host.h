@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The state of a host, for the audit.
+// Describes the state of a host, for the audit.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -9,7 +9,7 @@
 
 struct weir_daemon;
 
-// Describes the host that a call names, by the administrative states of its backends. value: buffer
-// of WEIR_AUDIT_VALUE_BYTES; not changed if there is no such host.
+// Writes the administrative states of the backends of the host that a call names. value: buffer of
+// WEIR_AUDIT_VALUE_BYTES; unchanged if there is no such host.
 void weir_api_host_describe(
 	const struct weir_daemon *daemon, const struct weir_api_call *call, char *value);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler metrics.show, for weir-metrics: returns the data of the other commands in one reply.
-// Each service and each backend is a row of values without keys. This takes only about a third of
-// the CPU time of backend.show and health.show.
+// API handler metrics.show, for weir-metrics: returns the data of several other commands in one
+// reply. Each service and each backend is a row of values without keys. This takes only about a
+// third of the CPU time of backend.show and health.show.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -23,13 +23,13 @@
 #include "totals.h"
 #include "weir_version.h"
 
-// Position in the list: services, then backends, then TCP statistics of backends.
+// Position in the list of rows: services, then backends, then TCP statistics of backends.
 struct figures {
 	struct weir_daemon *daemon;
 	const struct weir_segment *segment; // segment at the start of the list, NULL = none
 	uint64_t epoch;
 	struct weir_shares *shares; // NULL if there are no tables
-	// orders of services and backends at the start of the list; NULL if there are no tables
+	// Orders of services and backends at the start of the list; NULL if there are no tables.
 	struct weir_api_order *services, *backends;
 	uint32_t service, backend; // next indexes in these orders
 	uint32_t tcp; // next row of TCP statistics: 2 * index of the backend, + 1 for IPv6
@@ -44,8 +44,8 @@ static json_t *count_or_null(bool known, uint64_t count) {
 
 // --- services -------------------------------------------------------------------------------
 
-// Returns a histogram as in Prometheus: each bucket counts the checks that took at most its bound.
-// Returns null if the service has no health check.
+// Returns the durations of health checks as a Prometheus histogram: each bucket counts the checks
+// that took at most its upper bound. Returns null if the service has no health check.
 static json_t *check_durations(
 	const struct weir_daemon *daemon, const struct weir_config_service *config, uint16_t id) {
 	static const char *const bounds[] = {
@@ -130,7 +130,7 @@ static const char *const service_columns[] = {"kind",
 
 // --- backends -------------------------------------------------------------------------------
 
-struct condition { // what other modules report about a backend
+struct condition { // what the modules other than the tables report about a backend
 	struct weir_states_status states;
 	struct weir_reports_status reports;
 	struct weir_health_status check;
@@ -311,7 +311,7 @@ static json_int_t cpu_us(void) {
 	       used.ru_utime.tv_usec + used.ru_stime.tv_usec;
 }
 
-// status: the result of the command `status`.
+// Returns the values of the member "control". status: the result of the command `status`.
 static json_t *json_control(const struct weir_daemon *daemon, const json_t *status) {
 	const char *level = json_string_value(json_object_get(status, "level"));
 	bool serving = level != NULL && strcmp(level, "critical") != 0;

@@ -5,8 +5,8 @@
 
 #include "daemon.h"
 
-// Compute where the rows of each service begin: configured services in the order of the file, then
-// removed services.
+// Compute the index of the first row of each service, by service id: configured services in the
+// order of the file, then removed services.
 static void place_services(const struct weir_daemon *daemon, uint32_t *begin) {
 	const struct weir_tables *tables = daemon->tables;
 	const struct weir_config *config = weir_reload_config(daemon->reload);

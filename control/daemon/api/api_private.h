@@ -28,10 +28,10 @@ struct weir_api_client {
 	size_t in_room;
 	size_t taken; // number of bytes at the start of `in` that were already handled
 	size_t in_bytes; // number of bytes after `taken` that were not handled yet
-	size_t searched; // number of bytes after `taken` that were searched and have no newline
+	size_t searched; // number of bytes after `taken` that were searched and contain no newline
 	// The rest of an overlong line is being discarded; the error reply was sent.
 	bool discarding;
-	bool ended; // the client sends nothing more
+	bool ended; // the client will send nothing more
 	struct weir_api_call *call; // the call that is being handled, or NULL
 	uv_write_t write;
 	char *out; // the answer that is being written, or NULL
@@ -60,7 +60,8 @@ struct weir_api {
 	void *context;
 	void (*closed)(void *context);
 	bool closing;
-	// active while lists are being answered, and in iterations that handle requests
+	// Active while lists are being answered, and in iterations of the loop that handle
+	// requests.
 	uv_idle_t turn;
 	uint64_t turn_began_ns; // time of the first request in this iteration; 0 = none yet
 	struct weir_api_client *waiting; // clients with requests for the next iteration, in order
@@ -81,21 +82,22 @@ struct weir_api_call {
 	void *ended_context;
 };
 
-// Closes the connection of a client, which can be in any state. The memory of the client is freed
+// Closes the connection of a client, in whatever state it is. The memory of the client is freed
 // when libuv has closed the handles.
 void weir_api_cut_off(struct weir_api_client *client);
 // Handles the buffered lines of a client until a reply is pending, then waits until the client has
-// read the reply (A2). Each further line waits for the next iteration of the loop. So one client
+// read the reply (A2). Each further line waits for the next iteration of the loop, so one client
 // delays other clients by at most one request. All clients together delay the loop by at most
-// WEIR_API_TURN_NS and one request (A7).
+// WEIR_API_TURN_NS plus one request (A7).
 void weir_api_next_request(struct weir_api_client *client);
-// Write one reply. Takes ownership of the reference to answer. NULL (out of memory) closes the
-// connection.
+// Write one reply. answer: takes ownership of the reference; NULL means out of memory and closes
+// the connection.
 void weir_api_write_answer(struct weir_api_client *client, json_t *answer);
-// Creates an error answer. May overwrite bytes of text, see weir_api_safe_string. Returns a new
-// reference, or NULL if out of memory.
+// Returns an error answer, a new reference, or NULL if out of memory. text: the message; bytes of
+// it may be overwritten, see weir_api_safe_string.
 json_t *weir_api_error_answer(enum weir_api_code code, char *text);
-// Releases the lists that are being answered. Call only after their clients were disconnected.
+// Releases the lists that are being answered. Call this function only after their clients were
+// disconnected.
 void weir_api_abandon_lists(struct weir_api *api);
 // Releases api if it was closed and all of its handles and clients are closed.
 void weir_api_finish_close(struct weir_api *api);

@@ -42,8 +42,8 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 	return true;
 }
 
-// Describes the flows and backends that are left of a service that a reload removed, and names the
-// commands that show them. "" if nothing is left.
+// Writes what is left of a service that a reload has removed (flows, backends), and the commands
+// that show it; "" if nothing is left. Returns text.
 static const char *removed_text(
 	const struct weir_daemon *daemon, const char *service, char text[REMOVED_BYTES]) {
 	int id = weir_tables_service_find_removed(daemon->tables, service);
@@ -71,8 +71,8 @@ static const char *removed_text(
 	return text;
 }
 
-// Returns whether the text is "SERVICE/", with the name of a service. Commands for backends have
-// this form for all backends of the service.
+// Returns whether the text is "SERVICE/", with the name of a service. This form selects all
+// backends of the service in commands for backends.
 static bool is_service_with_slash(const struct weir_daemon *daemon, const char *text) {
 	char name[WEIR_CONFIG_NAME_BYTES] = "";
 	size_t length = strlen(text);
@@ -190,8 +190,8 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 			       : search(daemon, name, services);
 }
 
-// Converts an IPv4-mapped address to IPv4. Servers that listen for both families log an IPv4 client
-// as ::ffff:192.0.2.7, so users search for this form.
+// Converts an IPv4-mapped address, and its prefix length, to IPv4. Servers that listen for both
+// families log an IPv4 client as ::ffff:192.0.2.7, so users search for this form.
 static void unmap(struct weir_address *address, long *bits) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 

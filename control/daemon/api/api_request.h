@@ -13,26 +13,26 @@ struct weir_daemon;
 
 // Returns a string argument, or NULL if the request does not have it.
 const char *weir_api_text(const struct weir_api_call *call, const char *name);
-// Returns an integer argument, or fallback if the request does not have the argument or its value
-// is null.
+// Returns an integer argument. fallback: value to return if the request does not have the argument,
+// or if the argument is null.
 json_int_t weir_api_integer(
 	const struct weir_api_call *call, const char *name, json_int_t fallback);
 
-// Find the service named by `service`. Returns its id. On an error, fails the call and returns a
-// negative number.
+// Find the service that the argument `service` names. Returns its id. On an error, fails the call
+// and returns a negative number.
 int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call);
-// Find the one backend named by `backend` and optionally `service`. Returns its id. On an error,
-// fails the call and returns a negative number.
+// Find the backend that the argument `backend`, and optionally `service`, names. Returns its id. On
+// an error, also if several backends have this name, fails the call and returns a negative number.
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
-// Fails the call because no service has a backend of this name. many: the command also takes all
-// backends of a service.
+// Fails the call because no service has a backend of this name. many: the command also accepts
+// "SERVICE/" for all backends of a service, which the message then mentions.
 void weir_api_no_backend(
 	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name, bool many);
-// Finds a backend like weir_api_find_backend, but does not fail the call. Returns the id, or a
-// negative number if there is no such backend, or if there are several.
+// Finds a backend like weir_api_find_backend, but does not fail the call. Returns its id, or a
+// negative number if there is no such backend or several of them.
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
-// Returns whether there are tables. If not, fails the call and returns false. There are tables once
-// a dataplane has been attached.
+// Returns whether the tables exist, which is so once a dataplane has been attached. If not, fails
+// the call and returns false.
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
 // Returns whether a dataplane is attached now. If not, fails the call and returns false.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
@@ -41,5 +41,6 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 // text is neither.
 bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits);
 
-// Publish a change. If the change cannot be published yet, the answer reports the reason.
+// Publish all changes. If they cannot be published yet, the answer to the call will contain the
+// reason.
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);

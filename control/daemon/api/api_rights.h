@@ -17,6 +17,7 @@ struct weir_api_peer { // the client, as the kernel reports it
 	bool may_change; // root, the user of weir-control, or a member of the admin group
 };
 
-// Gets the user of the client that is connected to a socket. admin_group: (gid_t)-1 = none. If the
-// kernel does not report the user, the client may not make changes.
+// Determines the user of the client that is connected to a socket, and whether the client may make
+// changes. admin_group: (gid_t)-1 = none. If the kernel does not report the user, the client may
+// not make changes.
 void weir_api_peer_read(int fd, gid_t admin_group, struct weir_api_peer *ret);

@@ -118,7 +118,7 @@ static json_t *json_service(
 
 struct service_list { // the rows of a reply
 	struct weir_daemon *daemon;
-	// segment to which the ids and counters in the rows belong
+	// Segment to which the ids and counters in the rows belong.
 	const struct weir_segment *segment;
 	uint64_t epoch;
 	struct weir_api_order *order; // order at the start of the list
@@ -189,7 +189,7 @@ static void set(json_t *object, const char *key, const char *value) {
 	json_object_set_new(object, key, json_string(value));
 }
 
-// Lists the settings that the active policy uses.
+// Returns the settings that the active policy of a service uses, as JSON.
 static json_t *json_settings(struct weir_daemon *daemon, uint16_t id,
 	const struct weir_config_policy *config, const struct weir_service_state *state) {
 	uint8_t needs = weir_policy_needs((enum weir_policy)state->policy);
@@ -356,8 +356,8 @@ void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *cal
 
 // --- changes ------------------------------------------------------------------------------
 
-// Returns the policy that a request names, or WEIR_POLICY_UNSET for null. On an error, fails the
-// call and returns a negative number.
+// Returns the policy that a request names; WEIR_POLICY_UNSET = the argument is null. On an error,
+// fails the call and returns a negative number.
 static int wanted_policy(struct weir_api_call *call, const struct weir_config_service *config) {
 	const char *name = weir_api_text(call, "policy");
 	const char *misfit;

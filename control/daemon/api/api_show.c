@@ -35,7 +35,8 @@ static const char *const flow_state_names[] = {
 #undef X
 };
 
-// Returns the name of a state. States are bytes of shared memory, so any value can occur.
+// Returns the name of a state, or "unknown". States are bytes of shared memory, so any value can
+// occur.
 static const char *name_of(const char *const *names, size_t count, uint8_t state) {
 	return state < count ? names[state] : "unknown";
 }
@@ -72,7 +73,7 @@ void weir_api_version(struct weir_daemon *daemon, struct weir_api_call *call) {
 			"config", weir_reload_file_in_use(daemon->reload), "dataplane", dataplane));
 }
 
-// --- lists of backends, a row at a time ---------------------------------------------------
+// --- lists of backends, row by row --------------------------------------------------------
 
 struct backend_list;
 typedef json_t *(*row_of)(const struct backend_list *list, const struct weir_backend_state *state);
@@ -82,15 +83,16 @@ struct backend_list {
 	const struct weir_segment *segment; // segment at the start of the list
 	uint64_t epoch;
 	row_of row;
-	const char *service; // service in the request, NULL = all services
+	const char *service; // service named in the request; NULL = all services
 	bool leaving; // include removed backends that are still in the tables
 	struct weir_shares *shares; // or NULL
 	struct weir_api_order *order;
 	uint32_t next; // index in the order
 };
 
-// Returns whether the list contains a backend. Copies the state of the backend only in this case,
-// because even a list for one service iterates over the backends of all services.
+// Returns whether the list contains a backend; if it does, copies the state of the backend to
+// *ret_state. The state is not copied earlier, because even a list for one service visits the
+// backends of all services.
 static bool is_in(
 	const struct backend_list *list, uint16_t id, struct weir_backend_state *ret_state) {
 	const struct weir_tables *tables = list->daemon->tables;
@@ -129,7 +131,7 @@ static void free_list(void *context) {
 	free(list);
 }
 
-// Returns 0 or -ENOMEM.
+// Prepares a list of backends. Returns 0 or -ENOMEM.
 static int list_backends(struct weir_daemon *daemon, const char *service, row_of row, bool leaving,
 	struct weir_api_rows *ret) {
 	struct backend_list *list = calloc(1, sizeof(*list));
@@ -297,8 +299,8 @@ int weir_api_backend_rows(
 	return 0;
 }
 
-// Lists the backends with this name: several services can have such a backend, and there can be
-// removed backends with this name.
+// Lists the backends with this name. Several services can have a backend of this name, and removed
+// backends can have it, too.
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;
@@ -368,7 +370,7 @@ void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call)
 
 // --- health -------------------------------------------------------------------------------
 
-// Returns the last result of a check; null if the check has no result yet.
+// Returns the last result of a health check as JSON; null if the check has no result yet.
 static json_t *json_last(const struct weir_health_status *status) {
 	if (!status->checked) {
 		return json_null();
@@ -379,8 +381,8 @@ static json_t *json_last(const struct weir_health_status *status) {
 		(json_int_t)status->age_ms);
 }
 
-// Describes the agent-check that runs alongside the health check of a backend; null if there is no
-// agent-check.
+// Returns the state of the agent-check that runs alongside the health check of a backend; null if
+// there is no agent-check.
 static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backend) {
 	struct weir_health_status status;
 

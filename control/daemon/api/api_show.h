@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The results of service.show, backend.show and port.show, also used by stats.show. A name as an
-// argument limits the result to the objects of this name; NULL = no limit.
+// Creates the results of service.show, backend.show and port.show, also for stats.show. An argument
+// that is a name limits the result to the objects with this name; NULL = no limit.
 #pragma once
 
 #include <jansson.h>
@@ -15,11 +15,12 @@ struct weir_config_service;
 struct weir_daemon;
 struct weir_flow_steals;
 
-// Computes the shares of the backends of one service, or of all services, like weir_shares_create.
+// Computes the shares of the backends of a service. service: id, or WEIR_SHARES_ALL. Returns the
+// result of weir_shares_create.
 int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
 
-// Formats a share in percent with two decimals, and with at least three significant digits. With
-// 10,000 backends, each backend of a service has a share of only 0.01 %.
+// Returns a percentage with two decimals, or with more decimals so that there are at least three
+// significant digits: with 10,000 backends, each backend of a service has a share of only 0.01 %.
 json_t *weir_json_percent(double value);
 
 // Lists the binds of a service as text.
@@ -27,32 +28,33 @@ json_t *weir_json_binds(const struct weir_config_service *service);
 
 // Prepares the rows of service.show. Returns 0 or -ENOMEM.
 int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret);
-// Prepares the rows of backend.show. Returns 0 or -ENOMEM. `service` must live as long as the rows.
+// Prepares the rows of backend.show. service: only backends of this service; NULL = all; must live
+// as long as the rows. Returns 0 or -ENOMEM.
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
-// For a backend of a removed service: returns how long the binds of the service will still refuse
-// packets, in milliseconds. The binds refuse packets for some time after the deadline of the
-// service's drain, and the backends stay in the tables during this time. Returns null for other
-// backends.
+// Returns for how many milliseconds the binds of a removed service will still refuse packets. They
+// refuse packets for some time after the deadline of the service's drain, and the backends stay in
+// the tables during this time. Returns null if the backend does not belong to a removed service.
 json_t *weir_json_binds_refuse(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
-// Describes the progress of the drain of a backend. Returns null if there is no drain.
+// Returns the progress of the drain of a backend as JSON, or null if there is no drain.
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state);
 
 // Lists the ports of the attached dataplane, with all extended statistics above 0. name: only the
 // port with this name; NULL = all ports.
 json_t *weir_api_ports(const struct weir_daemon *daemon, const char *name);
 
-// Describes a worker as worker.show does. drops: also add the worker's drops, as {reason: n}.
+// Returns a worker in the format of worker.show. drops: also add the worker's drops, as {reason:
+// n}.
 json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, bool drops);
 json_t *weir_json_segment(const struct weir_daemon *daemon);
 json_t *weir_json_agents(const struct weir_daemon *daemon);
-// Returns the array `services` of flow.steals.
+// Returns the member `services` of flow.steals: an array. service: only this service; NULL = all.
 json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char *service);
 
-// Names of enum weir_admin_state, enum weir_flow_state and enum weir_health_state; "unknown" if out
-// of range.
+// Return the name of a state: enum weir_admin_state, enum weir_flow_state or enum
+// weir_health_state; "unknown" if the value is out of range.
 const char *weir_api_admin_name(uint8_t state);
 const char *weir_api_flow_state_name(uint8_t state);
 const char *weir_api_health_name(uint8_t state);

@@ -32,8 +32,9 @@ static pid_t read_pid(int fd) {
 	return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-// Locks the pid file. Its previous owner can remove the file between open() and flock(). So the
-// lock is valid only if the path still names the locked file.
+// Opens and locks the pid file. The previous owner may remove the file between open() and flock(),
+// so the lock is valid only if the path still leads to the locked file. *ret_owner: the process
+// that holds the lock, if locking fails.
 static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	for (;;) {
 		struct stat mine, named;
@@ -68,7 +69,7 @@ static int write_pid(int fd) {
 	return 0;
 }
 
-// Returns the pid of the process that serves this socket, or 0 if no process does.
+// Returns the pid of the process that serves this socket, or 0 if no process serves it.
 static pid_t serving(const struct sockaddr_un *address) {
 	struct ucred peer = {0};
 	socklen_t bytes = sizeof(peer);

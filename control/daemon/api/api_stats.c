@@ -28,8 +28,8 @@ json_t *weir_json_segment(const struct weir_daemon *daemon) {
 				     : (weir_daemon_now_ns() - daemon->grace_since_ns) / 1000));
 }
 
-// Adds a count under the name of its result. The protocol has hyphens in the name ("no-listener"),
-// JSON keys have underscores.
+// Adds a count under the name of its result. Hyphens in the name ("no-listener") are replaced by
+// underscores, as in other JSON keys.
 static void set_result(json_t *object, enum weir_agent_steal_result result, uint64_t count) {
 	char key[32];
 
@@ -92,7 +92,7 @@ static void free_lists(void *context) {
 	free(lists);
 }
 
-// Returns 0 or -ENOMEM.
+// Prepares the lists of services and backends. Returns 0 or -ENOMEM.
 static int create_lists(struct weir_daemon *daemon, struct weir_api_rows *ret) {
 	struct lists *lists = calloc(1, sizeof(*lists));
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler status: whether this instance should get traffic, and why not. metrics.show uses the
-// same result, so that metrics and status agree.
+// API handler status: whether this instance should get traffic, and if not, why. metrics.show uses
+// the same function, so that metrics and status agree.
 #include "api_status.h"
 
 #include <errno.h>
@@ -31,14 +31,14 @@ struct verdict {
 };
 
 struct services {
-	// Numbers of services. count: all services. The other numbers leave out drained services.
-	// none: services without an eligible backend. unreachable: services with eligible
-	// backends, none of which has a next hop. panic: services in panic mode.
+	// Numbers of services. count: all configured services. The other numbers leave out drained
+	// services. none: services without an eligible backend. unreachable: services that have
+	// eligible backends, but none with a next hop. panic: services in panic mode.
 	// below: other services with fewer eligible backends than their quorum.
 	uint32_t count, none, unreachable, below, panic;
 	uint32_t drained; // services whose binds are all drained, regardless of the state of their
 			  // backends
-	uint32_t ended; // drained services whose drain is over
+	uint32_t ended; // drained services whose drain has ended
 	// Removed services that still drain; not counted in the fields above.
 	uint32_t leaving;
 	uint32_t backends, eligible;
@@ -103,7 +103,7 @@ static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_
 	}
 }
 
-// Report ports without a link. If no port has a link, no packet arrives, which is critical.
+// Reports ports without a link. If no port has a link, no packet can arrive, which is critical.
 static void judge_links(const struct weir_daemon *daemon, struct verdict *verdict) {
 	const struct weir_segment *segment = daemon->segment;
 	enum weir_link_state link[WEIR_PORTS_MAX];
@@ -129,7 +129,9 @@ static void judge_links(const struct weir_daemon *daemon, struct verdict *verdic
 	}
 }
 
-// Report that the flow table has no room: if backends change, flows without an entry may move.
+// Reports that packets were forwarded without a flow table entry, because the table was full; such
+// flows may move if backends change. *ret_lack: which part was full. Returns the number of these
+// packets.
 static uint64_t judge_flow_table(const struct weir_daemon *daemon, struct verdict *verdict,
 	enum weir_recent_lack *ret_lack) {
 	const uint64_t untracked = weir_recent_untracked(&daemon->recent, daemon->segment);
@@ -151,7 +153,7 @@ static uint64_t judge_flow_table(const struct weir_daemon *daemon, struct verdic
 	return untracked;
 }
 
-// Returns the value of the member "no_room_for"; NULL = JSON null.
+// Returns the value of the member "no_room_for"; NULL stands for JSON null.
 static const char *lack_name(enum weir_recent_lack lack) {
 	return lack == WEIR_RECENT_LACK_NONE        ? NULL
 	       : lack == WEIR_RECENT_LACK_HALF_OPEN ? "half-open"
@@ -215,7 +217,7 @@ static void count_service(
 	}
 }
 
-// Lists names like "web, dns and 3 more". Returns text.
+// Lists names as text, such as "web, dns and 3 more". Returns text.
 static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 	size_t used = 0, count = json_array_size(names);
 
@@ -231,9 +233,9 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 	return text;
 }
 
-// Reports n services that cannot serve flows. what: the reason, for example "no eligible backend".
-// This instance should get traffic as long as one service works. So only the loss of all services
-// is critical.
+// Reports that n services cannot serve flows. lost: their names. what: the reason, for example "no
+// eligible backend". This instance should get traffic as long as one service works, so only the
+// loss of all services is critical.
 static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
 	const char *what, struct verdict *verdict) {
 	enum weir_status_level level =
@@ -304,8 +306,9 @@ static void judge_services(
 	judge_drained(services, verdict);
 }
 
-// Reports backends whose checks have no result. Such backends keep their states, so a failed
-// backend still gets flows.
+// Reports backends whose health checks have no result: they keep their states, so a failed backend
+// still gets flows. only: id of the service to check; negative = all services. Returns the number
+// of these backends.
 static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	struct weir_unchecked unchecked;
 
@@ -316,8 +319,8 @@ static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct 
 	return unchecked.backends;
 }
 
-// Reports that agents are configured, but no agent is probed because there are no keys. only: id of
-// a service, or negative.
+// Reports that agents are configured, but not probed, because there are no keys. only: id of the
+// service to check; negative = all services.
 static void judge_keys(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	const char *why = weir_probed_agents_keys_problem(daemon->probed_agents);
 	const struct weir_config_service *service = NULL;
@@ -333,7 +336,7 @@ static void judge_keys(const struct weir_daemon *daemon, int only, struct verdic
 	}
 }
 
-// --- the result -----------------------------------------------------------------------------
+// --- result ---------------------------------------------------------------------------------
 
 static json_t *json_dataplane(const struct weir_daemon *daemon, const struct weir_stalls *stalls) {
 	const struct weir_segment *segment = daemon->segment;
@@ -383,9 +386,9 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		services.drained_names, "rejecting", services.rejecting_names);
 }
 
-// Returns the id of the service that the call names. Returns WEIR_SERVICE_NONE if the service has
-// no id yet: it waits for a free id, or no dataplane was attached. If the service is not
-// configured, fails the call and returns a negative number.
+// Returns the id of the service with this name. Returns WEIR_SERVICE_NONE if the service is
+// configured but has no id yet: it waits for a free id, or no dataplane was attached so far. If the
+// service is not configured, fails the call and returns a negative number.
 static int find_service(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
 	int id = daemon->tables != NULL ? weir_tables_service_find(daemon->tables, name) : -ENOENT;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The result of the command status, also used by metrics.show.
+// Creates the result of the command status, also for metrics.show.
 #pragma once
 
 #include <jansson.h>
@@ -20,6 +20,6 @@ enum weir_status_level {
 };
 
 // Returns an object {level, reasons, ...}: whether this instance should get traffic. only: id of
-// the only service to consider; WEIR_SERVICE_NONE = a service without an id; negative = all
-// services. The caller owns the result; NULL = out of memory.
+// the only service to consider; WEIR_SERVICE_NONE = a configured service that has no id yet;
+// negative = all services. The caller owns the result; NULL = out of memory.
 json_t *weir_json_status(struct weir_daemon *daemon, int only);

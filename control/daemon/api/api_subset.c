@@ -8,8 +8,8 @@
 #include "api_show.h"
 #include "daemon.h"
 
-// Limit of members in one reply. A service with many workers and large subsets could have millions
-// of members.
+// Maximum number of members in one reply. A service with many workers and large subsets could have
+// millions of members.
 #define MEMBERS_MAX 10000u
 
 static json_t *name_of(const struct weir_daemon *daemon, uint16_t backend) {
@@ -42,8 +42,9 @@ static json_t *json_members(
 	return list;
 }
 
-// Describes a subset of this instance. members: buffer for all backends. room: how many more
-// members fit into the answer; NULL = the answer contains only counts.
+// Returns a subset of this instance as JSON. members: buffer with room for all backends. room:
+// number of members that still fit into the answer, reduced by this function; NULL = list no
+// members, only counts.
 static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	const struct weir_subset_state *state, uint32_t subset, uint32_t *room,
 	struct weir_subset_member *members) {
@@ -71,7 +72,7 @@ static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	return one;
 }
 
-// Returns a summary over all usable backends, or null if there are none.
+// Returns statistics over the counts of all usable backends, or null if there are none.
 static json_t *json_summary(const struct weir_subset_count *counts, uint32_t n) {
 	uint32_t least = UINT32_MAX, most = 0, usable = 0;
 	uint64_t sum = 0;

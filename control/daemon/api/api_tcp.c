@@ -9,7 +9,7 @@ static json_t *number(uint64_t value) {
 	return json_integer((json_int_t)value);
 }
 
-// Returns a number, or null for 0, which means unknown.
+// Returns a number as JSON; null if it is 0, which means unknown.
 static json_t *known(uint64_t value) {
 	return value > 0 ? number(value) : json_null();
 }
@@ -68,7 +68,7 @@ const char *const weir_api_tcp_columns[] = {"kind",
 const uint32_t weir_api_tcp_column_count =
 	sizeof(weir_api_tcp_columns) / sizeof(weir_api_tcp_columns[0]);
 
-// Describes the round-trip times by their quantiles.
+// Returns the quantiles of round-trip times as JSON.
 static json_t *json_rtt(const struct weir_agent_tcp_family *last) {
 	return last->rtt_median_us == 0
 		       ? json_null()

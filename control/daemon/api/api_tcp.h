@@ -11,14 +11,14 @@
 
 struct weir_daemon;
 
-// Describes the TCP statistics of a backend: {"age_ms", "partial", "ipv4", "ipv6"}. Returns null if
-// they are not requested from the backend's agent. age_ms is null if there are no statistics. A
-// family is null if it had no connection.
+// Returns the TCP statistics of a backend: {"age_ms", "partial", "ipv4", "ipv6"}; null if they are
+// not requested from the backend's agent. age_ms is null if there are no statistics yet. ipv4 or
+// ipv6 is null if there was no connection of this family.
 json_t *weir_json_tcp(const struct weir_daemon *daemon, uint16_t backend);
 
-// Names of the columns of TCP rows in metrics.show. There is a row for each backend and each family
-// that had a connection.
+// Names of the columns of TCP rows in metrics.show. There is a row for each backend and each
+// address family of which the backend had connections.
 extern const char *const weir_api_tcp_columns[];
 extern const uint32_t weir_api_tcp_column_count;
-// Returns a TCP row; NULL if the backend has no statistics for the family.
+// Returns a TCP row; NULL if the backend has no statistics for the address family.
 json_t *weir_json_tcp_row(const struct weir_daemon *daemon, uint16_t backend, bool ipv6);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of workers: worker.show, and worker.steal, which enables or disables stealing of
-// buckets.
+// API handlers of workers: worker.show, and worker.steal, which enables or disables the stealing of
+// buckets between workers.
 #include <math.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@ static const char *const answer_keys[] = {
 #undef X
 };
 
-// Returns how often a worker refused to give buckets away, by reason. *ret_sum: the sum over all
-// reasons.
+// Returns how often a worker refused to give a bucket away, as {reason: n}. *ret_sum: the sum over
+// all reasons.
 static json_t *json_refused(const struct weir_steal_counters *counters, json_int_t *ret_sum) {
 	json_t *refused = json_object();
 
@@ -42,7 +42,8 @@ static void add_hottest(json_t *object, const struct weir_bucket_summary *summar
 	json_object_set_new(object, "elephants", json_integer(summary->elephants));
 }
 
-// Add the number of buckets of a worker, and how many buckets the worker has taken and given away.
+// Add to an object: the number of buckets of a worker, and how many buckets the worker has taken,
+// given away and refused.
 static void add_buckets(const struct weir_daemon *daemon, uint32_t worker, json_t *object) {
 	const struct weir_bucket_moves *moves = weir_steals_moves(daemon->steals);
 	const struct weir_steal_counters *counters = &daemon->segment->steal_counters[worker];
@@ -123,7 +124,8 @@ void weir_api_worker_show(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- worker.steal -------------------------------------------------------------------------
 
-// Parse the argument `stealing`. Returns false if it is invalid.
+// Parse the argument `stealing`: "on", "off", or null for the configured value. Returns false if it
+// is invalid.
 static bool parse_stealing(const json_t *value, enum weir_stealing *ret) {
 	const char *text = json_string_value(value);
 
