@@ -10,15 +10,16 @@
 
 #include "clocks.h"
 
-// The current weight is kept if its share differs from the step's share by at most 10 %.
+// The current weight of a backend is kept if its share differs from the step's share by at most 10
+// %.
 #define KEEP_SHARE 0.1
 #define TEXT_BYTES WEIR_STATES_EVENT_BYTES
 
 // --- the file -------------------------------------------------------------------------------
 
 // Writes all canaries to the file. A canary whose promotion is not published yet is written as
-// running. So if this process exits before the publication, the next process promotes the canary
-// again.
+// running: if this process exits before the publication, the next process promotes the canary
+// again. Returns 0 or negative errno.
 static int write_records(const struct weir_canaries *canaries) {
 	struct weir_canary_record *records = calloc(canaries->count + 1, sizeof(*records));
 	int r;
@@ -150,7 +151,8 @@ void weir_canary_note(const struct weir_canaries *canaries, const struct weir_ca
 	}
 }
 
-// Records a change that weir-control made. The audit entry names the user who started the canary.
+// Adds an audit entry for a change that weir-control has made. The entry names the user who started
+// the canary.
 static void audit(const struct weir_canaries *canaries, const struct weir_canary *canary,
 	const char *command, const char *before, const char *after, const char *why) {
 	const struct weir_canary_record *record = &canary->record;
@@ -316,7 +318,8 @@ const char *weir_canary_misfit(
 	return NULL;
 }
 
-// Returns whether the canary keeps the weight of its backend in a reload.
+// Returns whether a canary determines the weight of its backend even when a reload changes the
+// configured weight.
 static bool keeps_weight(const struct weir_canary *canary) {
 	return weir_canary_is_running(canary) || canary->record.state == WEIR_CANARY_ROLLED_BACK;
 }
@@ -364,7 +367,7 @@ static struct weir_canary *find(const struct weir_canaries *canaries, const char
 	return NULL;
 }
 
-// Returns the sum of the weights of all other backends of the service that get new flows.
+// Returns the sum of the weights of the service's other backends that get new flows.
 static uint64_t others_of(const struct weir_tables *tables, uint16_t service, uint16_t backend) {
 	struct weir_backend_state state;
 	uint64_t sum = 0;
@@ -399,8 +402,8 @@ static int refuse_state(const struct weir_backend_state *state, char *why, size_
 	return -EINVAL;
 }
 
-// Refuses a plan if its first or its last share cannot be reached with any weight. Returns 0,
-// or -EINVAL with the reason in why.
+// Checks that the first and the last share of a plan can be reached with some weight. Returns 0, or
+// -EINVAL with the reason in why.
 static int refuse_weights(const struct weir_tables *tables, const struct weir_backend_state *state,
 	const struct weir_canary_plan *plan, uint64_t others, char *why, size_t why_bytes) {
 	const struct weir_config_service *config =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Canaries: raises the weight of a backend step by step, so that the backend gets a growing share
-// of the new flows of its service. The canary is judged at the end of each step, and earlier if it
-// is much worse than the other backends (canary_judge.h). A canary that is worse is rolled back: it
-// gets weight 0, and existing flows continue. A canary that is good at the end of the last step is
-// promoted: it gets its configured weight.
+// Canaries: a canary raises the weight of a backend step by step, so that the backend gets a
+// growing share of the new flows of its service. The canary is judged at the end of each step, and
+// earlier if it is much worse than the other backends (canary_judge.h). A canary that is worse is
+// rolled back: it gets weight 0, and existing flows continue. A canary that is good at the end of
+// the last step is promoted: it gets its configured weight.
 //
 //   weights, health --> canaries --weight--> tables
 //   reports, counters of workers --> canaries --events--> states, audit, log
@@ -48,7 +48,7 @@ struct weir_canaries_of { // all borrowed
 struct weir_canary {
 	struct weir_canary_record record;
 	// The members below are used only while the canary runs.
-	int service, backend; // ids of the last lookup; negative: not found
+	int service, backend; // ids found by the last lookup; negative: not found
 	const char *paused; // reason of a pause; NULL = not paused
 	bool publishing; // the canary is promoted, but the promotion is not published yet
 	uint32_t step_weight; // while publishing: the weight of the last step
@@ -60,42 +60,46 @@ struct weir_canary {
 	struct weir_canary_signs signs;
 };
 
-// Read the canaries of an earlier process. Returns 0 or -ENOMEM; a file that cannot be read is
-// logged.
+// Create, and read the canaries that an earlier process has saved. Returns 0 or -ENOMEM. A file
+// that cannot be read is logged and ignored.
 int weir_canaries_create(const struct weir_canaries_of *of, struct weir_canaries **ret);
 void weir_canaries_free(struct weir_canaries *canaries); // NULL is allowed
 
-// Call after a configuration was applied to the tables (borrowed until the next call). Ends
-// canaries whose backends are no longer configured. If the configuration has replaced a weight that
-// a canary keeps, sets the weight again. The caller publishes afterwards.
+// Call this function after a configuration was applied to the tables. tables: borrowed until the
+// next call. Ends canaries whose backends are no longer configured. If the configuration has
+// replaced a weight that a canary keeps, sets the weight again. The caller publishes the tables
+// afterwards.
 void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *tables);
-// Advances all canaries; call once a second. published: true if no change waits for publication.
-// Returns whether the tables must be published.
+// Advances all canaries; call this function once a second. published: true if no change waits for
+// publication. Returns whether the tables must be published.
 bool weir_canaries_second(struct weir_canaries *canaries, uint64_t now_ms, bool published);
 
-// Check whether a canary can start. Returns 0, or -EINVAL with the reason and a remedy in why.
-// *ret_others: sum of the weights of the other backends that get new flows.
+// Check whether a canary of this backend can start. Returns 0, or -EINVAL with the reason and a
+// remedy in why. *ret_others: sum of the weights of the service's other backends that get new
+// flows.
 int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, uint64_t *ret_others, char *why,
 	size_t why_bytes);
-// Saves the canaries if something has changed. published: true if no change waits for publication.
-// Returns 0 or negative errno (logged, and retried).
+// Writes the canaries to the file if something has changed. published: true if no change waits for
+// publication. Returns 0 or negative errno (logged; the next call tries again).
 int weir_canaries_save(struct weir_canaries *canaries, bool published);
-// Starts a canary. Call weir_canaries_check first. Replaces an ended canary of the service. Returns
-// 0, or negative errno if the canary could not be saved (nothing changed).
+// Starts a canary; call weir_canaries_check first. An ended canary of the service is replaced. who:
+// the user who starts it. Returns 0, or negative errno if the canary could not be saved; then
+// nothing has changed.
 int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, const struct weir_audit_who *who);
-// Ends the running canary of a service on request of an operator. state: PROMOTED, ROLLED_BACK, or
-// STOPPED, which keeps the weight of the canary. The caller publishes and saves afterwards. Returns
-// 0 or -ENOENT.
+// Ends the running canary of a service at the request of an operator. state: PROMOTED, ROLLED_BACK,
+// or STOPPED, which keeps the canary's weight. The caller publishes and saves afterwards. Returns
+// 0, or -ENOENT if no canary of the service is running.
 int weir_canaries_stop(
 	struct weir_canaries *canaries, const char *service, enum weir_canary_state state);
-// Call before an operator sets the weight of a backend: removes an ended canary of the backend.
-// Returns false, without a change, if the canary of the backend is running.
+// Call this function before an operator sets the weight of a backend. Removes an ended canary of
+// the backend, so that it no longer keeps the weight. If the canary of the backend is running,
+// returns false and changes nothing.
 bool weir_canaries_let_go(struct weir_canaries *canaries, const char *service, const char *backend);
 
-// Returns whether the last change could not be written to the file. A restart would then undo the
-// change.
+// Returns whether the last change could not be written to the file, so that a restart would undo
+// it.
 bool weir_canaries_are_unsaved(const struct weir_canaries *canaries);
 uint32_t weir_canaries_count(const struct weir_canaries *canaries);
 const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries, uint32_t i);
@@ -103,11 +107,12 @@ const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries,
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);
-// Returns the state of the canary that keeps the weight of a backend, even when a reload changes
-// the configured weight. Returns NULL if there is no such canary. canaries: a struct weir_canaries.
+// Returns the state of the canary that determines the weight of a backend even when a reload
+// changes the configured weight, or NULL if there is no such canary. canaries: a struct
+// weir_canaries.
 const char *weir_canaries_keeping(const void *canaries, const char *service, const char *backend);
-// Returns "running", "paused", "promoted", "rolled-back" or "stopped".
+// Returns the state of a canary: "running", "paused", "promoted", "rolled-back" or "stopped".
 const char *weir_canary_state_text(const struct weir_canary *canary);
-// Describe a canary for the audit: "step 2 of 4, 5 %, weight 15" or "promoted, configured weight".
-// Returns buffer.
+// Write the state of a canary for the audit, such as "step 2 of 4, 5 %, weight 15" or "promoted,
+// configured weight". Returns buffer.
 const char *weir_canary_describe(const struct weir_canary *canary, char *buffer, size_t bytes);

@@ -14,7 +14,7 @@
 
 #define NAME WEIR_CONTROL_DIR "/canaries.json"
 #define VERSION 1
-// Limit of the file's size; WEIR_SERVICES_MAX canaries with the longest names take 6 MB.
+// Maximum size of the file; WEIR_SERVICES_MAX canaries with the longest names take 6 MB.
 #define BYTES_MOST (16u << 20)
 
 static const char *const states[] = {
@@ -96,7 +96,7 @@ static bool read_record(const json_t *object, struct weir_canary_record *ret) {
 	       (ret->weight <= WEIR_CANARY_WEIGHT_MOST || ret->weight == WEIR_WEIGHT_UNSET);
 }
 
-// Read the list of canaries. Returns 0, -EINVAL or -ENOMEM.
+// Parse the list of canaries. Returns 0, -EINVAL or -ENOMEM.
 static int read_list(const json_t *list, struct weir_canary_record **ret, uint32_t *ret_count) {
 	const size_t n = json_array_size(list);
 	struct weir_canary_record *records;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The file of canaries, RUN_DIR/control/canaries.json, from which the next weir-control continues.
-// The file is replaced atomically (weir_text_file_replace).
+// Canary file: stores the canaries in RUN_DIR/control/canaries.json, so that the next weir-control
+// can continue them. The file is replaced atomically (weir_text_file_replace).
 //
 // Threads: one. No logging.
 #pragma once
@@ -12,7 +12,8 @@
 #include "canary_judge.h"
 #include "config.h"
 
-// X(NAME, "name"). RUNNING comes first. A paused canary is RUNNING as well.
+// States of a canary. X(NAME, "name"). RUNNING must be the first. A paused canary is RUNNING as
+// well.
 #define WEIR_CANARY_STATES(X) \
 	X(RUNNING, "running") \
 	X(PROMOTED, "promoted") \
@@ -28,7 +29,7 @@ enum weir_canary_state {
 
 const char *weir_canary_state_name(enum weir_canary_state state);
 
-struct weir_canary_record { // what the file stores about a canary
+struct weir_canary_record { // what the file stores about each canary
 	char service[WEIR_CONFIG_NAME_BYTES], backend[WEIR_CONFIG_NAME_BYTES];
 	struct weir_canary_plan plan;
 	uint32_t step; // index of the step, below plan.steps

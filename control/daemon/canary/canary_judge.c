@@ -14,7 +14,8 @@ bool weir_canary_is_reported(
 	return canary->reported.requests > 0 || others->reported.requests > 0;
 }
 
-// Returns the lower bound of Wilson's interval of an error rate.
+// Returns the lower bound of Wilson's interval for an error rate. deviations: width of the
+// interval, in standard deviations.
 static double lower_bound(double errors, double requests, double deviations) {
 	double rate = errors / requests, z2 = deviations * deviations;
 	double middle = rate + z2 / (2 * requests);
@@ -78,8 +79,9 @@ static void write_latency(const struct weir_canary_counts *canary,
 		canary->latency_count, latency(others));
 }
 
-// Describes what is missing for a verdict at the end of a step. Returns false if nothing is
-// missing. If the latency of one side is missing, the latencies are not compared.
+// Writes what is missing for a verdict at the end of a step, for example requests. Returns false if
+// nothing is missing. If the latency of one side is unknown, latencies are not compared and nothing
+// is missing. what: name of the requests, for the text.
 static bool write_missing(const struct weir_canary_plan *plan,
 	const struct weir_canary_counts *canary, const struct weir_canary_counts *others,
 	const char *what, char why[WEIR_CANARY_WHY_BYTES]) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Canary judge: decides from the counts since the start of a step whether a canary is worse than
-// the other backends.
+// Canary judge: decides whether a canary is worse than the other backends, from the counts since
+// the start of a step.
 //
 // Requests: taken from the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary and
-// of the other backends. If none of them has reports, new flows count as requests. The error rates
-// of new flows are compared in any case. A flow that stayed half-open until its timeout is an
-// error.
+// of the other backends. If none of them sends reports, new flows count as requests. The error
+// rates of new flows are compared in both cases; a flow that stays half-open until its timeout is
+// an error.
 //
 // Errors: the canary is worse if the lower bound of Wilson's interval (1927) of its error rate is
 // above error_ratio times the error rate of the other backends. The rate of the other backends is
@@ -42,14 +42,17 @@ enum weir_canary_figures {
 #undef X
 };
 
+// Counts of one side of the comparison.
 struct weir_canary_counts {
-	// Source of the errors. If there are several sources, the one that detects the fewest kinds
-	// of errors.
+	// Source of the error counts. If there are several sources, this is the one that detects
+	// the fewest kinds of errors.
 	enum weir_canary_figures figures;
 	double requests, errors; // errors: how many of the requests failed
-	double latency_sum_ms, latency_count; // sum and number of the known latencies
+	double latency_sum_ms, latency_count; // sum and number of the latencies that are known
 };
 
+// One side of the comparison: the canary, or the other backends. reported: counts from reports;
+// flows: counts of new flows.
 struct weir_canary_side {
 	struct weir_canary_counts reported, flows;
 };
@@ -62,11 +65,11 @@ enum weir_canary_verdict {
 
 #define WEIR_CANARY_WHY_BYTES 192
 
-// Returns whether the requests in reports are compared. Otherwise the new flows are compared.
+// Returns whether the requests in reports are compared; if not, new flows are compared.
 bool weir_canary_is_reported(
 	const struct weir_canary_side *canary, const struct weir_canary_side *others);
-// Judges a canary. at_end: true if the time of the step is over. why: receives the counts that led
-// to the verdict. Before the end of the step, why stays "" unless the verdict is WORSE.
+// Judges a canary. at_end: true if the time of the step has passed. why: gets the counts that led
+// to the verdict. Before the end of the step, why is "" unless the verdict is WORSE.
 enum weir_canary_verdict weir_canary_judge(const struct weir_canary_plan *plan,
 	const struct weir_canary_side *canary, const struct weir_canary_side *others, bool at_end,
 	char why[WEIR_CANARY_WHY_BYTES]);

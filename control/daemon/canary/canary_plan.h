@@ -20,25 +20,25 @@
 
 struct weir_canary_plan {
 	double percent[WEIR_CANARY_STEPS_MOST]; // shares of the service's new flows, ascending
-	uint32_t steps; // number of shares, at least 1
+	uint32_t steps; // number of steps (elements of percent[]), at least 1
 	double every_ms; // length of a step
-	// Maximum ratios of the canary's error rate and mean latency to the values of the other
+	// Maximum ratio of the canary's error rate, and of its mean latency, to that of the other
 	// backends.
 	double error_ratio, latency_ratio;
-	// Number of requests that the canary needs in a step for a verdict. All other backends
-	// together need this number, too.
+	// Number of requests in a step that a verdict needs: the canary must have this number, and
+	// all other backends together must have it, too.
 	double min_requests;
 };
 
-// Returns the default plan: 1, 5, 20 and 50 % for a minute each.
+// Returns the default plan: steps of 1, 5, 20 and 50 %, of one minute each.
 struct weir_canary_plan weir_canary_plan_default(void);
 // Check a plan. Returns 0, or -EINVAL with a line in why that names the argument of canary.start.
 int weir_canary_plan_check(const struct weir_canary_plan *plan, char *why, size_t why_bytes);
 
-// Returns the weight that gives a backend this percentage if the weights of the other backends add
-// up to `others`. The weight is rounded, and at most WEIR_CANARY_WEIGHT_MOST. Returns 0 if even a
-// weight of 1 gives more than twice this percentage, or if others is 0.
+// Returns the weight that gives a backend this percentage of the new flows if the weights of the
+// other backends add up to `others`. The weight is rounded, and at most WEIR_CANARY_WEIGHT_MOST.
+// Returns 0 if even a weight of 1 gives more than twice this percentage, or if others is 0.
 uint32_t weir_canary_weight(double percent, uint64_t others);
-// Returns the percentage that a weight gives if the weights of the other backends add up to
-// `others`; 0 for weight 0.
+// Returns the percentage of the new flows that a weight gives a backend if the weights of the other
+// backends add up to `others`; 0 for weight 0.
 double weir_canary_share(uint32_t weight, uint64_t others);

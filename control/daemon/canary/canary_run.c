@@ -4,13 +4,14 @@
 
 #include "canary_private.h"
 
-// Maximum time for which reports count if this process was stopped between two calls.
+// Maximum time for which a report counts in one call, in case this process was stopped since the
+// previous call.
 #define PASSED_MOST_MS 5000u
 
 // --- once a second --------------------------------------------------------------------------
 
-// Returns why a canary in this state must be paused; NULL = there is no reason to pause. While a
-// canary is paused, the time of its step does not pass.
+// Returns why a canary whose backend has this state must be paused; NULL = it is not paused. The
+// time of a step does not pass during a pause.
 static const char *pause_of(
 	const struct weir_canaries *canaries, const struct weir_backend_state *state) {
 	uint64_t age_ms;
@@ -31,8 +32,8 @@ static const char *pause_of(
 	return state->in_selection ? NULL : "the backend gets no new flows yet";
 }
 
-// Returns why a canary is rolled back without being compared with other backends, or NULL if it is
-// not rolled back. why: memory for the text.
+// Returns why a canary is rolled back without a comparison with other backends, or NULL if it is
+// not rolled back. why: buffer for the text.
 static const char *failure_of(const struct weir_canaries *canaries,
 	const struct weir_backend_state *state, char why[WEIR_CANARY_WHY_BYTES]) {
 	struct weir_states_status known = {.why = ""};
@@ -160,7 +161,7 @@ static void add_backend(struct weir_canaries *canaries, struct weir_canary *cana
 	}
 }
 
-// Adds all backends to the sums of all canaries in one pass.
+// Adds the weights and reports of all backends to the sums for all canaries, in one pass.
 static void add_backends(struct weir_canaries *canaries, uint64_t passed_ms, uint64_t now_ms) {
 	uint16_t canary_of[WEIR_SERVICES_MAX] = {0}; // index of the canary + 1; 0 = no canary
 	bool any = false;

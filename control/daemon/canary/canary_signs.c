@@ -79,8 +79,9 @@ const char *weir_canary_figures(const struct weir_canary_signs *signs) {
 	return names[figures];
 }
 
-// Returns the increase of a counter since the start. If the value is below the value at the start,
-// the counter began again at 0: the id was reused, or a new dataplane was attached.
+// Returns by how much a counter has increased since the start of the step. If the value is below
+// the value at the start, the counter began again at 0: the id was reused, or a new dataplane was
+// attached.
 static double since(uint64_t now, uint64_t start) {
 	return now > start ? (double)(now - start) : 0;
 }

@@ -9,9 +9,11 @@
 
 #include "totals.h"
 
-// The start of a flow is computed from its end and its duration, which are rounded to 1 and 16 us.
+// Maximum error of the start of a flow. It is computed from the end and the duration of the flow,
+// which are rounded to 1 and 16 us.
 #define START_ERROR_NS 20000u
-#define SLICE 4096u // flows sorted or replayed in one iteration of the loop
+// maximum number of flows that are sorted or replayed in one iteration of the loop
+#define SLICE 4096u
 #define NONE UINT16_MAX
 
 enum phase { RECORDING, SORTING, REPLAYING };
@@ -27,15 +29,15 @@ struct weir_comparison {
 	uint16_t service;
 	uint64_t began_ns;
 	uint64_t new_flows, lost; // counters at the start of the recording
-	// A heap whose root is the flow that began last. The flows from the index `sorting` on are
-	// already sorted by their start.
+	// Heap whose root is the flow that began last. The flows at the indexes from `sorting` on
+	// are already sorted by their start.
 	struct weir_replay_flow *flows;
 	uint32_t count, room, sorting;
 	uint16_t *number_of; // [ids] index of a backend in `backends`, by backend id, or NONE
 	uint32_t ids;
 	struct weir_replay_backend *backends;
 	struct weir_comparison_result *result;
-	int policy; // the policy that is replayed next; the first is WEIR_REPLAY_RECORDED
+	int policy; // policy to replay next; the first is WEIR_REPLAY_RECORDED
 	struct weir_replay *replay;
 };
 
@@ -92,7 +94,8 @@ static void stop_recording(struct weir_comparison *comparison) {
 	of->changed(of->context);
 }
 
-// Ends the comparison, and passes the result or the reason of the failure to the caller.
+// Ends the comparison. Passes the result to the caller, or the reason if it has failed. why: the
+// reason; NULL = success.
 static void end(struct weir_comparison *comparison, const char *why) {
 	struct weir_comparison_result *result = why == NULL ? comparison->result : NULL;
 
@@ -133,7 +136,7 @@ static void sift_down(struct weir_replay_flow *flows, uint32_t count, struct wei
 	flows[i] = one;
 }
 
-// Sort a slice of the flows. Returns whether all flows are sorted.
+// Sort a slice of the flows by their start. Returns whether all flows are sorted.
 static bool sort_some(struct weir_comparison *comparison) {
 	struct weir_replay_flow *flows = comparison->flows;
 
@@ -176,7 +179,7 @@ static bool has_room(struct weir_comparison *comparison) {
 	return true;
 }
 
-// Records one sample. Samples come from another process, so their contents are validated.
+// Records one sample of a flow. Samples come from another process, so their contents are validated.
 static void on_sample(void *context, const struct weir_estimates_sample *sample) {
 	struct weir_comparison *comparison = context;
 	uint16_t number =
@@ -223,7 +226,8 @@ static int keep_result(struct weir_comparison *comparison) {
 	return 0;
 }
 
-// Replay a slice of flows. Returns 1 when all policies are replayed, otherwise 0 or -ENOMEM.
+// Replay a slice of the flows. Returns 1 when all policies have been replayed, otherwise 0 or
+// -ENOMEM.
 static int replay_some(struct weir_comparison *comparison) {
 	int r = 0;
 
@@ -307,7 +311,7 @@ static void number_backends(struct weir_comparison *comparison, const char *serv
 	result->params.backends = comparison->backends;
 }
 
-// Copies the current members of subsets.
+// Sets in comparison->backends which subsets each backend is a member of. Returns 0 or -ENOMEM.
 static int copy_subsets(struct weir_comparison *comparison, uint32_t subsets) {
 	const struct weir_tables *tables = comparison->of->tables;
 	struct weir_subset_part *parts = calloc(comparison->ids + 1, sizeof(*parts));

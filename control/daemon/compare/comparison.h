@@ -2,10 +2,10 @@
 //
 // Comparison: records the flows of one service for some time, and replays them with every policy
 // that needs no reports (compare/flow_replay.h). Workers measure the service's flows only during
-// the recording. Only one comparison runs at a time.
+// the recording. Only one comparison can run at a time.
 //
-// A flow is recorded when it ends, if it began during the recording. Not recorded: flows that end
-// after the recording, get no reply, or time out.
+// A flow is recorded when it ends, if it began during the recording. Flows that end after the
+// recording, get no reply, or time out are not recorded.
 //
 // Threads: the thread of the loop; sorting and replaying are done in slices.
 #pragma once
@@ -24,21 +24,21 @@ struct weir_comparisons { // modules that comparisons use, and the comparison in
 	struct weir_tables *tables;
 	const struct weir_segment *segment; // the attached segment
 	struct weir_estimates *estimates;
-	// Called when the set of services whose flows are measured has changed. Updates the
-	// estimates and publishes the tables.
+	// Called when the set of services whose flows are measured has changed. Must update the
+	// estimates and publish the tables.
 	void (*changed)(void *context);
 	void *context;
 	struct weir_comparison *current; // NULL = no comparison is in progress
 };
 
-#define WEIR_COMPARISON_FLOWS 1000000u // limit of recorded flows
+#define WEIR_COMPARISON_FLOWS 1000000u // maximum number of recorded flows
 #define WEIR_COMPARISON_MS_LEAST 100u
 #define WEIR_COMPARISON_MS_MOST 600000u
 
 struct weir_comparison_backend {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	uint16_t id;
-	uint64_t time_sum_ns; // sum of the durations of its recorded flows
+	uint64_t time_sum_ns; // sum of the durations of the backend's recorded flows
 };
 
 struct weir_comparison_result { // allocated on the heap; its owner frees it
@@ -46,29 +46,31 @@ struct weir_comparison_result { // allocated on the heap; its owner frees it
 	uint8_t policy; // policy in effect during the recording, enum weir_policy
 	uint64_t recorded_ms;
 	uint64_t began; // number of the service's flows that began during the recording
-	uint64_t lost; // samples of all services that were lost because a worker's ring was full
-	// Flows beyond WEIR_COMPARISON_FLOWS, and flows of backends that were added after the
-	// recording had begun.
+	// samples of all services that were lost because the ring of a worker was full
+	uint64_t lost;
+	// Number of flows that are not in the recording: those beyond WEIR_COMPARISON_FLOWS, and
+	// those of backends that were added after the recording had begun.
 	uint64_t omitted;
 	struct weir_replay_params params;
 	struct weir_comparison_backend *names; // [params.backend_count]
 	struct weir_replay_backend *backends; // owned; params.backends
-	// Results by policy; the last element is the recording itself. flows_of is NULL for a
-	// policy that was not replayed.
+	// Results, indexed by policy; the last element is the recording itself. flows_of is NULL
+	// for a policy that was not replayed.
 	struct weir_replay_result replayed[WEIR_POLICY_COUNT + 1];
 };
 void weir_comparison_result_free(struct weir_comparison_result *result); // NULL is allowed
 
-// Called at the end of a comparison. result: owned by the callee. If the comparison failed, result
-// is NULL and why is the reason.
+// Called when a comparison has ended. result: owned by the callee; NULL = the comparison has
+// failed, and why is the reason.
 typedef void (*weir_comparison_done)(
 	void *context, struct weir_comparison_result *result, const char *why);
 
-// Begins a comparison; a dataplane must be attached. Returns 0 (done is called later), -EBUSY
-// (another comparison is in progress) or -ENOMEM.
+// Begins a comparison; a dataplane must be attached. for_ms: length of the recording. scaled: see
+// flow_replay.h. Returns 0 (done is called later), -EBUSY (another comparison is in progress) or
+// -ENOMEM.
 int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service, uint32_t for_ms,
 	bool scaled, weir_comparison_done done, void *context);
 // Returns the context of the comparison in progress, or NULL if there is none.
 void *weir_comparison_context(const struct weir_comparisons *comparisons);
-// Abort the comparison in progress, if any.
+// Abort the comparison that is in progress, if any. why: the reason, which is passed to its `done`.
 void weir_comparison_abandon(struct weir_comparisons *comparisons, const char *why);

@@ -12,12 +12,12 @@
 #include "shared_limit.h"
 
 #define LOOKS 2000u // number of instants at which active flows are counted
-// For a backend with this number of flows, the mean of the backend and the mean of all flows have
-// the same weight.
+// Weight of the mean of all flows, in flows: for a backend with this number of flows, its own mean
+// and the mean of all flows have the same weight.
 #define FEW 16.0
 #define SEED UINT64_C(0x77656972)
 
-struct end { // the end of a flow in progress
+struct end { // when and where a flow in progress ends
 	uint64_t at_ns;
 	uint16_t worker;
 	uint16_t backend;
@@ -147,8 +147,8 @@ static void look(struct weir_replay *replay) {
 	replay->look_ns += replay->look_every_ns;
 }
 
-// Advance the time: end the flows that are over, and count the flows in progress every
-// look_every_ns.
+// Advance the time of the replay to now_ns: end the flows that are over by then, and count the
+// flows in progress every look_every_ns.
 static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	for (;;) {
 		uint64_t end_ns = replay->end_count > 0 ? replay->ends[0].at_ns : UINT64_MAX;
@@ -163,7 +163,8 @@ static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	}
 }
 
-// Releases the slots of limits that workers hold but do not use.
+// Releases the slots of limits (flows that a worker may still begin at a backend) that workers hold
+// but do not use.
 static void turn(struct weir_replay *replay, uint64_t now_ns) {
 	for (uint32_t w = 0; replay->words != NULL && w < replay->params->workers; w++) {
 		while (weir_shared_limit_turn(&replay->workers[w], now_ns)) {
@@ -173,7 +174,7 @@ static void turn(struct weir_replay *replay, uint64_t now_ns) {
 
 // --- one flow -------------------------------------------------------------------------------
 
-// Chooses the backend of a flow. Returns backend_count if no backend can be chosen.
+// Chooses the backend of a flow. Returns its index, or backend_count if no backend can be chosen.
 static uint32_t choose(struct weir_replay *replay, const struct weir_replay_flow *flow) {
 	const struct weir_replay_params *params = replay->params;
 	const struct weir_policy_table *table =
@@ -243,7 +244,8 @@ void weir_replay_read(const struct weir_replay *replay, struct weir_replay_resul
 
 // --- create and free ------------------------------------------------------------------------
 
-// Sets up the limits of active flows for worker w. Each limit applies to all workers together.
+// Sets up the limits of active flows for worker w. Each limit applies to all workers together; w
+// gets its part.
 static void share_limit(struct weir_replay *replay, uint32_t w) {
 	const struct weir_replay_params *params = replay->params;
 	struct weir_policy_worker *worker = &replay->workers[w];

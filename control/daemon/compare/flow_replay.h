@@ -4,14 +4,14 @@
 // recorded flows to backends again, with the same code that workers run.
 //
 // A flow keeps its start, its worker and its duration. With `scaled`, the duration of a flow that
-// gets another backend is multiplied by the ratio of the mean durations of both backends. The means
-// are geometric, so that a few long flows do not dominate. The fewer flows a backend has, the
-// closer its mean is to the mean of all flows. The cost of a backend is the mean duration of its
-// flows. Flow hashes are random, and the same for every policy. Not simulated: errors, changes to
-// backends, and flows that are not in the recording.
+// gets another backend than in the recording is multiplied by the ratio of the mean durations of
+// both backends. The means are geometric, so that a few long flows do not dominate. The fewer flows
+// a backend has, the closer its mean is to the mean of all flows. The cost of a backend is the mean
+// duration of its flows. Flow hashes are random, and the same for every policy. Not simulated:
+// errors, changes to backends, and flows that are not in the recording.
 //
-// Threads: any, but each replay is used by only one thread. No clock, no I/O. Only create
-// allocates.
+// Threads: any, but each replay is used by only one thread. No clock, no I/O. Only
+// weir_replay_create allocates memory.
 #pragma once
 
 #include <stdbool.h>
@@ -45,17 +45,18 @@ struct weir_replay_params { // all borrowed until weir_replay_free
 	bool scaled;
 };
 
-// Returns whether a policy can be replayed. It cannot if it needs data that the recording lacks.
+// Returns whether a policy can be replayed, which is not so if the policy needs data that the
+// recording lacks.
 bool weir_replay_can(enum weir_policy policy);
 
-#define WEIR_REPLAY_RECORDED (-1) // value for a policy: use the recorded backends
+#define WEIR_REPLAY_RECORDED (-1) // value for the parameter `policy`: use the recorded backends
 
 struct weir_replay_result {
 	uint64_t flows; // flows that were not rejected
 	uint64_t spilled;
 	uint64_t rejected; // flows that flow control rejected, or for which there was no backend
 	double active_mean; // mean number of flows in progress per backend, over time
-	// mean over time of the number of flows at the backend that has the most
+	// Number of flows at the backend that has the most flows in progress, as a mean over time.
 	double active_most;
 	double spread; // active_most / active_mean; 0 = no flow was in progress
 	const uint32_t *flows_of; // [backend_count], borrowed from the replay
@@ -63,13 +64,13 @@ struct weir_replay_result {
 
 struct weir_replay;
 
-// policy: enum weir_policy, or WEIR_REPLAY_RECORDED. Returns 0, -EINVAL (cannot be replayed),
-// -ENOMEM.
+// Prepare a replay. policy: enum weir_policy, or WEIR_REPLAY_RECORDED. Returns 0, -EINVAL (the
+// policy cannot be replayed) or -ENOMEM.
 int weir_replay_create(
 	const struct weir_replay_params *params, int policy, struct weir_replay **ret);
 void weir_replay_free(struct weir_replay *replay); // NULL is allowed
 
-// Replay up to `most` more flows. Returns whether all flows are done.
+// Replay up to `most` more flows. Returns whether all flows have been replayed.
 bool weir_replay_step(struct weir_replay *replay, uint32_t most);
-// Get the result so far.
+// Get the result for the flows that have been replayed so far.
 void weir_replay_read(const struct weir_replay *replay, struct weir_replay_result *ret);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The table from which a policy chooses backends in a replay. Used only in this folder.
+// The table from which a policy chooses backends in a replay. Used only by the files of this
+// folder.
 //
 // Threads: pure functions.
 #pragma once
