@@ -3,8 +3,8 @@
 
 #include "heartbeat.h"
 
-// Assumed cost of a packet that was handed over to another worker, as a fraction of the cost of a
-// packet that was not handed over. Used if the cost cannot be measured.
+// Assumed cost of a packet that is handed over to another worker, relative to the cost of a packet
+// that is not handed over. Used if the cost cannot be measured.
 #define HANDED_COST 0.5
 
 // --- reading the segment ------------------------------------------------------------------
@@ -90,8 +90,8 @@ static void measure_shares(struct weir_bucket_loads *loads, const struct weir_bu
 	}
 }
 
-// Returns the share of a worker's time that one packet needs, measured on workers that distribute
-// no packets to other workers.
+// Returns the share of a worker's time that one packet needs, measured on workers that hand no
+// packets over to other workers. If there are none, the share is estimated from all workers.
 static double cost_of_packet(const struct weir_bucket_loads *loads, const struct window *window) {
 	double share = 0, packets = 0, all_share = 0, all_packets = 0;
 
@@ -114,8 +114,8 @@ static double cost_of_packet(const struct weir_bucket_loads *loads, const struct
 	return all_packets > 0 ? all_share / all_packets : 0;
 }
 
-// Divides the busy time of each worker into the time for its own packets and the remaining time,
-// which is the worker's base.
+// Divides the busy time of each worker into the time for the packets of its own buckets and the
+// remaining time, which is the worker's base.
 static void divide_share(const struct weir_bucket_loads *loads, struct window *window) {
 	double expected = cost_of_packet(loads, window);
 
@@ -133,8 +133,8 @@ static void divide_share(const struct weir_bucket_loads *loads, struct window *w
 	}
 }
 
-// Measures the cost of moves. The cycles of a move that is not finished yet count for the next
-// finished move.
+// Measures the cost of moving a bucket. The cycles of an unfinished move are counted with the next
+// move that is finished.
 static void measure_move(struct weir_bucket_loads *loads, const struct weir_bucket_look *look) {
 	uint64_t moves = look->moves - loads->moves;
 

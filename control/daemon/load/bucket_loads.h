@@ -4,16 +4,16 @@
 // load is the share of its worker's time that the bucket uses. It is computed from counters of the
 // workers: packets of each bucket, and busy and idle cycles of each worker.
 //
-// A worker's busy time is divided among its buckets in proportion to their packets. A worker that
-// distributes the packets of a port to other workers needs additional time, called its base. The
-// base does not decrease when buckets move away from the worker. It is the worker's busy time minus
-// the time for the packets of its own buckets. The time for these packets is estimated from the
-// time per packet of other workers. Loads and bases are moving averages (steal_duration.h) in
-// shares of one worker: 1 = all of its time.
+// The busy time of a worker is divided among its buckets in proportion to their packets. A worker
+// that distributes the packets of a port to other workers needs additional time, called its base,
+// which does not decrease when buckets move away from the worker. The base is the worker's busy
+// time minus the time for the packets of its own buckets; the latter is estimated from the time per
+// packet of other workers. Loads and bases are moving averages (steal_duration.h), as shares of one
+// worker's time: 1 = all of it.
 //
-// The cost of moving a bucket is also measured: a moving average of the cycles that both workers
+// The cost of moving a bucket is also measured, as a moving average of the cycles that both workers
 // need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS ticks without a move, the measured cost
-// is discarded. Otherwise a few expensive moves, for example on a busy machine, would prevent all
+// is discarded. Otherwise a few expensive moves, for example on a busy machine, could prevent all
 // later moves.
 //
 // Threads: one. No clock.
@@ -38,7 +38,8 @@ struct weir_bucket_look {
 		uint64_t handed_over; // packets passed to other workers
 		bool alive;
 	} worker[WEIR_WORKERS_MAX];
-	// Sums of all workers: buckets handed over, and cycles spent on handing them over.
+	// Sums over all workers: number of buckets handed over, and cycles spent on handing them
+	// over.
 	uint64_t moves, move_cycles;
 	double hz; // cycles per second
 };
@@ -55,7 +56,7 @@ struct weir_bucket_worker {
 	uint64_t window; // packets of its buckets since the last tick
 	double share; // busy share of its time between the last two ticks; 0..1
 	struct weir_steal_duration base;
-	bool alive; // the worker is alive, and has counted cycles between the last two ticks
+	bool alive; // the worker is alive, and has counted cycles since the previous tick
 };
 
 struct weir_bucket_loads {
@@ -68,23 +69,24 @@ struct weir_bucket_loads {
 	uint32_t ticks; // ticks since the last tick with a move
 };
 
-// Read the counters of a segment whose dataplane uses buckets. now_ns: CLOCK_MONOTONIC.
+// Read the counters of the workers. The dataplane of the segment must use buckets. now_ns:
+// CLOCK_MONOTONIC.
 void weir_bucket_look_take(
 	struct weir_bucket_look *look, const struct weir_segment *segment, uint64_t now_ns);
 
 // Initializes the loads. look: the counters at the start. workers: 1..WEIR_WORKERS_MAX.
 void weir_bucket_loads_init(
 	struct weir_bucket_loads *loads, uint32_t workers, const struct weir_bucket_look *look);
-// Call between ticks when the owners of buckets may have changed, so that packets are counted for
-// the worker that owned the bucket at that time.
+// Call this function between ticks when the owners of buckets may have changed, so that packets are
+// counted for the worker that owned their bucket when they arrived.
 void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
-// Measures the loads since the last tick. Call about every 100 ms; the exact time between two ticks
-// does not matter.
+// Measures the loads since the last tick. Call this function about every 100 ms; the exact time
+// between two ticks does not matter.
 void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
 
-// Returns the load of a bucket; 0 if unknown.
+// Returns the load of a bucket; 0 if it is unknown.
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket);
 double weir_bucket_loads_base(const struct weir_bucket_loads *loads, uint32_t worker);
 // Returns the time in seconds that two workers together need to hand a bucket over;
-// WEIR_BUCKET_MOVE_S if unknown.
+// WEIR_BUCKET_MOVE_S if it is unknown.
 double weir_bucket_loads_move(const struct weir_bucket_loads *loads);

@@ -10,22 +10,23 @@
 #define TASKS \
 	(WEIR_BUCKETS + WEIR_WORKERS_MAX) // a task for each bucket, and for the base of each worker
 #define LEAST_LOAD 1e-5 // a bucket whose load is below this share of a worker's time is never moved
-// Fixed cost of a move, as a share of a worker's time. It is added to the measured cost of a move.
-// The planner tries tasks in the order of (fixed cost + measured cost) / load, rounded to powers of
-// two. Because of the fixed cost, buckets with a higher load are tried first even if moving is
-// cheap. This matters because each tick allows few moves.
+// Fixed cost of a move, as a share of a worker's time, which is added to the measured cost. The
+// planner tries tasks in the order of (fixed cost + measured cost) / load, rounded to powers of
+// two. The fixed cost makes it try buckets with a high load first even if moving is cheap, which
+// matters because a tick allows only a few moves.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
-#define NO_ELEPHANT 0.4 // share of a worker's time; an elephant with less load is no longer one
+// an elephant whose load falls below this share of a worker's time is no longer an elephant
+#define NO_ELEPHANT 0.4
 #define NEVER (-1e9)
 
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
 enum state {
-	WAITING, // waits until neither its victim nor its thief has another request
+	WAITING, // not sent yet, because the victim or the thief has another request
 	SENT,
-	CONFIRMED, // the victim has confirmed: the owner will change
+	CONFIRMED, // the victim has confirmed that the bucket will get another owner
 };
 
 struct request {
@@ -38,7 +39,8 @@ struct weir_bucket_moves {
 	struct weir_steal_plan *plan;
 	struct request request[WEIR_BUCKET_MOVES];
 	uint32_t pending; // number of elements of request[]
-	double arrived_at[WEIR_BUCKETS]; // when the bucket arrived at its current owner
+	// time in seconds when the bucket arrived at its current owner
+	double arrived_at[WEIR_BUCKETS];
 	bool elephant[WEIR_BUCKETS];
 	// Whether the bucket was reported as an elephant in the current report interval.
 	bool reported[WEIR_BUCKETS];
@@ -57,7 +59,8 @@ static struct request *find_request(struct weir_bucket_moves *moves, uint32_t bu
 	return NULL;
 }
 
-// Removes a request. Keeps the order of the other requests, which are sent in this order.
+// Removes a request. Keeps the order of the remaining requests, because requests are sent in this
+// order.
 static void drop_request(struct weir_bucket_moves *moves, struct request *request) {
 	struct request *end = &moves->request[--moves->pending];
 
@@ -118,7 +121,7 @@ void weir_bucket_moves_answer(
 
 // --- owners -------------------------------------------------------------------------------
 
-// Call when the owner of a bucket has changed, or is read for the first time.
+// Call this function when the owner of a bucket has changed, or was read for the first time.
 static void follow_owner(struct weir_bucket_moves *moves, uint32_t bucket, double now) {
 	struct request *request = find_request(moves, bucket);
 	uint32_t owner = moves->loads.bucket[bucket].owner;
@@ -207,7 +210,8 @@ static uint64_t overloaded(const struct weir_bucket_moves *moves) {
 	return over;
 }
 
-// Adds the loads to the plan. may_leave: bitmap of the workers from which buckets may move away.
+// Passes the loads of all buckets and workers to the planner. may_leave: bitmap of the workers from
+// which buckets may move away.
 static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, double now) {
 	for (uint32_t i = 0; i < moves->loads.workers; i++) {
 		weir_steal_plan_worker(moves->plan, i, 1, moves->loads.worker[i].alive, 0);
@@ -223,8 +227,8 @@ static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, doubl
 	}
 }
 
-// Looks for new elephants. The reports are rate-limited, because a client can make a bucket an
-// elephant several times per second.
+// Marks buckets that have become elephants, and those to report. Reports are rate-limited, because
+// a client can make a bucket an elephant several times per second.
 static void find_elephants(struct weir_bucket_moves *moves, double now) {
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		double load = weir_bucket_loads_of(&moves->loads, i);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket moves: plans moves of buckets of flows between workers, so that all workers have equal
+// Bucket moves: plans moves of buckets of flows between workers, so that all workers have similar
 // loads, and tracks the requested moves. The planner (policy/steal_plan.h) selects the moves. Its
-// thresholds are near the mean load, as in RSS++.
+// thresholds are close to the mean load, as in RSS++.
 //
-// Guarantees:
+// Guarantees (the victim of a move is the worker that gives the bucket away, the thief is the
+// worker that gets it):
 //   B1 buckets move only away from workers with more than WEIR_BUCKET_TRIGGER times the mean load,
 //      and only while some worker's load is at least WEIR_BUCKET_SPARE. Therefore no bucket moves
 //      on an idle machine.
@@ -24,13 +25,15 @@
 #include "bucket_loads.h"
 
 #define WEIR_BUCKET_TICK_MS 100
-#define WEIR_BUCKET_TRIGGER 1.1 // ratio to the mean load of the workers
-#define WEIR_BUCKET_SPARE 0.05 // load, as a share of a worker's time
-#define WEIR_BUCKET_MOVES 16u // limit of moves requested in a tick
-#define WEIR_BUCKET_REST_S 0.3 // three ticks
-#define WEIR_BUCKET_LIMIT_S 1.0 // expiry of a request
-#define WEIR_BUCKET_ELEPHANT 0.5 // load of an elephant, as a share of a worker's time
-#define WEIR_BUCKET_REPORT_S 600.0 // minimum time between reports of the same elephant
+// minimum load of a worker from which buckets move, as a ratio to the mean load
+#define WEIR_BUCKET_TRIGGER 1.1
+// minimum of the highest load of a worker for any move, as a share of its time
+#define WEIR_BUCKET_SPARE 0.05
+#define WEIR_BUCKET_MOVES 16u // maximum number of moves requested in a tick
+#define WEIR_BUCKET_REST_S 0.3 // minimum time between two moves of a bucket: three ticks
+#define WEIR_BUCKET_LIMIT_S 1.0 // time after which a request expires
+#define WEIR_BUCKET_ELEPHANT 0.5 // minimum load of an elephant, as a share of a worker's time
+#define WEIR_BUCKET_REPORT_S 600.0 // minimum time between two reports of the same elephant
 
 struct weir_bucket_moves;
 
@@ -39,32 +42,33 @@ struct weir_bucket_request {
 	uint32_t id; // identifies the answer; not 0
 };
 
-// workers: 1..WEIR_WORKERS_MAX. look: initial counters. Returns 0 or -ENOMEM.
+// workers: number of workers, 1..WEIR_WORKERS_MAX. look: the counters at the start. Returns 0 or
+// -ENOMEM.
 int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret);
 void weir_bucket_moves_free(struct weir_bucket_moves *moves); // NULL is allowed
 
-// Runs a tick: measures the loads, and plans requests unless stealing is off.
+// Runs a tick: measures the loads, and plans requests if stealing is true. now: see above.
 void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_bucket_look *look,
 	bool stealing, double now);
-// Call between ticks while requests are pending: detects the buckets that have arrived at their
-// thieves.
+// Call this function between ticks while requests are pending. Detects the buckets that have
+// arrived at their thieves.
 void weir_bucket_moves_note(
 	struct weir_bucket_moves *moves, const struct weir_bucket_look *look, double now);
-// Gets the next request to send. The request then waits for its answer. Returns false if there is
-// no request to send.
+// Gets the next request to send; the module then waits for the answer. Returns false if there is no
+// request to send.
 bool weir_bucket_moves_next(struct weir_bucket_moves *moves, struct weir_bucket_request *ret);
-// Handles the answer of a victim. Refused: the bucket stays. Confirmed: the bucket will move. An
-// answer that matches no pending request is ignored, whatever it contains.
+// Handles the answer of a victim. confirmed: false = the bucket stays; true = the bucket will move.
+// An answer that matches no pending request is ignored.
 void weir_bucket_moves_answer(
 	struct weir_bucket_moves *moves, uint32_t bucket, uint32_t id, bool confirmed, double now);
 
 // --- status ---
 
-// Returns the number of requests that have no answer yet, or are confirmed but not completed.
+// Returns the number of requests that have no answer yet, or are confirmed but not completed yet.
 uint32_t weir_bucket_moves_pending(const struct weir_bucket_moves *moves);
-// Returns the load that a worker will have when its pending requests are completed; 1 = all of its
-// time.
+// Returns the load that a worker will have when its pending requests are completed, as a share of
+// its time (1 = all of it).
 double weir_bucket_moves_load(const struct weir_bucket_moves *moves, uint32_t worker);
 
 struct weir_bucket_summary { // buckets of one worker
@@ -76,7 +80,7 @@ struct weir_bucket_summary { // buckets of one worker
 struct weir_bucket_summary weir_bucket_moves_summary(
 	const struct weir_bucket_moves *moves, uint32_t worker);
 
-// Gets the next bucket that has become an elephant and was not returned in the last
+// Gets the next bucket to report: it has become an elephant, and was not returned in the last
 // WEIR_BUCKET_REPORT_S. Returns false if there is none.
 bool weir_bucket_moves_elephant(struct weir_bucket_moves *moves, uint32_t *ret_bucket,
 	uint32_t *ret_worker, double *ret_load);

@@ -15,8 +15,8 @@
 #define TEXT_BYTES 200
 #define FLOWS_BYTES 64
 
-// The names in the path of a change: "web" and "web-1" in "service web backend web-1 weight". If
-// the path has no such name, the name is "".
+// The names in a change: "web" and "web-1" in "service web backend web-1 weight"; "" = the change
+// has no such name.
 struct names {
 	char service[WEIR_CONFIG_NAME_BYTES];
 	char backend[WEIR_CONFIG_NAME_BYTES];
@@ -68,7 +68,8 @@ static bool has_protocol(const struct weir_config_service *service, uint8_t prot
 	return false;
 }
 
-// Writes a text like "1 open flow" or "up to 3 open flows". Returns text.
+// Writes a number of flows as text, such as "1 open flow". most: true = as an upper limit, such as
+// "up to 3 open flows". Returns text.
 static const char *flows_text(uint64_t flows, bool most, char text[FLOWS_BYTES]) {
 	snprintf(text, FLOWS_BYTES, "%s%" PRIu64 " open flow%s", most ? "up to " : "", flows,
 		flows == 1 ? "" : "s");
@@ -87,21 +88,21 @@ static int set(struct weir_change *change, enum weir_change_effect effect, uint6
 	return 0;
 }
 
-// --- what is removed ----------------------------------------------------------------------
+// --- removals -----------------------------------------------------------------------------
 
 struct removal {
 	enum weir_config_on_backend_down down; // what happens to the TCP flows of a removed backend
-	bool tcp, udp; // whether flows of the protocol can be affected
-	bool whole; // the whole service is removed
+	bool tcp, udp; // the service has flows of this protocol
+	bool whole; // the service as a whole is removed
 	// Time for which TCP flows drain before they are moved or reset; 0 = no drain.
 	uint32_t removed_ms;
-	bool udp_ends; // UDP flows end; false = they move to other backends
-	bool of_service; // `flows` is an upper limit: it counts all flows of the service
+	bool udp_ends; // UDP flows end; false = they move to another backend
+	bool of_service; // `flows` is an upper limit, because it counts all flows of the service
 	bool of_down; // `flows` counts the flows of all backends that are down
 	uint64_t flows;
 };
 
-// Returns the effect on TCP flows, and describes it in text.
+// Returns the effect of a removal on TCP flows, and writes it to text.
 static enum weir_change_effect tcp_effect(const struct removal *removal, char text[TEXT_BYTES]) {
 	enum weir_change_effect effect = WEIR_CHANGE_STAY;
 	const char *what = "stay until they end";
@@ -185,7 +186,7 @@ static bool is_down(const struct weir_backend_state *backend) {
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
-// Returns the number of open flows on removed backends that are in the new configuration again.
+// Returns the number of open flows on removed backends that the new configuration contains again.
 static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t service,
 	const struct weir_config_service *to) {
 	uint64_t flows = 0;
@@ -198,8 +199,8 @@ static uint64_t returning_flows(const struct weir_change_costs_of *of, uint16_t 
 	return flows;
 }
 
-// Sets the cost of a change of on_backend_down. The change also applies to flows of backends that
-// are down already.
+// Sets the cost of a change of on_backend_down. The new value also applies to the flows of backends
+// that are already down.
 static int cost_down(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *to = find(&costs->to, names->service);
@@ -245,7 +246,7 @@ static int cost_service(
 				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 
-// Returns whether some service has this bind, for example "tcp 198.51.100.10:80".
+// Returns whether any service has this bind. bind: text such as "tcp 198.51.100.10:80".
 static bool has_bind(const struct weir_config *config, const char *bind) {
 	char text[WEIR_BIND_TEXT_BYTES];
 
@@ -263,9 +264,9 @@ static bool has_bind(const struct weir_config *config, const char *bind) {
 }
 
 // Sets the cost of removing a bind. Flows are not counted per bind, so the number of flows of the
-// service is an upper limit. The backends stay in the configuration, so the TCP flows of the bind
-// continue. Exception: if removed binds are drained, on_backend_down is reset, and no service has
-// the bind, the flows are reset after the drain.
+// service is an upper limit. The TCP flows of the bind continue, because the backends stay in the
+// configuration, except in one case: they are reset after the drain if removed binds are drained,
+// on_backend_down is reset, and no service has this bind.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
@@ -302,8 +303,9 @@ static bool is_maglev(const struct weir_tables *tables, uint16_t service) {
 	       state.policy == WEIR_POLICY_MAGLEV;
 }
 
-// Adds the flows that lose their backends even if the restart does not change the selection: flows
-// that began before the last change of the selection, and spilled flows.
+// Adds the flows of a backend that lose the backend in a restart even if the selection does not
+// change: flows that began before the last change of the selection, and spilled flows. id: the
+// backend. flows: its open flows.
 static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t flows,
 	struct weir_restart_cost *cost) {
 	const struct weir_former_flows former = weir_tables_former_flows(tables, id);
@@ -314,10 +316,10 @@ static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t f
 	cost->lost += older + spilled;
 }
 
-// Sums the flows of all backends. changed: [service ids] whether the selection differs after the
-// restart; NULL = no selection differs. finding: [service ids] zeroed; receives the flows that
-// reach their backends again after the restart. finding NULL (out of memory): all flows count as
-// lost.
+// Returns the sum of the flows of all backends. changed: indexed by service id; whether the
+// selection is different after the restart; NULL = no selection is different. finding: indexed by
+// service id, zeroed; gets the number of flows that reach their backends again after the restart;
+// NULL (out of memory) = all flows count as lost.
 static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
 	const struct weir_segment *segment, const bool *changed, uint64_t *finding) {
 	const uint32_t ids = weir_tables_backend_ids(tables);
@@ -412,9 +414,9 @@ static bool changes_selection(const struct weir_change *change, const struct nam
 	       is(change, WEIR_CHANGE_REMOVE, "binds");
 }
 
-// Returns whether a change in a section other than "services" changes the subsets of services.
-// of_workers: whether each worker has its own subset. If so, subsets also change when the number of
-// workers changes, because each worker then gets different flows.
+// Returns whether a change outside of the section "services" changes the subsets of services.
+// of_workers: each worker has its own subset. If so, subsets also change when the number of workers
+// changes, because each worker then gets other flows.
 static bool changes_subsets(const struct weir_change *change, bool of_workers) {
 	static const char *const keys[] = {
 		"instance client_id", "instance clients", "instance member", "instance members"};
@@ -501,7 +503,7 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	return r;
 }
 
-// Appends a list of the manual settings that the change discards to the cost text of the change.
+// Appends the manual settings that a change discards to the text of its cost.
 static int cost_hand(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const char *before = change->cost.text != NULL ? change->cost.text : "";
 	const struct weir_change_hand hand = {.tables = costs->of->tables,
@@ -522,7 +524,7 @@ static int cost_hand(struct costs *costs, struct weir_change *change, const stru
 	return set(change, change->cost.effect, change->cost.flows, text);
 }
 
-// Set the cost of a change that a reload applies.
+// Set the cost of a change that is applied by a reload.
 static int cost_reload(struct costs *costs, struct weir_change *change) {
 	const struct names names = names_of(change);
 	const bool address = names.backend[0] != '\0' && is(change, WEIR_CHANGE_CHANGE, "address");

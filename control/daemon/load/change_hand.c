@@ -23,8 +23,8 @@ __attribute__((format(printf, 2, 3))) static void append(
 	list->used += bytes < room ? bytes : room - 1;
 }
 
-// Begins an item of the list. Returns false if the list is full; the item is then counted but not
-// listed.
+// Begins another item of the list. Returns false if the list is full; the item is then only
+// counted.
 static bool begin(struct list *list) {
 	if (list->count++ >= WEIR_CHANGE_HAND_MOST) {
 		return false;
@@ -50,7 +50,7 @@ static const char *canary_of(const struct weir_change_hand *hand, const char *ba
 		       : NULL;
 }
 
-// --- what is removed ----------------------------------------------------------------------
+// --- removals -----------------------------------------------------------------------------
 
 static void add_state(struct list *list, const struct weir_backend_state *state) {
 	char address[64];
@@ -140,7 +140,7 @@ static void add_removed_bind(const struct weir_change_hand *hand, struct list *l
 	}
 }
 
-// --- what changes -------------------------------------------------------------------------
+// --- changes ------------------------------------------------------------------------------
 
 static const struct weir_config_backend *find_backend(
 	const struct weir_config_service *service, const char *name) {
@@ -152,8 +152,8 @@ static const struct weir_config_backend *find_backend(
 	return NULL;
 }
 
-// Adds a text about a weight set at run time: either the configured weight replaces it, or a canary
-// keeps it. Call only if the configured weight or the address of the backend changes.
+// Adds what happens to a weight that was set at run time: either the configured weight replaces it,
+// or a canary keeps it. Called only if the configured weight or the address of the backend changes.
 static void replace_weight(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_backend *backend;
 	struct weir_backend_state state;
@@ -181,8 +181,9 @@ static void replace_weight(const struct weir_change_hand *hand, struct list *lis
 	}
 }
 
-// Adds a text if the configured policy replaces a policy set at run time. It does if the configured
-// policy changes, or if the configured settings are not valid for the policy set at run time.
+// Adds that the configured policy replaces a policy set at run time, if it does so: if the
+// configured policy changes, or if the configured settings are not valid for the policy set at run
+// time.
 static void replace_policy(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *service = hand->to;
 	int id = weir_tables_service_find(hand->tables, hand->service);
@@ -201,7 +202,7 @@ static void replace_policy(const struct weir_change_hand *hand, struct list *lis
 		weir_policy_name(service->policy.name));
 }
 
-// Returns whether a change concerns the policy of the service, or a setting of the policy.
+// Returns whether a change affects the policy of the service, or a setting of the policy.
 static bool is_of_policy(const struct weir_change_hand *hand) {
 	size_t bytes = strlen("service ") + strlen(hand->service);
 	const char *what = hand->change->what;

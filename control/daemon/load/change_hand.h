@@ -2,8 +2,8 @@
 //
 // Lists the manual settings that a change of the configuration discards: drains and maintenance of
 // backends, drains of binds, weights, and policies. Operators make these settings at run time.
-// Settings are stored by name: a service, backend or bind with a new name starts without settings.
-// A weight that a canary keeps is not discarded.
+// Settings are stored by name, so a service, backend or bind with a new name starts without
+// settings. A weight that a canary keeps is not discarded.
 //
 // Threads: one. Pure.
 #pragma once
@@ -11,8 +11,8 @@
 #include "config_difference.h"
 #include "tables.h"
 
-// Returns the state of the canary that keeps the weight of a backend, "running", "paused" or
-// "rolled-back". NULL = no canary keeps the weight.
+// Returns the state of the canary that keeps the weight of a backend: "running", "paused" or
+// "rolled-back". NULL = there is no such canary.
 typedef const char *(*weir_keeping_canary_fn)(
 	const void *context, const char *service, const char *backend);
 
@@ -26,7 +26,7 @@ struct weir_change_hand { // input; borrowed
 		*to; // the service in both configurations; NULL = not configured
 };
 
-// Describes which settings are discarded: "replaces the weight set by hand: 0 -> 7", "ends:
+// Writes which settings are discarded, such as "replaces the weight set by hand: 0 -> 7" or "ends:
 // maintenance of web-2 (10.0.0.12), weight 50 of web-1". Names at most WEIR_CHANGE_HAND_MOST
 // settings. "" = no setting is discarded. Returns text. Cost: at most one lookup per backend of the
 // service.

@@ -68,8 +68,9 @@ static uint32_t first_place(const struct search *search, const struct weir_addre
 	return low;
 }
 
-// Returns whether a change adds this backend, and the backend gets new flows. A backend that exists
-// already keeps its state and does not count.
+// Returns whether the change adds this backend, or gives it another address, and the backend will
+// get new flows. A backend that already exists with this address keeps its state, so it does not
+// count.
 static bool begins(const struct search *search, const struct place *place) {
 	const struct weir_config_backend *backend = place->backend;
 	int id = weir_tables_backend_find(search->of->tables, place->service->name, backend->name);
@@ -109,8 +110,8 @@ static int warn(
 	return weir_config_add_warning(search->errors, &warning);
 }
 
-// Adds warnings about new backends that have the address of a backend that is removed or gets
-// another address.
+// Adds warnings about new backends with the address of this backend, which is removed or gets
+// another address. Returns 0 or -ENOMEM.
 static int look(struct search *search, const char *service, const char *name) {
 	const struct weir_tables *tables = search->of->tables;
 	int id = weir_tables_backend_find(tables, service, name);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Finds backends that a change of the configuration renames or moves to another service, by their
-// unchanged addresses. The manual settings of such a backend are discarded (change_hand.h).
-// Therefore a backend that an operator has drained, for example, gets new flows again.
+// unchanged addresses. The manual settings of such a backend are discarded (change_hand.h); for
+// example, a backend that an operator has drained gets new flows again.
 //
 // Threads: one. Pure.
 #pragma once
 
 #include "change_costs.h"
 
-// Adds a warning, with a remedy, for each new backend that gets new flows although a removed
-// backend with the same address got no new flows. The removed backend was drained, was in
-// maintenance, or had a weight of 0 set by hand. After WEIR_CHANGE_RENAMES_MOST warnings, one more
-// warning gives the number of remaining backends. Call before the change is applied. Returns 0 or
-// -ENOMEM (some warnings are missing). Cost: if there is such a removed backend, one sort of all
-// backends of the new configuration.
+// Adds a warning, with a remedy, for each new backend that will get new flows although a removed
+// backend with the same address got none, because it was drained, in maintenance, or had a weight
+// of 0 set by hand. After WEIR_CHANGE_RENAMES_MOST warnings, one more warning gives the number of
+// the remaining backends. Call this function before the change is applied. Returns 0 or -ENOMEM
+// (some warnings are missing). Cost: if there is such a removed backend, one sort of all backends
+// of the new configuration.
 #define WEIR_CHANGE_RENAMES_MOST 16u
 int weir_change_renames_warn(const struct weir_change_costs_of *of,
 	const struct weir_difference *difference, struct weir_config_errors *errors);

@@ -11,7 +11,7 @@
 
 #define NAMED 2u // maximum number of VIPs that a warning names
 
-struct vips { // VIPs that the checks of a service cover
+struct vips { // VIPs that the health checks of a service cover
 	struct weir_address *list;
 	uint32_t count;
 };
@@ -21,7 +21,8 @@ static bool uses_data_path(const struct weir_config_service *service) {
 	       service->health_check.via == WEIR_VIA_DATA_PATH && service->bind_count > 0;
 }
 
-// The caller frees the list. Returns 0 or -ENOMEM.
+// Lists the VIPs that the health checks of a service cover. The caller frees the list. Returns 0 or
+// -ENOMEM.
 static int list_vips(const struct weir_config_service *service, struct vips *ret) {
 	*ret = (struct vips){0};
 	if (!uses_data_path(service)) {
@@ -44,7 +45,7 @@ static bool has(const struct vips *vips, const struct weir_address *address) {
 	return found;
 }
 
-// Lists in text the VIPs of `to` that are not in `from`. Returns the number of these VIPs.
+// Writes the VIPs that are in `to` but not in `from` as text. Returns the number of these VIPs.
 static uint32_t name_new(
 	const struct vips *from, const struct vips *to, char *text, size_t text_bytes) {
 	char address[INET6_ADDRSTRLEN];
@@ -84,8 +85,8 @@ static int warn(const struct weir_config *to, uint32_t service, const struct vip
 	return weir_config_add_warning(errors, &warning);
 }
 
-// Returns the service of this name in the former configuration, or NULL. Tries the index `place`
-// first, because most services keep their index.
+// Returns the service with this name in the former configuration, or NULL. place: its index in the
+// new configuration, which is tried first, because most services keep their index.
 static const struct weir_config_service *find_former(
 	const struct weir_config *from, uint32_t place, const char *name) {
 	return place < from->service_count && strcmp(from->services[place].name, name) == 0

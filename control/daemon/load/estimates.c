@@ -44,7 +44,7 @@ static uint64_t owner_of(const struct weir_backend_state *state) {
 	return weir_hash_bytes(&state->address, sizeof(state->address), state->identity);
 }
 
-// Restores the configured weight of a backend, unless another backend has its id now.
+// Restores the configured weight of a backend, unless its id now belongs to another backend.
 static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
 	struct weir_backend_state state;
 
@@ -198,7 +198,7 @@ static void leave_service(struct weir_estimates *estimates, uint32_t id) {
 	estimates->services--;
 }
 
-// Removes all services of the list `leaving` in one pass over the backends, because there can be
+// Removes all services in the list `leaving`, in one pass over the backends, because there can be
 // thousands of backends.
 static void remove_leaving(struct weir_estimates *estimates) {
 	struct service_estimates *service;
@@ -215,7 +215,8 @@ static void remove_leaving(struct weir_estimates *estimates) {
 	}
 }
 
-// Returns whether samples that were collected with configuration a are valid with configuration b.
+// Returns whether samples that were collected with configuration a are also valid with
+// configuration b.
 static bool same_measure(const struct weir_config_policy *a, const struct weir_config_policy *b) {
 	return a->measurement == b->measurement && a->service_time == b->service_time;
 }
@@ -300,7 +301,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 // --- all services
 // ----------------------------------------------------------------------------------
 
-// Returns whether any service needs estimates. If none does, nothing is allocated.
+// Returns whether any service needs estimates. If no service does, nothing is allocated.
 static bool any_needs(struct weir_tables *tables, const struct weir_config *config) {
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		int id = weir_tables_service_find(tables, config->services[i].name);
@@ -396,7 +397,8 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 	return r < 0 ? -ENOMEM : 0;
 }
 
-// Clears the costs that an earlier process wrote and that this process does not update.
+// Clears the costs in the segment that an earlier process has written and that this process does
+// not update.
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
 	uint32_t ids =

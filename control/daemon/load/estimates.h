@@ -12,8 +12,8 @@
 // For a service whose policy needs no estimates, nothing is allocated, read or stored.
 //
 // Estimates of an earlier process, or from earlier settings of a service, stay in use until new
-// estimates exist, or until the old estimates are stale. Estimates are kept when the dataplane
-// restarts. The estimates of a backend id are dropped when the id is assigned to another backend.
+// estimates exist, or until they are stale. Estimates are kept when the dataplane restarts. The
+// estimates of a backend id are dropped when the id is assigned to another backend.
 //
 // Threads: the thread of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -31,21 +31,21 @@ struct weir_estimates;
 int weir_estimates_create(struct weir_estimates **ret); // returns 0 or -ENOMEM
 void weir_estimates_free(struct weir_estimates *estimates); // NULL is allowed
 
-// Starts the estimates that the services in the tables need, and stops all others. Call after each
-// change of the configuration, the segment or a policy in the tables. Reads the waiting samples
-// first, so that no sample of a previous backend counts for the backend that now has its id.
-// tables: borrowed until weir_estimates_free. config: borrowed only for this call. Returns 0 or
-// -ENOMEM; after -ENOMEM some services have no estimates.
+// Starts the estimates that the services in the tables need, and stops all others. Call this
+// function after each change of the configuration, the segment or a policy in the tables. Reads the
+// waiting samples first, so that no sample of a previous backend counts for the backend that now
+// has its id. tables: borrowed until weir_estimates_free. config: borrowed only for this call.
+// Returns 0 or -ENOMEM; after -ENOMEM some services have no estimates.
 int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
 	const struct weir_config *config, uint64_t now_ns);
 
 // Returns whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// Limit of the work in one iteration of the loop. This work takes some milliseconds. Unit: the work
-// for one sample of a backend that already has statistics.
+// Maximum work in one iteration of the loop, which takes some milliseconds. Unit: the work for one
+// sample of a backend that already has statistics.
 #define WEIR_ESTIMATES_TURN 16384u
-// Work for the first sample of a backend, in the same unit. The first sample takes as long as this
-// many later samples, because the statistics are allocated.
+// Work for the first sample of a backend, in the same unit. The first sample takes longer, because
+// the statistics are allocated.
 #define WEIR_ESTIMATES_FIRST 32u
 // Reads the samples of workers and writes the costs that have changed, up to the limit of work for
 // one iteration of the loop. Does nothing without a dataplane. Returns whether samples are still
@@ -67,23 +67,23 @@ typedef void (*weir_estimates_listener)(void *context, const struct weir_estimat
 void weir_estimates_listen(
 	struct weir_estimates *estimates, weir_estimates_listener listener, void *context);
 
-// Call once a second: drops stale estimates, adjusts error windows and weights. Returns whether the
-// tables must be published.
+// Drops stale estimates, and adjusts error windows and weights. Call this function once a second.
+// Returns whether the tables must be published.
 bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns);
 
 // --- reports ---
 
-// Processes a report of a backend. Returns the fields that were used (a bit set). If the policy of
-// its service uses no field of the report, returns -EINVAL with one line in why.
+// Processes a report of a backend. Returns the report fields that were used (a bit set). If the
+// policy of the backend's service uses no field of the report, returns -EINVAL with one line in
+// why.
 int weir_estimates_report(struct weir_estimates *estimates, uint16_t backend,
 	const struct weir_report *report, uint64_t now_ns, char *why, size_t why_bytes);
 
-// Returns the report fields (a bit set) that the policy of the backend's service uses; 0 = no
-// fields.
+// Returns the report fields (a bit set) that the policy of the backend's service uses; 0 = none.
 uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t backend);
 
-// Returns why the policy of a service does not use reported requests in progress; NULL = the policy
-// uses them.
+// Returns why the policy of a service does not use the reported number of requests in progress;
+// NULL = the policy uses it.
 const char *weir_estimates_requests_unused(
 	const struct weir_estimates *estimates, uint16_t service, uint64_t now_ns);
 

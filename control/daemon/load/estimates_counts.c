@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Estimates from reported errors and requests in progress: shares for policies that count flows,
-// and charges for fair-share.
+// Estimates from reported errors and requests in progress: shares of requests for policies that
+// count flows, and charges for fair-share.
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-// Returns the number of workers that share a backend, including workers of other instances.
+// Returns the number of workers that send flows to a backend of the service, including workers of
+// other instances.
 static uint32_t sharers(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	uint64_t groups = estimates->groups;

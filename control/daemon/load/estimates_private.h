@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Private to the files estimates*.c.
+// Private declarations of the files estimates*.c.
 #pragma once
 
 #include "balanced.h"
@@ -22,17 +22,17 @@ struct service_estimates {
 	unsigned __int128 known_ns; // sum of the known estimates
 	struct service_estimates *next_leaving;
 	char name[WEIR_NAME_BYTES];
-	// Number of the last pass of weir_estimates_follow that restarted the statistics of the
-	// service times.
+	// Number of the last pass of weir_estimates_follow in which the statistics of the service
+	// times were restarted.
 	uint64_t times_pass;
-	// number of the last pass of weir_estimates_follow that contained the service
+	// Number of the last pass of weir_estimates_follow in which the service was configured.
 	uint64_t seen;
-	uint64_t adopted_until_ns; // weights of the previous process are used until this time
+	uint64_t adopted_until_ns; // weights of the previous process are in use until this time
 	uint64_t stepped_ns; // when weights were last balanced
 	uint64_t adjusted_ns; // when weights were last derived from reports
 	// service times of all flows of the service, for the error window
 	struct weir_moving *times;
-	// if requests: this instance's share of the requests
+	// Only if `requests` is true: the share of all requests that this instance forwards.
 	struct weir_reported_share share;
 	struct weir_config_policy config; // a copy of the configuration
 	enum weir_policy policy;
@@ -41,7 +41,7 @@ struct service_estimates {
 	// Value of `known` when the unknown estimates were last set to the mean.
 	uint32_t known_then;
 	uint32_t count; // number of members
-	uint32_t users_most; // maximum of `users` over the backends of the service
+	uint32_t users_most; // maximum of `users` over the service's backends
 	uint32_t room;
 	uint16_t *member; // [room] backend ids
 	uint16_t *changed; // [room] ids with new samples since the last write
@@ -52,18 +52,19 @@ struct service_estimates {
 	uint32_t changed_count;
 	uint16_t id;
 	bool costs; // the service needs costs of its backends
-	// the service needs reported errors and requests in progress, which count as active flows
+	// The service needs reported errors and requests in progress, which are counted as active
+	// flows.
 	bool errors;
-	bool charges; // costs include the charge of a backend (reported_share.h)
+	bool charges; // costs include the charges of backends (reported_share.h)
 	bool requests; // the service uses reported requests in progress: errors or charges
 	bool probes; // the service needs reported requests in progress and latency
 	bool window; // the service needs an automatic error window
 	bool weights; // the service needs weights from reports
-	// at least two backends had known values at the same time since this process started
+	// At least two backends had known values at the same time since this process was started.
 	bool weights_known;
-	bool leaves; // the service and its backends are removed at the end of the pass
-	// The costs in the segment were measured as this configuration requires, so they can be
-	// used.
+	bool leaves; // the service and its backends are removed at the end of the current pass
+	// The costs in the segment were measured in the way that this configuration requires, so
+	// they can be used.
 	bool inherits;
 };
 
@@ -72,19 +73,20 @@ struct backend_estimates {
 	struct service_estimates *service;
 	struct weir_moving *times; // NULL = no sample yet
 	struct backend_weight *weight; // used if service->weights
-	// used if service->costs or ->errors; NULL = no error yet
+	// Used if service->costs or service->errors is true; NULL = no error was reported yet.
 	struct weir_reported_errors *errors;
 	uint64_t times_pass; // value of the service's times_pass when these estimates began
 	uint64_t owner; // hash of the backend to which the estimates belong
 	uint64_t inherited_ns; // cost from the segment, used until inherited_until_ns
 	uint64_t inherited_until_ns;
 	struct weir_reported_count count; // if service->requests: last report of requests
-	// If service->requests: number of workers that give the backend new flows, updated every
-	// second.
+	// Used if service->requests is true: number of workers that give the backend new flows,
+	// updated every second.
 	uint32_t users;
 	uint64_t latency_ns; // if service->probes: latest latency; 0 = unknown
 	uint64_t probed_ns; // time of the latest probe; 0 = none
-	// The estimate that is included in the service's sum known_ns; 0 = unknown.
+	// The part of the service's sum known_ns that this backend contributes; 0 = its estimate is
+	// unknown.
 	uint64_t known_ns;
 	bool collected; // if service->costs: service times are collected
 	bool changed; // in the list `changed` of the service
@@ -114,36 +116,36 @@ struct weir_estimates {
 
 // --- estimates_times.c ---
 
-// Discard the samples in the rings, because they belong to other backends.
+// Discard the samples in the rings, because they belong to previous backends.
 void weir_estimates_skip(struct weir_estimates *estimates);
 // Reads samples until this amount of work is done, in the unit of WEIR_ESTIMATES_TURN. Returns
 // whether samples are still waiting.
 bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64_t now_ns);
-// Returns the statistics of a backend whose service has `costs` set. Allocates them in the first
-// call. NULL = out of memory.
+// Returns the statistics of a backend whose service has `costs` set; the first call allocates them.
+// NULL = out of memory.
 struct weir_moving *weir_estimates_times(struct backend_estimates *backend);
-// Write the signal of a backend: its reported requests in progress and its latency.
+// Write the signal of a backend: its reported requests in progress (active) and its latency.
 void weir_estimates_write_probe(
 	struct weir_estimates *estimates, uint16_t id, double active, uint64_t now_ns);
-// Clear outdated probes.
+// Clear the probes of a service's backends that are outdated.
 void weir_estimates_expire_probes(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Returns the error window of a service: the time for which an error counts as an active flow.
 uint64_t weir_estimates_error_window_ns(
 	const struct weir_estimates *estimates, const struct service_estimates *service);
-// Returns the estimate of one backend; 0 = unknown.
+// Returns the estimate of one backend's cost; 0 = unknown.
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns);
-// Marks a backend that has new samples. Its service must have `costs` set.
+// Marks a backend that has new samples. The service of the backend must have `costs` set.
 void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id);
 // Clear the marks of all backends of a service.
 void weir_estimates_none_changed(
 	struct weir_estimates *estimates, struct service_estimates *service);
-// Writes the costs of the marked backends to the segment, if a dataplane is attached. The costs of
-// other backends do not change. The cost of a backend without an estimate is the mean of the known
-// costs, updated every second and when the number of known costs has doubled.
+// Writes the costs of the marked backends to the segment, if a dataplane is attached; other costs
+// do not change. A backend without an estimate gets the mean of the known costs, which is updated
+// every second and when the number of known costs has doubled.
 void weir_estimates_write_changed(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
-// Write all costs of a service.
+// Write the costs of all backends of a service.
 void weir_estimates_write(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Adjusts the error window of a service. Returns whether the tables must be published.
@@ -152,16 +154,17 @@ bool weir_estimates_adjust_window(
 
 // --- estimates_counts.c ---
 
-// Uses the requests in progress of a report, for a policy that counts flows or charges backends for
-// them. Returns the fields that were used.
+// Uses the requests in progress of a report, for a policy that counts flows, or that charges
+// backends for requests. Returns the report fields that were used.
 uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns);
 // Counts, for each backend of a service with `requests` set, the workers that give the backend new
-// flows. Only some workers do so if the service has subsets, or while a backend is drained or down.
+// flows. These are not all workers if the service has subsets, or while a backend is drained or
+// down.
 void weir_estimates_count_users(
 	struct weir_estimates *estimates, struct service_estimates *service);
-// For a service whose policy counts flows: write the signals of its backends, which are errors and
-// shares of reported requests.
+// Writes the signals of the service's backends, which are errors and shares of reported requests.
+// For services whose policy counts flows.
 void weir_estimates_write_counts(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Writes the signal of one backend, as weir_estimates_write_counts does.
@@ -169,7 +172,7 @@ void weir_estimates_write_count(struct weir_estimates *estimates, uint16_t id, u
 
 // --- estimates_weights.c ---
 
-// Adjusts the weights of the backends. Returns whether the tables must be published.
+// Adjusts the weights of a service's backends. Returns whether the tables must be published.
 bool weir_estimates_adjust_weights(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Returns the settings for deriving weights from reports.

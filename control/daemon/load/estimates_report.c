@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Load reports of backends, and the reasons for refusing them.
+// Processes load reports of backends, or refuses them with a reason.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "estimates_private.h"
 
-struct times { // service times in a report
+struct times { // the service times in a report
 	uint32_t used; // bit set of the report fields that were used; 0 = none
 	double ms;
-	double count; // number of requests in the mean or median `ms`
+	double count; // number of requests that the mean or median `ms` covers
 };
 
 static struct times times_of(
@@ -38,7 +38,7 @@ static struct times times_of(
 }
 
 // Adds the service times of a report to the statistics. A report of n requests counts as n samples;
-// a report of 0 requests is ignored.
+// a report of 0 requests is ignored. Returns the report fields that were used.
 static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -54,7 +54,7 @@ static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 }
 
 // Uses the errors of a report, if the service counts errors as active flows, or if errors increase
-// the costs of its backends.
+// the costs of its backends. Returns the report fields that were used.
 static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -83,8 +83,8 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	return fields;
 }
 
-// Uses the reported requests in progress and the latency of completed requests. If no request was
-// completed, the previous latency is kept.
+// Uses the reported requests in progress, and the latency of completed requests. If no request was
+// completed, the previous latency is kept. Returns the report fields that were used.
 static uint32_t take_probe(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];

@@ -9,7 +9,7 @@
 // Number of elements of a sorted window that can be moved in the time that one sample takes.
 #define MEDIAN_WORK 512u
 #define WINDOW_MOST_MS 30000u
-#define WINDOW_TIMES 10 // length of the error window in average service times
+#define WINDOW_TIMES 10 // length of the error window, in mean service times
 #define OUTLIER 10u
 
 static const struct weir_segment *segment_of(const struct weir_estimates *estimates) {
@@ -44,8 +44,8 @@ static uint32_t work_of(const struct backend_estimates *backend) {
 	return (backend->times == NULL ? WEIR_ESTIMATES_FIRST : 1) + moves / MEDIAN_WORK;
 }
 
-// Adds a sample to the statistics. `id` is checked, because another process wrote it. Returns the
-// work done.
+// Adds a sample to the statistics of a backend. id: is checked, because another process has written
+// it. Returns the work done.
 static uint32_t take_sample(
 	struct weir_estimates *estimates, uint16_t id, uint64_t service_ns, uint64_t now_ns) {
 	struct backend_estimates *backend;
@@ -73,14 +73,16 @@ static uint32_t take_sample(
 	return work;
 }
 
-// Returns the end time of a flow. An end time in the future is replaced by the current time.
+// Returns the end time of a flow in nanoseconds. end: in ticks, truncated to 32 bits. An end time
+// in the future is replaced by the current time.
 static uint64_t end_of(uint32_t end, uint64_t now_ns) {
 	uint32_t ago = (uint32_t)(now_ns / WEIR_SAMPLE_TICK_NS) - end;
 
 	return ago > INT32_MAX ? now_ns : now_ns - (uint64_t)ago * WEIR_SAMPLE_TICK_NS;
 }
 
-// Read the samples of a worker. Returns whether all waiting samples were read; if not, *left is 0.
+// Read samples of a worker. *left: work that may still be done, reduced by this function. Returns
+// false if samples are left because the work is used up.
 static bool take_ring(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint32_t worker, uint64_t *left, uint64_t now_ns) {
 	const struct weir_sample_ring *ring = &segment->worker_boxes[worker].samples;
@@ -132,12 +134,12 @@ bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64
 	return false;
 }
 
-// Mean of the known estimates; 0 = no estimate is known.
+// Returns the mean of the known estimates; 0 = no estimate is known.
 static uint64_t mean_of(const struct service_estimates *service) {
 	return service->known > 0 ? (uint64_t)(service->known_ns / service->known) : 0;
 }
 
-// Returns the estimate from samples and reports; 0 = unknown.
+// Returns the estimate of a backend's cost from samples and reports; 0 = unknown.
 static uint64_t measured_cost(const struct backend_estimates *backend, uint64_t now_ns) {
 	uint64_t stale_ns = backend->service->config.stale_ms * 1000000ull;
 
@@ -200,9 +202,9 @@ uint64_t weir_estimates_error_window_ns(
 	return state.settings.error_window_ms * 1000000ull;
 }
 
-// Returns `cost` plus the cost of the errors that the backend has reported. The cost of a failed
-// request is the error window: the time for which an error counts as an active flow. Without the
-// cost of errors, a backend that fails requests immediately would have the lowest cost.
+// Returns `cost` plus the cost of the errors that the backend has reported. A failed request costs
+// the error window: the time for which an error counts as an active flow. Without this addition, a
+// backend that fails requests immediately would have the lowest cost.
 static uint64_t with_errors(const struct weir_estimates *estimates,
 	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
 	if (backend->errors == NULL) {
@@ -245,10 +247,10 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	}
 }
 
-// Returns the cost of backends with an unknown estimate: the mean of the known estimates. The
+// Returns the cost for backends whose estimate is unknown: the mean of the known estimates. The
 // largest estimate counts as at most OUTLIER times the mean of the other estimates. Without this
-// limit, one backend that reports a service time of a day would give the unknown backends such a
-// high cost that they get no new flows. Their estimates would then stay unknown.
+// limit, one backend that reports a service time of a day would give these backends such a high
+// cost that they get no new flows, and their estimates would stay unknown.
 static uint64_t unknown_cost(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	unsigned __int128 others;
@@ -318,9 +320,9 @@ void weir_estimates_write(
 // Age after which a probe is cleared. Workers ignore a probe after one second.
 #define PROBE_MAX_NS 10000000000ull
 
-// Returns the latency of a backend; 0 = no latency is known. Before the first completed request of
-// a backend, returns the mean latency of other backends, so that a new backend gets neither too few
-// nor too many flows.
+// Returns the latency of a backend; 0 = unknown. Before the first completed request of a backend,
+// returns the mean latency of the other backends, so that a new backend gets neither too few nor
+// too many flows.
 static uint64_t latency_of(
 	const struct weir_estimates *estimates, const struct backend_estimates *backend) {
 	const struct service_estimates *service = backend->service;

@@ -10,21 +10,21 @@
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
-// Mean of a service's reported weights. It is high, so that integer weights can change in small
-// steps.
+// Mean of a service's reported weights. It is high, so that weights, which are integers, can change
+// in small steps.
 #define WEIGHT_MEAN 10000
 #define CHANGE_PERCENT 2 // smaller changes are not published
 #define CHANGE_MOST 1.2 // a weight changes by at most this factor per second
 #define MORE_THAN_OTHERS 10.0
-// configured weights are multiplied by this factor, because corrected weights are truncated to
-// integers
+// Configured weights are multiplied by this factor, because corrected weights are truncated to
+// integers.
 #define CORRECTED_UNIT 1000.0
 
 bool weir_estimates_is_ready(const struct weir_backend_state *state) {
 	return state->admin == WEIR_ADMIN_READY && state->health == WEIR_HEALTH_HEALTHY;
 }
 
-// Discards the reports that a backend sent before an outage.
+// Discards the reports that a backend sent before an outage, when the backend is ready again.
 static void follow_readiness(struct weir_estimates *estimates, uint16_t id) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	struct weir_backend_state state;
@@ -56,7 +56,7 @@ struct weir_capability_settings weir_estimates_capability(const struct weir_conf
 }
 
 // Limit the largest capability to MORE_THAN_OTHERS times the mean of the other known capabilities.
-// Otherwise a backend that reports requests without load would get all flows.
+// Without this limit, a backend that reports requests without load would get all flows.
 static void limit_largest(struct service_estimates *service, uint32_t known) {
 	double others = 0;
 	uint32_t largest = 0;
@@ -73,8 +73,8 @@ static void limit_largest(struct service_estimates *service, uint32_t known) {
 	}
 }
 
-// Computes weights from capabilities. Returns the number of known capabilities. If fewer than two
-// capabilities are known, they are not used.
+// Computes weights from capabilities. Returns the number of known capabilities. If it is below two,
+// the weights are not used.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_estimates_capability(&service->config);
@@ -94,7 +94,7 @@ static uint32_t read_capabilities(
 	return known;
 }
 
-// Derives the initial corrections from the weights in use.
+// Derives the initial corrections from the weights that are in use.
 static void adopt_corrections(
 	struct weir_estimates *estimates, const struct service_estimates *service) {
 	struct weir_backend_state state;
@@ -116,7 +116,7 @@ static void adopt_corrections(
 }
 
 // Computes weights from the configured weights and their corrections. Returns the number of
-// backends with a known utilization. *ret_corrected: whether any correction is not 0.
+// backends whose utilization is known. *ret_corrected: whether any correction is not 0.
 static uint32_t balance(struct weir_estimates *estimates, struct service_estimates *service,
 	uint64_t now_ns, bool *ret_corrected) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
@@ -182,7 +182,8 @@ static bool any_differs(
 	return false;
 }
 
-// Move each weight towards its target. Returns whether all weights are close to their targets.
+// Move each weight towards its target, by at most the factor CHANGE_MOST per second. Returns
+// whether all weights are close to their targets.
 static bool approach(struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;
 	double change = pow(CHANGE_MOST, service->config.update_ms / 1000.0);
@@ -216,8 +217,8 @@ static bool approach(struct weir_estimates *estimates, struct service_estimates 
 	return close_to_target;
 }
 
-// Sets the targets to the configured weights. Returns whether the configured weights are in use
-// already.
+// Sets the targets to the configured weights. Returns whether the configured weights are already in
+// use.
 static bool aim_at_configured(
 	const struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;
@@ -232,7 +233,8 @@ static bool aim_at_configured(
 	return !reported;
 }
 
-// Returns whether the weights must be updated now. Called about once a second.
+// Returns whether the weights of the service must be updated now. This function is called about
+// once a second.
 static bool is_due(struct service_estimates *service, uint64_t now_ns) {
 	if (service->adjusted_ns > 0 && now_ns - service->adjusted_ns + NS_PER_S / 2 <
 						service->config.update_ms * NS_PER_MS) {

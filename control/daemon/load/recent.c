@@ -12,8 +12,8 @@ void weir_recent_fini(struct weir_recent *recent) {
 	*recent = (struct weir_recent){0};
 }
 
-// The sum of a counter over all workers since the dataplane started. It includes what was counted
-// for previous owners of the id.
+// The sum of a counter over all workers since the dataplane started. It includes the counts of
+// previous owners of the id.
 struct count {
 	uint64_t now;
 	uint64_t base; // part of `now` counted for previous owners of the id
@@ -43,7 +43,7 @@ static struct count untracked_of(const struct weir_segment *segment) {
 }
 
 // Adds rows for new ids. All samples of a new row are set to the current count, because its history
-// is unknown; its rate is then 0.
+// is unknown; its increase is then 0.
 static int grow(uint64_t (**rows)[WEIR_RECENT_SAMPLES], uint32_t *count, uint32_t wanted,
 	const struct weir_segment *segment,
 	struct count (*count_of)(const struct weir_segment *segment, uint32_t id)) {
@@ -111,13 +111,14 @@ void weir_recent_take(struct weir_recent *recent, const struct weir_segment *seg
 }
 
 // Returns the increase of a count since a sample, or since the id was assigned to its current
-// owner. Returns 0 if the count is lower than the sample: the dataplane can write any value.
+// owner. Returns 0 if the count is lower than the sample, because the dataplane could write any
+// value.
 static uint64_t since(struct count count, uint64_t then) {
 	then = then > count.base ? then : count.base;
 	return count.now > then ? count.now - then : 0;
 }
 
-// Returns the index of the oldest sample of an id. sampled: the id already has a sample at `next`.
+// Returns the index of the oldest sample. sampled: the sample in progress already contains the id.
 static uint32_t oldest(const struct weir_recent *recent, bool sampled) {
 	if (recent->samples < WEIR_RECENT_SAMPLES) {
 		return 0;
@@ -153,16 +154,16 @@ uint64_t weir_recent_untracked(
 	return since(untracked_of(segment), recent->untracked[oldest(recent, recent->slice > 0)]);
 }
 
-// Returns whether half-open flows fill their share of the table, while other flows do not fill the
-// rest. limit: maximum number of flows.
+// Returns whether half-open flows fill their share of the table, while the other flows do not fill
+// the rest. limit: maximum number of flows. percent: the share of half-open flows.
 static bool lacks_share(uint64_t half_open, uint64_t others, uint64_t limit, uint32_t percent) {
 	const uint64_t share = limit * percent / 100, rest = limit - share;
 
 	return half_open >= share - share / 8 && others < rest - rest / 8;
 }
 
-// Returns the cause of packets without an entry, from the current numbers of flows. Workers count
-// IPv4 and IPv6 flows together, although each family has separate room in the table.
+// Returns why packets were forwarded without an entry, estimated from the current numbers of flows.
+// Workers count IPv4 and IPv6 flows together, although each family has separate room in the table.
 static enum weir_recent_lack judge(
 	const struct weir_segment *segment, const struct weir_config_flow_table *table) {
 	const uint64_t room = (uint64_t)table->flows_per_worker * segment->workers;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Recent: counts of about the last minute: the new flows of each backend, the flows of each service
-// that were spilled or rejected at the limit, and the packets forwarded without an entry because
-// the flow table, or its share of half-open flows, was full. The counters are sampled every
+// that were spilled or rejected at the limit, and the packets that were forwarded without an entry
+// because the flow table, or its share of half-open flows, was full. The counters are sampled every
 // WEIR_RECENT_STEP_S seconds. A sample is taken in WEIR_RECENT_SLICES slices, because sampling all
 // ids at once would block the loop for too long.
 //
@@ -18,7 +18,7 @@
 #define WEIR_RECENT_STEP_S 5
 #define WEIR_RECENT_SAMPLES 13 // the oldest is 60 s before the newest
 
-// Where there was no room for an entry, so that packets were forwarded without one.
+// Which part of the flow table was full, so that packets were forwarded without an entry.
 enum weir_recent_lack {
 	WEIR_RECENT_LACK_NONE,
 	WEIR_RECENT_LACK_HALF_OPEN, // the share of half-open flows
@@ -30,20 +30,21 @@ struct weir_recent { // zero-initialized
 	uint64_t (*limited)[WEIR_RECENT_SAMPLES]; // [services]
 	uint64_t untracked[WEIR_RECENT_SAMPLES]; // taken with the first slice of a sample
 	uint64_t looked; // untracked packets until the last call of weir_recent_log_untracked
-	enum weir_recent_lack lack; // largest value in the last minute, as logged
+	enum weir_recent_lack lack; // largest value in the last minute that was logged
 	uint32_t backends, services; // number of elements in new_flows and limited
 	uint32_t samples; // number of complete samples, up to WEIR_RECENT_SAMPLES
 	uint32_t next; // index of the sample in progress
 	uint32_t slice; // next slice of the sample in progress
-	// number of ids that the sample in progress contains already
+	// Number of ids that the sample in progress already contains.
 	uint32_t sampled_backends, sampled_services;
 };
 
-// Drops all samples. Call before exit, and before sampling another segment.
+// Drops all samples. Call this function before exit, and before sampling another segment.
 void weir_recent_fini(struct weir_recent *recent);
 
-// Takes one slice of a sample. Call WEIR_RECENT_SLICES times within WEIR_RECENT_STEP_S. backends,
-// services: the ids in use are less than these numbers. Does nothing if out of memory.
+// Takes one slice of a sample. Call this function WEIR_RECENT_SLICES times within
+// WEIR_RECENT_STEP_S. backends, services: all ids in use are below these numbers. Does nothing if
+// out of memory.
 #define WEIR_RECENT_SLICES 50u
 void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
@@ -51,20 +52,20 @@ void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segmen
 void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
 
-// Returns the number of new flows of a backend since its oldest sample. This sample is 60 to 65 s
-// old, or less for a new backend.
+// Returns the number of new flows of a backend since its oldest sample, which is 60 to 65 s old, or
+// newer for a new backend.
 uint64_t weir_recent_new_flows(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend);
-// Returns the number of flows of a service that were spilled or rejected at the limit, since the
+// Returns the number of flows of a service that were spilled or rejected at the limit since the
 // oldest sample (see weir_recent_new_flows).
 uint64_t weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);
-// Returns the number of packets that all workers forwarded without an entry in the flow table since
-// the oldest sample, because there was no room.
+// Returns the number of packets that all workers together have forwarded without an entry in the
+// flow table since the oldest sample, because there was no room for an entry.
 uint64_t weir_recent_untracked(
 	const struct weir_recent *recent, const struct weir_segment *segment);
-// Returns where there was no room for an entry of these packets. The result is derived from the
-// numbers of flows at the time, because the counter does not distinguish the causes.
+// Returns which part of the flow table was full when these packets were forwarded. The result is
+// derived from the current numbers of flows, because the counter does not distinguish the causes.
 enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
 	const struct weir_segment *segment, const struct weir_config_flow_table *table);
 // Logs when the flow table, or its share of half-open flows, becomes full (weir_recent_untracked is

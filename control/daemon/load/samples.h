@@ -17,14 +17,14 @@ struct weir_worker_sample {
 };
 
 struct weir_samples {
-	struct weir_worker_sample before[WEIR_WORKERS_MAX]; // the sample before the last sample
+	struct weir_worker_sample before[WEIR_WORKERS_MAX]; // the sample taken before `last`
 	struct weir_worker_sample last[WEIR_WORKERS_MAX];
 };
 
 // Sets both samples to the current counters of this segment.
 void weir_samples_init(struct weir_samples *samples, const struct weir_segment *segment);
 void weir_samples_take(struct weir_samples *samples, const struct weir_segment *segment);
-// Returns the percentage of cycles that a worker spent on packets since the sample before the last
-// sample, 0 to 100. Negative = the worker counted no cycles, for example because it is stalled.
+// Returns the percentage of cycles that a worker spent on packets since the second-to-last sample,
+// 0 to 100. Negative = the worker has counted no cycles, for example because it is stalled.
 double weir_samples_busy_percent(
 	const struct weir_samples *samples, const struct weir_segment *segment, uint32_t worker);

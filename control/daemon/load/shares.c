@@ -20,7 +20,7 @@ struct weir_shares {
 	uint32_t only; // id of the service whose shares are computed, or WEIR_SHARES_ALL
 	struct whole *whole; // [WEIR_SERVICES_MAX]
 	uint32_t ids;
-	uint64_t *new_flows; // [ids] new flows of each backend, as of weir_shares_create
+	uint64_t *new_flows; // [ids] new flows of each backend, when the shares were created
 	double *target; // [ids] targets of backends, for services with targets_by_subset
 	struct weir_subset_part *part; // [ids]
 };
@@ -42,8 +42,8 @@ static bool has_costs(const struct whole *whole) {
 	return (weir_policy_needs((enum weir_policy)whole->state.policy) & WEIR_NEEDS_COST) != 0;
 }
 
-// Returns whether shares by cost are first computed within each subset. This is necessary if a
-// service has several subsets: each subset gets about the same number of flows, regardless of the
+// Returns whether shares by cost must first be computed within each subset. This is so if a service
+// has several subsets, because each subset gets about the same number of flows, regardless of the
 // costs of its backends.
 static bool targets_by_subset(const struct whole *whole) {
 	return has_costs(whole) && whole->state.subsets > 1;
@@ -89,7 +89,7 @@ static void add_subsets(struct weir_shares *shares) {
 	}
 }
 
-// Returns the target of a backend, in the unit of whole->target.
+// Returns the target of a backend, in the same unit as whole->target.
 static double target_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
 	const struct whole *whole = &shares->whole[of->service_id];
 	uint64_t parts = weir_tables_backend_parts(shares->of.tables, of->id);

@@ -22,18 +22,19 @@ struct weir_shares_of { // input; borrowed until weir_shares_free
 
 #define WEIR_SHARES_ALL 0xffffffffu
 
-// service: an id, or WEIR_SHARES_ALL. Returns 0 or -ENOMEM.
+// Compute shares. service: an id, or WEIR_SHARES_ALL. Returns 0 or -ENOMEM.
 int weir_shares_create(const struct weir_shares_of *of, uint32_t service, struct weir_shares **ret);
 void weir_shares_free(struct weir_shares *shares); // NULL is allowed
 
-// Returns the target share, in percent of the service's new flows:
+// Returns the target share of a backend, in percent of the service's new flows; 0 = no new flows.
+// By policy:
 //   maglev: slots; weighted-round-robin: strides; time-weighted, interleaved: weight / cost;
-//   fair-share: 1 / cost; others: equal shares. 0 = no new flows.
-// If each worker has its own subset: the mean over the subsets.
+//   fair-share: 1 / cost; others: equal shares.
+// If each worker has its own subset, returns the mean over the subsets.
 double weir_shares_effective(const struct weir_shares *shares, const struct weir_backend_state *of);
-// Returns the actual share of all new flows since the counters started, or 0 if there were no new
-// flows.
+// Returns the actual share of a backend since the counters started, in percent of the service's new
+// flows; 0 if there were no new flows.
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of);
-// Returns the actual share of the new flows of the last minute. Returns a negative number if there
-// were no new flows.
+// Returns the actual share of a backend in the last minute, in percent of the service's new flows;
+// a negative number if there were no new flows.
 double weir_shares_recent(const struct weir_shares *shares, const struct weir_backend_state *of);

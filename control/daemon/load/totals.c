@@ -7,7 +7,7 @@ static void add_share(struct weir_share_counters *sum, const struct weir_share_c
 #undef X
 }
 
-// Subtract the counts of previous owners of the id.
+// Subtract the counts of the previous owners of the id.
 static void subtract_base(struct weir_share_counters *sum, const struct weir_share_counters *base) {
 #define X(field, unit, metric, text) sum->field -= base->field;
 	WEIR_SHARE_COUNTERS(X)

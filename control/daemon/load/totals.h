@@ -8,7 +8,7 @@
 
 #include "segment.h"
 
-// Returns the sum for a service or a backend. All counters are 0 if segment is NULL, or if the
+// Return the counters of a service or a backend. All counters are 0 if segment is NULL, or if the
 // segment has no counters for the id.
 struct weir_share_counters weir_sum_service(const struct weir_segment *segment, uint32_t service);
 struct weir_share_counters weir_sum_backend(const struct weir_segment *segment, uint32_t backend);
