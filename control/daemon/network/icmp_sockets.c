@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Size of the receive buffer of a socket, large enough for the messages that arrive during one tick
-// of a flood.
+// Size of the receive buffer of a socket. It is large enough for the messages of a flood that
+// arrive during one tick.
 #define RECEIVE_BYTES (4 << 20)
 
 bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ICMP sockets: raw sockets that receive a copy of the ICMP messages to this host, regardless of
+// ICMP sockets: raw sockets that receive a copy of each ICMP message to this host, regardless of
 // the port driver. A filter in the kernel discards unrelated messages before they reach the socket
-// buffers. Anyone who can send packets to this host can forge messages, so callers must validate
+// buffers. Any host that can send packets to this host can forge messages, so callers must validate
 // messages.
 //
 // Threads: only the event loop's thread. No globals, no logging.
@@ -27,22 +27,25 @@ struct weir_icmp_filter {
 	uint16_t instructions;
 };
 
-// An ICMPv4 message including its IPv4 header, or an ICMPv6 message without IPv6 header.
+// An ICMPv4 message with its IPv4 header, or an ICMPv6 message without IPv6 header.
 struct weir_icmp_message {
 	uint8_t family; // 4 or 6
 	struct weir_address from; // ICMPv6: source address of the message
 	size_t bytes;
-	// ICMPv4: the checksum covers the whole message; ICMPv6: the kernel verifies the checksum.
+	// ICMPv4: the caller must check the checksum, which covers the whole message. ICMPv6: the
+	// kernel has checked it.
 	uint8_t data[WEIR_ICMP_MESSAGE_BYTES];
 };
 
-// Opens the sockets; this needs CAP_NET_RAW. Returns 0, or negative errno with no socket open.
+// Opens the sockets, each with its filter; this needs CAP_NET_RAW. Returns 0, or negative errno
+// with no socket open.
 int weir_icmp_open(const struct weir_icmp_filter *ipv4, const struct weir_icmp_filter *ipv6,
 	struct weir_icmp_sockets *ret);
 void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed if no sockets are open
 
-// Reads the next message. Returns false if no message is queued or the budgets are used up. budget:
-// maximum number of messages to read, of IPv4 and of IPv6; reduced by the number of messages read.
+// Reads the next message. budget: maximum number of messages that may still be read, for IPv4 [0]
+// and IPv6 [1]; reduced by the number of messages read. Returns false if no message is queued or
+// the budgets are used up.
 bool weir_icmp_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_icmp_message *ret);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Link state: whether a kernel interface is up and has a link.
+// Link state: determines whether a kernel interface is up and has a link.
 //
 // Threads: any. Makes two system calls that do not block.
 #pragma once
 
 #include <stdint.h>
 
-// X(NAME, "name")
+// States of a link. X(NAME, "name")
 #define WEIR_LINK_STATES(X) \
 	X(UP, "up") \
 	X(NO_CARRIER, "no-carrier") /* cable missing, or other end down */ \

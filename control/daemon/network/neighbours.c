@@ -11,18 +11,20 @@
 #include "path_mtu.h"
 
 #define TICK_MS 250
-// Time between two batches of probe datagrams while some next hops have not been probed yet.
+// Time between two batches of probe datagrams while some next hops have not been sent their first
+// datagram yet.
 #define FIRST_PROBES_MS 20
 #define LOOKUPS_PER_TURN 256 // maximum number of route lookups per iteration of the loop
 #define SETTLE_MS 50 // delay from a change to the next round of route lookups
-// Maximum number of messages per address family and tick. Further messages remain in the socket
+// Maximum number of ICMP messages per address family and tick. Further messages stay in the socket
 // buffer, or are lost if it is full.
 #define PATH_MTU_MESSAGES 2048
-// Maximum number of changed path MTUs per tick, because each change is published and logged.
+// Maximum number of changed path MTUs per tick. It is limited because each change is published and
+// logged.
 #define PATH_MTU_CHANGES 64
 #define CALM_MS 1000 // minimum time between two rounds of route lookups
-// Time between two lookups of a route that expires. The kernel sends no event when it removes such
-// a route.
+// Time between two lookups of a route that can expire. The kernel sends no event when such a route
+// expires.
 #define EXPIRING_MS 5000
 
 // --- next hops of addresses ---------------------------------------------------------------
@@ -42,8 +44,8 @@ static const struct weir_address *source_of(
 	return source->family != 0 ? source : &entry->route.source;
 }
 
-// Returns the first port with a static gateway and a source address of the family, or -1. The port
-// is used for addresses that the kernel does not route to a port.
+// Returns the first port that has a static gateway and a source address for the family of an
+// address, or -1. This port is used for addresses that the kernel does not route to a port.
 static int static_port(const struct weir_neighbours *n, const struct entry *entry) {
 	for (uint32_t i = 0; i < n->port_count; i++) {
 		if (n->ports[i].has_gateway_mac && source_of(n, i, entry)->family != 0) {
@@ -111,12 +113,13 @@ static int port_to(const struct weir_neighbours *n, const struct entry *entry) {
 	return port < 0 && !route->local ? static_port(n, entry) : port;
 }
 
-// Returns whether an address is on the link of the route's interface, not behind a gateway.
+// Returns whether the host with this address is on the link of the route's interface, not behind a
+// gateway.
 static bool is_on_link(const struct weir_route *route, const struct weir_address *address) {
 	return weir_neighbours_compare(&route->next_hop, address) == 0;
 }
 
-// Determine the next hop of an address. Without a next hop, why receives one line with the reason.
+// Determine the next hop of an address. why: gets the reason in one line if there is no next hop.
 static struct weir_next_hop resolve(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
 	int port = port_to(n, entry);
@@ -160,9 +163,9 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
 
-// Records since when there has been a path to an address. For an address behind a gateway, the
-// gateway must have replied to ARP or ND. An address on the link of the port needs no reply,
-// because the host with the address can be down.
+// Stores the time since which there has been a path to an address. An address behind a gateway has
+// a path when the gateway has replied to ARP or ND. An address on the link of the port needs no
+// reply, because its host may be down.
 static void note_way(
 	const struct weir_neighbours *n, struct entry *entry, const struct weir_next_hop *hop) {
 	bool found = hop->resolved ||
@@ -175,9 +178,9 @@ static void note_way(
 	}
 }
 
-// Report the changes that are due. An address without a next hop keeps its previous next hop until
-// the hold time ends. The callback can call weir_neighbours_configure, so no pointer to an entry is
-// used after the callback.
+// Report the changes of next hops that are due. An address that has lost its next hop keeps the
+// previous next hop until the hold time ends. The callback may call weir_neighbours_configure, so
+// no pointer to an entry is used after the callback.
 static void report(struct weir_neighbours *n) {
 	struct entry *entry;
 
@@ -265,8 +268,8 @@ static void look_up_route(struct weir_neighbours *n, struct entry *entry) {
 	}
 }
 
-// Looks up expiring routes again. The kernel has learnt these routes from routers, mostly through
-// redirects, and removes an expired route without an event.
+// Looks up the routes that can expire again. The kernel has learnt these routes from routers,
+// mostly through redirects, and sends no event when they expire.
 static void look_up_expiring(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t looked_up = 0;
@@ -410,7 +413,7 @@ bool weir_neighbours_find(
 
 // --- path MTU -------------------------------------------------------------------------------
 
-// Handles a report of a path MTU. Returns whether the report reduces the MTU of an entry.
+// Handles a report of a path MTU. Returns whether it has reduced the MTU of an entry.
 static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
 	struct entry *entry = find_entry(n, &report->backend);
 	uint16_t now, mtu;
@@ -484,8 +487,8 @@ static void entry_free(struct weir_neighbours *n, struct entry *entry) {
 	free(entry);
 }
 
-// Returns a sorted array with a new entry for each address, without duplicates; NULL if out of
-// memory.
+// Returns a sorted array with a new entry for each of the addresses, without duplicates; NULL if
+// out of memory.
 static struct entry **make_entries(
 	const struct weir_address *addresses, uint32_t count, uint32_t *ret_count) {
 	struct entry **entries = calloc(count + 1, sizeof(*entries));
@@ -518,8 +521,8 @@ static struct entry **make_entries(
 	return entries;
 }
 
-// Replaces the entries. Keeps the state of addresses that both configurations contain, and frees
-// the entries of removed addresses.
+// Replaces the entries by new ones. Entries for the same address keep their state; the entries of
+// removed addresses are freed.
 static void replace_entries(struct weir_neighbours *n, struct entry **entries, uint32_t count) {
 	struct entry **old = n->entries;
 	uint32_t old_count = n->entry_count;

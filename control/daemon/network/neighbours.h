@@ -7,8 +7,8 @@
 // To make the kernel resolve a neighbour, this module sends an empty UDP datagram to port 9
 // (discard) of the backend. This needs no capability.
 // A next hop that can no longer be resolved is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel
-// has time to resolve it again. Therefore forwarding continues when a neighbour entry is flushed or
-// becomes stale, and when weir-control is restarted.
+// has time to resolve it again. Forwarding therefore continues when a neighbour entry is flushed or
+// becomes stale, or when weir-control is restarted.
 //
 // Threads: only the event loop's thread. No globals, no logging. Callbacks are called from the
 // loop, never within a function of this module.
@@ -24,32 +24,32 @@
 
 struct weir_neighbours;
 
-// Opens the netlink sockets in the caller's network namespace.
-// Returns 0 or negative errno. The loop must outlive the handles: after weir_neighbours_free, run
-// the loop until uv_run returns 0.
+// Create without addresses. Opens netlink sockets in the network namespace of the caller.
+// on_next_hop: called with each change of a next hop. loop: must outlive the handles: after
+// weir_neighbours_free, run the loop until uv_run returns 0. Returns 0 or negative errno.
 int weir_neighbours_create(
 	uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context, struct weir_neighbours **ret);
 
-// Watches these addresses (in any order, duplicates are allowed) on these ports. Both arrays are
-// copied. Addresses that were watched before keep their state. Returns 0, -EINVAL or -ENOMEM; after
-// an error nothing has changed.
+// Watches these addresses on these ports, and no others. addresses: in any order, may contain
+// duplicates. Both arrays are copied. Addresses that were already watched keep their state. Returns
+// 0, -EINVAL or -ENOMEM; after an error nothing has changed.
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
-// Returns the current path of packets to a watched address. Works during the hold time as well.
+// Returns the current path of packets to a watched address; also valid during the hold time.
 struct weir_way weir_neighbours_way(
 	const struct weir_neighbours *n, const struct weir_address *address);
 
 // Finds the next hop of an address that is not watched, from the kernel's route and the next hops
-// of watched addresses. Sends no ARP or ND request. Returns whether the next hop is resolved. Also
-// returns false for a watched address, and after too many lookups within a tick.
+// of watched addresses. Sends no ARP or ND request. Returns whether the next hop is resolved.
+// Returns false also for a watched address, and if there were too many lookups in the current tick.
 bool weir_neighbours_find(
 	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
 
-// Reads path MTUs to backends from these sockets (path_mtu.h), with a limited number of messages
-// per tick. Takes ownership of the sockets.
+// Reads the path MTUs to backends that routers report from these sockets (path_mtu.h), a limited
+// number of messages per tick. Takes ownership of the sockets.
 void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets);
 
-// After this call no callback is called. The libuv handles are closed in the next iterations of the
-// loop. NULL is allowed.
+// Free everything. No callback is called any more. The libuv handles are closed in the next
+// iterations of the loop. NULL is allowed.
 void weir_neighbours_free(struct weir_neighbours *n);

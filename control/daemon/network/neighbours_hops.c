@@ -9,8 +9,8 @@
 #include "neighbours_hops.h"
 
 #define PROBES_PER_TICK 128
-// Time between the first two datagrams to a neighbour that does not reply. It is doubled after each
-// datagram.
+// Time between the first two datagrams to a neighbour that does not reply. The time is doubled
+// after each datagram.
 #define PROBE_FIRST_MS 500
 #define PROBE_LAST_MS 8000 // maximum time between two datagrams to a neighbour that does not reply
 #define REFRESH_MS 45000 // time between two datagrams to a stale neighbour
@@ -50,9 +50,10 @@ const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, ui
 		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
 }
 
-// Returns the port for packets that the kernel would send through this interface, or -1. For an
-// untagged port, this is the port's own interface, or the bridge or bond that the port's interface
-// belongs to. For a tagged port, it is a VLAN interface with the port's tag on one of these.
+// Returns the port for packets that the kernel would send through this interface, or -1 if there is
+// none. For an untagged port, the interface is the port's own interface, or the bridge or bond to
+// which it belongs. For a tagged port, it is a VLAN interface with the port's tag on one of these
+// interfaces.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
 	uint32_t base = link != NULL && link->vlan ? link->lower : ifindex;
@@ -242,7 +243,7 @@ static void send_datagram(const struct weir_neighbours *n, const struct weir_add
 	}
 }
 
-// Returns whether a datagram to this next hop is due. If it is, schedules the next datagram.
+// Returns whether a datagram to this next hop is due. If it is, also schedules the next datagram.
 static bool is_probe_due(struct hop *hop, uint64_t now) {
 	if (hop->has_mac && !(hop->state & NUD_STALE)) {
 		hop->backoff_ms = PROBE_FIRST_MS;
@@ -267,8 +268,9 @@ static bool needs_hop(const struct weir_neighbours *n, const struct hop *hop) {
 	return port >= 0 && !n->ports[port].has_gateway_mac;
 }
 
-// Sends a batch of probes. The batch begins after the last next hop of the previous batch.
-// Therefore every next hop is probed, even if one batch cannot contain all datagrams that are due.
+// Sends a batch of datagrams. The batch begins after the last next hop of the previous batch, so
+// that every next hop gets its datagram, even if one batch cannot contain all datagrams that are
+// due.
 bool weir_hops_probe(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t sent = 0;

@@ -15,8 +15,8 @@
 
 #define HOP_BUCKETS 4096
 
-// A next hop in the sense of the kernel: an address on a link. Backends behind one gateway share a
-// next hop.
+// A next hop as the kernel has it: an address on a link. Backends behind one gateway share a next
+// hop.
 struct hop {
 	SLIST_ENTRY(hop) bucket;
 	LIST_HEAD(, entry) entries;
@@ -24,7 +24,8 @@ struct hop {
 	struct weir_address address;
 	uint16_t state; // NUD_..., 0 = the kernel has no entry
 	bool has_mac;
-	bool seen; // used while the neighbour table is read: an entry for this next hop was read
+	// used while the kernel's neighbour table is read: an entry for this next hop was read
+	bool seen;
 	uint8_t mac[6];
 	uint64_t probe_ms; // loop time at which the next datagram is due
 	uint32_t backoff_ms;
@@ -39,12 +40,13 @@ struct entry { // a watched address
 	struct weir_route route;
 	uint64_t route_ms; // loop time of the route lookup
 	bool looked_up; // route is valid
-	bool dirty; // the next hop of the entry must be determined again
+	bool dirty; // the next hop must be determined again
 	bool reported; // the next hop was reported since the last weir_neighbours_configure()
-	// Loop time when the address lost its next hop; 0 = the address has a next hop.
+	// Loop time when the address has lost its next hop; 0 = the address has a next hop.
 	uint64_t missing_ms;
 	struct weir_next_hop last_reported;
-	uint64_t way_ms; // loop time since which there is a path, see struct weir_way; 0 = none
+	// loop time since which there has been a path, see struct weir_way; 0 = there is none
+	uint64_t way_ms;
 	uint16_t path_mtu; // reported by routers on the path; 0 = none
 	uint64_t path_mtu_ms; // loop time at which path_mtu expires
 };
@@ -66,7 +68,7 @@ struct weir_neighbours {
 	uint32_t entry_count;
 	uint32_t next_lookup; // first entry without a current route; entry_count = none
 	uint32_t found; // number of lookups of addresses that are not watched, since the last tick
-	bool links_stale, routes_stale, neighbours_stale; // must be read again
+	bool links_stale, routes_stale, neighbours_stale; // must be read from the kernel again
 	uint64_t round_ms; // end of the last round of lookups
 	struct weir_link *links;
 	uint32_t link_count, link_room;
@@ -79,40 +81,41 @@ struct weir_neighbours {
 	struct weir_icmp_sockets path_mtu;
 };
 
-// Compares by family, then by address. Returns a value like that of memcmp.
+// Compares two addresses by family, then by address. Returns a value like that of memcmp.
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b);
 
-// Marks an entry, so that its next hop is determined and reported in this iteration of the loop.
+// Marks an entry: its next hop is determined and reported in this iteration of the loop.
 void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry);
 
-// Call after adding links: sorts the links for weir_neighbours_link.
+// Sorts the links for weir_neighbours_link. Call this function after links were added.
 void weir_neighbours_sort_links(struct weir_neighbours *n);
 
-// Returns the link, or NULL.
+// Returns the link of this interface, or NULL.
 const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, uint32_t ifindex);
 
 // Returns the port for packets that the kernel would send through this interface, or -1.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex);
 
-// Returns the next hop, or NULL.
+// Returns the next hop with this address on this interface, or NULL.
 struct hop *weir_hop_find(
 	struct weir_neighbours *n, uint32_t ifindex, const struct weir_address *address);
 
-// Sets the next hop of an entry. Creates the next hop if it does not exist. ifindex 0: sets no next
-// hop.
+// Sets the next hop of an entry; creates the next hop if it does not exist. ifindex: 0 = the entry
+// has no next hop.
 void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
 	const struct weir_address *address);
 
-// Handle a neighbour event of the kernel; marks the affected entries.
+// Process the state of a neighbour from the kernel; marks the entries that use this next hop.
 void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_neighbour *update);
 
-// Read the neighbour table of the kernel for all next hops. On failure neighbours_stale stays set.
+// Read the kernel's neighbour table for all next hops. If this fails, neighbours_stale stays set.
 void weir_hops_read_kernel(struct weir_neighbours *n);
 
-// Returns the kernel's limit of neighbours if the next hops of this family reach the limit, else 0.
+// Returns the kernel's limit of neighbours if the number of next hops of this family has reached
+// it; otherwise 0.
 uint32_t weir_hops_limit_reached(const struct weir_neighbours *n, uint8_t family);
 
-// Sends the datagrams that are due, so that the kernel resolves the next hops. Returns true if some
-// next hops may still wait for their first datagram. The caller should then call this function
+// Sends the datagrams that are due, to make the kernel resolve the next hops. Returns true if some
+// next hops may still wait for their first datagram; the caller should then call this function
 // again soon, because backends get no new flows until their next hops are resolved.
 bool weir_hops_probe(struct weir_neighbours *n);

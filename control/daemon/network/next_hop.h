@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Input and output of neighbours.h: the ports of the dataplane, and next hops of addresses.
+// Input and output of neighbours.h: the ports of the dataplane, and the next hops of addresses.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "layout.h"
 #include "tables.h"
 
-// A port of the dataplane, identified by its index in the segment's header.
+// A port of the dataplane. Its index in the array is the port's index in the header of the segment.
 struct weir_neighbour_port {
 	struct weir_port_info info;
 	bool has_gateway_mac;
@@ -24,14 +24,14 @@ struct weir_neighbour_port {
 struct weir_way {
 	int port; // index of the port; -1 = none, or not looked up yet
 	// Loop time since which the kernel has had both a route through the port and the MAC
-	// address of the route's gateway; 0 = at least one of them is missing.
+	// address of the route's gateway; 0 = it lacks at least one of them.
 	uint64_t since_ms;
 };
 
-// Reports the next hop of an address. After each weir_neighbours_configure, this callback is called
-// once for every address, as soon as its next hop is found or known to be missing. It is called
-// again whenever the next hop changes. hop->resolved false: there is no route through a port, or no
-// reply to ARP or ND. why: the reason in one line; "" if the next hop is resolved. The callback may
-// call any function of neighbours.h except weir_neighbours_free.
+// Called with the next hop of an address. After each weir_neighbours_configure, it is called once
+// for every address, as soon as the next hop is found or known to be missing, and again whenever
+// the next hop changes. hop->resolved false: there is no route through a port, or no reply to ARP
+// or ND. why: the reason in one line; "" if the next hop is resolved. The callback may call any
+// function of neighbours.h except weir_neighbours_free.
 typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why);

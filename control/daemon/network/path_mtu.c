@@ -64,11 +64,12 @@ uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t 
 
 // --- sockets ------------------------------------------------------------------------------
 
-// Refuses a message if the previous jump does not skip this instruction.
+// Filter instruction that refuses a message, unless the previous jump skips it.
 #define REFUSE BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Beginnings of the filters for messages "fragmentation needed" and "packet too big". Register A:
-// protocol of the quoted packet; X: length of the IPv4 header.
+// Beginning of each filter: accepts only "fragmentation needed" (IPv4) or "packet too big" (IPv6).
+// Afterwards, register A contains the protocol of the quoted packet, and X the length of the IPv4
+// header.
 static const struct sock_filter head4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_H | BPF_IND, 0),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Port link: whether a port of the dataplane has a link. The state is read from the port's kernel
-// interface, or from the port's device.
+// Port link: determines whether a port of the dataplane has a link. The state is read from the
+// port's kernel interface, or from the port's device.
 //
 // Threads: only the event loop's thread. Makes a few system calls, which do not block.
 #pragma once
@@ -16,6 +16,6 @@ enum weir_link_state weir_port_link(
 	const struct weir_segment *segment, const struct weir_config *config, uint32_t port);
 
 // Returns the state of the link of a port whose dataplane has exited. If the kernel interface of
-// the port was removed, uses the interface that now has the same name, for example a tap interface
-// that was created again. Returns UNKNOWN if the port has no kernel interface.
+// the port was removed, the interface that has the same name now is used, for example a tap
+// interface that was created again. Returns UNKNOWN if the port has no kernel interface.
 enum weir_link_state weir_port_link_without_dataplane(const struct weir_port_info *info);

@@ -10,7 +10,7 @@
 
 #include "routes.h"
 
-#define EVENT_BUFFER_BYTES (1 << 20) // receive buffer of the socket; the kernel can grant less
+#define EVENT_BUFFER_BYTES (1 << 20) // receive buffer of the socket; the kernel may allocate less
 #define EVENTS_PER_TURN 64 // maximum number of reads from the socket per iteration of the loop
 #define NUD_USABLE (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT)
 
@@ -116,7 +116,7 @@ static bool parse_neighbour(const struct nlmsghdr *message, struct weir_neighbou
 	return has_address;
 }
 
-// Parse RTA_VIA: a gateway of the other address family.
+// Parse RTA_VIA: a gateway whose address family differs from that of the route.
 static void parse_via(const struct nlattr *attribute, struct weir_address *ret) {
 	const struct rtvia *via = mnl_attr_get_payload(attribute);
 	uint16_t bytes = mnl_attr_get_payload_len(attribute);
@@ -132,7 +132,7 @@ static void parse_via(const struct nlattr *attribute, struct weir_address *ret) 
 	}
 }
 
-// Returns the MTU in a route's metrics.
+// Returns the MTU in the metrics of a route; 0 = none.
 static uint32_t parse_mtu(const struct nlattr *metrics) {
 	const struct nlattr *nested;
 
@@ -145,9 +145,9 @@ static uint32_t parse_mtu(const struct nlattr *metrics) {
 	return 0;
 }
 
-// Returns whether the route expires. The kernel learns such a route from ICMP errors about packets
-// of this host, and sends no event when the route expires. Therefore the MTU of such a route is not
-// used.
+// Returns whether the route can expire. The kernel learns such a route from ICMP errors about
+// packets of this host, and sends no event when the route expires. Therefore the MTU of such a
+// route is not used.
 static bool expires(const struct nlattr *attribute) {
 	const struct rta_cacheinfo *info = mnl_attr_get_payload(attribute);
 
@@ -199,7 +199,7 @@ typedef void (*message_fn)(void *context, const struct nlmsghdr *message);
 
 struct answer {
 	bool done;
-	bool interrupted; // the kernel's list changed during the dump
+	bool interrupted; // the kernel's table has changed during the dump
 	int error;
 };
 
@@ -281,8 +281,8 @@ int weir_routes_lookup(
 	return 0;
 }
 
-// Reads a table of the kernel. If the table changes while it is read, fn can be called twice for
-// the same entry.
+// Reads a table of the kernel, and calls fn for each entry. If the table changes while it is read,
+// fn may be called twice for the same entry. Returns 0 or negative errno.
 static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *context) {
 	char request[128] __attribute__((aligned(8)));
 
@@ -348,8 +348,8 @@ struct table_max {
 	uint32_t max;
 };
 
-// Reads the limit of a neighbour table. Only the first message about a table contains its limit;
-// the messages about single interfaces do not.
+// Reads the limit of a neighbour table. Only the first message about a table contains the limit;
+// the messages about single interfaces do not contain it.
 static void take_table(void *context, const struct nlmsghdr *message) {
 	const struct ndtmsg *table = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Routes: rtnetlink requests to the kernel, and events from the kernel. The kernel answers a
-// request (one route, all links, all neighbours) within the system call, in microseconds. Changes
-// are reported as events; the callbacks run in the loop.
+// Routes: sends rtnetlink requests to the kernel, and receives its events. The kernel answers a
+// request (for one route, all links, or all neighbours) within the system call, in microseconds.
+// Changes are reported as events; the callbacks run in the event loop.
 //
 // Threads: only the event loop's thread. No capability needed.
 #pragma once
@@ -24,8 +24,8 @@ struct weir_route { // a route to an address
 	struct weir_address next_hop; // gateway, or the address itself
 	struct weir_address source; // source chosen by the kernel; family 0 = none
 	uint32_t mtu; // MTU of the route itself ("ip route ... mtu"), bytes; 0 = none
-	// The kernel has learnt the route, from a redirect or a path MTU, and removes it without an
-	// event.
+	// The kernel has learnt the route from a redirect or a path MTU, and sends no event when it
+	// expires.
 	bool expires;
 };
 
@@ -41,14 +41,14 @@ struct weir_neighbour {
 	uint32_t ifindex;
 	struct weir_address address;
 	uint16_t state; // NUD_...
-	bool has_mac; // the MAC address is valid: the kernel would use it for a packet now
+	bool has_mac; // the MAC address is valid: the kernel would use it if it sent a packet now
 	uint8_t mac[6];
-	bool deleted; // the kernel removed the neighbour
+	bool deleted; // the kernel has removed the neighbour
 };
 
 struct weir_routes_events {
 	void (*on_neighbour)(void *context, const struct weir_neighbour *neighbour);
-	void (*on_change)(void *context); // a route, rule, address or link changed
+	void (*on_change)(void *context); // a route, rule, address or link has changed
 	void (*on_lost)(void *context); // events were lost: all tables must be read again
 	void (*on_turn)(void *context); // called after the last event of this iteration of the loop
 };
@@ -56,23 +56,23 @@ struct weir_routes_events {
 typedef void (*weir_link_fn)(void *context, const struct weir_link *link);
 typedef void (*weir_neighbour_fn)(void *context, const struct weir_neighbour *neighbour);
 
-// The struct `events` is copied. Returns 0 or negative errno.
+// Open the sockets. events: copied. Returns 0 or negative errno.
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret);
-// After this call no callback is called. The libuv handles are closed in the next iterations of the
-// loop. NULL is allowed.
+// Close the sockets. No callback is called any more. The libuv handles are closed in the next
+// iterations of the loop. NULL is allowed.
 void weir_routes_close(struct weir_routes *routes);
 
-// Looks up a route. Returns 0, also if there is no route: then ret->error is set. Returns negative
-// errno if the request failed.
+// Looks up the route to an address. Returns 0; if there is no route, ret->error is set. Returns
+// negative errno if the request has failed.
 int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);
 int weir_routes_neighbours(struct weir_routes *routes, weir_neighbour_fn fn, void *context);
-// Returns the kernel's limit of neighbours of a family (gc_thresh3), which applies to all
-// interfaces and network namespaces together. 0 = unknown.
+// Returns the kernel's limit of neighbours of an address family (gc_thresh3), which applies to all
+// interfaces and network namespaces together; 0 = unknown.
 uint32_t weir_routes_neighbours_max(struct weir_routes *routes, uint8_t family);
 
-// Parse an RTM_NEWLINK message. Public, so that tests can call the function on hosts without VLAN
-// devices.
+// Parse an RTM_NEWLINK message. The function is public, so that tests can call it on hosts without
+// VLAN devices.
 void weir_routes_parse_link(const struct nlmsghdr *message, struct weir_link *ret);

@@ -17,12 +17,12 @@ struct entry {
 	weir_vip_value value;
 };
 
-struct entry_set { // sort_entries sorts it and removes duplicate keys
+struct entry_set { // a set of map entries; sort_entries sorts it and removes duplicate keys
 	struct entry *entry;
 	uint32_t count;
 	uint32_t room;
 	// A range with more ports than this is stored as blocks of ports. Blocks need fewer
-	// entries, but take longer to look up for each packet.
+	// entries, but a packet then needs more lookups.
 	uint32_t wide;
 };
 
@@ -31,14 +31,14 @@ static int compare_entries(const void *a, const void *b) {
 		sizeof(struct weir_vip_key));
 }
 
-// Returns whether this is the key of a port or of a block of ports, and not the key that lists the
-// sizes of blocks.
+// Returns whether this is the key of a port or of a block of ports; false for the key that lists
+// the sizes of blocks.
 static bool is_of_ports(const struct weir_vip_key *key) {
 	return key->port != 0 || key->family >> 4 != 0;
 }
 
-// Combines two values of one key. Returns the later time for a leaving port, otherwise all bits of
-// both values.
+// Combines two values of one key. For a leaving port, returns the later time; otherwise, all bits
+// of both values.
 static weir_vip_value merge(
 	const struct weir_vip_key *key, weir_vip_value one, weir_vip_value other) {
 	if (key->protocol == WEIR_STEER_LEAVING && is_of_ports(key)) {
@@ -80,8 +80,8 @@ static int add_entry(struct entry_set *set, const struct weir_vip_key *key, weir
 	return 0;
 }
 
-// Adds the ports from first to last as the smallest possible number of blocks. key: address, family
-// and protocol.
+// Adds the ports from `first` to `last`, as the smallest possible number of blocks. key: contains
+// address, family and protocol. Returns 0 or negative errno.
 static int add_blocks(
 	struct entry_set *set, struct weir_vip_key key, uint32_t first, uint32_t last) {
 	const uint8_t family = key.family;
@@ -127,8 +127,8 @@ static int add_bind(struct entry_set *set, const struct weir_config_bind *bind) 
 	return r;
 }
 
-// Adds an entry that steers all ports of an address, because the dataplane handles the closed ports
-// of the address.
+// Adds an entry that steers all ports of an address to the dataplane, which also handles the closed
+// ports of the address. Returns 0 or negative errno.
 static int add_every_port(struct entry_set *set, const struct weir_address *address) {
 	struct weir_vip_key key = {.family = address->family, .protocol = IPPROTO_TCP};
 	int r;
@@ -158,7 +158,7 @@ static int list_wanted(const struct weir_config *config, uint32_t wide, struct e
 	return r;
 }
 
-// --- leaving ------------------------------------------------------------------------------
+// --- leaving ports ------------------------------------------------------------------------
 
 static const struct entry *find(const struct entry_set *set, const struct weir_vip_key *key) {
 	const struct entry wanted = {.key = *key};
@@ -178,8 +178,8 @@ static bool takes_every_port(const struct entry_set *set, struct weir_vip_key ke
 	return entry != NULL && (entry->value & WEIR_STEER_EVERY_PORT) != 0;
 }
 
-// Returns whether a set steers a TCP port or a block of TCP ports: through its own key, a larger
-// block, or an entry for every port.
+// Returns whether a set steers a TCP port or a block of TCP ports to the dataplane: by its own key,
+// by a larger block, or by an entry for every port.
 static bool steers(const struct entry_set *set, struct weir_vip_key key) {
 	const uint8_t family = key.family & 0xf;
 	const uint32_t first = ntohs(key.port);
@@ -194,7 +194,8 @@ static bool steers(const struct entry_set *set, struct weir_vip_key key) {
 	return found;
 }
 
-// Add a leaving port or block, with the time of its last use, and the size of the block.
+// Adds a leaving port or block, with the time of its last use, and an entry for the size of the
+// block. Returns 0 or negative errno.
 static int add_leaving(struct entry_set *set, struct weir_vip_key key, uint32_t used_s) {
 	const uint32_t k = key.family >> 4;
 	int r;
@@ -216,8 +217,9 @@ static int add_every_port_leaving(struct entry_set *set, struct weir_vip_key key
 }
 
 // Adds an entry of the map to the set of leaving entries, in two cases: the entry is for TCP ports
-// that the configuration (`wanted`) no longer contains, or the entry is already leaving and was
-// used within the last idle_s seconds. present: all entries of the map.
+// that the configuration (`wanted`) no longer contains; or the entry is already leaving, was used
+// within the last idle_s seconds, and no other entry of the map steers its ports. present: all
+// entries of the map. Returns 0 or negative errno.
 static int add_if_leaving(struct entry_set *set, const struct entry *entry,
 	const struct entry_set *wanted, const struct entry_set *present, uint32_t now_s,
 	uint32_t idle_s) {
@@ -253,9 +255,10 @@ static int list_leaving(const struct entry_set *wanted, const struct entry_set *
 
 // --- the kernel's map ---------------------------------------------------------------------
 
-#define READ_AT_ONCE 1024u // more than the number of entries in any bucket of the map
+#define READ_AT_ONCE 1024u // more than the number of entries in any hash bucket of the map
 
-// Reads the map with few system calls, because it is read every minute while ports are leaving.
+// Reads the whole map. It is read with few system calls, because it is read every minute while
+// ports are leaving.
 static int read_map(int fd, struct entry_set *set) {
 	struct weir_vip_key keys[READ_AT_ONCE];
 	weir_vip_value values[READ_AT_ONCE];
@@ -279,8 +282,8 @@ static int read_map(int fd, struct entry_set *set) {
 	return r;
 }
 
-// Finds the entry with this key, starting at the index *at. Returns NULL if it is not found.
-// Advances *at, so later calls must have greater keys.
+// Finds the entry with the same key as `wanted`. *at: index at which the search starts; it only
+// increases, so the keys of later calls must be greater. Returns NULL if there is no such entry.
 static const struct entry *seek(
 	const struct entry_set *set, const struct entry *wanted, uint32_t *at) {
 	while (*at < set->count && compare_entries(&set->entry[*at], wanted) < 0) {
@@ -303,8 +306,8 @@ static uint32_t count_missing(const struct entry_set *wanted, const struct entry
 	return n;
 }
 
-// Adds the missing entries. Existing entries get the new bits but keep the old bits until
-// set_values is called, so that the lookup finds old and new blocks in the meantime.
+// Adds the missing entries. Existing entries get the new bits, but keep the old bits until
+// set_values is called, so that a lookup meanwhile finds old and new blocks.
 static int add_missing(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t *ret_added) {
 	uint32_t at = 0;
@@ -358,8 +361,8 @@ static int delete_unwanted(int fd, const struct entry_set *wanted, const struct 
 	return 0;
 }
 
-// Updates the map. Normally adds the new entries before it deletes the old entries, so that no
-// entry is missing at any time. Deletes the old entries first only if the map has no room for both.
+// Updates the map. The new entries are added before the old entries are deleted, so that no entry
+// is missing at any time; only if the map has no room for both, the old entries are deleted first.
 static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
 	bool fits = present->count + count_missing(wanted, present) <= capacity;
@@ -441,7 +444,8 @@ static int update_one(int fd, const struct entry_set *wanted, uint32_t now_s, ui
 	return r;
 }
 
-// Lists the entries for the binds. If a map is too small, stores more port ranges as blocks.
+// Lists the entries for the binds of the configuration. If a map is too small for them, stores more
+// port ranges as blocks. Returns 0 or negative errno with one line in why.
 static int list_fitting(const int *fds, uint32_t n, const struct weir_config *config,
 	struct entry_set *wanted, char *why, size_t why_bytes) {
 	int r = list_wanted(config, WEIR_STEER_WIDE_RANGE, wanted);

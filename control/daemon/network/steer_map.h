@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steer map: keeps the VIP maps of the ports' steer programs equal to the configuration's binds, so
-// that only VIP traffic reaches the dataplane. Keys and values: bpf/steer.h.
-// The module keeps no state: each update reads the maps from the kernel and changes only
-// the differences. Therefore a restart of weir-control or weir-dataplane needs no special case. New
+// Steer map: updates the VIP maps of the ports' steer programs to match the binds of the
+// configuration, so that only VIP traffic reaches the dataplane. Keys and values: bpf/steer.h.
+// The module keeps no state: each update reads the maps from the kernel and changes only the
+// differences. A restart of weir-control or weir-dataplane therefore needs no special case. New
 // keys are added before old keys are deleted.
-// When a bind is removed, its TCP ports are stored as "leaving". The dataplane then still gets the
+// When a bind is removed, its TCP ports are stored as "leaving". The dataplane still gets the
 // packets of their open connections, until no packet has arrived for the idle timeout of
 // established flows. If a map has no room, leaving ports are not stored.
 // The caller must publish the tables before it updates the maps, so that no packet reaches a worker
@@ -21,16 +21,17 @@
 #include "config.h"
 
 struct weir_steer_map_changes {
-	uint32_t keys; // keys of the configuration, the same in each map; leaving keys not counted
-	uint32_t leaving; // leaving keys in the map that has the most of them
-	uint32_t added; // keys added, sum of all maps
-	uint32_t deleted; // keys deleted, sum of all maps
+	// number of keys of the configuration, the same in each map; without leaving keys
+	uint32_t keys;
+	uint32_t leaving; // number of leaving keys, in the map that has the most of them
+	uint32_t added; // number of keys added, summed over all maps
+	uint32_t deleted; // number of keys deleted, summed over all maps
 };
 
-// Updates the maps so that they match the binds of config. fds: one descriptor per steered port; -1
-// is skipped. The descriptors are borrowed. config NULL: all entries are deleted. now_s:
-// CLOCK_MONOTONIC. ret_changes may be NULL. While there are leaving keys, call this function
-// regularly, because leaving keys expire. On failure one line is written to why.
+// Updates the maps to match the binds of a configuration. fds: one descriptor per steered port,
+// borrowed; -1 is skipped. config: NULL = all entries are deleted. now_s: CLOCK_MONOTONIC.
+// ret_changes: NULL is allowed. While there are leaving keys, call this function regularly, because
+// leaving keys expire. On failure one line is written to why.
 // Returns 0, -ENOSPC (more keys than a map holds: no map was changed), -EINVAL (a descriptor is not
 // a VIP map), -ENOMEM, or the kernel's negative errno (maps may be partly updated; call again).
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,

@@ -17,11 +17,12 @@ struct weir_tunnel_filter {
 	uint16_t count;
 };
 
-// Makes a filter for ICMP messages. It first runs the instructions in `head`, which may refuse the
-// message, and load a protocol into register A. It then accepts the message if the protocol is
-// `other`, or that of an outer IP header of a forwarding mode. gue: instruction that loads the
-// protocol of a GUE header into A; quoted UDP packets are only accepted if this is an IP protocol.
-// gue NULL: all quoted UDP packets are accepted, because routers may quote only the UDP header.
+// Makes a filter for ICMP messages. head: the first instructions; they may refuse the message, and
+// load the protocol of the quoted packet into register A. The filter then accepts the message if
+// the protocol is `other`, or that of an outer IP header of a forwarding mode. gue: instruction
+// that loads the protocol in a GUE header into A; quoted UDP packets are accepted only if it is an
+// IP protocol. gue NULL: all quoted UDP packets are accepted, because routers may quote only the
+// UDP header.
 void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count, uint8_t other,
 	const struct sock_filter *gue, struct weir_tunnel_filter *ret);
 
@@ -29,5 +30,5 @@ void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count
 int weir_tunnel_filter_open(const struct weir_tunnel_filter *ipv4,
 	const struct weir_tunnel_filter *ipv6, struct weir_icmp_sockets *ret);
 
-// Returns whether this is the protocol of an outer IP header.
+// Returns whether a protocol number is one that an outer IP header of a forwarding mode can have.
 bool weir_tunnel_protocol(uint8_t protocol);

@@ -23,7 +23,7 @@
 
 // --- parsing --------------------------------------------------------------------------------
 
-// The bytes of a message that are not parsed yet.
+// The bytes of a message that were not parsed yet.
 struct rest {
 	const uint8_t *at;
 	size_t bytes;
@@ -38,15 +38,15 @@ static bool skip(struct rest *rest, size_t bytes) {
 	return true;
 }
 
-// An IP header: addresses and next protocol.
+// Values of an IP header: addresses, length and next protocol.
 struct header {
 	struct weir_address source, destination;
 	uint32_t bytes; // length of the packet, including the header
 	uint8_t protocol;
 };
 
-// Removes an IP header from the front of the remaining bytes. Packets with IPv6 extension headers
-// are not parsed further.
+// Parses an IPv4 header, and removes it from the front of the remaining bytes. Returns false if it
+// is not valid.
 static bool take_ip4(struct rest *rest, struct header *ret) {
 	const uint8_t *at = rest->at;
 	size_t header;
@@ -125,7 +125,8 @@ static bool kind6(const uint8_t *icmp, uint8_t *ret) {
 	return icmp[0] == ICMP6_UNREACHABLE;
 }
 
-// Parse the quoted packet: a tunnel packet to `host` that contains a packet of a flow.
+// Parse the quoted packet. Returns false unless it is a tunnel packet to `host` that contains a
+// packet of a flow.
 static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_address *host,
 	struct weir_unreachable_report *ret) {
 	struct header outer, inner;
@@ -221,11 +222,12 @@ const char *weir_unreachable_text(enum weir_unreachable_kind kind) {
 
 // --- sockets --------------------------------------------------------------------------------
 
-// Refuses a message if the previous jump does not skip this instruction.
+// Filter instruction that refuses a message, unless the previous jump skips it.
 #define REFUSE BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Beginning of the filter for "destination unreachable" messages, without "fragmentation needed".
-// Register A: protocol of the quoted packet; X: length of the IPv4 header.
+// Beginning of the IPv4 filter: accepts only "destination unreachable" messages, except
+// "fragmentation needed". Afterwards, register A contains the protocol of the quoted packet, and X
+// the length of the IPv4 header.
 static const struct sock_filter head4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, 0),
@@ -237,8 +239,8 @@ static const struct sock_filter head4[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, WEIR_ICMP_BYTES + IP4_PROTOCOL),
 };
 
-// Beginning of the filter for ICMPv6 "destination unreachable" and "parameter problem" messages.
-// Register A: protocol of the quoted packet.
+// Beginning of the IPv6 filter: accepts only ICMPv6 "destination unreachable" and "parameter
+// problem" messages. Afterwards, register A contains the protocol of the quoted packet.
 static const struct sock_filter head6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 2, 0),
@@ -247,8 +249,8 @@ static const struct sock_filter head6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, WEIR_ICMP_BYTES + IP6_NEXT_HEADER),
 };
 
-// Load the protocol of a GUE header behind the quoted IP and UDP headers. Outer headers have no
-// options.
+// Instructions that load the protocol in a GUE header after the quoted IP and UDP headers. Outer
+// headers have no options, so the offset is constant.
 static const struct sock_filter gue4 =
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, WEIR_ICMP_BYTES + IP4_BYTES + GUE_PROTOCOL);
 static const struct sock_filter gue6 =

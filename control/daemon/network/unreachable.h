@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Unreachable: receives ICMP errors from hosts that do not accept tunnel packets. A host sends such
-// an error if it does not decapsulate (it has no tunnel device, or the decapsulating program was
+// an error if it does not decapsulate (it has no tunnel device, or its decapsulating program was
 // killed), or if its firewall rejects tunnel packets. The error is sent to the outer source
 // address, which is an address of this host. For UDP with direct server return, nothing else shows
-// that packets are lost. Linux sends no error about GUE over IPv6: it drops UDP packets with the
-// checksum 0 that no socket accepts. With l2, a host sends errors to the client.
+// that packets are lost. Linux sends no error about GUE over IPv6, because it drops UDP packets
+// with the checksum 0 that no socket accepts. With forwarding l2, a host sends errors to the
+// client.
 // ICMP errors can be forged. An error counts only if its sender is the outer destination of the
 // quoted packet (not a router), and if the quoted packet is a tunnel packet with the addresses and
 // ports of a flow. The caller checks that the dataplane sends such packets.
@@ -20,7 +21,7 @@
 #include "config.h"
 #include "icmp_sockets.h"
 
-// X(NAME, "text")
+// Reasons of an ICMP error. X(NAME, "text")
 #define WEIR_UNREACHABLE_KINDS(X) \
 	X(PROTOCOL, "protocol unreachable") /* no tunnel module for the packet */ \
 	X(PORT, "port unreachable") /* no GUE socket, or no tunnel device */ \
@@ -45,10 +46,10 @@ struct weir_unreachable_report {
 	struct weir_address client, vip; // addresses of the quoted inner packet
 };
 
-// Opens the sockets with weir_icmp_open, and returns its result.
+// Opens the sockets. Return values: see weir_icmp_open.
 int weir_unreachable_open(struct weir_icmp_sockets *ret);
 
-// Reads the next report. budget and result: see weir_icmp_receive.
+// Reads the next report. budget and return value: see weir_icmp_receive.
 bool weir_unreachable_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_unreachable_report *ret);
 
@@ -57,7 +58,7 @@ bool weir_unreachable_receive(const struct weir_icmp_sockets *sockets, unsigned 
 bool weir_unreachable_parse(
 	const struct weir_icmp_message *message, struct weir_unreachable_report *ret);
 
-// Returns a hash of the flow, computed without a secret key.
+// Returns a hash of the flow in the quoted packet, computed without a secret key.
 uint32_t weir_unreachable_flow(const struct weir_unreachable_report *report);
 
 const char *weir_unreachable_text(enum weir_unreachable_kind kind);
