@@ -147,8 +147,7 @@ const char *weir_shed_failure(enum weir_agent_shed_result result) {
 
 // --- flows ----------------------------------------------------------------------------------
 
-// Returns whether this is the backend of a shed: the service, the name and the address are the
-// same.
+// Returns whether this is the backend of a shed: its service, name and address are the same.
 static bool is_of(const struct weir_shed *shed, const struct weir_backend_state *backend) {
 	return weir_address_equal(&shed->address, &backend->address) &&
 	       strcmp(shed->service, backend->service) == 0 &&

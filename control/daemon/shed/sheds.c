@@ -11,7 +11,8 @@
 #include "plural.h"
 
 #define TEXT_BYTES 640
-#define UNANSWERED_MOST 5u // a shed fails after this many attempts without an answer
+// a shed fails after this number of consecutive attempts without an answer
+#define UNANSWERED_MOST 5u
 
 struct service_sum {
 	uint16_t service; // id
@@ -23,15 +24,16 @@ struct weir_sheds {
 	struct weir_tables *tables; // NULL until the first weir_sheds_follow
 	struct weir_shed *first; // owned
 	uint64_t now_ms; // time of the last call that has a time argument
-	// Sums that were computed in this second. They are kept, because a sum needs the counters
-	// of all backends of its service. At most one per running shed; none when a shed starts.
+	// Sums that were computed in this second. They are stored because a sum needs the counters
+	// of all backends of its service. There is at most one for each running shed, and none when
+	// a shed starts.
 	struct service_sum sums[WEIR_AGENTS_SHEDS_MAX];
 	uint32_t sum_count;
 };
 
 // --- the list -------------------------------------------------------------------------------
 
-// Returns the last shed of a backend, not counting dry runs, or NULL.
+// Returns the last shed of a backend that was not a dry run, or NULL.
 static struct weir_shed *find_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend) {
 	struct weir_shed *shed = sheds->first;
@@ -70,7 +72,7 @@ static void forget(struct weir_sheds *sheds, struct weir_shed *shed) {
 
 // --- begin and end of a shed ----------------------------------------------------------------
 
-// Log an event of a shed, and record it in the history of its backend.
+// Log an event of a shed, and add it to the health history of its backend.
 static void record(const struct weir_sheds *sheds, const struct weir_shed *shed,
 	enum weir_log_level level, const char *text) {
 	int id = sheds->tables == NULL
@@ -101,8 +103,8 @@ static void begin(struct weir_sheds *sheds, struct weir_shed *shed) {
 	begun(shed->context, shed);
 }
 
-// Adds an entry to the audit for the end of a shed that had begun. The entry has the user who
-// started the shed.
+// Adds an audit entry for the end of a shed that had begun. The entry names the user who started
+// the shed. before: state before the end.
 static void record_end(
 	const struct weir_sheds *sheds, const struct weir_shed *shed, const char *before) {
 	char object[WEIR_AUDIT_OBJECT_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
@@ -169,7 +171,8 @@ static void fail(struct weir_sheds *sheds, struct weir_shed *shed, const char *w
 	end(sheds, shed, WEIR_SHED_FAILED);
 }
 
-// Counts an attempt that got no answer in time.
+// Handles an attempt that got no answer in time: after UNANSWERED_MOST such attempts in a row, the
+// shed fails.
 static void take_silence(struct weir_sheds *sheds, struct weir_shed *shed) {
 	weir_shed_note(shed, "its weir-agent does not answer in time");
 	if (++shed->unanswered >= UNANSWERED_MOST) {
@@ -204,9 +207,8 @@ static void send_order(struct weir_sheds *sheds, struct weir_shed *shed,
 }
 
 // Called while the backend is at the mean. Ends the shed when the backend has been at the mean for
-// WEIR_SHED_SETTLED_MS: until then, clients can connect again, and some of them return to the
-// backend. In the meantime, sends orders with a count of 0, so that the agent counts the
-// connections.
+// WEIR_SHED_SETTLED_MS, because until then clients may connect again, some of them to this backend.
+// Meanwhile, sends orders with a count of 0, so that the agent counts the connections.
 static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {
 	if (shed->level_ms == 0) {
@@ -224,7 +226,7 @@ static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 }
 
 // Orders the agent to end the next connections. Ends the shed instead if its backend has been at
-// the mean for long enough, or if the shed has reached its limit of connections.
+// the mean for long enough, or if the shed has ended its maximum number of connections.
 static void continue_shed(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {
 	const uint64_t left = shed->first.flows > shed->ended ? shed->first.flows - shed->ended : 0;
@@ -305,9 +307,9 @@ static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 	}
 }
 
-// Called when a shed begins. Removes the previous shed of its backend. If the backend still has the
-// same address, keeps the counts of flows that the previous shed has ended, because they may still
-// be in the flow table.
+// Called when a shed begins. Removes the previous shed of the backend. If the backend still has the
+// same address, keeps the counts of flows that the previous shed has ended, because these flows may
+// still be in the flow table.
 static void replace_last(struct weir_sheds *sheds, struct weir_shed *shed) {
 	for (struct weir_shed *old = shed->next, *next; old != NULL; old = next) {
 		next = old->next;
@@ -529,7 +531,7 @@ int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *b
 	return 0;
 }
 
-// --- life -----------------------------------------------------------------------------------
+// --- create and free ------------------------------------------------------------------------
 
 void weir_sheds_follow(struct weir_sheds *sheds, struct weir_tables *tables) {
 	sheds->tables = tables;

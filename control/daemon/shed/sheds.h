@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Sheds: end connections of a backend that has more connections than the mean of its service, so
-// that the clients connect again, to other backends. The agent of the backend ends the connections,
-// if the operator of the server permits this. About once a second, weir-control orders the agent to
-// end some of the connections.
+// Sheds: a shed ends connections of a backend that has more connections than the mean of its
+// service, so that their clients connect again, mostly to other backends. The agent of the backend
+// ends the connections, if the operator of the server permits this. About once a second,
+// weir-control orders the agent to end some of the connections.
 //
 //   flows, weights --> sheds --orders--> agents --results--> sheds --events--> states, audit, log
 //
@@ -48,25 +48,28 @@ struct weir_sheds_of { // all borrowed
 struct weir_sheds;
 
 int weir_sheds_create(const struct weir_sheds_of *of, struct weir_sheds **ret); // 0 or -ENOMEM
-// Ends all running sheds, and sets their state to FAILED. Call when the dataplane has exited,
-// because its flow table is lost, or when this process exits. NULL is allowed.
+// Ends all running sheds, and sets their state to FAILED. why: the reason. Call this function when
+// the dataplane has exited, because its flow table is lost, or when this process exits. NULL is
+// allowed.
 void weir_sheds_abandon(struct weir_sheds *sheds, const char *why);
 void weir_sheds_free(struct weir_sheds *sheds); // NULL is allowed
-// Call after a configuration was applied to the tables (borrowed until the next call).
+// Call this function after a configuration was applied to the tables. tables: borrowed until the
+// next call.
 void weir_sheds_follow(struct weir_sheds *sheds, struct weir_tables *tables);
-// Continues all sheds; call once a second.
+// Continues all sheds; call this function once a second.
 void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms);
 
-// Start a shed, or a dry run. who: the user. begun: called later, once. Returns 0, -ENOMEM, or
-// -EINVAL with the reason and a remedy in why: no agent, no other backend, not above the mean,
-// panic mode, WEIR_AGENTS_SHEDS_MAX sheds are running, ...
+// Start a shed, or a dry run. who: the user who starts it. begun: called later, once. Returns 0,
+// -ENOMEM, or -EINVAL with the reason and a remedy in why: no agent, no other backend, not above
+// the mean, panic mode, WEIR_AGENTS_SHEDS_MAX sheds are running, ...
 int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	const struct weir_shed_terms *terms, const struct weir_audit_who *who, uint64_t now_ms,
 	weir_shed_begun begun, void *context, char *why, size_t why_bytes);
-// Ends a running shed on request of an operator. If an order is in flight, the shed ends when the
-// order has ended. Returns 0 or -ENOENT.
+// Ends a running shed at the request of an operator. If an order is in flight, the shed ends when
+// the order has ended. Returns 0, or -ENOENT if no shed of this backend is running.
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend);
 
-// Returns the last shed of a backend, which is running, starting or ended; NULL = there was none.
+// Returns the last shed of a backend, which may be starting, running or ended; NULL = there was
+// none.
 const struct weir_shed *weir_sheds_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend);

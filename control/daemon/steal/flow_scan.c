@@ -5,8 +5,8 @@
 
 // --- responses ----------------------------------------------------------------------------
 
-// Returns the index of a backend in the list of requested backends, or WEIR_WAITING_BACKENDS if the
-// backend was not requested.
+// Returns the index of a backend in the list of requested backends, or WEIR_WAITING_BACKENDS if it
+// was not requested.
 static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	uint32_t i = 0;
 
@@ -17,7 +17,7 @@ static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	return i;
 }
 
-// Returns whether all backends have reached their limit of flows.
+// Returns whether the scan has kept the maximum number of flows of every backend.
 static bool is_full(const struct weir_flow_scan *scan) {
 	uint32_t i = 0;
 
@@ -28,7 +28,7 @@ static bool is_full(const struct weir_flow_scan *scan) {
 	return i == WEIR_WAITING_BACKENDS;
 }
 
-// Returns the n-th flow of a worker's response.
+// Returns the n-th flow in a response of a worker.
 static struct weir_flow_waiting_at flow_of(
 	uint32_t worker, const struct weir_message *message, uint32_t n) {
 	uint32_t waited_ms = message->waiting.waited * WEIR_WAITED_MS;
@@ -58,9 +58,9 @@ static struct weir_flow_waiting_at flow_of(
 	return flow;
 }
 
-// Returns whether a request to an agent can describe a flow. Clients can use port 0 and IPv4-mapped
-// IPv6 addresses, but in the agent protocol port 0 is not allowed, and an IPv4-mapped IPv6 address
-// stands for the IPv4 address (agent-protocol.md).
+// Returns whether a steal request to an agent can describe a flow. Clients can use port 0 and
+// IPv4-mapped IPv6 addresses. In the agent protocol, however, port 0 is not allowed, and an
+// IPv4-mapped IPv6 address stands for the IPv4 address (agent-protocol.md).
 static bool is_describable(const struct weir_flow_waiting_at *flow) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -70,7 +70,7 @@ static bool is_describable(const struct weir_flow_waiting_at *flow) {
 }
 
 // Stores a reported flow. If its bucket moved to another worker during the scan, the flow can be
-// reported twice; the worker of the last report is then stored.
+// reported twice; the worker that reported it last is then stored.
 static void keep(
 	struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow, uint32_t place) {
 	uint32_t i = 0;

@@ -19,8 +19,8 @@ enum request_state { REQUEST_FREE, REQUEST_SENT, REQUEST_MOVING };
 
 struct request { // a request for one flow
 	enum request_state state;
-	// in REQUEST_SENT: token of the steal request; in REQUEST_MOVING: sequence number of the
-	// message to the worker
+	// State REQUEST_SENT: token of the steal request. State REQUEST_MOVING: sequence number of
+	// the message to the worker.
 	uint64_t number;
 	uint64_t planned_ms;
 	uint64_t until_ms;
@@ -40,14 +40,15 @@ struct weir_flow_steals {
 	enum phase phase;
 	uint64_t scanned_ns; // start of the scan
 	struct weir_round_times times;
-	// when the next flow of the scan will have waited long enough to be moved; 0 = no flow
+	// Time when the next flow of the scan will have waited long enough to be moved; 0 = there
+	// is none.
 	uint64_t due_ms;
 	struct steal_service *services;
 	uint32_t count;
-	uint32_t turn; // index of the service at which the search for the next round starts
+	uint32_t turn; // index of the service with which the search for the next round starts
 	uint32_t counted; // index of the service whose half-open flows are counted next
 	uint32_t current; // index of the service of this round
-	uint32_t active; // number of requests in use
+	uint32_t active; // number of elements of requests[] in use
 	bool unsupported;
 	uint64_t events; // number of events since the start
 	struct request requests[WEIR_FLOW_STEALS_AT_ONCE];
@@ -157,7 +158,7 @@ static void request_move(struct weir_flow_steals *steals, struct request *reques
 
 // --- the agent ----------------------------------------------------------------------------
 
-// Handles the answer of an agent. Ignores answers to abandoned requests.
+// Handles the answer of an agent. Answers to abandoned requests are ignored.
 static void on_answer(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms) {
 	struct weir_flow_steals *steals = context;
@@ -225,8 +226,8 @@ static void count_half_open(struct weir_flow_steals *steals) {
 	}
 }
 
-// Begins a round for a service. Does nothing if connections need not be moved away from any of its
-// backends.
+// Begins a round for the service with this index. Does nothing if no connections need to be moved
+// away from its backends.
 static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
 	struct steal_service *service = &steals->services[at];
 	uint16_t victims[WEIR_WAITING_BACKENDS];
@@ -244,7 +245,7 @@ static void begin_with(struct weir_flow_steals *steals, uint32_t at) {
 	}
 }
 
-// Begins a round for the next service that has a backend from which connections should be moved.
+// Begins a round for the next service with a backend from which connections should be moved.
 static void begin_round(struct weir_flow_steals *steals) {
 	for (uint32_t i = 0; steals->mailboxes->segment != NULL && i < steals->count; i++) {
 		uint32_t at = (steals->turn + i) % steals->count;
@@ -315,7 +316,7 @@ static void on_timer(uv_timer_t *timer) {
 	}
 }
 
-// Returns the index of the service of a backend, or steals->count.
+// Returns the index of the service to which a backend belongs, or steals->count if there is none.
 static uint32_t service_of(const struct weir_flow_steals *steals, uint16_t backend) {
 	struct weir_backend_state state;
 	uint32_t i = 0;
@@ -329,7 +330,7 @@ static uint32_t service_of(const struct weir_flow_steals *steals, uint16_t backe
 	return i;
 }
 
-// Begins an early round after a report of a full accept queue, if possible.
+// Called when a report shows a full accept queue. Begins an early round, if one may begin now.
 static void on_full(void *context, uint16_t backend) {
 	struct weir_flow_steals *steals = context;
 	uint64_t start_ns = weir_thread_cpu_ns();
@@ -356,7 +357,7 @@ static void on_full(void *context, uint16_t backend) {
 	}
 }
 
-// Continues the round. Returns whether answers are outstanding.
+// Continues the round in progress. Returns whether answers are outstanding.
 static bool step(void *context) {
 	struct weir_flow_steals *steals = context;
 
@@ -398,7 +399,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	}
 }
 
-// Disables stealing until the next weir_flow_steals_configure.
+// Disables the stealing of connections until the next weir_flow_steals_configure.
 static void disable(struct weir_flow_steals *steals) {
 	weir_flow_steals_abandon(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
@@ -415,7 +416,8 @@ void weir_flow_steals_clear(struct weir_flow_steals *steals) {
 
 // --- configuration ------------------------------------------------------------------------
 
-// Finds a service by name. The search starts at *hint, because services mostly keep their order.
+// Finds a service by name. *hint: index at which the search starts, because services mostly keep
+// their order.
 static struct steal_service *find_service(
 	struct weir_flow_steals *steals, const char *name, uint32_t *hint) {
 	for (uint32_t i = 0; i < steals->count; i++) {
@@ -438,7 +440,8 @@ static void drop_services(struct steal_service *services, uint32_t count) {
 
 struct configuration { // the new configuration
 	struct steal_service *services;
-	struct steal_service **previous; // the previous state of each service, or NULL
+	// [count] the previous state of each service; NULL = the service is new
+	struct steal_service **previous;
 	uint32_t *place; // [WEIR_BACKEND_NONE], for weir_steal_service_take_over
 	uint32_t count, enabled;
 };
@@ -470,8 +473,8 @@ static int make_services(struct weir_flow_steals *steals, struct weir_tables *ta
 	return r;
 }
 
-// Returns the new index of the service of this round if the service is unchanged, otherwise
-// new->count.
+// Returns the index, in the new configuration, of the service of the round in progress, or
+// new->count if this service has changed.
 static uint32_t find_current(
 	const struct weir_flow_steals *steals, const struct configuration *new) {
 	uint32_t i = 0;

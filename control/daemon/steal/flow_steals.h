@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow steals: if a backend does not accept connections, moves them to another backend. A round
-// begins every WEIR_ROUND_MS. It begins early when a report of a full accept queue arrives, or as
-// soon as a connection has waited long enough. Early rounds use at most a thousandth of a CPU. The
-// steps of a round:
+// Flow steals: if a backend does not accept connections, moves these connections to another
+// backend. A round begins every WEIR_ROUND_MS, or earlier, when a report of a full accept queue
+// arrives or as soon as a connection has waited long enough. Early rounds use at most a thousandth
+// of a CPU. The steps of a round:
 //
 //   1. find backends with a full accept queue, reported by their agents, or with many half-open
 //      flows (policy/stalling.h)
@@ -34,11 +34,12 @@
 #include "round_times.h"
 #include "tables.h"
 
-#define WEIR_FLOW_STEALS_AT_ONCE 64u // limit of requests in a round
-// limit per agent in a round; an agent accepts 200 requests per second
+#define WEIR_FLOW_STEALS_AT_ONCE 64u // maximum number of requests in a round
+// Maximum number of requests to an agent in a round. An agent accepts 200 requests per second.
 #define WEIR_FLOW_STEALS_OF_AGENT 20u
 #define WEIR_FLOW_STEALS_ANSWER_MS 250u // timeout for the answer of an agent
-#define WEIR_FLOW_STEALS_MOVE_MS 250u // timeout for the worker's response, after the agent's answer
+// timeout for the response of the worker, after the agent's answer
+#define WEIR_FLOW_STEALS_MOVE_MS 250u
 #define WEIR_FLOW_STEALS_RECENT 256u
 
 struct weir_flow_steals;
@@ -46,13 +47,14 @@ struct weir_flow_steals;
 struct weir_flow_steals_service { // counts since the start of this process
 	const char *name;
 	bool enabled;
-	bool saturated; // a backend was saturated in the last round
+	// a backend was saturated in the last round: connections had to be moved away from it
+	bool saturated;
 	uint64_t incomplete; // rounds in which a worker did not report all waiting flows in time
 	uint64_t requests;
 	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT]; // number of completed requests
 };
 
-struct weir_flow_steals_relieved { // a backend from which connections are moved
+struct weir_flow_steals_relieved { // a backend from which connections are moved away
 	const char *name;
 	enum weir_flow_steal_reason reason;
 	uint64_t half_open; // half-open flows of all workers
@@ -68,39 +70,42 @@ struct weir_flow_steals_event { // a completed request
 	enum weir_flow_steal_outcome outcome;
 };
 
-// log, mailboxes: borrowed. reports, agents: borrowed; weir_flow_steals_free does not use them.
-// After weir_flow_steals_free, `reports` must not process any report. Returns 0 or -ENOMEM.
+// Create without services. log, mailboxes, reports, agents: borrowed. weir_flow_steals_free does
+// not use reports and agents. After weir_flow_steals_free, `reports` must not process any report.
+// Returns 0 or -ENOMEM.
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	struct weir_reports *reports, struct weir_agents *agents, struct weir_flow_steals **ret);
-// The libuv handles are closed in the next iterations of the loop. NULL is allowed.
+// Free everything. The libuv handles are closed in the next iterations of the loop. NULL is
+// allowed.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 
-// Replaces the services by the services of this configuration. Unchanged services continue. Changed
+// Replaces the services by those of this configuration. Unchanged services continue. Changed
 // services keep their counts, their rates and the pauses of their agents, but their requests in
 // flight are abandoned. tables: borrowed until the next call. Returns 0 or -ENOMEM (no connection
-// is stolen until the next call).
+// is moved until the next call).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
-// Abandons the requests in flight. Call when the dataplane exited. NULL is allowed.
+// Abandons the requests in flight. Call this function when the dataplane has exited. NULL is
+// allowed.
 void weir_flow_steals_abandon(struct weir_flow_steals *steals);
-// Disables stealing until the next weir_flow_steals_configure. Call when ids of the tables have
-// changed.
+// Disables the stealing of connections until the next weir_flow_steals_configure. Call this
+// function when ids of the tables have changed.
 void weir_flow_steals_clear(struct weir_flow_steals *steals);
 
 // --- status ---
 
-// Gets the n-th service that steals connections now, or has stolen connections before. Returns
-// false if there is no such service. ret is valid until the next call that changes the services.
+// Gets the n-th service that steals connections now, or has stolen connections before. *ret is
+// valid until the next call that changes the services. Returns false if there is no such service.
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
-// Iterates over the backends of the n-th service from which connections are moved, as the last
-// round of the service selected them. Gets the next backend. Returns false after the last backend.
-// *place: 0 in the first call; the caller must not change it between calls.
+// Iterates over the backends from which connections of the n-th service are moved away, as its last
+// round has selected them. Gets the next backend; returns false after the last one. *place: 0 in
+// the first call; the caller must not change it between calls.
 bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret);
-// Gets an event; n = 0 is the newest. Returns false if there is no such event.
+// Gets the n-th newest event; n = 0 is the newest. Returns false if there is no such event.
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
 	const struct weir_flow_steals_event **ret);
-// Returns whether stealing is not possible because weir-dataplane is older than weir-control and a
-// worker does not support the messages that stealing needs.
+// Returns whether connections cannot be moved because weir-dataplane is older than weir-control,
+// and a worker does not support the messages that this needs.
 bool weir_flow_steals_unsupported(const struct weir_flow_steals *steals);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outcomes of requests to move flows, and their names and texts.
+// Outcomes of requests to move flows: their names and texts.
 #pragma once
 
 #include <stdint.h>
 
 #include "agents.h"
 
-// The result of the request to move a flow. It is determined by the answer of the agent, by the
-// response of the worker, or in this process. X(NAME, "name", "meaning")
+// Outcomes of a request to move a flow. The answer of the agent, the response of the worker, or
+// this process determines the outcome. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved", "the flow was moved to the new backend") \
 	X(RUNNING, "running", "agent: the connection is, or may be, established on the backend") \
@@ -36,7 +36,7 @@ enum weir_flow_steal_outcome {
 };
 const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome);
 
-// Why connections are moved away from a backend. X(NAME, "name", "meaning")
+// Reasons why connections are moved away from a backend. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_REASONS(X) \
 	X(ACCEPT_QUEUE, "accept-queue", \
 		"the agent of the backend reports that the accept queue is full") \
@@ -50,11 +50,11 @@ enum weir_flow_steal_reason {
 };
 const char *weir_flow_steal_reason_name(enum weir_flow_steal_reason reason);
 
-// If the outcome means that the agent cannot permit any steal, returns the reason and a remedy;
+// Returns the reason and a remedy if the outcome means that the agent cannot permit any steal;
 // otherwise NULL.
 const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome);
-// Returns the outcome for a worker's answer. The answer can have any value, because another process
-// wrote it.
+// Returns the outcome for the answer of a worker. answer: may have any value, because another
+// process has written it.
 enum weir_flow_steal_outcome weir_flow_steal_of_move(uint8_t answer);
-// Returns the outcome for an agent's answer. result: a result that does not permit a move.
+// Returns the outcome for the answer of an agent. result: one that does not permit a move.
 enum weir_flow_steal_outcome weir_flow_steal_of_answer(enum weir_agent_steal_result result);

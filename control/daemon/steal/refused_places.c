@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-// Returns the index of the table element for a place. The element can contain another place.
+// Returns the index of the element for a place in the hash table. The element may contain another
+// place.
 static uint32_t element_of(const struct weir_refused_place *place) {
 	uint32_t sum = place->member * 31u + ntohs(place->port);
 

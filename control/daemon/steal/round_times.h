@@ -23,10 +23,11 @@ struct weir_round_times {
 };
 
 void weir_round_times_init(struct weir_round_times *times);
-// Call when a round has ended, or was not necessary. due_ms: the time at which there is a reason
-// for an early round; 0 = no reason is known. Returns the time until the next round.
+// Call this function when a round has ended, or was not necessary. due_ms: the next time at which
+// there will be a reason for an early round; 0 = no reason is known. Returns the time in
+// milliseconds until the next round.
 uint64_t weir_round_times_ended(struct weir_round_times *times, uint64_t due_ms, uint64_t now_ms);
 // Returns whether an early round may begin now.
 bool weir_round_times_permit(struct weir_round_times *times, uint64_t now_ms);
-// Records CPU time that a round has used.
+// Records CPU time that the round has used.
 void weir_round_times_spend(struct weir_round_times *times, uint64_t cpu_ns);

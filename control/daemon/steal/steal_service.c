@@ -10,29 +10,31 @@
 #include "configured.h"
 
 #define REPORT_FRESH_MS 5000u // minimum of report_most_ms
-// First pause of an agent that cannot permit steals; each further pause is twice as long.
+// First pause after an agent could not permit steals. Each further pause is twice as long.
 #define PAUSE_MS 1000u
 #define PAUSES_MOST 6u
-#define REPEAT_LOG_MS 600000u // after this time, messages that were logged before are logged again
+#define REPEAT_LOG_MS 600000u // time after which a message that was logged before is logged again
 // A backend can be a thief only if the fill level of its accept queue is at most this value.
 #define ROOM_MOST 0.25
 #define GIVEN_MS 1000u // about the time until the next SYN of a client whose connection was moved
-// First pause of a victim whose agent permitted no move; each further pause is twice as long.
+// First pause after the agent of a victim has permitted no move. Each further pause is twice as
+// long.
 #define REFUSED_MS 100u
 #define REFUSED_MOST_MS 1000u
-// maximum number of counters (backends times workers) read in each round
+// Maximum number of counters (backends times workers) that are read in each round.
 #define COUNTERS_MOST 4096u
-// if there are more counters, reading all of them takes up to this many rounds
+// If there are more counters, it takes up to this number of rounds to read all of them.
 #define COUNTERS_PACES 10u
 
 // Parameters of the planner.
 // latency: time for the messages of a move. The time until the client's next SYN is not included,
 // because all clients wait at the same time.
-// idle_ratio: any backend below the mean can be a thief. With a lower ratio, there would be no
-// thief if one queue is full and many queues are short, because the full queue hardly increases the
-// mean.
-// pending_ratio: any other backend can be a victim, even if another backend has a longer queue.
-// backoff: a thief that could not take a connection pauses.
+// idle_ratio: 1, so that any backend below the mean can be a thief. With a lower ratio, there would
+// be no thief if one queue is full and many queues are short, because the full queue hardly
+// increases the mean.
+// pending_ratio: 0, so that any other backend can be a victim, even if another backend has a longer
+// queue.
+// backoff: pause of a thief that could not take a connection.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
@@ -64,8 +66,10 @@ static void look_at_binds(
 	}
 }
 
-// Returns the maximum age of a thief's report: the inactive interval plus a timeout. Agents of
-// backends without flows are probed at the inactive interval, and a report can be late.
+// Returns the maximum age of a report with which a backend can be a thief: the inactive interval
+// plus a timeout, because agents of backends without flows are probed at the inactive interval, and
+// a report can be late. The result is limited to the range from REPORT_FRESH_MS to
+// WEIR_CONFIG_STEAL_REPORT_MOST_MS.
 static uint32_t report_most_ms(const struct weir_config_agent *agent) {
 	uint64_t most = (uint64_t)agent->inactive_interval_ms + agent->timeout_ms;
 
@@ -164,7 +168,7 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 
 // --- moved connections ------------------------------------------------------------------------
 
-// Adds connections that were moved to a backend but are not in its reports yet.
+// Adds `more` connections that were moved to a backend but are not in its reports yet.
 static void add_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
 	if (now_ms - member->given_ms >= GIVEN_MS) {
 		member->given[1] = now_ms - member->given_ms < 2 * GIVEN_MS ? member->given[0] : 0;
@@ -174,8 +178,8 @@ static void add_given(struct steal_member *member, uint64_t now_ms, uint32_t mor
 	member->given[0] += more;
 }
 
-// Returns the number of connections that were moved to a backend in the last one to two seconds.
-// Their next SYN may not have arrived yet.
+// Returns the number of connections that were moved to a backend in the last one to two seconds;
+// their next SYN may not have arrived yet.
 static uint32_t coming_to(struct steal_member *member, uint64_t now_ms) {
 	add_given(member, now_ms, 0);
 	return member->given[0] + member->given[1];
@@ -243,7 +247,7 @@ static bool takes_new_flows(const struct weir_backend_state *state) {
 	       state->health == WEIR_HEALTH_HEALTHY && (state->flags & WEIR_BACKEND_CLOSED) == 0;
 }
 
-// Reads the state of the accept queue of a backend, if its agent reports the queue.
+// Reads the state of a backend's accept queue, if its agent reports the queue.
 static void look_at_queue(const struct steal_service *service, struct steal_member *member,
 	const struct weir_backend_state *state, const struct weir_reports *reports,
 	uint64_t now_ms) {
@@ -270,7 +274,7 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 }
 
 // Ends the last round of a victim. If its agent permitted no request, the victim pauses briefly, so
-// that requests and thieves are used for other victims.
+// that other victims can use the requests and the thieves.
 static void end_round(struct steal_member *member, uint64_t now_ms) {
 	uint64_t until_ms = now_ms;
 
@@ -393,7 +397,7 @@ bool weir_steal_service_relieved(const struct steal_service *service,
 
 // --- outcomes -------------------------------------------------------------------------------
 
-// Returns whether other requests to the victim's agent would have the same outcome.
+// Returns whether any other request to the victim's agent would have the same outcome.
 static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_COOKIES || outcome == WEIR_FLOW_STEAL_NO_LISTENER ||
 	       outcome == WEIR_FLOW_STEAL_CANNOT_TELL || outcome == WEIR_FLOW_STEAL_OFF ||
@@ -401,7 +405,7 @@ static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 }
 
 // Returns whether an outcome applies only to one port, or to one address and port (*ret), and the
-// service has other ports or addresses. Otherwise the outcome applies to the whole backend.
+// service also has other ports or addresses. If not, the outcome applies to the whole backend.
 static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, struct weir_refused_place *ret) {
 	*ret = (struct weir_refused_place){
@@ -415,7 +419,7 @@ static bool is_of_place(const struct steal_service *service, const struct steal_
 	       (service->many_ports || service->many_addresses);
 }
 
-// Returns whether the agent permitted the steal.
+// Returns whether the outcome means that the agent has permitted the steal.
 static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_MOVED || outcome == WEIR_FLOW_STEAL_CHANGED ||
 	       outcome == WEIR_FLOW_STEAL_GONE || outcome == WEIR_FLOW_STEAL_UNUSABLE ||
@@ -432,7 +436,8 @@ static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_o
 	return is_permitted(outcome);
 }
 
-// Updates the plan. A thief pauses only if the connection could not move because of this thief.
+// Reports the outcome of a request to the plan. A thief pauses only if it was the reason why the
+// connection could not be moved.
 static void end_in_plan(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	bool moved = outcome == WEIR_FLOW_STEAL_MOVED;

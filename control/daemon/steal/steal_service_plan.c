@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of a steal service.
+// Makes the plan of a steal service.
 #include <string.h>
 
 #include "steal_service.h"
@@ -33,8 +33,8 @@ struct waiting { // the waiting flows in the plan; flow i is the task service->c
 	} victim[WEIR_WAITING_BACKENDS];
 };
 
-// Returns the index of a flow's backend among the victims. Returns waiting->victims if the backend
-// is not a victim, or if the maximum number of its flows is in the plan already.
+// Returns the index of a flow's backend in waiting->victim. Returns waiting->victims if the backend
+// is not a victim, or if the plan already has the maximum number of its flows.
 static uint32_t victim_of(
 	const struct steal_service *service, struct waiting *waiting, uint16_t backend) {
 	const uint32_t most = WEIR_STEAL_WAITING / WEIR_WAITING_BACKENDS;
@@ -61,8 +61,8 @@ static uint32_t victim_of(
 	return v;
 }
 
-// Returns whether the member's agent has refused steals at the port of this flow, or at the address
-// and the port of the flow.
+// Returns whether the agent of a member has recently refused steals at the port of this flow, or at
+// its address and port.
 static bool is_refused(const struct steal_service *service, uint32_t member,
 	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
 	struct weir_refused_place place = {
@@ -72,7 +72,8 @@ static bool is_refused(const struct steal_service *service, uint32_t member,
 	return weir_refused_places_contain(&service->refused, &place, now_ms);
 }
 
-// Finds the victims, and for each victim the longest time that one of its connections has waited.
+// Finds the victims, and sets for each of them the longest time that one of its connections has
+// waited.
 static void find_victims(
 	struct steal_service *service, const struct weir_flow_scan *scan, struct waiting *waiting) {
 	waiting->count = waiting->victims = 0;
@@ -153,9 +154,9 @@ static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
 							  : WEIR_FLOW_STEALS_AT_ONCE;
 }
 
-// Accepts planned requests, up to the limit of each agent and while the thieves have room. Requests
-// that are not accepted are not planned again in this round. Returns the number of accepted
-// requests.
+// Accepts planned requests, up to the limit of each agent and as long as the thieves have room.
+// share: the limit of an agent. Requests that are not accepted are not planned again in this round.
+// Returns the number of accepted requests.
 static uint32_t take(struct steal_service *service, const struct waiting *waiting,
 	const struct weir_steal_request *requests, uint32_t n, uint32_t share,
 	struct steal_planned *planned) {

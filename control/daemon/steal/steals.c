@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-// A victim refuses a request that it reads more than this time after the request was sent.
+// Time after which a victim refuses a request, counted from the sending of the request.
 #define DEADLINE_NS 100000000u
 #define NS_PER_S 1e9
 
@@ -84,7 +84,7 @@ static void warn_if_against(const struct weir_steals *steals) {
 }
 
 // Publishes whether workers steal. The workers read this setting, because they also send requests
-// to each other. The next control process reads it, too.
+// to each other. The next control process reads it as well.
 static void publish(const struct weir_steals *steals) {
 	if (steals->segment == NULL) {
 		return;
@@ -167,7 +167,7 @@ static void report_elephants(struct weir_steals *steals) {
 	}
 }
 
-// Allocates the moves, and sets the current owner of each bucket as the segment shows it.
+// Allocates the moves, and reads the current owner of each bucket from the segment.
 static void start_moves(struct weir_steals *steals) {
 	const struct weir_segment *segment = steals->segment;
 
@@ -177,7 +177,7 @@ static void start_moves(struct weir_steals *steals) {
 	publish(steals);
 }
 
-// Tries again to allocate the moves, after there was too little memory for them.
+// Allocates the moves if there was too little memory for them before.
 static void retry_moves(struct weir_steals *steals) {
 	start_moves(steals);
 	if (!steals->out_of_memory) {

@@ -2,10 +2,10 @@
 //
 // Steals: moves buckets of flows from busy workers to less busy workers. In every tick,
 // bucket_moves.h selects the moves. This module sends the requests to the victims through the
-// mailboxes of the segment, and passes responses and owners of buckets to bucket_moves.h. Buckets
-// move only while stealing is on (weir_news.stealing). Stealing is configured by workers.steal; an
+// mailboxes of the segment, and passes their responses and the owners of buckets to bucket_moves.h.
+// Buckets move only while stealing is on (weir_news.stealing). workers.steal configures this; an
 // operator can override the configuration. The operator's setting is stored in the segment, so that
-// the next control process uses it.
+// the next control process uses it, too.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -20,32 +20,32 @@
 
 struct weir_steals;
 
-// mailboxes: borrowed until weir_steals_free. Returns 0 or -ENOMEM.
+// Create without a segment. mailboxes: borrowed until weir_steals_free. Returns 0 or -ENOMEM.
 int weir_steals_create(
 	struct weir_mailboxes *mailboxes, const struct weir_log *log, struct weir_steals **ret);
-// Call after weir_mailboxes_fini. NULL is allowed.
+// Free everything. Call this function after weir_mailboxes_fini. NULL is allowed.
 void weir_steals_free(struct weir_steals *steals);
 
-// Attaches a segment, which must remain mapped until weir_steals_detach. The operator's setting is
+// Attaches a segment, which must stay mapped until weir_steals_detach. The operator's setting is
 // read from the first segment of this process, and written to later segments. If out of memory,
-// workers do not steal until a tick can allocate the moves.
+// workers do not steal until a later tick has allocated the moves.
 void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *segment);
 void weir_steals_detach(struct weir_steals *steals); // NULL is allowed
 // Set the configured value (workers.steal).
 void weir_steals_configure(struct weir_steals *steals, bool on);
-// Sets the operator's value; UNSET: the configured value applies.
+// Sets the operator's setting; UNSET = the configured value applies.
 void weir_steals_set(struct weir_steals *steals, enum weir_stealing stealing);
-// Call every WEIR_BUCKET_TICK_MS.
+// Runs a tick; call this function every WEIR_BUCKET_TICK_MS.
 void weir_steals_tick(struct weir_steals *steals);
 
 // --- status ---
 
-// Returns why workers do not steal now; NULL = they steal.
+// Returns why workers do not steal buckets now; NULL = they steal.
 const char *weir_steals_off(const struct weir_steals *steals);
-// Like weir_steals_off, but also returns a reason if workers steal although stealing is off in the
-// configuration.
+// Like weir_steals_off, but also returns a text if workers steal although the configuration
+// disables it.
 const char *weir_steals_why(const struct weir_steals *steals);
-// Returns why workers cannot steal, regardless of the settings; NULL = they can.
+// Returns why workers cannot steal buckets, regardless of the settings; NULL = they can.
 const char *weir_steals_impossible(const struct weir_steals *steals);
 enum weir_stealing weir_steals_set_to(const struct weir_steals *steals);
 bool weir_steals_configured(const struct weir_steals *steals);
