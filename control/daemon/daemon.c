@@ -61,7 +61,7 @@ static void compare_ports(struct weir_daemon *daemon) {
 }
 
 // Binds the tables to a segment. Returns 0 if they are bound, even if some tables are not published
-// yet.
+// yet; otherwise negative errno with one line in why.
 static int bind_tables(
 	struct weir_daemon *daemon, struct weir_segment *segment, char *why, size_t why_bytes) {
 	int r;
@@ -204,9 +204,9 @@ static bool program_is_replaced(void) {
 	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
 }
 
-// Ends this process if it does not support the new dataplane, and if an upgrade has replaced the
-// program file of this process. The newly installed weir-control, which supports the dataplane, is
-// then started.
+// Called when this process does not support the dataplane. Ends this process if an upgrade has
+// replaced its program file, so that the newly installed weir-control, which supports the
+// dataplane, is started.
 static void on_refused(void *context, int error) {
 	struct weir_daemon *daemon = context;
 
@@ -415,7 +415,7 @@ static bool on_failed(void *context, uint16_t backend, uint64_t took_ms, uint32_
 	return weir_links_excuse(&daemon->links, &failure, why, bytes);
 }
 
-// Create the modules for the state of backends.
+// Create the modules that keep the states of backends. Returns 0 or negative errno.
 static int create_backends(struct weir_daemon *daemon) {
 	uv_loop_t *loop = &daemon->loop;
 	int r = weir_states_create(daemon->log, on_changed, daemon, &daemon->states);
@@ -443,7 +443,7 @@ static int create_backends(struct weir_daemon *daemon) {
 		daemon, &daemon->next_hops);
 }
 
-// Create the modules for ejection.
+// Create the modules for ejection. Returns 0 or negative errno.
 static int create_outliers(struct weir_daemon *daemon) {
 	int r = weir_outliers_create(daemon->log, daemon->states, &daemon->outliers);
 
@@ -470,7 +470,8 @@ static int create_sheds(struct weir_daemon *daemon) {
 	return weir_sheds_create(&of, &daemon->sheds);
 }
 
-// Creates the modules that send requests of the API to workers.
+// Creates the modules that send requests of API clients to the workers. Returns 0 or negative
+// errno.
 static int create_lookups(struct weir_daemon *daemon) {
 	int r;
 
@@ -482,7 +483,7 @@ static int create_lookups(struct weir_daemon *daemon) {
 	return r < 0 ? r : weir_captures_create(&daemon->loop, daemon->audit, &daemon->captures);
 }
 
-// Creates the filter that limits repeated log lines, and the audit.
+// Creates the filter that limits repeated log lines, and the audit. Returns 0 or negative errno.
 static int create_log(struct weir_daemon *daemon) {
 	int r = weir_log_limit_create(daemon->log, NULL, &daemon->log_limit);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Daemon: connects the parts of weir-control on one loop. Data flow:
+// Daemon: connects the modules of weir-control in one event loop. Data flow:
 //
 //   dataplane_link --segment--> tables <--changes-- states, reports, next hops, api_*,
 //                                                  estimates
@@ -98,17 +98,18 @@ struct weir_daemon {
 	// Time of the last accepted reload, or start of this process, in milliseconds since 1970.
 	uint64_t reloaded_ms;
 	bool reload_refused; // the last reload was refused
-	bool dirty; // something must be published
-	bool retry; // applying the configuration failed, and is retried
+	bool dirty; // there are changes that must be published
+	bool retry; // applying the configuration has failed, and will be retried
 	uint64_t retry_ns; // time of the retry
-	uint64_t follow_ns; // time of the next retry to configure checks and agents; 0 = no retry
+	// time of the next attempt to configure checks and agents; 0 = none is needed
+	uint64_t follow_ns;
 	char config_why[320]; // why applying the configuration failed; "" = it is applied
 	// Why the last publication failed; "" = it succeeded.
 	char publish_why[WEIR_DAEMON_WHY_BYTES];
-	// Why building or publishing a stale selection failed; "" = no failure.
+	// Why building or publishing a stale selection failed; "" = it did not fail.
 	char build_why[WEIR_DAEMON_WHY_BYTES];
 	bool steer_due; // the VIP maps must be updated
-	uint32_t steered_removed; // number of removed binds in the VIP maps
+	uint32_t steered_removed; // number of removed binds in the VIP maps at the last update
 	// Time of the next check for expired keys in the VIP maps; 0 = no key can expire.
 	uint64_t leaving_ns;
 	char steer_why[272]; // why updating the VIP maps failed, as logged; "" = it succeeded
@@ -129,8 +130,8 @@ struct weir_daemon {
 	uv_signal_t hangup, terminate, interrupt;
 };
 
-// Starts the daemon. log, run_dir and reload: borrowed until weir_daemon_fini. Adds a filter to log
-// that limits repeated lines. Returns 0 or negative errno (logged).
+// Starts the daemon. log, run_dir and reload: borrowed until weir_daemon_fini. Adds a filter that
+// limits repeated lines to `log`. Returns 0 or negative errno (logged).
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
 // Send health checks via the data path through this tunnel. Takes ownership of the tunnel. Returns
@@ -145,27 +146,28 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 
 // --- for the API's handlers ---
 
-// Publishes all marked changes now. Returns 0 or negative errno. -ENOTCONN: the changes will be
-// published when a dataplane is attached. -EAGAIN: the changes will be published when the
-// configuration is applied. Any other error was logged once, and every tick retries.
+// Publishes all changes now. Returns 0 or negative errno. -ENOTCONN: the changes will be published
+// when a dataplane is attached. -EAGAIN: the changes will be published when the configuration has
+// been applied. Any other error was logged once, and is retried in every tick.
 int weir_daemon_publish(struct weir_daemon *daemon);
-// Returns why some changes are not published. NULL if all changes are published, or if no dataplane
-// is attached.
+// Returns why some changes are not published; NULL = all changes are published, or no dataplane is
+// attached.
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
 // Returns the workers that are stalled now.
 const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon);
 // Log the warnings of a configuration.
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors);
-// Makes a plan like weir_reload_plan, and adds the costs of the changes. file NULL: the file in
-// use.
+// Makes a plan as weir_reload_plan does, and adds the costs of the changes. file: NULL = the file
+// in use.
 int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan);
-// Read a file (NULL: the file in use) and make it the configuration. Logs every change, warning or
-// error. plan is always initialised; release it with weir_reload_plan_fini. Returns 0 or negative
-// errno with a line in why.
+// Read a file and make it the configuration. file: NULL = the file in use. Logs every change,
+// warning or error. plan is always initialized; release it with weir_reload_plan_fini. Returns 0 or
+// negative errno with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
-// Start and stop estimates as the services need them. Call when these needs may have changed.
+// Start and stop estimates as the services need them. Call this function when their needs may have
+// changed.
 void weir_daemon_update_estimates(struct weir_daemon *daemon);
 // Returns the argument for weir_comparison_begin. A dataplane must be attached.
 struct weir_comparisons *weir_daemon_comparisons(struct weir_daemon *daemon);

@@ -14,7 +14,7 @@
 #include "steer_map.h"
 
 #define COLLECT_MS 50
-#define RETRY_NS 1000000000ull // time until a retry after running out of memory
+#define RETRY_NS 1000000000ull // time until a retry after memory or descriptors were exhausted
 #define REASON_BYTES 320
 #define LEAVING_NS 60000000000ull // time between checks for expired keys in the VIP maps
 
@@ -24,9 +24,9 @@ static int update_maps(struct weir_daemon *daemon, const struct weir_config *con
 		config, (uint32_t)(weir_daemon_now_ns() / 1000000000), changes, why, why_bytes);
 }
 
-// Updates the VIP maps for the configuration, and for the removed binds that still drain. The
-// removed binds are passed on as one additional service. Returns 0 or negative errno, for example
-// if there are too many removed binds.
+// Updates the VIP maps for the binds of the configuration, and for removed binds that still drain,
+// which are added as one more service. removed: number of removed binds. Returns 0 or negative
+// errno, for example if there are too many binds.
 static int update_maps_with_removed(struct weir_daemon *daemon, uint32_t removed,
 	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
 	struct weir_config config = *weir_reload_config(daemon->reload);
@@ -130,14 +130,14 @@ void weir_daemon_update_estimates(struct weir_daemon *daemon) {
 	(void)update_estimates(daemon, weir_reload_config(daemon->reload));
 }
 
-// Returns whether a retry can succeed because memory or a descriptor becomes free.
+// Returns whether a retry can succeed: the error means that memory or descriptors are exhausted.
 static bool may_retry(int error) {
 	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE ||
 	       error == -EAGAIN;
 }
 
-// Configures health checks and everything that they need. The order matters, because each call uses
-// the results of the calls before it. Returns 0 or negative errno.
+// Configures health checks and the modules that they need. The order of the calls matters, because
+// each call uses the results of the calls before it. Returns 0 or negative errno.
 static int configure_checks(struct weir_daemon *daemon, const struct weir_config *config) {
 	int r = weir_states_configure(daemon->states, daemon->tables, config);
 
@@ -209,8 +209,8 @@ static uint64_t publications(const struct weir_daemon *daemon) {
 				       : 0;
 }
 
-// Logs how many services and backends wait for an id. An id becomes free when the flows of a
-// removed service or backend have ended.
+// Logs how many services and backends of the configuration have no id yet. An id becomes free when
+// the flows of a removed service or backend have ended.
 static void note_waiting(struct weir_daemon *daemon) {
 	uint32_t waiting = weir_tables_waiting(daemon->tables, &daemon->retry);
 	char why[sizeof(daemon->config_why)] = "";

@@ -9,35 +9,34 @@
 
 #include "daemon.h"
 
-// daemon_config.c: applies a configuration to the tables and to health checks, neighbours and
-// estimates. Returns 0, even if parts of the configuration are delayed, or negative errno with a
-// line in why.
+// daemon_config.c: applies a configuration to the tables, health checks, neighbours and estimates.
+// Returns 0, even if parts of the configuration are delayed, or negative errno with a line in why.
 int weir_daemon_apply(
 	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes);
 // daemon_config.c: logs that the configuration in use does not fit the newly attached dataplane.
-// The tables in its segment stay in use. Applying is retried in two cases: if replaced tables still
-// occupy the memory, when these tables are reclaimed; if this process is out of memory, every
-// second. In all other cases, only a smaller configuration can fit.
+// The tables in its segment stay in use. Applying the configuration is retried in two cases: if
+// replaced tables still occupy the memory, when these tables are reclaimed; if this process is out
+// of memory, every second. In all other cases, only a smaller configuration can fit.
 void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why);
 // daemon_config.c: applies the configuration if a retry is due.
 void weir_daemon_retry(struct weir_daemon *daemon);
 // daemon_config.c: if a retry is due, configures health checks, agents, neighbours, estimates and
 // ejections again. A retry is due one second after memory or descriptors were exhausted.
 void weir_daemon_configure_again(struct weir_daemon *daemon);
-// daemon_config.c: reads the part of the configuration that a newly started dataplane uses.
-// Call it before the epoch of the dataplane is stored.
+// daemon_config.c: reads the part of the configuration that a newly started dataplane uses. epoch:
+// epoch of the dataplane. Call this function before the epoch is stored in daemon->epoch.
 void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch);
 // daemon_config.c: updates the VIP maps of the steer programs.
 void weir_daemon_steer(struct weir_daemon *daemon);
 
-// daemon_publish.c: sets the time of the tables, if there are any.
+// daemon_publish.c: sets the current time in the tables, if there are any.
 void weir_daemon_set_time(struct weir_daemon *daemon);
 // daemon_publish.c: sends a status line to systemd.
 void weir_daemon_notify_status(const struct weir_daemon *daemon);
 // daemon_publish.c: records the duration of a publication that began at started_ns, and starts to
 // measure its grace period.
 void weir_daemon_record_publication(struct weir_daemon *daemon, uint64_t started_ns);
-// daemon_publish.c: publishes marked changes, unless the previous publication was too recent or has
+// daemon_publish.c: publishes changes, unless the previous publication was too recent or has
 // failed.
 void weir_daemon_publish_dirty(struct weir_daemon *daemon);
 // daemon_publish.c: rebuilds stale selections. Each call takes half a millisecond, and all calls

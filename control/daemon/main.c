@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-control: checks backends, decides which backends get new flows, and publishes tables.
+// weir-control: checks backends, decides which backends get new flows, and publishes tables for
+// weir-dataplane.
 #include <errno.h>
 #include <malloc.h>
 #include <pwd.h>
@@ -81,14 +82,14 @@ static int check_access(const struct weir_control_options *options,
 	return 0;
 }
 
-// The sockets that need privileges. They are opened before the privileges are dropped.
+// The sockets that are opened with privileges, before the privileges are dropped.
 struct sockets {
 	struct weir_icmp_sockets path_mtu, unreachable;
 	struct weir_data_path_tunnel tunnel;
 };
 
-// Opens the tunnel of health checks via the data path. If this fails, weir-control continues
-// without the tunnel, unless the configuration needs it.
+// Opens the tunnel for health checks via the data path. If this fails, weir-control continues
+// without the tunnel, unless the configuration needs it; then returns negative errno.
 static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_tunnel *tunnel,
 	struct weir_log *log, struct weir_reload *reload) {
 	char why[WHY_BYTES] = "";
@@ -273,8 +274,8 @@ static int finish_output(void) {
 									   : EXIT_FAILURE;
 }
 
-// Checks whether this version supports the running dataplane. Works even while another weir-control
-// is attached to the dataplane.
+// Prints whether this version supports the running dataplane. Returns the exit status. Works even
+// while another weir-control is attached to the dataplane.
 static int check_dataplane(const char *run_dir) {
 	struct weir_handover handover; // the descriptors close at exit
 	char why[WHY_BYTES] = "";
@@ -292,11 +293,11 @@ static int check_dataplane(const char *run_dir) {
 	return finish_output();
 }
 
-// Each reload allocates arrays with an element for every id; most elements are unused. If an array
-// has its own mapping (mmap), only its used pages occupy memory, and free() unmaps the array.
-// Without these settings, glibc raises its mmap threshold at the first free(), and later arrays are
-// in the heap: calloc() then writes the whole array, and the heap does not shrink. The trim
-// threshold is increased because a request of 416 KiB exceeds the default.
+// Makes glibc allocate large arrays with mmap. Each reload allocates arrays with an element for
+// every id, of which most are unused. If an array has its own mapping, only its used pages occupy
+// memory, and free() unmaps it. By default, glibc raises its mmap threshold at the first free(),
+// and later arrays are in the heap: calloc() then writes the whole array, and the heap does not
+// shrink. The trim threshold is increased because a request of 416 KiB exceeds the default.
 static void keep_large_arrays_out_of_heap(void) {
 	mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES);
 	mallopt(M_TRIM_THRESHOLD, 2 * MMAP_FROM_BYTES);

@@ -37,7 +37,7 @@ void weir_audit_free(struct weir_audit *audit) {
 	free(audit);
 }
 
-// --- the line -----------------------------------------------------------------------------
+// --- log line -----------------------------------------------------------------------------
 
 static const char *who_text(const struct weir_audit_who *who, char *buffer) {
 	if (!who->known) {
@@ -104,8 +104,8 @@ static bool is_alike(const struct weir_audit_entry *entry, const struct weir_aud
 	       strcmp(entry->outcome, event->code) == 0;
 }
 
-// Returns whether a refusal has the same object and reason as an entry. The texts of the entry can
-// be truncated.
+// Returns whether a refusal has the same object and reason as an entry, whose texts may be
+// truncated.
 static bool is_repeated(
 	const struct weir_audit_entry *entry, const struct weir_audit_event *event) {
 	return strncmp(entry->object, event->object, sizeof(entry->object) - 1) == 0 &&
@@ -113,9 +113,9 @@ static bool is_repeated(
 		       0;
 }
 
-// Returns the entry to reuse for a refusal, or NULL. This is the entry of the same user for the
-// same refusal. If there is none, but the user already has WEIR_AUDIT_REASONS entries with this
-// command and outcome, it is the oldest of these entries.
+// Returns the entry to reuse for a refusal, or NULL. It is the entry of the same user for the same
+// refusal or, if the user already has WEIR_AUDIT_REASONS entries with this command and outcome, the
+// oldest of these entries.
 static struct weir_audit_entry *find_repeated(
 	struct weir_audit *audit, const struct weir_audit_event *event) {
 	struct weir_audit_entry *found = NULL;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Audit: records changes and refused requests, with the user, the time, and the values before and
-// after the change. Each record is written to the log, at any log level, and kept in memory until
-// this process exits.
+// after the change. Each record is written to the log, regardless of the log level, and kept in
+// memory until this process exits.
 //
-// Refusals have separate entries, so that users without permission cannot evict changes. Repeated
-// refusals (same user, command, outcome, object and reason) share one entry with a count, and are
-// logged at most once per WEIR_AUDIT_REPEAT_MS. A user could evict the refusals of other users by
-// sending requests with many different names, because objects and reasons can contain names from
-// requests. Therefore each user has at most WEIR_AUDIT_REASONS entries with the same command and
-// outcome; the newest entries are kept.
+// Refusals have separate entries, so that users without permission cannot evict the entries of
+// changes. Repeated refusals (same user, command, outcome, object and reason) share one entry with
+// a count, and are logged at most once per WEIR_AUDIT_REPEAT_MS. Objects and reasons can contain
+// names from requests, so a user who sends requests with many different names could evict the
+// refusals of other users. Therefore each user has at most WEIR_AUDIT_REASONS entries with the same
+// command and outcome; the newest are kept.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -21,7 +21,8 @@
 #include "config_difference.h"
 #include "log.h"
 
-#define WEIR_AUDIT_CHANGES 256 // limit of entries; a new entry replaces the oldest
+// maximum number of changes that are kept; a new entry replaces the oldest
+#define WEIR_AUDIT_CHANGES 256
 #define WEIR_AUDIT_REFUSALS 64
 #define WEIR_AUDIT_REASONS 8
 #define WEIR_AUDIT_ENTRIES (WEIR_AUDIT_CHANGES + WEIR_AUDIT_REFUSALS)
@@ -38,7 +39,7 @@ struct weir_audit_who { // the user, as the kernel reports it
 	pid_t pid;
 };
 
-struct weir_audit_event { // long texts are truncated
+struct weir_audit_event { // an event to record; long texts are truncated
 	struct weir_audit_who who;
 	const char *command; // "backend.drain"
 	const char *object; // "web/web-1"; for an unknown object, the text of the request
@@ -47,14 +48,14 @@ struct weir_audit_event { // long texts are truncated
 	const char *why; // reason of a refusal, or why a change is not published yet; NULL = none
 };
 
-// texts can be truncated within a UTF-8 character, and can contain any byte
+// An entry of the audit. Texts may be truncated within a UTF-8 character, and may contain any byte.
 struct weir_audit_entry {
 	uint64_t serial; // serial number, greater in newer entries; 0 = free
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // time of the last log line for this entry, monotonic
 	uint32_t times; // number of equal refusals; the other fields describe the last refusal
-	// Refusals since the last log line. Includes refusals for other objects or reasons for
-	// which this entry was used before.
+	// Number of refusals since the last log line. Includes refusals with other objects or
+	// reasons for which this entry was used before.
 	uint32_t unlogged;
 	struct weir_audit_who who;
 	char command[32];
@@ -66,17 +67,19 @@ struct weir_audit_entry {
 
 struct weir_audit;
 
-// log: borrowed. clock_ms: monotonic milliseconds; NULL for CLOCK_MONOTONIC. Returns 0 or -ENOMEM.
+// Create without entries. log: borrowed. clock_ms: returns monotonic milliseconds; NULL =
+// CLOCK_MONOTONIC is used. Returns 0 or -ENOMEM.
 int weir_audit_create(
 	const struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_audit **ret);
 void weir_audit_free(struct weir_audit *audit); // NULL is allowed
 
 void weir_audit_add(struct weir_audit *audit, const struct weir_audit_event *event);
-// Lists all entries, the oldest first. The list is valid until the next weir_audit_add. Returns the
+// Lists all entries, the oldest first. *ret is valid until the next weir_audit_add. Returns the
 // number of entries.
 uint32_t weir_audit_list(
 	const struct weir_audit *audit, const struct weir_audit_entry *ret[WEIR_AUDIT_ENTRIES]);
 
-// Describes the changes of a reload in one line: "2 changes: add ...; change ...". Returns buffer.
+// Writes the changes of a reload as one line, such as "2 changes: add ...; change ...". Returns
+// buffer.
 const char *weir_audit_difference(
 	const struct weir_difference *difference, char *buffer, size_t bytes);

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-// Number of quick retries after the socket has appeared. Retries are needed because an attempt that
-// began earlier can still fail.
+// Number of quick attempts after the socket of the dataplane has appeared. A single attempt would
+// not suffice, because an attempt that began earlier can still fail.
 #define EAGER_TRIES 20
 #define EAGER_RETRY_MS 10
 
@@ -33,7 +33,7 @@ struct weir_dataplane_link {
 	uv_fs_event_t appears; // watches the run directory
 	uv_poll_t end; // becomes readable when the dataplane exits
 	unsigned int handles; // number of handles (retry, appears, end) not closed yet
-	bool end_open; // end is initialised and watches connection
+	bool end_open; // end was initialized and watches connection
 	bool freed;
 	struct attempt *attempt; // attempt in progress, or NULL
 	struct weir_segment *segment; // NULL = not attached
@@ -41,7 +41,8 @@ struct weir_dataplane_link {
 	int connection;
 	unsigned int eager; // number of quick retries left
 	uint64_t tried_ms; // loop time of the last attempt
-	// Time since which no attempt has got a reply; 0 = the last attempt got a reply.
+	// Time since which no attempt has got a reply from the dataplane; 0 = the last attempt got
+	// a reply.
 	uint64_t silent_ms;
 	bool waits; // the line "waiting for weir-dataplane" was logged
 	int failed; // the last failure that was logged
@@ -105,7 +106,7 @@ static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-// Returns whether the dataplane may still be starting. It listens on its socket first, but does not
+// Returns whether the dataplane may still be starting: it listens on its socket first, but does not
 // reply until its ports are started.
 static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	if (error != -ETIMEDOUT) {
@@ -118,8 +119,8 @@ static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	return uv_now(link->loop) - link->silent_ms < WEIR_LINK_STARTING_MS;
 }
 
-// Logs why attaching failed. A missing or starting dataplane is normal and is logged as
-// information. Any other failure is logged as an error.
+// Logs why attaching has failed. That the dataplane is not running or is starting is normal, and is
+// logged at level info. Any other failure is logged as an error.
 static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
 	bool waits = may_be_starting(link, error) || is_absence(error);
 
@@ -197,8 +198,9 @@ static int watch_end(struct weir_dataplane_link *link, int connection) {
 	return uv_poll_start(&link->end, UV_READABLE | UV_DISCONNECT, connection_readable);
 }
 
-// Takes ownership of the segment and the descriptors of a successful attempt. Releases all of them
-// on failure.
+// Attaches to the segment of a successful attempt. Takes ownership of the segment and the
+// descriptors, and releases all of them on failure. Returns 0, or negative errno with one line in
+// why.
 static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char *why) {
 	int r;
 

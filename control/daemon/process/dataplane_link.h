@@ -4,9 +4,9 @@
 // dataplane, and reconnects. Retries every WEIR_LINK_RETRY_MS, and immediately when the dataplane's
 // socket appears.
 //
-// Threads: the thread of the loop; waits for the dataplane's reply in libuv's thread pool, so that
-// a stalled dataplane does not block the loop. Each change of state is logged once. A missing or
-// starting dataplane is logged at level info, any other failure at level error.
+// Threads: the thread of the loop. The link waits for the dataplane's reply in libuv's thread pool,
+// so that a stalled dataplane does not block the loop. Each change of state is logged once: that
+// the dataplane is not running or is starting at level info, any other failure at level error.
 #pragma once
 
 #include <uv.h>
@@ -16,30 +16,31 @@
 #include "segment.h"
 
 #define WEIR_LINK_RETRY_MS 200
-// A dataplane that does not reply may still be starting. If it has not replied after this time, an
-// error is logged.
+// A dataplane that does not reply may still be starting. An error is logged if it has not replied
+// after this time.
 #define WEIR_LINK_STARTING_MS 5000
 #define WEIR_LINK_REFUSED_RETRY_MS 2000 // retry interval if the segment has an unsupported layout
 
 struct weir_dataplane_link;
 
 struct weir_dataplane_events {
-	// Called when a segment was received. The segment and the descriptors are valid until
-	// `lost` returns. Returns 0, or negative errno with a line in why; the link then releases
-	// the segment and retries later.
+	// Called when a segment was received. The segment and the descriptors stay valid until
+	// `lost` has returned. Returns 0, or negative errno with a line in why; the link then
+	// releases the segment and tries again later.
 	int (*attached)(void *context, struct weir_segment *segment,
 		const struct weir_handover *handover, char *why, size_t why_bytes);
-	// Called when the dataplane has exited. The segment is unmapped after this returns.
+	// Called when the dataplane has exited. The segment is unmapped when this function has
+	// returned.
 	void (*lost)(void *context);
-	// Called when attaching to a running dataplane failed; may be called repeatedly. error:
-	// negative errno; -EPROTO if the segment has an unsupported layout.
+	// Called when attaching to a running dataplane has failed; may be called repeatedly. error:
+	// negative errno; -EPROTO = the layout of the segment is not supported.
 	void (*refused)(void *context, int error);
 	void *context;
 };
 
-// Start connecting. run_dir, log: borrowed. Returns 0 or negative errno.
+// Start to connect. run_dir, log: borrowed. events: copied. Returns 0 or negative errno.
 int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir_log *log,
 	const struct weir_dataplane_events *events, struct weir_dataplane_link **ret);
-// Disconnect without calling lost: the caller must no longer use the segment. The libuv handles
+// Disconnect without calling `lost`: the caller must no longer use the segment. The libuv handles
 // are closed in the next iterations of the loop. NULL is allowed.
 void weir_dataplane_link_free(struct weir_dataplane_link *link);

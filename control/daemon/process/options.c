@@ -7,8 +7,9 @@
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_control_options, member)
 
 static const struct weir_option rows[] = {
-	WEIR_OPTION_ROW(TEXT, "config", "FILE", "configuration file, the same as weir-dataplane's",
-		FIELD(config), .required = true, .min = 1),
+	WEIR_OPTION_ROW(TEXT, "config", "FILE",
+		"configuration file; must be the file that weir-dataplane uses", FIELD(config),
+		.required = true, .min = 1),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR", "directory of the sockets", FIELD(run_dir),
 		.fallback = WEIR_RUN_DIR_DEFAULT, .min = 1, .max = WEIR_RUN_DIR_MAX),
 	WEIR_OPTION_ROW(TEXT, "user", "USER",

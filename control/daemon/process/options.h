@@ -27,5 +27,5 @@ struct weir_control_options { // strings point into argv
 int weir_control_options_parse(
 	int argc, char **argv, struct weir_control_options *ret, char *why, size_t why_bytes);
 
-// Write the text of --help. Returns buffer, of WEIR_HELP_BYTES.
+// Write the text of --help. buffer: has WEIR_HELP_BYTES bytes. Returns buffer.
 const char *weir_control_help(char *buffer, size_t bytes);

@@ -16,7 +16,7 @@ struct weir_reload {
 	char *file_in_use; // NULL: the same as file
 	bool data_path_checks; // health checks via the data path are possible
 	struct weir_config *config; // configuration in use
-	// The settings of the dataplane in the file; NULL if they are in use already.
+	// Settings of the dataplane in the file that was read last; NULL = they are in use already.
 	struct weir_config *as_read;
 };
 
@@ -44,7 +44,7 @@ static uint32_t count_data_path(const struct weir_config *config) {
 }
 
 // If health checks via the data path are not possible, adds an error for each service that uses
-// them.
+// them. Returns 0 or negative errno.
 static int check_abilities(const struct weir_reload *reload, const struct weir_config *config,
 	struct weir_config_errors *errors) {
 	uint32_t count = reload->data_path_checks ? 0 : count_data_path(config);
@@ -160,7 +160,8 @@ static bool needs_restart(const struct weir_difference *difference) {
 	return false;
 }
 
-// Describes a CA file that weir-control cannot read.
+// Callback that writes why weir-control cannot read a CA file. Returns false if it can read the
+// file.
 static bool ca_fault(const char *file, char *reason, size_t bytes) {
 	char why[WEIR_CONFIG_CA_WHY_BYTES];
 
@@ -264,8 +265,9 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 	plan->file = NULL;
 }
 
-// Copies the settings with which the dataplane runs (`runs`) to the configuration in use. If the
-// file has different settings, keeps the settings of the file in as_read.
+// Replaces the settings of the dataplane in the configuration in use by those with which the
+// dataplane runs (`runs`). If the file has different settings, keeps them in as_read. *ret_waits:
+// whether it has.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reload: replaces the configuration in use. The settings of the dataplane (instance, ports,
-// workers, flow_table, icmp, fragments, segment) change only when the dataplane restarts. Changes
-// that wait for a restart are stored separately. The settings gateway_mac and sources of a port
-// change immediately, because weir-control uses them.
+// workers, flow_table, icmp, fragments, segment) change only when the dataplane restarts; until
+// then, changes of these settings are stored separately. The settings gateway_mac and sources of a
+// port change immediately, because weir-control uses them.
 //
 // Threads: one. No logging. Reads only regular files, so that a reload cannot block on a pipe.
 #pragma once
@@ -19,62 +19,64 @@ struct weir_reload;
 struct weir_reload_plan {
 	char *file;
 	struct weir_config *config; // NULL after the plan was committed
-	// the dataplane's settings in the file; NULL if they are in use already
+	// Settings of the dataplane in the file; NULL = they are in use already.
 	struct weir_config *as_read;
 	struct weir_difference difference;
 	struct weir_config_errors errors;
 };
 
 // Reads the configuration at startup. file: may be relative to the working directory.
-// data_path_checks: whether checks via the data path are possible. If not, a configuration with
-// such checks is rejected. Returns 0, or negative errno with the reasons in errors. errors is
-// always initialised; release it with weir_config_errors_fini.
+// data_path_checks: whether health checks via the data path are possible; if not, a configuration
+// with such checks is rejected. Returns 0, or negative errno with the reasons in errors. errors is
+// always initialized; release it with weir_config_errors_fini.
 int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
 	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
 
-// Call when checks via the data path turn out to be impossible. Returns 0, or -EOPNOTSUPP if the
-// configuration in use has such checks.
+// Call this function when health checks via the data path turn out to be impossible. Returns 0, or
+// -EOPNOTSUPP if the configuration in use has such checks.
 int weir_reload_without_data_path(struct weir_reload *reload);
 
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);
 // Returns the file from which the configuration in use was read.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);
-// Returns the absolute path of the file that was passed to weir_reload_create. A restart reads this
-// file. A reload without a file name also reads it.
+// Returns the absolute path of the file that was passed to weir_reload_create. weir-control reads
+// this file when it restarts, and in a reload without a file name.
 const char *weir_reload_file(const struct weir_reload *reload);
 
-// Read a file (NULL: weir_reload_file) and compare it with the configuration in use. plan is always
-// initialised; release it with weir_reload_plan_fini. Returns 0, or negative errno with errors in
-// plan.
+// Read a file and compare it with the configuration in use. file: NULL = the file of
+// weir_reload_file. plan is always initialized; release it with weir_reload_plan_fini. Returns 0,
+// or negative errno with errors in plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
-// Adds the cancelled changes to the plan's difference. These changes were waiting for a restart,
-// but the file of the plan contains the running values again. Cancelled changes have no costs, so
-// call this function after computing the costs. Returns 0 or -ENOMEM (nothing is added).
+// Adds the cancelled changes to the plan's difference. These are changes that were waiting for a
+// restart, but that the file of the plan reverts to the running values. Cancelled changes have no
+// costs, so call this function after the costs were computed. Returns 0 or -ENOMEM (nothing is
+// added).
 int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
-// Describes in one line, without a newline, why weir_reload_plan failed: the number of errors in
-// the file and the line of the first error, or why the file cannot be read. error: the result of
+// Writes one line, without a newline, about why weir_reload_plan has failed: the number of errors
+// in the file and the line of the first error, or why the file cannot be read. error: the result of
 // weir_reload_plan. user: name of the user of this process. Returns why.
 const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, const char *user,
 	char *why, size_t why_bytes);
 
-// Makes the plan's configuration the configuration in use. Releases the previous configuration, so
-// the new configuration must be applied to the tables first.
+// Makes the configuration of the plan the configuration in use. Releases the previous
+// configuration, so the new configuration must have been applied to the tables before.
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
 
-// Call when a newly started dataplane was attached. runs: the configuration with which the
-// dataplane has started (config_running.h). NULL = unknown; the dataplane is then assumed to have
-// started with the file that was read last. The pointer to the configuration in use stays valid,
-// but the values change. Returns 0 or -ENOMEM.
+// Call this function when a newly started dataplane was attached. runs: the configuration with
+// which the dataplane was started (config_running.h); NULL = unknown: the dataplane is then assumed
+// to have started with the file that was read last. The pointer to the configuration in use stays
+// valid, but its values change. Returns 0 or -ENOMEM.
 int weir_reload_dataplane_started(struct weir_reload *reload, const struct weir_config *runs);
 
 // Reads the running configuration, which the dataplane has written into the run directory, and
-// calls weir_reload_dataplane_started with it. restarted: whether this process was attached to
-// another dataplane before. If the running configuration cannot be read, and restarted is false,
-// nothing changes. *ret_unread: 0 if the running configuration was read, otherwise the reason as
-// negative errno; -ENOENT if the dataplane is an earlier version that does not write this file.
+// passes it to weir_reload_dataplane_started. epoch: epoch of the dataplane. restarted: whether
+// this process was attached to another dataplane before. If the running configuration cannot be
+// read, and restarted is false, nothing changes. *ret_unread: 0 if the running configuration was
+// read, otherwise the reason as negative errno; -ENOENT = the dataplane has an earlier version that
+// does not write this file. Returns 0 or -ENOMEM.
 int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, uint64_t epoch,
 	bool restarted, int *ret_unread);
 // Returns whether the file that was read last has changes that wait for a restart of the dataplane.
