@@ -96,7 +96,7 @@ static bool control_ids(struct weir_reader_ids *ret) {
 
 // Writes why weir-control would not be able to read a CA file. Tries to read the file as the
 // current user. If this user is root, also evaluates the permissions of weir-control's user.
-// Returns false if weir-control can read the file.
+// Returns false if no problem was found.
 static bool ca_fault(const char *file, char *reason, size_t bytes) {
 	char why[WEIR_CONFIG_CA_WHY_BYTES], found[WEIR_READABLE_FOUND_BYTES];
 	char cure[WEIR_READABLE_CURE_BYTES];

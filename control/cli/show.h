@@ -50,7 +50,7 @@ void weir_show_service_once(const json_t *rows);
 void weir_show_add_labels(const json_t *backends, const char *key);
 // Print an object as lines with "key value".
 void weir_show_fields(FILE *out, const json_t *object);
-// Format a value like a cell of a table. Returns buffer.
+// Format a value in the same way as a table cell. Returns buffer.
 const char *weir_show_value(
 	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes);
 

@@ -113,7 +113,7 @@ static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 }
 
 // Writes the headers of the forwarding mode in front of a packet, like the dataplane, but with an
-// identification. Without ret, only returns their length.
+// identification. If ret is NULL, only returns the length of the headers.
 static size_t write_outer(const struct weir_echo *probe, const uint8_t *token,
 	const uint8_t *packet, size_t bytes, uint8_t *ret) {
 	struct weir_backend_path path = {

@@ -71,7 +71,7 @@
 #define WEIR_AGENT_WHY_BYTES 32
 #define WEIR_AGENT_PORT 4777 // default UDP port of the agent
 #define WEIR_AGENT_INTERVAL_MOST_MS 3600000
-// a deadline may be at most this long after the current time of the agent's clock
+// maximum time from the current time of the agent's clock to a deadline
 #define WEIR_AGENT_STEAL_AHEAD_MS 5000
 #define WEIR_AGENT_SHED_BINDS 5 // maximum number of binds in a shed order
 #define WEIR_AGENT_SHED_COUNT_MOST 10000 // maximum number of connections of a shed order
