@@ -214,6 +214,6 @@ int weir_agents_status(
 	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret);
 struct weir_agents_counts weir_agents_counts(const struct weir_agents *agents);
 
-// Frees everything. No callback is called any more; the libuv handles are closed in the next
+// Frees everything. No more callbacks are called; the libuv handles are closed in the next
 // iterations of the loop. NULL is allowed.
 void weir_agents_free(struct weir_agents *agents);

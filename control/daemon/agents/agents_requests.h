@@ -55,8 +55,9 @@ bool weir_agents_requests_is_used(const struct weir_agents_requests *requests, u
 // Returns whether the deadline of the request in this slot has passed, or the request was
 // cancelled.
 bool weir_agents_requests_is_late(const struct weir_agents_requests *requests, uint32_t slot);
-// Frees the slot of a request. Returns the time in ms since the request was added. Call this before
-// the callback that reports the result, because that callback may add another request.
+// Frees the slot of a request. Returns the time in ms since the request was added. Call this
+// function before the callback that reports the result, because that callback may add another
+// request.
 uint32_t weir_agents_requests_remove(struct weir_agents_requests *requests, uint32_t slot);
 
 // Call this function when a datagram with this owner could not be sent. Returns false if the

@@ -40,8 +40,8 @@ static bool evict(struct weir_api *api, bool may_change) {
 	return oldest != NULL;
 }
 
-// Adds an accepted connection, or closes it if there is no room for it. Takes ownership of fd and
-// client.
+// Adds an accepted connection. If there is no room for it, the client gets an error, and the
+// connection is closed. Takes ownership of fd and client.
 static void connected(struct weir_api *api, int fd, struct weir_api_client *client) {
 	bool full;
 

@@ -69,6 +69,6 @@ uint64_t weir_recent_untracked(
 enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
 	const struct weir_segment *segment, const struct weir_config_flow_table *table);
 // Logs when the flow table, or its share of half-open flows, becomes full (weir_recent_untracked is
-// no longer 0), and when it has had room for a minute. Call once per second.
+// no longer 0), and when it has had room for a minute. Call this function once per second.
 void weir_recent_log_untracked(struct weir_recent *recent, const struct weir_segment *segment,
 	const struct weir_config_flow_table *table, struct weir_log *log);

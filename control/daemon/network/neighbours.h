@@ -50,6 +50,6 @@ bool weir_neighbours_find(
 // number of messages per tick. Takes ownership of the sockets.
 void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets);
 
-// Free everything. No callback is called any more. The libuv handles are closed in the next
+// Free everything. No more callbacks are called. The libuv handles are closed in the next
 // iterations of the loop. NULL is allowed.
 void weir_neighbours_free(struct weir_neighbours *n);

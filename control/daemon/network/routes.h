@@ -59,7 +59,7 @@ typedef void (*weir_neighbour_fn)(void *context, const struct weir_neighbour *ne
 // Open the sockets. events: copied. Returns 0 or negative errno.
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret);
-// Close the sockets. No callback is called any more. The libuv handles are closed in the next
+// Close the sockets. No more callbacks are called. The libuv handles are closed in the next
 // iterations of the loop. NULL is allowed.
 void weir_routes_close(struct weir_routes *routes);
 
