@@ -24,7 +24,7 @@ int weir_capacity_cache_open(const char *run_dir, int how);
 int weir_capacity_cache_read(int fd, const struct weir_capacity_cpu *cpu, double *ret_gcu);
 int weir_capacity_cache_write(int fd, const struct weir_capacity_cpu *cpu, double gcu);
 
-// Parse the contents of a file. text: need not end with a NUL. Returns 0, or -ENOENT like
-// weir_capacity_cache_read.
+// Parse the contents of a file. text: need not end with a NUL. Returns 0, or -ENOENT in the
+// same cases as weir_capacity_cache_read.
 int weir_capacity_cache_parse(
 	const char *text, size_t bytes, const struct weir_capacity_cpu *cpu, double *ret_gcu);

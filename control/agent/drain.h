@@ -55,8 +55,9 @@ void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);
 
-// Call this function before each call of weir_drain_step. known: number of balancers that probe the
-// agent. pending: number of these balancers that have not acknowledged the state.
+// Set the numbers of balancers. Call this function before each call of weir_drain_step. known:
+// number of balancers that probe the agent. pending: number of these balancers that have not
+// acknowledged the state.
 void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_t pending);
 
 // Update the state of the drain, and return it. pending: number of balancers that have not

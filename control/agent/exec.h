@@ -21,5 +21,5 @@
 // calling process with the same signal. As PID 1, it returns 128 + signal instead.
 int weir_exec_run(const struct weir_agent_options *options);
 
-// `weir-agent announce WORD`. Returns the exit status.
+// Run `weir-agent announce WORD`. Returns the exit status.
 int weir_announce_run(const struct weir_agent_options *options);

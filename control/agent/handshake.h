@@ -46,7 +46,7 @@ struct weir_handshakes {
 	uint32_t sequence; // sequence number of the last request
 };
 
-// Returns 0 or negative errno.
+// Open the netlink socket. Returns 0 or negative errno.
 int weir_handshakes_open(struct weir_handshakes *ret);
 void weir_handshakes_close(struct weir_handshakes *handshakes);
 

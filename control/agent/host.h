@@ -14,7 +14,8 @@ struct weir_agent_host {
 	uint32_t loopback4, loopback6; // addresses of lo, without 127.0.0.0/8 and ::1
 };
 
-// Returns 0, -ENODEV (no such interface), or another negative errno.
+// Read the settings of an interface. Returns 0, -ENODEV (no such interface), or another negative
+// errno.
 int weir_agent_host_read(const char *interface, struct weir_agent_host *ret);
 
 // Returns the length of the outer headers of a forwarding mode, in bytes, for the address family

@@ -85,7 +85,8 @@ void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *s
 // Set the union of the fields that balancers request.
 void weir_load_set_wants(struct weir_load *load, uint32_t wants);
 
-// Call this function every WEIR_LOAD_TICK_MS while weir_load_needs_tick() returns true.
+// Take a sample. Call this function every WEIR_LOAD_TICK_MS while weir_load_needs_tick() returns
+// true.
 void weir_load_tick(struct weir_load *load, uint64_t now_ms);
 
 // Store a validated report of the application.

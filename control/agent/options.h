@@ -96,7 +96,7 @@ struct weir_agent_options { // strings point into argv
 	int help_of; // enum weir_agent_command: the command whose help is shown; -1 = all commands
 };
 
-// Returns 0, or -EINVAL and one line in why.
+// Parse the command line. Returns 0, or -EINVAL with one line in why.
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
 

@@ -45,7 +45,7 @@ struct weir_probes {
 	uv_poll_t poll[WEIR_DATAGRAM_SOCKETS];
 };
 
-// Returns 0 or negative errno.
+// Start receiving probes. Returns 0 or negative errno.
 int weir_probes_start(
 	uv_loop_t *loop, const struct weir_probes_params *params, struct weir_probes *ret);
 // Stop. Run the event loop after this call, so that libuv can close the handles.

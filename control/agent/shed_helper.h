@@ -61,5 +61,6 @@ int weir_shed_helper_start(const struct weir_shed_helper_params *params, int *re
 // helper has exited).
 int weir_shed_helper_send(int fd, const struct weir_shed_helper_request *request);
 
-// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has exited), or another negative errno.
+// Receive the answer to a request. Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has
+// exited), or another negative errno.
 int weir_shed_helper_answer(int fd, struct weir_shed_helper_answer *ret);

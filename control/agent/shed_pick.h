@@ -53,7 +53,7 @@ struct weir_shed_pick { // zeroed = empty
 	uint32_t handed_count;
 };
 
-// Returns 0 or -ENOMEM.
+// Allocate the tables. Returns 0 or -ENOMEM.
 int weir_shed_pick_init(struct weir_shed_pick *pick);
 void weir_shed_pick_fini(struct weir_shed_pick *pick);
 

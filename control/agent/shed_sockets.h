@@ -15,7 +15,7 @@ struct weir_shed_sockets {
 	uint32_t sequence; // sequence number of the last request
 };
 
-// Returns 0 or negative errno.
+// Open the netlink socket. Returns 0 or negative errno.
 int weir_shed_sockets_open(struct weir_shed_sockets *ret);
 void weir_shed_sockets_close(struct weir_shed_sockets *sockets);
 

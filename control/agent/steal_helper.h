@@ -45,5 +45,6 @@ int weir_steal_helper_start(const struct weir_steal_helper_params *params, int *
 // requests pending), -EPIPE (the helper has exited).
 int weir_steal_helper_send(int fd, const struct weir_steal_helper_request *request);
 
-// Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has exited), or another negative errno.
+// Receive the answer to a request. Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has
+// exited), or another negative errno.
 int weir_steal_helper_answer(int fd, struct weir_steal_helper_answer *ret);

@@ -8,7 +8,7 @@
 
 #include "socket_dump.h"
 
-// Returns a netlink socket, or negative errno.
+// Open a netlink socket. Returns its file descriptor, or negative errno.
 int weir_socket_diag_open(void);
 
 // List the sockets of both address families; query.family is ignored. sequence: sequence number of

@@ -50,7 +50,8 @@ struct weir_tcp_looks {
 	struct weir_tcp_figures figures;
 };
 
-// Returns 0 or negative errno.
+// Initialize. The first scan starts after weir_tcp_looks_want(looks, true). Returns 0 or negative
+// errno.
 int weir_tcp_looks_start(
 	uv_loop_t *loop, const struct weir_tcp_looks_params *params, struct weir_tcp_looks *ret);
 // Stop. Run the event loop after this call, so that libuv can close the handle.

@@ -38,7 +38,7 @@ struct weir_word_listeners { // elements are in the order of the services
 	uint32_t count;
 };
 
-// The function pointers are functions of the caller, which applies announced states to ports.
+// The caller applies announced states to ports; the function pointers point to its functions.
 // index: index of a service.
 struct weir_words_params { // the pointers must outlive struct weir_words
 	struct weir_log *log;
@@ -91,7 +91,7 @@ int weir_words_open(const char *run_dir, const struct weir_named_services *servi
 	struct weir_word_listeners *ret, char *why, size_t why_bytes);
 void weir_words_close(struct weir_word_listeners *listeners);
 
-// Returns 0 or negative errno.
+// Start accepting clients. Returns 0 or negative errno.
 int weir_words_start(
 	uv_loop_t *loop, const struct weir_words_params *params, struct weir_words *ret);
 // Stop. Run the event loop after this call, so that libuv can close the handles.
