@@ -303,3 +303,14 @@ def test_totals_by_backend(lab):
             (len(mine), sum(1 for verdict in mine if verdict.why == "new")),
             f"totals of {backend['backend']}",
         )
+
+
+def test_affinity_keeps_clients_at_their_backend(lab):
+    for policy in ("round-robin", "maglev"):
+        made = config(service(backends=FOUR, policy={"name": policy}, affinity={}))
+        clients = [f"203.0.113.{n}" for n in range(1, 60)]
+        ports = [(client, port) for port in (1000, 2000) for client in clients]
+        run = lab.run(made, frames_from(segment("S", b""), ports))
+        backends = [verdict.backend for verdict in run]
+        expect_equal(set(backends), {"b0", "b1", "b2", "b3"}, f"{policy}: backends")
+        expect_equal(backends[: len(clients)], backends[len(clients) :], f"{policy}: clients")

@@ -21,6 +21,7 @@
 #define MIB (1ull << 20)
 #define BUFFERS 127 // number of buffers for a frame and its fragments
 #define SECOND_NS 1000000000ull
+#define AFFINITY_SECRET 0x9ddfea08eb382d69ull // not 0, which would give all sources one hash
 
 struct weir_offline {
 	const struct weir_config *config; // the initial configuration
@@ -274,8 +275,8 @@ static int create_pipeline(struct weir_offline *offline) {
 	const uint32_t sources = offline->config->flow_table.affinity_sources;
 	int r;
 
-	if (sources > 0 &&
-		weir_affinity_create(sources, 0, SOCKET_ID_ANY, &offline->affinity) < 0) {
+	if (sources > 0 && weir_affinity_create(sources, AFFINITY_SECRET, SOCKET_ID_ANY,
+				   &offline->affinity) < 0) {
 		return -ENOMEM;
 	}
 	params.affinity = offline->affinity;
