@@ -279,6 +279,9 @@ struct weir_config_drain {
 	uint32_t removed_ms;
 };
 
+// What the policy chooses backends for: UDP flows, or single datagrams.
+enum weir_config_udp { WEIR_CONFIG_UDP_FLOW, WEIR_CONFIG_UDP_DATAGRAM };
+
 enum weir_config_affinity_name { WEIR_AFFINITY_NONE, WEIR_AFFINITY_SOURCE };
 
 // New flows of a client go to the backend of its earlier flows.
@@ -304,6 +307,7 @@ struct weir_config_service {
 	uint32_t table_size; // prime, default 65537
 	enum weir_hash_fields hash_fields; // for maglev, default 5-tuple
 	struct weir_config_affinity affinity;
+	enum weir_config_udp udp; // default flow
 	struct weir_config_agent agent;
 	struct weir_config_health_check
 		agent_check; // in addition to health_check; type none = no agent-check
@@ -435,6 +439,7 @@ const char *weir_config_requests_name(enum weir_config_requests requests);
 const char *weir_config_rounds_name(enum weir_rounds rounds);
 const char *weir_config_workload_name(enum weir_config_workload workload);
 const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_ports);
+const char *weir_config_udp_name(enum weir_config_udp udp);
 const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down what);
 const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadline);
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);

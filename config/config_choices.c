@@ -31,6 +31,8 @@ const struct weir_json_choice weir_config_hash_fields[] = {
 	{0}};
 const struct weir_json_choice weir_config_affinities[] = {
 	{"none", WEIR_AFFINITY_NONE}, {"source", WEIR_AFFINITY_SOURCE}, {0}};
+const struct weir_json_choice weir_config_udps[] = {
+	{"flow", WEIR_CONFIG_UDP_FLOW}, {"datagram", WEIR_CONFIG_UDP_DATAGRAM}, {0}};
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
 	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"agent", WEIR_CHECK_AGENT},
@@ -121,6 +123,10 @@ const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_p
 
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted) {
 	return weir_json_choice_name(weir_config_when_exhausted, when_exhausted);
+}
+
+const char *weir_config_udp_name(enum weir_config_udp udp) {
+	return weir_json_choice_name(weir_config_udps, udp);
 }
 
 const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down what) {

@@ -382,6 +382,7 @@ static const struct weir_json_key service_keys[] = {
 		TABLES),
 	CHOICE("hash_fields", SERVICE, hash_fields, weir_config_hash_fields, "\"5-tuple\"", TABLES),
 	OBJECT("affinity", SERVICE, affinity, affinity_object),
+	CHOICE("udp", SERVICE, udp, weir_config_udps, "\"flow\"", TABLES),
 	INTEGER("table_size", SERVICE, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX, "65537", TABLES),
 	OBJECT("agent", SERVICE, agent, agent_object),
 	OBJECT("agent_check", SERVICE, agent_check, agent_check_object),

@@ -132,6 +132,19 @@ static void check_hash_fields(struct weir_json_reader *reader, const struct weir
 	}
 }
 
+static void check_udp(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	bool used = service->udp == WEIR_CONFIG_UDP_FLOW;
+
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		used |= service->binds[i].protocol == IPPROTO_UDP;
+	}
+	if (!used) {
+		weir_json_error_at(reader, place, "udp",
+			"\"datagram\" is not used, because the service has no UDP bind; remove it");
+	}
+}
+
 static bool is_prime(uint32_t n) {
 	for (uint32_t divisor = 2; divisor * divisor <= n; divisor++) {
 		if (n % divisor == 0) {
@@ -254,6 +267,9 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 		service->affinity.name = WEIR_AFFINITY_NONE;
 	}
 	check_hash_fields(reader, place, service);
+	if (weir_json_valid(read, "binds")) {
+		check_udp(reader, place, service);
+	}
 	if (weir_json_valid(read, "forwarding") && weir_json_valid(read, "backends")) {
 		check_forwarding(reader, place, service, read);
 	}

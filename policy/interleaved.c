@@ -103,7 +103,7 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 }
 
 static bool by_flows(const struct weir_policy_client *client) {
-	return client->settings.documented_rounds == WEIR_ROUNDS_TASKS;
+	return weir_policy_rounds(&client->settings) == WEIR_ROUNDS_TASKS;
 }
 
 // Returns the quota, in ns, that each candidate of a round gets. *ret_weight is the minimum weight
@@ -117,7 +117,7 @@ static uint64_t quota_ns(const struct weir_policy_client *client,
 	if (by_flows(client)) {
 		return weight > 0;
 	}
-	if (round > 0 && client->settings.documented_rounds == WEIR_ROUNDS_INCREMENTAL) {
+	if (round > 0 && weir_policy_rounds(&client->settings) == WEIR_ROUNDS_INCREMENTAL) {
 		before = weight_of(table, round - 1);
 	}
 	return weight > before ? (weight - before) * NS_PER_WEIGHT : 0;

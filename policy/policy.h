@@ -136,7 +136,7 @@ struct weir_policy_settings {
 	uint8_t policy; // enum weir_policy
 	uint8_t needs; // WEIR_NEEDS_*: inputs of the policy, and other configured inputs
 	uint8_t when_exhausted; // enum weir_when_exhausted
-	uint8_t documented_rounds; // interleaved: enum weir_rounds
+	uint8_t rounds; // interleaved: enum weir_rounds, in WEIR_ROUNDS_BITS; and WEIR_UDP_DATAGRAM
 	// Maximum number of established flows of each backend on each worker; 0 = no limit. A limit
 	// that all workers share is in the backend's row in the segment instead.
 	uint32_t max_active_flows;
@@ -148,10 +148,22 @@ struct weir_policy_settings {
 	uint8_t hash4;
 	uint8_t hash6; // number of leading bits of an IPv6 source address, 0..128
 };
+#define WEIR_ROUNDS_BITS 0x0fu
+// A backend is chosen for each UDP datagram of the service, and the service has no UDP flows.
+#define WEIR_UDP_DATAGRAM 0x80u
 #define WEIR_HASH_BITS 0x3fu
 #define WEIR_HASH_DESTINATION 0x40u // the destination address as well
 #define WEIR_HASH_AFFINITY 0x80u // backends of sources are stored in affinity entries (affinity.h)
 _Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
+
+static inline enum weir_rounds weir_policy_rounds(const struct weir_policy_settings *settings) {
+	return (enum weir_rounds)(settings->rounds & WEIR_ROUNDS_BITS);
+}
+
+// Returns whether a backend is chosen for each UDP datagram, instead of for each UDP flow.
+static inline bool weir_policy_by_datagram(const struct weir_policy_settings *settings) {
+	return (settings->rounds & WEIR_UDP_DATAGRAM) != 0;
+}
 
 // A published table. The pointers and counts are private copies of the reader, and were checked
 // when they were copied. Ids, slots and rounds are in shared memory, so they are checked at every

@@ -84,6 +84,7 @@ static bool settings_sound(const struct weir_policy_settings *settings) {
 	       (settings->needs & WEIR_NEEDS_OF_POLICY) ==
 		       (weir_policy_needs((enum weir_policy)settings->policy) &
 			       WEIR_NEEDS_OF_POLICY) &&
+	       (settings->rounds & ~(WEIR_ROUNDS_BITS | WEIR_UDP_DATAGRAM)) == 0 &&
 	       settings->error_window_ms > 0 && settings->when_exhausted <= WEIR_EXHAUSTED_REJECT &&
 	       (settings->hash4 & WEIR_HASH_BITS) <= 32 && settings->hash6 <= 128;
 }

@@ -55,7 +55,9 @@
 	X(affinity_known, FLOWS, "known_source_flows", \
 		"New flows sent to the backend in the affinity entry of their source.") \
 	X(affinity_full, FLOWS, "unremembered_source_flows", \
-		"New flows whose source got no affinity entry: the affinity table was full.")
+		"New flows whose source got no affinity entry: the affinity table was full.") \
+	X(datagrams, PACKETS, "datagram_packets", \
+		"Datagrams of services without UDP flows: a backend was chosen for each.")
 
 // Counters per worker that are written to the segment directly.
 #define WEIR_DIRECT_COUNTERS(X) \
@@ -98,7 +100,8 @@
 #define WEIR_SHARE_COUNTERS(X) \
 	X(packets, PACKETS, "forwarded_packets", "Packets forwarded.") \
 	X(bytes, BYTES, "forwarded_bytes", "IP bytes forwarded, without outer headers.") \
-	X(new_flows, FLOWS, "new_flows", "Flows started.") \
+	X(new_flows, FLOWS, "new_flows", \
+		"Flows started, and datagrams of services without UDP flows.") \
 	X(completed, FLOWS, "completed_flows", "Flows ended by FIN.") \
 	X(refused, FLOWS, "refused_flows", "Flows ended by an RST from the client.") \
 	X(timed_out, FLOWS, "timed_out_flows", "Flows ended by a timeout.") \

@@ -411,7 +411,7 @@ struct weir_worker_counters { // [worker]
 	WEIR_PIPELINE_COUNTERS_6(X)
 	WEIR_DIRECT_COUNTERS_6(X)
 #undef X
-	uint64_t reserved[7];
+	uint64_t reserved[6];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_worker_counters) == 768, "segment ABI");
 

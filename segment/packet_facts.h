@@ -25,8 +25,9 @@ enum weir_action {
 	X(NONE, "none") \
 	X(FLOW, "flow") /* backend of the flow in the flow table */ \
 	X(NEW, "new") /* new flow: backend from the selection */ \
-	X(UNTRACKED, "untracked") /* as NEW, but not in the flow table (full, or mid-flow) */ \
-	X(REPLACED, "replaced") /* replacement of a backend that is removed, down or closed */
+	X(UNTRACKED, "untracked") /* like NEW, flow not inserted (table full, or mid-flow) */ \
+	X(REPLACED, "replaced") /* replacement of a backend that is removed, down or closed */ \
+	X(DATAGRAM, "datagram") /* datagram of a service without UDP flows: from the selection */
 
 enum weir_choice {
 #define X(name, key) WEIR_CHOICE_##name,

@@ -150,6 +150,9 @@ static bool adopt_selection(struct weir_reader *reader, uint16_t service) {
 	sound = ref == 0 ||
 		weir_blob_selection(reader->segment, service, ref, reader->worker, &extent, &view);
 	if (sound) {
+		reader->udp_ended |=
+			weir_policy_by_datagram(&view.table.settings) &&
+			!weir_policy_by_datagram(&reader->selection[service].table.settings);
 		reader->selection[service] = view;
 	} else {
 		refuse(reader, &reader->refusals.selections,

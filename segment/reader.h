@@ -48,6 +48,9 @@ struct weir_reader {
 	uint64_t rows_seen;
 	uint64_t selections_seen;
 	bool services_due; // the service table must be read after all selections
+	// An adopted selection has ended the UDP flows of its service (WEIR_UDP_DATAGRAM). The user
+	// of the reader clears the flag.
+	bool udp_ended;
 	// One bit per backend. open: the adopted row permits new flows. closing: the published
 	// row no longer permits new flows, but is not adopted yet. Such rows are adopted last,
 	// after the selections that no longer contain their backends.

@@ -119,6 +119,7 @@ static const char *choice_text(const char *choice) {
 	       : strcmp(choice, "new") == 0       ? " (new flow)"
 	       : strcmp(choice, "untracked") == 0 ? " (not in the flow table)"
 	       : strcmp(choice, "replaced") == 0  ? " (backend changed)"
+	       : strcmp(choice, "datagram") == 0  ? " (no flow)"
 						  : "";
 }
 

@@ -115,7 +115,8 @@ static void add_flow_table(struct packet *p) {
 			    : is(p, "choice", "untracked") ? "not found; not added"
 			    : is(p, "choice", "replaced")
 				    ? "found; the backend no longer accepts the flow"
-				    : NULL;
+			    : is(p, "choice", "datagram") ? "not used: the service has no UDP flows"
+							  : NULL;
 	char line[LINE], state[NAME];
 
 	if (found != NULL) {
@@ -126,6 +127,7 @@ static void add_flow_table(struct packet *p) {
 }
 
 static void add_selection(struct packet *p) {
+	const bool chosen = is(p, "choice", "new") || is(p, "choice", "datagram");
 	char line[LINE], policy[NAME], why[LINE] = "";
 
 	weir_terminal_text(weir_captured_text(p->known->service, "policy"), policy, NAME);
@@ -134,9 +136,9 @@ static void add_selection(struct packet *p) {
 	}
 	if (is(p, "choice", "flow")) {
 		snprintf(why, sizeof(why), ", from the flow table");
-	} else if (is(p, "choice", "new") && policy[0]) {
+	} else if (chosen && policy[0]) {
 		snprintf(why, sizeof(why), ", by policy %s", policy);
-	} else if (is(p, "choice", "new")) {
+	} else if (chosen) {
 		snprintf(why, sizeof(why), ", by the policy");
 	} else if (is(p, "choice", "untracked")) {
 		snprintf(why, sizeof(why), ", selected for this packet only");

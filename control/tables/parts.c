@@ -14,7 +14,7 @@ struct walk {
 };
 
 static uint64_t parts_of_rounds(const struct walk *walk, const struct weir_candidate *one) {
-	switch (walk->table->settings.documented_rounds) {
+	switch (weir_policy_rounds(&walk->table->settings)) {
 	case WEIR_ROUNDS_DOCUMENTED:
 		return walk->rounds;
 	case WEIR_ROUNDS_TASKS:

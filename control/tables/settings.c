@@ -87,7 +87,10 @@ struct weir_policy_settings weir_service_settings(
 		settings.sharers = (uint16_t)sharers_of(state, service);
 	}
 	set_hash(service->config, &settings);
-	settings.documented_rounds = rounds ? (uint8_t)config->rounds : 0;
+	settings.rounds = rounds ? (uint8_t)config->rounds : 0;
+	if (service->config->udp == WEIR_CONFIG_UDP_DATAGRAM) {
+		settings.rounds |= WEIR_UDP_DATAGRAM;
+	}
 	return settings;
 }
 

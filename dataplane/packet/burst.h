@@ -180,10 +180,19 @@ static inline uint16_t weir_burst_existing_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
+// Returns whether a backend is chosen for each UDP datagram of the service, so that it has no UDP
+// flows. False for WEIR_SERVICE_NONE.
+static inline bool weir_burst_by_datagram(const struct weir_pipeline *pipeline, uint16_t service) {
+	const struct weir_reader *reader = &pipeline->reader;
+
+	return service < pipeline->max_services &&
+	       weir_policy_by_datagram(&reader->selection[service].table.settings);
+}
+
 // Returns whether a flow belongs to the service of its backend. A UDP flow does not if its
-// address and port were assigned to another service, or to none. A TCP flow does not if its bind
-// was removed and the drain of the bind has ended. Before any service is published, returns true
-// for all flows.
+// address and port were assigned to another service, or to none, or if the service has no UDP
+// flows any more. A TCP flow does not if its bind was removed and the drain of the bind has ended.
+// Before any service is published, returns true for all flows.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,
 	uint16_t backend) {
@@ -198,7 +207,8 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	return key->protocol == WEIR_PROTOCOL_TCP
 		       ? !weir_bind_is_over(bind, head->service)
 		       : (head->flags & WEIR_BACKEND_PRESENT) != 0 &&
-				 weir_bind_existing(bind) == head->service;
+				 weir_bind_existing(bind) == head->service &&
+				 !weir_burst_by_datagram(pipeline, head->service);
 }
 
 // Searches for an open backend in at most WEIR_POLICY_WINDOW slots, beginning with the slot of the

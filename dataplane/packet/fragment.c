@@ -105,12 +105,18 @@ static bool is_to_vip(const struct weir_services_view *services, const struct we
 
 // --- first fragments ------------------------------------------------------------------------
 
+// Returns whether no worker has a flow of this key, because its service has no UDP flows.
+static bool is_alone(const struct weir_burst *b, const struct weir_flow_key *key) {
+	return key->protocol == WEIR_PROTOCOL_UDP &&
+	       weir_burst_by_datagram(b->pipeline, weir_burst_service(b, key));
+}
+
 // Offers a first fragment to the next worker if this worker does not have the flow. Another worker
 // may have the flow, because the NIC spreads fragments by addresses only.
 static bool offer_first(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
-	return b->pipeline->offer_workers > 1 &&
+	return b->pipeline->offer_workers > 1 && !is_alone(b, &d->key) &&
 	       weir_flow_lookup_owned(b->pipeline->flows, &d->key, weir_burst_table_hash(b, d, i),
 		       b->now_ns) < 0 &&
 	       weir_offer(b, i);
@@ -198,7 +204,8 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 	switch ((enum weir_action)verdict->action) {
 	case WEIR_ACTION_FORWARD:
 	case WEIR_ACTION_REPLY: // the first fragment was too big; later fragments may be shorter
-		entry->fate = WEIR_FRAGMENT_FORWARD;
+		entry->fate = verdict->choice == WEIR_CHOICE_DATAGRAM ? WEIR_FRAGMENT_DATAGRAM
+								      : WEIR_FRAGMENT_FORWARD;
 		entry->backend = verdict->backend;
 		break;
 	case WEIR_ACTION_KERNEL:
@@ -211,6 +218,20 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 	case WEIR_ACTION_OFFER: // does not occur: settle is not called for offered fragments
 		break;
 	}
+}
+
+// Forward packet i, a later fragment, to the backend of the first fragment.
+static void forward(struct weir_burst *b, const struct weir_fragment_entry *entry, unsigned int i) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+	const bool alone = entry->fate == WEIR_FRAGMENT_DATAGRAM;
+
+	memcpy(&d->key.source_port, &entry->ports, 4); // both ports
+	d->hash = weir_parse_hash(&d->key, pipeline->hash_keys.seed);
+	d->verdict.backend = entry->backend;
+	d->verdict.choice = alone ? WEIR_CHOICE_DATAGRAM : WEIR_CHOICE_FLOW;
+	pipeline->pending.flow_hits += !alone;
+	weir_slow_path_rewrite(b, i);
 }
 
 // Give packet i, a later fragment, the verdict of the first fragment of its datagram.
@@ -228,12 +249,8 @@ static void follow(struct weir_burst *b, const struct weir_fragment *fragment, u
 	d->key.protocol = entry->protocol;
 	switch ((enum weir_fragment_fate)entry->fate) {
 	case WEIR_FRAGMENT_FORWARD:
-		memcpy(&d->key.source_port, &entry->ports, 4); // both ports
-		d->hash = weir_parse_hash(&d->key, pipeline->hash_keys.seed);
-		d->verdict.backend = entry->backend;
-		d->verdict.choice = WEIR_CHOICE_FLOW;
-		pipeline->pending.flow_hits++;
-		weir_slow_path_rewrite(b, i);
+	case WEIR_FRAGMENT_DATAGRAM:
+		forward(b, entry, i);
 		break;
 	case WEIR_FRAGMENT_KERNEL:
 		weir_burst_to_kernel(b, d);

@@ -25,6 +25,7 @@ enum weir_fragment_fate { // action for the first fragment and for later fragmen
 	WEIR_FRAGMENT_KERNEL,
 	WEIR_FRAGMENT_DROP, // drop the fragment for `reason`
 	WEIR_FRAGMENT_OFFER, // offer to the next worker
+	WEIR_FRAGMENT_DATAGRAM, // forward to `backend`, which was chosen for this datagram only
 };
 
 // The part of a datagram that a fragment contains, in units of 8 bytes.

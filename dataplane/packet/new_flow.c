@@ -243,6 +243,7 @@ struct new_flows {
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
+	bool by_datagram; // UDP datagrams of the service begin no flows
 	// The same for all flows, except `buckets`, which is set for each flow.
 	struct weir_flow_start start;
 };
@@ -270,6 +271,7 @@ static __rte_noinline void new_flows_of(
 	}
 	ret->view = weir_reader_selection(&pipeline->reader, service);
 	ret->client = adopt_selection(b, service, ret->view);
+	ret->by_datagram = weir_policy_by_datagram(&ret->client->settings);
 	ret->start.now_ns = b->now_ns;
 	ret->start.measured = (ret->client->settings.needs & WEIR_NEEDS_TIMES) != 0;
 }
@@ -313,11 +315,12 @@ static struct weir_chosen fallback(const struct weir_pipeline *pipeline,
 
 // Chooses a backend for a service with affinity: the backend in the affinity entry of the source,
 // otherwise a backend of the policy, which is then stored in an entry. A backend at its limit does
-// not get the flow, but its entry is kept. first: the packet is the first of its flow. *ret_known:
-// the source had an entry with the returned backend.
+// not get the flow, but its entry is kept. first: the packet is the first of its flow. family: that
+// of the flow to insert; 0 = no flow is inserted. *ret_known: the source had an entry with the
+// returned backend.
 static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, uint16_t service,
-	const struct weir_selection_view *view, struct weir_policy_client *client,
-	const struct weir_flow_key *key, uint64_t source, bool first, bool *ret_known) {
+	const struct weir_selection_view *view, struct weir_policy_client *client, uint64_t source,
+	bool first, uint8_t family, bool *ret_known) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	uint16_t stale;
 	const uint16_t known = weir_source_backend(pipeline, service, source, &stale);
@@ -328,7 +331,7 @@ static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, 
 	if (*ret_known) {
 		return (struct weir_chosen){.id = known, .how = WEIR_CHOSEN};
 	}
-	if (!first || weir_flow_crowded(pipeline->flows, key->family)) {
+	if (!first || (family != 0 && weir_flow_crowded(pipeline->flows, family))) {
 		return fallback(pipeline, view, source);
 	}
 	chosen = weir_policy_choose(&pipeline->policy, client, &view->table, source, b->now_ns);
@@ -343,10 +346,12 @@ static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, 
 // the fallback also chooses for first packets. The SYN and the ACK of a flow then go to the same
 // backend, even if the entry of the flow is evicted between them.
 //
+// entered: the flow is inserted into the flow table, if that has room; a constant.
+//
 // Returns false if no backend can be chosen. The packet was then dropped, and the verdict
 // contains the reason.
-static inline bool choose(
-	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
+static __rte_always_inline bool choose(struct weir_burst *b, struct weir_descriptor *d,
+	const struct new_flows *of, const bool entered) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	const uint64_t hash = weir_burst_choice_hash(pipeline, of->view, &d->key, d->hash);
 	struct weir_chosen chosen;
@@ -354,14 +359,15 @@ static inline bool choose(
 	if (unlikely(weir_source_has_affinity(of->view))) {
 		bool known;
 
-		chosen = choose_by_source(
-			b, of->service, of->view, of->client, &d->key, hash, is_first(d), &known);
+		chosen = choose_by_source(b, of->service, of->view, of->client, hash, is_first(d),
+			entered ? d->key.family : 0, &known);
 		pipeline->pending.affinity_known += known && is_first(d);
 		if (known &&
 			(is_first(d) || d->event == WEIR_FLOW_EVENT_DATA)) { // it may begin a flow
 			weir_source_renew(pipeline, of->view, of->service, hash, chosen.id);
 		}
-	} else if (unlikely(!is_first(d)) || weir_flow_crowded(pipeline->flows, d->key.family)) {
+	} else if (unlikely(!is_first(d)) ||
+		   (entered && weir_flow_crowded(pipeline->flows, d->key.family))) {
 		// If the packet is not the first of its flow, the backend was probably chosen with
 		// an equal Maglev table: by another instance, or by this instance before a restart
 		// or while its flow table was full.
@@ -387,7 +393,8 @@ uint16_t weir_new_flow_choose(
 	bool known;
 
 	if (unlikely(weir_source_has_affinity(view))) {
-		chosen = choose_by_source(b, service, view, client, &d->key, hash, true, &known);
+		chosen = choose_by_source(
+			b, service, view, client, hash, true, d->key.family, &known);
 	} else if (weir_flow_crowded(pipeline->flows, d->key.family)) {
 		return weir_burst_fallback(pipeline, view, hash);
 	} else {
@@ -510,12 +517,33 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i) {
 	}
 }
 
+// Choose a backend for a datagram of a service without UDP flows. As no entry is needed, the policy
+// chooses even if the flow table is crowded. In the counters of service and backend, the datagram
+// is a flow that has ended already. Returns false if the datagram was dropped; its verdict is then
+// set.
+static __rte_noinline bool choose_for_datagram(
+	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
+	struct weir_pipeline *pipeline = b->pipeline;
+
+	if (!choose(b, d, of, false)) {
+		return false;
+	}
+	d->verdict.choice = WEIR_CHOICE_DATAGRAM;
+	pipeline->pending.datagrams++;
+	weir_counter_add(&weir_burst_service_counters(pipeline, of->service)->new_flows, 1);
+	weir_counter_add(&weir_burst_backend_counters(pipeline, d->verdict.backend)->new_flows, 1);
+	return true;
+}
+
 // Begin the flow of packet i. flow: the ended flow that the packet restarts, or negative. absent:
 // as in struct weir_flow_start. Returns false if the packet is not forwarded; its verdict is then
 // set.
 static inline bool begin(struct weir_burst *b, unsigned int i, struct weir_descriptor *d,
 	struct new_flows *of, weir_flow_ref flow, bool absent) {
-	if (unlikely(!choose(b, d, of))) {
+	if (unlikely(of->by_datagram) && d->event == WEIR_FLOW_EVENT_DATAGRAM) {
+		return choose_for_datagram(b, d, of);
+	}
+	if (unlikely(!choose(b, d, of, true))) {
 		return false;
 	}
 	d->verdict.choice = (uint8_t)enter_flow(b, i, d, of, flow, absent);

@@ -41,14 +41,17 @@ static void publish(struct weir_pipeline *pipeline) {
 	memset(pending, 0, offsetof(struct weir_pending, drops));
 }
 
-// Adopt published changes. If the services have changed, check whether UDP flows still belong to
-// their services. If the drain of a removed bind has ended, check TCP flows, too.
+// Adopt published changes. If the services have changed, or a service has no UDP flows any more,
+// check whether UDP flows still belong to their services. If the drain of a removed bind has ended,
+// check TCP flows, too.
 static inline void adopt_changes(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	const struct weir_services_view *services = weir_reader_services(&pipeline->reader);
 
 	weir_reader_update(&pipeline->reader);
-	if (unlikely(services->generation != pipeline->services_checked)) {
+	if (unlikely(services->generation != pipeline->services_checked ||
+		     pipeline->reader.udp_ended)) {
 		pipeline->services_checked = services->generation;
+		pipeline->reader.udp_ended = false;
 		weir_flow_recheck(pipeline->flows, services->ended, now_ns);
 	}
 }

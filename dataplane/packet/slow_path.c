@@ -36,6 +36,12 @@ static bool is_valid(
 		       b->pipeline, b->services, key, weir_flow_backend(b->pipeline->flows, flow));
 }
 
+// Returns whether another worker may have a flow of this key.
+static bool may_have_flow(
+	const struct weir_pipeline *pipeline, const struct weir_flow_key *key, uint16_t service) {
+	return key->protocol != WEIR_PROTOCOL_UDP || !weir_burst_by_datagram(pipeline, service);
+}
+
 // Forward an ICMP error to a backend. The error quotes a packet that the backend sent to a client.
 static void icmp_error(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -60,7 +66,8 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 			weir_burst_drop(b, d, WEIR_DROP_ICMP_UNMATCHED);
 			return;
 		}
-		if (flow < 0 && weir_offer(b, i)) {
+		if (flow < 0 && may_have_flow(pipeline, &d->key, d->verdict.service) &&
+			weir_offer(b, i)) {
 			return;
 		}
 		d->verdict.backend = weir_source_fallback_of(pipeline,

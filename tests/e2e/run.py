@@ -32,6 +32,7 @@ import scenarios_capture_cli
 import scenarios_checks
 import scenarios_control
 import scenarios_data_path
+import scenarios_datagrams
 import scenarios_deaths
 import scenarios_doctor
 import scenarios_doctor_files
@@ -69,6 +70,7 @@ import scenarios_worker
 from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies, scenarios_affinity,
+           scenarios_datagrams,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
            scenarios_status, scenarios_flows, scenarios_forwarding, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_notify, scenarios_other_flows, scenarios_ports, scenarios_subsets,

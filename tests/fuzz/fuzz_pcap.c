@@ -66,7 +66,7 @@ static void check_why(const char *why) {
 // Processes one frame. Returns true if the frame is sent.
 static bool process(const struct weir_capture_frame *frame, struct weir_offline_result *ret) {
 	weir_offline_process(offline, frame, ret);
-	REQUIRE(ret->action <= WEIR_ACTION_DROP && ret->choice <= WEIR_CHOICE_REPLACED);
+	REQUIRE(ret->action <= WEIR_ACTION_DROP && ret->choice < WEIR_CHOICE_COUNT);
 	REQUIRE(ret->reason == WEIR_REASON_NONE || ret->reason < WEIR_DROP_REASON_COUNT);
 	REQUIRE(ret->action != WEIR_ACTION_DROP || ret->reason != WEIR_REASON_NONE);
 	REQUIRE(ret->cut == (frame->captured_bytes < frame->bytes));

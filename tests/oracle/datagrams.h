@@ -18,6 +18,7 @@ struct datagram {
 	uint64_t born_ms;
 	enum datagram_fate fate;
 	uint16_t backend; // backend, if the verdict is FORWARD
+	uint8_t choice; // enum weir_choice of later fragments, if the verdict is FORWARD
 	uint64_t reasons; // possible reasons, if the verdict is DROP
 	// Ports of the latest first fragments, needed if entries are evicted
 	uint8_t ports[DATAGRAM_PORTS][4];

@@ -128,8 +128,10 @@ void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns) {
 // --- services that change -----------------------------------------------------------------------
 
 bool flow_strays(const struct plan *plan, const struct key *key, int backend) {
-	return !plan->backends[backend].present ||
-	       plan_service_of(plan, key) != plan->backends[backend].path.service;
+	const uint16_t service = plan->backends[backend].path.service;
+
+	return !plan->backends[backend].present || plan_service_of(plan, key) != service ||
+	       plan->services[service].by_datagram;
 }
 
 // Returns whether the services have changed so recently that the balancer still checks UDP flows.

@@ -68,8 +68,8 @@ void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
 bool flow_may_be_unswept(const struct flow *flow, const struct plan *plan, uint64_t now_ns);
 // Call after a change of the plan: UDP flows end if their backends belong to another service.
 void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns);
-// Returns whether a backend can no longer have a flow of this key, because it was removed or
-// belongs to another service.
+// Returns whether a backend can no longer have a UDP flow of this key, because it was removed or
+// belongs to another service, or because the service has no UDP flows.
 bool flow_strays(const struct plan *plan, const struct key *key, int backend);
 // Call after a packet of the flow. If a UDP flow may have started at a removed backend, the sweep
 // may remove the flow.

@@ -364,6 +364,11 @@ static void note_first(struct judge *judge, struct seen *seen) {
 	}
 }
 
+// Returns the choice of a later fragment whose first fragment has this verdict.
+static uint8_t choice_of_later(const struct weir_verdict *verdict) {
+	return verdict->choice == WEIR_CHOICE_DATAGRAM ? WEIR_CHOICE_DATAGRAM : WEIR_CHOICE_FLOW;
+}
+
 static void settle_first(struct judge *judge, const struct seen *seen) {
 	struct datagram *datagram = datagrams_find(
 		&judge->datagrams, judge->plan, &seen->view, judge->now_ns / 1000000);
@@ -384,6 +389,7 @@ static void settle_first(struct judge *judge, const struct seen *seen) {
 	case WEIR_ACTION_FORWARD:
 		datagram->fate = DATAGRAM_FORWARD;
 		datagram->backend = verdict->backend;
+		datagram->choice = choice_of_later(verdict);
 		break;
 	case WEIR_ACTION_KERNEL:
 		datagram->fate = DATAGRAM_KERNEL;
@@ -419,7 +425,7 @@ static void predict_evicted(
 			// had the address and port when the first fragment arrived.
 			if (id / PLAN_PER_SERVICE == service ||
 				!trial->plan->backends[id].present) {
-				predict_later(trial, id);
+				predict_later(trial, id, choice_of_later(&seen->verdict));
 			}
 		}
 	}
@@ -446,7 +452,7 @@ static bool judge_later(struct judge *judge, const struct judged_burst *burst, u
 	if (reasons != 0) {
 		predict_drop(&trial, reasons);
 	} else if (datagram->fate == DATAGRAM_FORWARD) {
-		predict_later(&trial, datagram->backend);
+		predict_later(&trial, datagram->backend, datagram->choice);
 	} else if (datagram->fate == DATAGRAM_KERNEL) {
 		predict_kernel(&trial);
 	} else if (datagram->fate == DATAGRAM_DROP) {

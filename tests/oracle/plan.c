@@ -104,6 +104,7 @@ static void draw_services(struct plan *plan, struct random *random) {
 				: policies[i];
 		service->down = down[random_below(random, 3)];
 		service->limit = i == 6 && chance(random, 30) ? 1 + random_below(random, 12) : 0;
+		service->by_datagram = chance(random, 25);
 		service->forwarding = draw_forwarding(random);
 		service->member_count = PLAN_PER_SERVICE;
 		for (uint16_t k = 0; k < PLAN_PER_SERVICE; k++) {
@@ -203,6 +204,17 @@ bool plan_change(
 		}
 	}
 	return true;
+}
+
+uint16_t plan_change_udp(struct plan *plan, struct random *random, uint64_t now_ns) {
+	uint16_t id = (uint16_t)random_below(random, PLAN_SERVICES);
+	struct plan_service *service = &plan->services[id];
+
+	service->by_datagram = !service->by_datagram;
+	if (service->by_datagram) {
+		plan->rebound_ns = now_ns;
+	}
+	return id;
 }
 
 void plan_rebind(struct plan *plan, struct random *random, uint64_t now_ns) {

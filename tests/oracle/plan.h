@@ -45,6 +45,7 @@ struct plan_service {
 	uint8_t down; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET or 0
 	struct weir_forwarding forwarding; // a backend can have another mode
 	uint32_t limit; // max_active_flows with `reject`; 0 = none
+	bool by_datagram; // a backend is chosen for each UDP datagram; the service has no UDP flows
 	uint16_t members[PLAN_PER_SERVICE];
 	uint32_t member_count;
 	// The published Maglev table; each slot is an index into candidates[].
@@ -71,12 +72,16 @@ struct plan {
 	uint32_t fragment_timeout_ms;
 	bool fragments_evicted; // the fragment table is so small that datagrams are evicted
 	uint32_t timeout_ms[16]; // index: enum weir_flow_state
-	uint64_t rebound_ns; // time of the last change of binds; 0 = never
+	// Time of the last change of binds, or of the last service that lost its UDP flows; 0 =
+	// never
+	uint64_t rebound_ns;
 };
 
 void plan_draw(struct plan *plan, struct random *random);
 // Change one backend, or the members of one service. Returns true if the members have changed.
 bool plan_change(
 	struct plan *plan, struct random *random, uint16_t *ret_backend, uint16_t *ret_service);
+// Let a service have UDP flows or, if it has them, none. Returns the service.
+uint16_t plan_change_udp(struct plan *plan, struct random *random, uint64_t now_ns);
 // Move a bind to another service, remove it, or restore it.
 void plan_rebind(struct plan *plan, struct random *random, uint64_t now_ns);

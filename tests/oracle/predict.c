@@ -497,6 +497,23 @@ static void enter(struct trial *trial, int backend, uint32_t states, bool restar
 	}
 }
 
+// Predicts a datagram of a service without UDP flows. No entry is needed, so the policy also
+// chooses if the table is full.
+static void begin_datagram(struct trial *trial, int service, const struct next *former) {
+	int ids[PLAN_PER_SERVICE];
+	bool refused;
+	uint32_t n = chosen(trial, service, ids, &refused);
+
+	for (uint32_t i = 0; i < n; i++) {
+		rewrite(trial, &(struct next){.states = FLOW_ABSENT,
+				       .backend = ids[i],
+				       .choice = WEIR_CHOICE_DATAGRAM});
+	}
+	if (refused || n == 0) {
+		dropped(trial, refused ? REASON(FLOW_CONTROL) : REASON(NO_BACKEND), NOBODY, former);
+	}
+}
+
 // Start a flow. former: the previous state (no flow, or a flow that has ended).
 static void begin(struct trial *trial, const struct next *former, bool restart) {
 	const struct view *view = &trial->seen->view;
@@ -525,6 +542,10 @@ static void begin(struct trial *trial, const struct next *former, bool restart) 
 					       .backend = other,
 					       .choice = WEIR_CHOICE_UNTRACKED});
 		}
+		return;
+	}
+	if (view->event == EVENT_DATAGRAM && trial->plan->services[service].by_datagram) {
+		begin_datagram(trial, service, former);
 		return;
 	}
 	n = chosen(trial, service, ids, &refused);
@@ -604,10 +625,8 @@ void predict_error(struct trial *trial, uint32_t state, int backend) {
 	}
 }
 
-void predict_later(struct trial *trial, int backend) {
-	rewrite(trial,
-		&(struct next){
-			.states = FLOW_ABSENT, .backend = backend, .choice = WEIR_CHOICE_FLOW});
+void predict_later(struct trial *trial, int backend, uint8_t choice) {
+	rewrite(trial, &(struct next){.states = FLOW_ABSENT, .backend = backend, .choice = choice});
 }
 
 void predict_drop(struct trial *trial, uint64_t reasons) {

@@ -60,6 +60,7 @@ static void publish_selection(struct rig *rig, struct plan *plan, uint16_t servi
 
 	params.settings.max_active_flows = s->limit;
 	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+	params.settings.rounds |= s->by_datagram ? WEIR_UDP_DATAGRAM : 0;
 	for (uint32_t i = 0; i < s->member_count; i++) {
 		members[i] = (struct weir_selection_member){
 			.identity = 0x5851f42d4c957f2dull * (s->members[i] + 1u),
@@ -94,6 +95,9 @@ void rig_change(struct rig *rig, struct plan *plan, struct random *random) {
 	publish_backend(rig, plan, backend);
 	if (members) {
 		publish_selection(rig, plan, service);
+	}
+	if (chance(random, 15)) {
+		publish_selection(rig, plan, plan_change_udp(plan, random, rig->now_ns));
 	}
 	if (chance(random, 20)) {
 		plan_rebind(plan, random, rig->now_ns);

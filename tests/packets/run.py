@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import lab
 import malformed
 import scenarios_choose
+import scenarios_datagrams
 import scenarios_files
 import scenarios_forged
 import scenarios_forward
@@ -34,6 +35,7 @@ MODULES = [
     scenarios_forward,
     scenarios_modes,
     scenarios_choose,
+    scenarios_datagrams,
     scenarios_forged,
     scenarios_move,
     scenarios_reload,

@@ -199,7 +199,7 @@ static void replay_rounds_of_tasks(
 		policy_client_add(with, i, (uint32_t)weights[i]);
 	}
 	free(weights);
-	with->table.settings.documented_rounds = WEIR_ROUNDS_TASKS;
+	with->table.settings.rounds = WEIR_ROUNDS_TASKS;
 	policy_client_adopt(with, false, 0);
 	check_choices(replay, with, vector, "keys", -1);
 	if (release != NULL && json_equal(release, json_object_get(vector, "keys"))) {

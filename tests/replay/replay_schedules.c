@@ -315,7 +315,7 @@ static void replay_by_policy(struct replay *replay, enum weir_policy policy,
 		}
 	}
 	if (whole != NULL) {
-		with->table.settings.documented_rounds = (uint8_t)rounds;
+		with->table.settings.rounds = (uint8_t)rounds;
 		policy_client_adopt(with, false, 0);
 		check_sequence(replay, with, list);
 	}

@@ -138,7 +138,8 @@ void weir_pcap_report_packet(struct weir_pcap_report *report, uint64_t number,
 	}
 	if (result->action == WEIR_ACTION_FORWARD && result->backend_id < WEIR_BACKENDS_MAX) {
 		report->backends[result->backend_id].packets++;
-		report->backends[result->backend_id].new_flows += result->choice == WEIR_CHOICE_NEW;
+		report->backends[result->backend_id].new_flows +=
+			result->choice == WEIR_CHOICE_NEW || result->choice == WEIR_CHOICE_DATAGRAM;
 	}
 	if (report->json) {
 		print_json(report, number, frame, result);

@@ -149,7 +149,7 @@ static void set_settings(const struct weir_sim *sim, struct weir_sim_client *cli
 	client->table.settings = (struct weir_policy_settings){.policy = (uint8_t)sim->policy->name,
 		.needs = needs,
 		.when_exhausted = (uint8_t)sim->scenario->flow_control.when_exhausted,
-		.documented_rounds = (uint8_t)sim->policy->rounds,
+		.rounds = (uint8_t)sim->policy->rounds,
 		.max_active_flows = sim->scenario->flow_control.max_active_flows,
 		.error_window_ms = error_window_ms(sim)};
 }

@@ -96,6 +96,7 @@ struct weir_import_service {
 	uint16_t port; // port of the first bind; 0 = every port
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	bool hashes_ports; // the scheduler has the flag sh-port or mh-port, and hashes ports
+	bool one_packet; // one-packet scheduling: a server is chosen for each UDP datagram
 	bool left_out; // the service is left out, and a note with the reason is added
 	// The note about direct routing, or about NAT, was already added.
 	bool direct_noted, nat_noted;
@@ -161,10 +162,6 @@ void weir_import_persistence(struct weir_import_service *service,
 // setting, for notes. Returns false if the text is neither.
 bool weir_import_granularity(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *what, uint8_t family, const char *text);
-// Add a note about one-packet scheduling, which schedules each UDP datagram separately. what: text
-// of the setting, for the note.
-void weir_import_one_packet(
-	struct weir_import *import, const struct weir_import_place *place, const char *what);
 // Add a note that the service has no health check: Weir supports none of the checks in the source.
 void weir_import_note_unchecked(struct weir_import *import, const struct weir_import_place *place);
 // Add the service to the result, unless it has no addresses or no backends. Frees the service.

@@ -304,14 +304,6 @@ void weir_import_checksum(struct weir_import *import, const struct weir_import_p
 	}
 }
 
-void weir_import_one_packet(
-	struct weir_import *import, const struct weir_import_place *place, const char *what) {
-	weir_import_note(import, place, WEIR_IMPORT_DIFFERS, what,
-		"datagrams with the same addresses and ports go to one server until "
-		"flow_table.timeout_ms.udp expires: a shorter timeout, such as 1000, spreads them "
-		"better");
-}
-
 // Choose the policy that corresponds to the scheduler of a service.
 static const char *policy_of(
 	struct weir_import *import, const struct weir_import_service *service) {
@@ -395,6 +387,8 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_import_forwarding forwarding;
 	const char *policy, *fields = hash_fields_of(service);
+	// IPVS ignores one-packet scheduling of TCP services.
+	const bool by_datagram = service->one_packet && service->protocol == IPPROTO_UDP;
 	json_t *limits, *affinity;
 
 	if (take_name(import->names, service->name, name) < 0 || name_backends(service) < 0) {
@@ -412,9 +406,10 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 		weir_import_note_unchecked(import, &service->place);
 	}
 	if (json_array_append_new(import->services,
-		    json_pack("{s:s, s:O, s:{s:s}, s:s*, s:o*, s:s, s:o*, s:o*, s:O*, s:O}", "name",
-			    name, "binds", service->binds, "policy", "name", policy, "hash_fields",
-			    fields, "affinity", affinity, "forwarding",
+		    json_pack("{s:s, s:O, s:{s:s}, s:s*, s:o*, s:s*, s:s, s:o*, s:o*, s:O*, s:O}",
+			    "name", name, "binds", service->binds, "policy", "name", policy,
+			    "hash_fields", fields, "affinity", affinity, "udp",
+			    by_datagram ? "datagram" : NULL, "forwarding",
 			    weir_forwarding_name(forwarding.mode), "gue_port",
 			    forwarding.gue_port != 0 ? json_integer(forwarding.gue_port) : NULL,
 			    "flow_control", limits, "health_check", service->health_check,

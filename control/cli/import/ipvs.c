@@ -260,9 +260,6 @@ static void key_of(const struct rule *rule, char letter, char key[KEY_BYTES]) {
 static void note_settings(struct weir_import *import, const struct rule *rule) {
 	const struct weir_import_place *place = &rule->place;
 
-	if (rule->value['o'] != NULL || rule->value['O'] != NULL) {
-		weir_import_one_packet(import, place, "-o");
-	}
 	if (rule->value[PERSISTENCE_ENGINE] != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "--pe",
 			"Weir does not inspect payload: affinity is by client address, not by SIP "
@@ -289,6 +286,7 @@ static void take_address(struct weir_import *import, const struct rule *rule, ch
 		weir_import_leave_out(import, service, &rule->place, text, NO_ADDRESS);
 	} else {
 		service->protocol = letter == 'u' ? IPPROTO_UDP : IPPROTO_TCP;
+		service->one_packet = rule->value['o'] != NULL || rule->value['O'] != NULL;
 		weir_import_bind(import, service, &rule->place, &address, port, port);
 		weir_ipvs_persistence_read(import, service, &rule->place, address.family,
 			rule->value['p'], rule->value['M']);

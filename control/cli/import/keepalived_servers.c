@@ -408,9 +408,7 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 	} else if (strcmp(keyword, "quorum") == 0) {
 		read_quorum(import, statement);
 	} else if (strcmp(keyword, "ops") == 0) {
-		if (service->protocol == IPPROTO_UDP) { // keepalived ignores "ops" of TCP services
-			weir_import_one_packet(import, &statement->place, "ops");
-		}
+		service->one_packet = true;
 	} else if (strcmp(keyword, "sh-port") == 0 || strcmp(keyword, "mh-port") == 0) {
 		read_flag(import, service, statement);
 	} else if (strcmp(keyword, "flag-2") == 0) { // sh-port or mh-port, for any scheduler

@@ -36,6 +36,7 @@ struct verdict { // the combined answers of the workers
 	uint16_t service; // the service that owns the destination, or WEIR_SERVICE_NONE
 	bool drained; // the bind of the destination is drained or removed: new flows are refused
 	bool removed; // the bind of the destination is no longer configured, but still draining
+	bool by_datagram; // no flow is kept: a backend is selected for each datagram
 };
 
 // --- texts --------------------------------------------------------------------------------
@@ -117,30 +118,34 @@ static void explain_found(const struct weir_lookup_result *result,
 	}
 }
 
-// Appends to why which backend a new flow gets, and how it is chosen. chosen: NULL = the backend
+// Appends to why which backend a new flow, or a datagram, gets. chosen: NULL if the chosen backend
 // depends on the worker.
 static void explain_choice(const struct weir_lookup_result *result,
 	const struct weir_backend_state *chosen, const struct weir_service_state *service,
-	char *why) {
+	bool by_datagram, char *why) {
 	bool slots = service->slots > 0, panic = service->panic, last_resort = false;
 
 	if (slots) {
 		append(why, "slot %u of %u", result->response.flow.slot, service->table_slots);
 	} else {
-		append(why, "policy %s selects a backend when the flow begins",
-			weir_policy_name((enum weir_policy)service->policy));
+		append(why, "policy %s selects a backend %s",
+			weir_policy_name((enum weir_policy)service->policy),
+			by_datagram ? "for each datagram" : "when the flow begins");
 	}
 	if (chosen == NULL) {
 		append(why,
 			"; each worker has its own subset, and the worker of this flow is not "
 			"known%s",
 			slots ? ""
-			      : "; chosen_by_worker has the Maglev fallback of untracked flows");
+			: by_datagram
+				? "; chosen_by_worker has the Maglev fallback of ICMP errors"
+				: "; chosen_by_worker has the Maglev fallback of untracked flows");
 	} else {
 		if (slots) {
 			append(why, ", weight %u", chosen->effective_weight);
 		} else {
-			append(why, "; Maglev fallback of an untracked flow: %s", chosen->name);
+			append(why, "; Maglev fallback of %s: %s",
+				by_datagram ? "ICMP errors" : "an untracked flow", chosen->name);
 		}
 		last_resort = chosen->admin == WEIR_ADMIN_DRAIN ||
 			      chosen->health == WEIR_HEALTH_LAME_DUCK;
@@ -270,7 +275,11 @@ static void explain(const struct weir_tables *tables, const struct weir_lookup_r
 	} else if (!verdict->has_chosen) {
 		append(why, "service has no usable backend");
 	} else {
-		explain_choice(result, verdict->by_worker ? NULL : &verdict->chosen, service, why);
+		explain_choice(result, verdict->by_worker ? NULL : &verdict->chosen, service,
+			verdict->by_datagram, why);
+		if (verdict->by_datagram) {
+			append(why, "; the service has no UDP flows (udp datagram)");
+		}
 	}
 	if (!response->flow.found) {
 		explain_missing(result, why);
@@ -290,6 +299,8 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 	ret->has_backend = weir_tables_backend(tables, response->flow.backend, &ret->backend) == 0;
 	ret->has_chosen = !ret->drained &&
 			  weir_tables_backend(tables, response->flow.chosen, &ret->chosen) == 0;
+	ret->by_datagram = response->flow.protocol == IPPROTO_UDP &&
+			   weir_policy_by_datagram(&service->settings);
 	ret->subsets = !ret->drained && !response->flow.found && service->subsets > 1;
 	ret->by_worker = ret->subsets && !workers_agree(result);
 }

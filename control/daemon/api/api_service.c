@@ -209,7 +209,7 @@ static json_t *json_settings(struct weir_daemon *daemon, uint16_t id,
 		json_object_set_new(settings, "update_ms", json_integer(config->update_ms));
 	}
 	if ((needs & WEIR_NEEDS_COST) != 0 &&
-		state->settings.documented_rounds != WEIR_ROUNDS_TASKS) {
+		weir_policy_rounds(&state->settings) != WEIR_ROUNDS_TASKS) {
 		set(settings, "statistic", weir_config_statistic_name(config->statistic));
 		json_object_set_new(settings, "window", json_integer(config->window));
 		set(settings, "measurement", weir_config_measurement_name(config->measurement));
@@ -314,6 +314,7 @@ static void add_details(struct weir_daemon *daemon, json_t *object, uint16_t id,
 		weir_policy_name((enum weir_policy)state.configured_policy));
 	json_object_set_new(object, "settings", json_settings(daemon, id, &config->policy, &state));
 	set(object, "workload", weir_config_workload_name(config->workload));
+	set(object, "udp", weir_config_udp_name(config->udp));
 	set(object, "on_backend_down", weir_config_on_backend_down_name(config->on_backend_down));
 	json_object_set_new(
 		object, "flow_control", json_flow_control(daemon, &config->flow_control, id));

@@ -59,7 +59,11 @@ struct costs {
 	struct finder from, to;
 };
 
-static bool has_protocol(const struct weir_config_service *service, uint8_t protocol) {
+// Returns whether the service can have flows of a protocol.
+static bool has_flows(const struct weir_config_service *service, uint8_t protocol) {
+	if (protocol == IPPROTO_UDP && service->udp == WEIR_CONFIG_UDP_DATAGRAM) {
+		return false;
+	}
 	for (uint32_t i = 0; i < service->bind_count; i++) {
 		if (service->binds[i].protocol == protocol) {
 			return true;
@@ -173,8 +177,8 @@ static int cost_backend(
 	}
 	return set_removal(
 		change, &(struct removal){.down = to->on_backend_down,
-				.tcp = has_protocol(from, IPPROTO_TCP),
-				.udp = has_protocol(from, IPPROTO_UDP),
+				.tcp = has_flows(from, IPPROTO_TCP),
+				.udp = has_flows(from, IPPROTO_UDP),
 				.flows = weir_sum_backend(of->segment, (uint32_t)id).open_flows});
 }
 
@@ -209,7 +213,7 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 	struct weir_backend_state backend;
 	uint64_t stay;
 
-	if (to == NULL || service < 0 || !has_protocol(to, IPPROTO_TCP)) {
+	if (to == NULL || service < 0 || !has_flows(to, IPPROTO_TCP)) {
 		return 0;
 	}
 	for (uint32_t id = 0; id < weir_tables_backend_ids(of->tables); id++) {
@@ -227,6 +231,30 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 	return set_removal(change, &removal);
 }
 
+// Sets the cost of a change of "udp". If it becomes "datagram", the UDP flows of the service end at
+// their next datagram.
+static int cost_udp(struct costs *costs, struct weir_change *change, const struct names *names) {
+	const struct weir_change_costs_of *of = costs->of;
+	const struct weir_config_service *from = find(&costs->from, names->service);
+	int id = weir_tables_service_find(of->tables, names->service);
+	uint64_t flows;
+	char text[TEXT_BYTES], number[FLOWS_BYTES];
+	bool most;
+
+	if (from == NULL || id < 0 || !has_flows(from, IPPROTO_UDP)) {
+		return 0;
+	}
+	flows = weir_sum_service(of->segment, (uint32_t)id).open_flows;
+	if (flows == 0) {
+		return set(change, WEIR_CHANGE_NONE, 0, "no open flows");
+	}
+	most = has_flows(from, IPPROTO_TCP);
+	snprintf(text, sizeof(text), "%s%s: UDP flows end at their next datagram%s",
+		flows_text(flows, most, number), most ? " of all binds of the service" : "",
+		most ? ", TCP flows stay" : "");
+	return set(change, WEIR_CHANGE_MOVE, flows, text);
+}
+
 static int cost_service(
 	struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
@@ -238,8 +266,8 @@ static int cost_service(
 	}
 	return set_removal(
 		change, &(struct removal){.down = from->on_backend_down,
-				.tcp = has_protocol(from, IPPROTO_TCP),
-				.udp = has_protocol(from, IPPROTO_UDP),
+				.tcp = has_flows(from, IPPROTO_TCP),
+				.udp = has_flows(from, IPPROTO_UDP),
 				.whole = true,
 				.removed_ms = from->drain.removed_ms,
 				.udp_ends = true,
@@ -542,6 +570,10 @@ static int cost_reload(struct costs *costs, struct weir_change *change) {
 	if (r == 0 && costs->of->segment != NULL &&
 		is(change, WEIR_CHANGE_CHANGE, "on_backend_down")) {
 		r = cost_down(costs, change, &names);
+	}
+	if (r == 0 && costs->of->segment != NULL && names.service[0] != '\0' &&
+		is(change, WEIR_CHANGE_CHANGE, "udp")) {
+		r = cost_udp(costs, change, &names);
 	}
 	if (r == 0 && names.service[0] != '\0' && change->kind != WEIR_CHANGE_ADD) {
 		r = cost_hand(costs, change, &names);

@@ -258,7 +258,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	bool weights = state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
 		       policy->weights != WEIR_WEIGHTS_CONFIGURED;
 	bool costs = (needs & WEIR_NEEDS_COST) != 0 &&
-		     state->settings.documented_rounds != WEIR_ROUNDS_TASKS;
+		     weir_policy_rounds(&state->settings) != WEIR_ROUNDS_TASKS;
 	bool errors = (needs & WEIR_NEEDS_ERRORS) != 0;
 	bool probes = (needs & WEIR_NEEDS_PROBES) != 0;
 	struct service_estimates *service = estimates->service[id];

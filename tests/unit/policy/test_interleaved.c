@@ -13,7 +13,7 @@ static struct world *create(
 	for (uint32_t i = 0; i < n; i++) {
 		w->costs[i] = costs_ms[i] * MS;
 	}
-	w->table.settings.documented_rounds = (uint8_t)rounds;
+	w->table.settings.rounds = (uint8_t)rounds;
 	world_publish(w, IWRR, NULL, weights, n);
 	return w;
 }

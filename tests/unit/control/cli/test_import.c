@@ -168,7 +168,7 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 		import("-A -t 192.0.2.1:80 -s rr -p\n" // line 1
 		       "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -g -w 70000 -x 9 -y 8\n"
 		       "-a -t 192.0.2.1:80 -r 10.0.0.1:81 -m -w 1\n" // line 3
-		       "-A -u [2001:db8::1]:53 -s rr -o\n"
+		       "-A -u [2001:db8::1]:53 -s rr\n"
 		       "-a -u [2001:db8::1]:53 -r [2001:db8::2]:54 -i --tun-type gre\n" // line 5
 		       "-A -f 3 -s rr -6\n"
 		       "-a -f 3 -r [2001:db8::2]:0 -g\n" // line 7
@@ -187,7 +187,6 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	expect_note(&lab, 3, "listens on port 81");
 	expect_note(&lab, 5, "port 54 has no effect, as in IPVS");
 	expect_note(&lab, 3, "sum of the weights");
-	expect_note(&lab, 4, "-o");
 	expect_note(&lab, 6, "fwmark-3");
 	expect_note(&lab, 8, "TCP and UDP");
 	expect_note(&lab, 9, "no real servers");
@@ -204,6 +203,28 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	assert_int_equal(
 		json_integer_value(json_object_get(json_array_get(backends, 0), "weight")), 0);
 	done(&lab);
+}
+
+// IPVS ignores one-packet scheduling of TCP services.
+TEST(one_packet_scheduling_becomes_udp_datagram) {
+	static const char *const lines[] = {"-A -u 192.0.2.1:53 -s rr -o",
+		"-A -u 192.0.2.1:53 --ops", "-A -u 192.0.2.1:53 --one-packet -s sh -p 60",
+		"-A -u 192.0.2.1:53 -s rr", "-A -t 192.0.2.1:53 -s rr -o"};
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct lab lab;
+
+		snprintf(text, sizeof(text), "%s\n-a -%c 192.0.2.1:53 -r 10.0.0.1:53 -i\n",
+			lines[i], lines[i][4]);
+		lab = import(text, false, NULL);
+		if (i < 3) {
+			assert_string_equal(text_in(service(&lab, 0), "udp"), "datagram");
+		} else {
+			assert_null(json_object_get(service(&lab, 0), "udp"));
+		}
+		done(&lab);
+	}
 }
 
 // --- errors -------------------------------------------------------------------------------
@@ -258,11 +279,11 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	snprintf(included, sizeof(included), "%s/b.inc", dir);
 	snprintf(report, sizeof(report), "%s/report", dir);
 	write_file(main_file, "include *.inc\n");
-	write_file(included, "virtual_server 192.0.2.1 80 {\n ops\n lb_kind TUN\n" REAL "}\n");
+	write_file(included, "virtual_server 192.0.2.1 80 {\n quorum 2\n lb_kind TUN\n" REAL "}\n");
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 	assert_int_equal(outcome.status, WEIR_CLI_DONE);
 	expect_contains(outcome.err, "b.inc:1: adjust: no protocol: ");
-	expect_contains(outcome.err, "b.inc:2: differs: ops: ");
+	expect_contains(outcome.err, "b.inc:2: left out: quorum 2: ");
 	expect_contains(outcome.err, "a.conf: adjust: ports: ");
 	json = json_loads(outcome.out, 0, NULL);
 	assert_non_null(json_object_get(json, "services"));
@@ -283,7 +304,7 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, (char[]){"--report"},
 		(char[]){"-"}, main_file);
 	assert_int_equal(outcome.status, WEIR_CLI_DONE);
-	expect_contains(outcome.err, "b.inc:2: differs: ops: ");
+	expect_contains(outcome.err, "b.inc:2: left out: quorum 2: ");
 	assert_int_equal(access("-", F_OK), -1);
 	free_outcome(&outcome);
 	write_file(included, "virtual_server 192.0.2.1 80 {\n \x1b[2J\n");

@@ -331,7 +331,6 @@ static const struct {
 	{"quorum", "1", "quorum 1", "", "no note", "quorum", 0},
 	{"hysteresis", "0", "hysteresis 0", "", "no note", "hysteresis", 0},
 	{"sh-port", "a flag of sh", "lb_algo wlc\n sh-port", "", "note", "sh-port", 0},
-	{"ops", "ignored with TCP", "protocol TCP\n ops", "", "no note", "ops", 0},
 	{"nat_mask", "without effect", "nat_mask 255.255.255.0", "", "no note", "nat_mask", 0},
 	{"connect_ip", "the server", "", "TCP_CHECK { connect_ip 10.0.0.1\n }", "no note",
 		"connect_ip", 0},
@@ -389,6 +388,32 @@ TEST(defaults_are_those_of_keepalived) {
 			fail_msg("%s, by default %s: %s\n%s", defaults[i].key, defaults[i].fallback,
 				lab.text, json_dumps(lab.import.notes, JSON_INDENT(1)));
 		}
+		done(&lab);
+	}
+}
+
+// keepalived ignores "ops" of TCP services. The statement can precede the protocol.
+TEST(ops_becomes_udp_datagram) {
+	static const char *const settings[][2] = {{"protocol UDP\n ops", "datagram"},
+		{"ops\n protocol UDP", "datagram"}, {"protocol UDP", NULL},
+		{"protocol TCP\n ops", NULL}, {"ops\n protocol TCP", NULL}};
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		struct lab lab;
+		const json_t *udp;
+
+		snprintf(text, sizeof(text),
+			"virtual_server 192.0.2.1 53 {\n %s\n lb_kind TUN\n" REAL "}\n",
+			settings[i][0]);
+		lab = import(text, true, NULL);
+		udp = json_object_get(service(&lab, 0), "udp");
+		if (settings[i][1] == NULL) {
+			assert_null(udp);
+		} else {
+			assert_string_equal(json_string_value(udp), settings[i][1]);
+		}
+		assert_false(has_note(&lab, "ops"));
 		done(&lab);
 	}
 }

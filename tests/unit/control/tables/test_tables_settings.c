@@ -4,6 +4,7 @@
 #include "tables_lab.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "config_keys.h"
@@ -74,7 +75,7 @@ TEST(settings_of_every_policy) {
 		assert_int_equal((settings.needs & WEIR_NEEDS_RESULTS) != 0, i % 2 == 1);
 		assert_int_equal((settings.needs & WEIR_NEEDS_HALF_OPEN) != 0, i % 3 == 1);
 		assert_int_equal(settings.error_window_ms, cases[i].window_ms);
-		assert_int_equal(settings.documented_rounds, cases[i].rounds);
+		assert_int_equal(settings.rounds, cases[i].rounds);
 		assert_int_equal(settings.max_active_flows, 0); // the limit is in the rows
 		assert_int_equal(lab_row(&lab, 2).max_active_flows, 7);
 		assert_int_equal(settings.when_exhausted, WEIR_EXHAUSTED_REJECT);
@@ -646,6 +647,32 @@ TEST(affinity_and_hash_fields_are_published) {
 	config->services[0].affinity.timeout_ms = 6000;
 	lab_apply(&lab, config);
 	assert_int_equal(published(&lab, 0).affinity_ms, 6000);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// The flag is published in addition to the rounds, and its change alone is published.
+TEST(udp_by_datagram_is_published) {
+	struct weir_config *config = lab_config(1, 3);
+	struct lab lab;
+
+	config->services[0].binds[0].protocol = IPPROTO_UDP;
+	config->services[0].policy.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
+	config->services[0].policy.rounds = WEIR_ROUNDS_TASKS;
+	lab_open(&lab, NULL);
+	for (unsigned int i = 0; i < 4; i++) {
+		struct weir_policy_settings settings;
+		struct weir_config *next = lab_config_copy(config);
+
+		next->services[0].udp =
+			i % 2 == 1 ? WEIR_CONFIG_UDP_DATAGRAM : WEIR_CONFIG_UDP_FLOW;
+		lab_apply(&lab, next);
+		settings = published(&lab, 0).settings;
+		assert_int_equal(weir_policy_by_datagram(&settings), i % 2 == 1);
+		assert_int_equal(weir_policy_rounds(&settings), WEIR_ROUNDS_TASKS);
+		lab_config_free(config);
+		config = next;
+	}
 	lab_close(&lab);
 	lab_config_free(config);
 }

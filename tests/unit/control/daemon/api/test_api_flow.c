@@ -86,6 +86,39 @@ TEST(lookup_of_a_new_flow_without_slots) {
 		&web->lab, JSON({"command": "service.set", "service": "web", "policy": null})));
 }
 
+// No flow is kept, so there is none to find.
+TEST(lookup_of_a_datagram_names_no_flow) {
+	struct web *web = *state;
+	static const char *const policies[][2] = {
+		{"maglev", "slot "},
+		{"round-robin",
+			"policy round-robin selects a backend for each datagram; Maglev fallback "
+			"of ICMP errors: w-"},
+	};
+	char services[1024];
+	json_t *found;
+
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(services, sizeof(services),
+			WEB_SERVICES ", {\"udp\": \"datagram\", \"policy\": {\"name\": \"%s\"}, %s",
+			policies[i][0], &DNS_SERVICE[1]);
+		lab_write_config(&web->lab, services);
+		json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+		LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
+		found = lab_result(
+			&web->lab, JSON({"command": "flow.lookup", "protocol": "udp", "source": "192.0.2.77",
+				"source_port": 7, "destination": "198.51.100.11",
+				"destination_port": 53}));
+		assert_true(json_is_false(json_object_get(found, "found")));
+		expect_in(found, policies[i][1]);
+		expect_in(found, "; the service has no UDP flows (udp datagram)");
+		json_decref(found);
+	}
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
+}
+
 TEST(lookup_of_a_new_flow_names_the_slot) {
 	struct web *web = *state;
 	json_t *found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);

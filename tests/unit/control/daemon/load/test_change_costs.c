@@ -135,6 +135,20 @@ TEST(another_on_backend_down_costs_a_returning_backend_nothing) {
 	lab_config_free(without);
 }
 
+TEST(cost_of_datagrams_instead_of_udp_flows) {
+	struct rig *rig = *state;
+	struct weir_config_service *from = &rig->from->services[1], *to = &rig->to->services[1];
+
+	to->udp = WEIR_CONFIG_UDP_DATAGRAM;
+	assert_cost(rig, "service s1 udp", WEIR_CHANGE_MOVE, 7,
+		"7 open flows: UDP flows end at their next datagram");
+	weir_difference_fini(&rig->difference);
+	// Back to flows, nothing ends.
+	from->udp = WEIR_CONFIG_UDP_DATAGRAM;
+	to->udp = WEIR_CONFIG_UDP_FLOW;
+	assert_cost(rig, "service s1 udp", WEIR_CHANGE_NONE, 0, NULL);
+}
+
 TEST(cost_of_an_address_is_that_of_a_removal) {
 	struct rig *rig = *state;
 
