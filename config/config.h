@@ -228,6 +228,7 @@ struct weir_config_backend {
 	struct weir_address address;
 	uint32_t weight; // 0..65535, default 100; 100 also if weight_auto
 	bool weight_auto; // "auto": derived from the CPUs that the backend reports
+	bool backup; // gets new flows only while too few other backends are eligible; default false
 	uint8_t forwarding_mode; // 0 = the mode of the service, otherwise 1 + enum
 				 // weir_forwarding_mode
 	int line; // line in the file
@@ -320,6 +321,9 @@ struct weir_config_service {
 	// The service is up from quorum + hysteresis eligible backends on, and down below quorum -
 	// hysteresis.
 	uint32_t quorum, hysteresis;
+	// 0..100, default 0: the backups get new flows while less than this share of the primary
+	// backends (those without `backup`) is eligible, and whenever no primary is
+	uint32_t backup_below_percent;
 	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_drain drain;
 	struct weir_config_backend *backends;

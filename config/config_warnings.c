@@ -66,6 +66,27 @@ static void warn_quorum(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
+static void warn_backups(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service) {
+	const struct weir_json_place backends = weir_json_place_member(place, "backends");
+	const struct weir_json_place percent =
+		weir_json_place_member(place, "backup_below_percent");
+	uint32_t backups = 0;
+
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		backups += service->backends[i].backup;
+	}
+	if (backups == service->backend_count) {
+		weir_json_warning(reader, &backends,
+			"every backend is a backup, so all are used: remove \"backup\", or add the "
+			"backends that they replace");
+	} else if (backups == 0 && service->backup_below_percent > 0) {
+		weir_json_warning(reader, &percent,
+			"is not used, because no backend has \"backup\": true; remove it, or mark "
+			"the backups");
+	}
+}
+
 // Warns about an agent-check without a port: the check would connect to the port of the VIP, where
 // the server listens instead of the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -357,6 +378,7 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 
 		warn_weights(reader, &place, &config->services[i]);
 		warn_quorum(reader, &place, &config->services[i]);
+		warn_backups(reader, &place, &config->services[i]);
 		warn_addresses(reader, &place, &config->services[i]);
 		warn_agent_check(reader, &place, &config->services[i]);
 		warn_steal(reader, &place, &config->flow_table, &config->services[i]);

@@ -157,6 +157,11 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 
 	notes[0] = '\0';
 	add_leaving(notes, &used, row);
+	if (json_is_true(json_object_get(row, "backup"))) {
+		add(notes, &used,
+			json_is_true(json_object_get(row, "in_selection")) ? "backup in use"
+									   : "backup");
+	}
 	if (json_is_false(json_object_get(row, "resolved"))) {
 		add(notes, &used, "no next hop");
 	}
@@ -183,7 +188,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 static const char *const of_state[] = {"admin", "admin_since_ms", "drain", "health", "since_ms",
 	"why", "verdict", "word", "leaving", "binds_refuse_ms", "resolved", "ejected",
 	"accept_queue_full", "max_active_flows", "counted_flows", "agent", "agent_age_ms",
-	"unchecked_ms", "unchecked_why", "in_selection", "shed", NULL};
+	"unchecked_ms", "unchecked_why", "backup", "in_selection", "shed", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "canary", "reported_weight",
 	"own_weight", "capacity", "effective_weight", "slow_start_percent", "share_percent",
 	"achieved_percent", NULL};

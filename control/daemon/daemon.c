@@ -13,6 +13,7 @@
 #include "checks.h"
 #include "config_running.h"
 #include "daemon_private.h"
+#include "takeovers.h"
 
 #define TICK_MS WEIR_BUCKET_TICK_MS
 #define SECOND_MS 1000
@@ -270,6 +271,7 @@ static void on_tick(uv_timer_t *timer) {
 		weir_recent_take_slice(&daemon->recent, daemon->segment,
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
+	weir_takeovers_note(daemon->log, daemon->states, daemon->tables);
 	// Drains are not advanced while a publication has failed, because draining backends still
 	// get new flows.
 	if (daemon->tables != NULL && daemon->publish_why[0] == '\0') {

@@ -6,6 +6,7 @@
 #include "checks.h"
 #include "clocks.h"
 #include "daemon_private.h"
+#include "takeovers.h"
 
 #define GRACE_LOOK_MS 1
 #define PUBLISH_SHARE 4
@@ -143,10 +144,12 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 		// Everything is published again once a dataplane is attached.
 		daemon->dirty = daemon->tables != NULL && weir_tables_publish(daemon->tables) < 0;
 		weir_checks_pace(daemon->health, daemon->tables);
+		weir_takeovers_note(daemon->log, daemon->states, daemon->tables);
 		return -ENOTCONN;
 	}
 	r = weir_tables_publish(daemon->tables);
 	daemon->dirty = r < 0;
+	weir_takeovers_note(daemon->log, daemon->states, daemon->tables);
 	if (r < 0) {
 		note_failure(daemon, daemon->publish_why, r);
 		return r;

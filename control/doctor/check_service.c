@@ -121,6 +121,7 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 	const json_t *none = get(doctor->status, "not_eligible");
 	const json_t *unreachable = get(doctor->status, "unreachable");
 	const json_t *panic = get(doctor->status, "panic");
+	const json_t *on_backups = get(doctor->status, "on_backups");
 	const json_t *rejecting = get(doctor->status, "rejecting");
 	const json_t *name;
 	struct weir_findings *findings = &doctor->findings;
@@ -144,6 +145,11 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
 			"panic mode: too few backends are healthy, so unhealthy backends are used, "
 			"too");
+		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
+	}
+	json_array_foreach (on_backups, i, name) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
+			"runs on its backups, because too few of its other backends are eligible");
 		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
 	}
 	json_array_foreach (rejecting, i, name) {

@@ -72,7 +72,9 @@ enum weir_doctor_need {
 		"weir-dataplane runs, none of its workers is stalled, and the flow table was not " \
 		"full in the last minute") \
 	X(services, NOTHING, "services", \
-		"each service has a usable backend; no panic mode, no rejected flows") \
+		"each service has a usable backend; no panic mode, no use of backups, no " \
+		"rejected " \
+		"flows") \
 	X(health, NOTHING, "health", \
 		"backends that are refusing, ejected, lame ducks, drained or in maintenance") \
 	X(checks, NOTHING, "checks", "this host can run the health checks of each backend") \

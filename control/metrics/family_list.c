@@ -216,6 +216,10 @@ const struct weir_family weir_families[] = {
 		"1 in panic mode: too few backends are healthy, so unhealthy backends are used, "
 		"too.",
 		PLAIN),
+	GAUGE(SERVICE, "weir_service_on_backups", "", "on_backups",
+		"1 if the backups of the service get new flows, because too few of the other "
+		"backends are eligible.",
+		PLAIN),
 	GAUGE(SERVICE, "weir_canary_state", "", "canary",
 		"1 for the state of the service's last canary; absent without a canary.",
 		STATE_OF(canary_states)),
@@ -260,6 +264,7 @@ const struct weir_family weir_families[] = {
 		STATE_OF(admin_states)),
 	GAUGE(BACKEND, "weir_backend_in_selection", "", "in_selection",
 		"1 if the backend gets new flows.", PLAIN),
+	GAUGE(BACKEND, "weir_backend_backup", "", "backup", "1 if the backend is a backup.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_leaving", "", "leaving",
 		"1 if the backend is removed from the configuration but still has flows, or if its "
 		"service is removed but still refuses new flows.",

@@ -34,6 +34,7 @@ static void keep_backend(struct weir_state *state, uint16_t id,
 		set_forwarding(backend, &forwarding);
 		weir_state_touch_backend(state, id);
 	}
+	backend->backup = config->backup;
 	if (backend->weight_auto != config->weight_auto ||
 		backend->configured_weight != config->weight) {
 		set_weight(backend, config);
@@ -68,6 +69,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		}
 	}
 	set_weight(&state->backends[id], config);
+	state->backends[id].backup = config->backup;
 	forwarding = weir_config_forwarding_of(service, config);
 	set_forwarding(&state->backends[id], &forwarding);
 	state->backends[id].proven = false;

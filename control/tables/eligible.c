@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <string.h>
 
-#include "panic.h"
 #include "state.h"
 
 void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_health_state health) {
@@ -92,11 +91,34 @@ static enum weir_group group_of(
 									  : WEIR_GROUP_LAST_RESORT;
 }
 
-// Decides which backends are usable: backends whose group may get new flows (`worst` or better)
-// and whose next hop is resolved. Packets to a backend without a next hop would be lost, even if
+// Returns whether a backend counts as one of weir_group_counts.primaries.
+static bool counts_as_primary(const struct weir_backend_entry *backend) {
+	return backend->stage == WEIR_ID_LIVE && !backend->backup &&
+	       (backend->health != WEIR_HEALTH_STARTING || backend->proven ||
+		       backend->admin != WEIR_ADMIN_READY);
+}
+
+static void count_groups(const struct weir_state *state, const struct weir_service_entry *service,
+	struct weir_group_counts *ret) {
+	memset(ret, 0, sizeof(*ret));
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		const struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		ret->in_group[backend->backup][group_of(state, backend)]++;
+		ret->primaries += counts_as_primary(backend);
+		ret->backups += backend->stage == WEIR_ID_LIVE && backend->backup;
+	}
+}
+
+static bool may_get_flows(const struct weir_openings *open,
+	const struct weir_backend_entry *backend, enum weir_group group) {
+	return (uint8_t)group < open->groups[backend->backup];
+}
+
+// Decides which backends are usable: backends that may get new flows and whose next hop is
+// resolved. Packets to a backend without a next hop would be lost, even if
 // it is healthy. If no such backend has a resolved next hop, the next hop is ignored.
-static void decide_usable(
-	struct weir_state *state, struct weir_service_entry *service, enum weir_group worst) {
+static void decide_usable(struct weir_state *state, struct weir_service_entry *service) {
 	service->resolved = 0;
 
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
@@ -110,8 +132,9 @@ static void decide_usable(
 			weir_slow_start_begin(state, backend);
 		}
 		backend->eligible = group == WEIR_GROUP_ELIGIBLE;
-		backend->usable = group <= worst;
+		backend->usable = may_get_flows(&service->open, backend, group);
 		backend->group = (uint8_t)group;
+		backend->counted = counts_as_primary(backend);
 		backend->resolved = backend->hop.resolved;
 		service->resolved += backend->usable && backend->resolved;
 	}
@@ -153,26 +176,6 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 	}
 }
 
-// Decides from the number of backends in each group whether the service is in panic mode. Returns
-// the worst group that may get new flows.
-static enum weir_group decide_panic(struct weir_service_entry *service) {
-	const uint32_t *count = service->in_group;
-	// Count only backends in service. Not counted are backends that an operator or their own
-	// report has taken out of service, and backends that were never healthy. Therefore a
-	// reload that more than doubles the number of backends causes no panic.
-	uint32_t in_service = count[WEIR_GROUP_ELIGIBLE] + count[WEIR_GROUP_MAYBE_UP];
-
-	service->eligible = count[WEIR_GROUP_ELIGIBLE];
-	service->panic = service->config != NULL &&
-			 in_service + count[WEIR_GROUP_LAST_RESORT] > 0 &&
-			 weir_panic(service->eligible, in_service > 0 ? in_service : 1,
-				 service->config->panic_threshold_percent);
-	if (!service->panic) {
-		return WEIR_GROUP_ELIGIBLE;
-	}
-	return service->eligible > 0 ? WEIR_GROUP_MAYBE_UP : WEIR_GROUP_LAST_RESORT;
-}
-
 // Updates whether a backend gets new flows. For this, it must be chosen and must be a candidate of
 // the published selection.
 static void set_in_selection(
@@ -185,19 +188,23 @@ static void set_in_selection(
 	}
 }
 
+static void decide_openings(struct weir_state *state, struct weir_service_entry *service) {
+	service->open = weir_openings_decide(service->config, &service->counts);
+	service->eligible = service->counts.in_group[WEIR_TIER_PRIMARY][WEIR_GROUP_ELIGIBLE] +
+			    service->counts.in_group[WEIR_TIER_BACKUP][WEIR_GROUP_ELIGIBLE];
+	state->takeover |= service->open.on_backups != service->noted_on_backups;
+}
+
 int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	int r;
 
 	decide_auto_mean(state, service);
-	memset(service->in_group, 0, sizeof(service->in_group));
-	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		service->in_group[group_of(state, &state->backends[link - 1])]++;
-	}
+	count_groups(state, service, &service->counts);
 	state->examined += service->members;
 	service->counted = false;
-	service->worst = (uint8_t)decide_panic(service);
-	decide_usable(state, service, (enum weir_group)service->worst);
+	decide_openings(state, service);
+	decide_usable(state, service);
 	r = weir_subsets_decide(state, service);
 	if (r < 0) {
 		return r;
@@ -234,11 +241,12 @@ static bool concerns_slow_start(const struct weir_service_entry *service, enum w
 }
 
 // Returns whether a change of this backend may change the subsets. It may not if the backend
-// ranks behind the members and spares of all subsets. In panic mode it always may, because then
-// the number of eligible backends matters.
+// ranks behind the members and spares of all subsets. In panic mode and while backups are used it
+// always may, because then the numbers of usable backends matter.
 static bool concerns_subsets(
 	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
-	return service->divided && (!backend->far || service->panic);
+	return service->divided &&
+	       (!backend->far || service->open.panic || service->open.on_backups);
 }
 
 static void set_chosen(
@@ -257,7 +265,10 @@ static void set_chosen(
 static bool move(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_service_entry *service = &state->services[backend->service];
-	enum weir_group group = group_of(state, backend), worst;
+	const struct weir_openings before = service->open;
+	enum weir_group group = group_of(state, backend);
+	uint32_t *in_group = service->counts.in_group[backend->backup];
+	bool counts = counts_as_primary(backend);
 	uint32_t resolved = service->resolved;
 
 	if (!service->counted || service->config == NULL || backend->stage != WEIR_ID_LIVE ||
@@ -265,19 +276,24 @@ static bool move(struct weir_state *state, uint16_t id) {
 		concerns_subsets(service, backend)) {
 		return false;
 	}
-	service->in_group[backend->group]--;
-	service->in_group[group]++;
-	worst = decide_panic(service);
-	resolved -= backend->group <= service->worst && backend->resolved;
-	resolved += group <= worst && backend->hop.resolved;
-	if (worst != (enum weir_group)service->worst || (resolved > 0) != (service->resolved > 0)) {
+	in_group[backend->group]--;
+	in_group[group]++;
+	service->counts.primaries += (uint32_t)counts - backend->counted;
+	decide_openings(state, service);
+	resolved -= may_get_flows(&before, backend, (enum weir_group)backend->group) &&
+		    backend->resolved;
+	resolved += may_get_flows(&service->open, backend, group) && backend->hop.resolved;
+	if (memcmp(before.groups, service->open.groups, sizeof(before.groups)) != 0 ||
+		(resolved > 0) != (service->resolved > 0)) {
 		return false;
 	}
 	service->resolved = resolved;
 	backend->group = (uint8_t)group;
+	backend->counted = counts;
 	backend->resolved = backend->hop.resolved;
 	backend->eligible = group == WEIR_GROUP_ELIGIBLE;
-	backend->usable = group <= worst && (backend->resolved || resolved == 0);
+	backend->usable = may_get_flows(&service->open, backend, group) &&
+			  (backend->resolved || resolved == 0);
 	set_chosen(service, backend, backend->usable);
 	set_flags(state, id);
 	return true;
@@ -300,27 +316,37 @@ void weir_eligible_move(struct weir_state *state) {
 	}
 }
 
+// Returns whether this eligible backend could get flows of the service after the openings have
+// changed to `open`.
+static bool could_take_over(const struct weir_service_entry *service,
+	const struct weir_openings *open, const struct weir_backend_entry *backend) {
+	return may_get_flows(open, backend, WEIR_GROUP_ELIGIBLE) &&
+	       (backend->usable || !may_get_flows(&service->open, backend, WEIR_GROUP_ELIGIBLE));
+}
+
 bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];
-	uint32_t left = 0, in_service = 0;
+	struct weir_group_counts counts;
+	struct weir_openings open; // after the ejection
 	bool others = false; // another backend can get the flows
 
 	if (service->config == NULL || group_of(state, backend) != WEIR_GROUP_ELIGIBLE) {
 		return false;
 	}
-	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+	count_groups(state, service, &counts);
+	counts.in_group[backend->backup][WEIR_GROUP_ELIGIBLE]--;
+	counts.in_group[backend->backup][WEIR_GROUP_MAYBE_UP]++;
+	open = weir_openings_decide(service->config, &counts);
+	for (uint16_t link = service->first; link != 0 && !others;
+		link = state->backends[link - 1].next) {
 		const struct weir_backend_entry *other = &state->backends[link - 1];
-		enum weir_group group = group_of(state, other);
 
-		in_service += group <= WEIR_GROUP_MAYBE_UP;
-		if (other != backend && group == WEIR_GROUP_ELIGIBLE) {
-			left++;
-			others |= other->usable && (other->hop.resolved || !backend->hop.resolved);
-		}
+		others = other != backend && group_of(state, other) == WEIR_GROUP_ELIGIBLE &&
+			 could_take_over(service, &open, other) &&
+			 (other->hop.resolved || !backend->hop.resolved);
 	}
-	return others &&
-	       100ull * left >= (uint64_t)service->config->panic_threshold_percent * in_service;
+	return others && !open.panic;
 }
 
 int weir_eligible_decide_all(struct weir_state *state) {

@@ -27,9 +27,10 @@ static uint32_t sharers_of(
 	const struct weir_state *state, const struct weir_service_entry *service) {
 	uint64_t workers = (uint64_t)state->clients * state->place.members * state->place.workers;
 	uint32_t size = service->config->subset.size;
+	uint32_t primaries = weir_subsets_primaries(service);
 
-	if (service->config->subset.algorithm != WEIR_SUBSET_NONE && size < service->backends) {
-		workers = (workers * size + service->backends / 2) / service->backends;
+	if (service->config->subset.algorithm != WEIR_SUBSET_NONE && size < primaries) {
+		workers = (workers * size + primaries / 2) / primaries;
 	}
 	return workers < 1 ? 1 : workers > UINT16_MAX ? UINT16_MAX : (uint32_t)workers;
 }

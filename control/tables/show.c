@@ -89,6 +89,7 @@ int weir_tables_backend(
 		.share = backend->share,
 		.configured_weight = weir_backend_configured_weight(state, backend),
 		.weight_auto = backend->weight_auto,
+		.backup = backend->backup,
 		.auto_weight = backend->weight_auto ? backend->auto_weight : 0,
 		.runtime_weight = backend->runtime_weight,
 		.reported_weight = backend->reported_weight,
@@ -217,7 +218,10 @@ int weir_tables_service(
 	service = &tables->state->services[id];
 	*ret = (struct weir_service_state){
 		.id = id,
-		.panic = service->panic,
+		.panic = service->open.panic,
+		.on_backups = service->open.on_backups,
+		.backups = service->counts.backups,
+		.backups_eligible = service->counts.in_group[WEIR_TIER_BACKUP][WEIR_GROUP_ELIGIBLE],
 		.leaving = service->stage != WEIR_ID_LIVE,
 		.drain = service->drain,
 		.drain_until_ns = service->drain_until_ns,

@@ -46,6 +46,30 @@ enum weir_group {
 	WEIR_GROUPS,
 };
 
+// The two kinds of backends of a service, as indexes.
+enum weir_tier {
+	WEIR_TIER_PRIMARY,
+	WEIR_TIER_BACKUP, // configured with "backup"
+	WEIR_TIERS,
+};
+
+// Numbers of backends of a service.
+struct weir_group_counts {
+	uint32_t in_group[WEIR_TIERS][WEIR_GROUPS]; // leaving backends are in WEIR_GROUP_NONE
+	// Primary backends of which backup_below_percent is a share: the live ones, without those
+	// whose first health checks have no result yet.
+	uint32_t primaries;
+	uint32_t backups; // live backups
+};
+
+// Which backends of a service may get new flows.
+struct weir_openings {
+	// By tier: backends in the groups below this number may get new flows; 0 = none.
+	uint8_t groups[WEIR_TIERS];
+	bool on_backups; // the backups may get new flows
+	bool panic;
+};
+
 // Stages of counting the former flows of a service: flows that may have begun before the last
 // change to its backends (former.c).
 enum weir_former_stage {
@@ -80,7 +104,9 @@ struct weir_service_entry {
 	uint32_t subsets;
 	// Number of members in each group, as last decided. While `counted` is set, the numbers are
 	// also updated when a single backend moves to another group.
-	uint32_t in_group[WEIR_GROUPS];
+	struct weir_group_counts counts;
+	struct weir_openings open; // as last decided
+	bool noted_on_backups; // as last returned by weir_tables_takeover
 	// Number of members that can get new flows, because of their group or because of panic
 	// mode, and whose next hop is resolved.
 	uint32_t resolved;
@@ -98,7 +124,6 @@ struct weir_service_entry {
 	bool measured; // a caller in this process needs the service times of the service's flows
 	bool policy_set; // runtime_policy was set by a caller in this process
 	bool adopted; // read from a segment, not from a configuration
-	bool panic;
 	bool slow_start; // some of its backends are in slow start
 	bool parts_stale; // the parts must be counted again, even if the selection is unchanged
 	bool dirty; // its selection may have changed
@@ -107,7 +132,6 @@ struct weir_service_entry {
 	bool counted;
 	bool divided; // the backends are divided into subsets
 	bool stale; // its selection must be rebuilt, in steps
-	uint8_t worst; // the worst group that may get new flows, enum weir_group
 	bool touched; // in the list of services with something to publish
 	bool drain_set; // a caller in this process changed the drain of binds
 	uint8_t drain; // enum weir_drain_phase of the drained binds
@@ -155,7 +179,8 @@ struct weir_backend_entry {
 	uint64_t admin_ms; // time of the last change of admin in this process; 0 = none
 	uint64_t slow_start_ms; // start of the slow start; 0 = not in slow start
 	uint64_t subsets; // bit i: the backend is a member of subset i
-	uint32_t rank; // rank in the canonical order of the service; used only with subsets
+	// rank among the backends of its tier, in the canonical order; used only with subsets
+	uint32_t rank;
 	uint32_t seen;
 	uint16_t service;
 	uint16_t next; // next in the service's list
@@ -170,6 +195,7 @@ struct weir_backend_entry {
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // read from a segment, not from a configuration
 	bool weight_auto; // the configured weight is computed from the backend's CPUs
+	bool backup; // enum weir_tier
 	// The backend can get new flows: it is eligible, or panic mode allows it. Its next hop
 	// must also be resolved, unless no such backend of the service has a resolved next hop.
 	bool usable;
@@ -185,6 +211,7 @@ struct weir_backend_entry {
 	bool moved; // the group, the next hop or the drain of the backend may have changed
 	bool resolved; // the next hop is resolved, as last decided
 	uint8_t group; // enum weir_group, as last decided
+	bool counted; // in weir_group_counts.primaries, as last decided
 	bool dirty; // the row may have changed
 	bool touched; // in the list of backends with something to publish
 };
@@ -228,6 +255,7 @@ struct weir_state { // always freed or cloned as a whole
 	uint32_t removed_binds; // number of removed binds of all services
 	uint32_t established_ms; // timeout of flows, as configured
 	bool former_changed; // the former flows of some service may have to be counted again
+	bool takeover; // the backups of some service may have begun or ceased to be used
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 
@@ -298,6 +326,12 @@ void weir_service_follow_limit(struct weir_state *state, struct weir_service_ent
 // Clears the policy that was set at run time in either of two cases: the configured policy has
 // changed, or the run-time policy does not accept the settings in the file.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);
+
+// --- openings.c ---
+
+// Decides which backends may get new flows. config: NULL = a leaving service.
+struct weir_openings weir_openings_decide(
+	const struct weir_config_service *config, const struct weir_group_counts *counts);
 
 // --- eligible.c ---
 
@@ -417,6 +451,8 @@ void weir_slow_start_tick(struct weir_state *state, uint64_t now_ms);
 
 // --- subsets.c ---
 
+// Returns the number of live primary backends of a service.
+uint32_t weir_subsets_primaries(const struct weir_service_entry *service);
 // Ranks the backends of a service in the canonical order, which is the same on all instances of the
 // fleet. Call after the configuration was applied. Returns 0 or -ENOMEM.
 int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry *service);

@@ -4,6 +4,9 @@
 // uses. Subsets are chosen from the list of all live backends, usable or not. A failed backend
 // stays in the list, so that only the subsets that contain it change (U3). When it is usable again,
 // it returns to these subsets.
+//
+// Backups are divided separately, so that they take no places of primary backends. If an instance
+// uses both, it uses backups in addition, in proportion to the usable backends of both kinds.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +24,7 @@ int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry 
 	const struct weir_config_service *config = service->config;
 	uint16_t id = (uint16_t)(service - state->services);
 	const struct weir_config_backend **order;
+	uint32_t ranks[WEIR_TIERS] = {0};
 
 	if (config->subset.algorithm == WEIR_SUBSET_NONE) {
 		return 0;
@@ -37,18 +41,19 @@ int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry 
 		int backend = weir_backend_id_find(state, id, order[i]->name);
 
 		if (backend >= 0) {
-			state->backends[backend].rank = i;
+			state->backends[backend].rank = ranks[order[i]->backup]++;
 		}
 	}
 	free(order);
 	return 0;
 }
 
-// The backends of a service in canonical order, and scratch memory.
+// The backends of one tier of a service in canonical order, and scratch memory.
 struct list {
 	uint32_t count;
 	uint16_t *id;
 	uint8_t *usable;
+	uint8_t *ready; // usable, or would be if its tier got new flows
 	uint8_t *eligible; // the backend is usable even without panic mode
 	uint32_t usables, eligibles;
 	uint32_t *order; // [count]
@@ -58,28 +63,44 @@ struct list {
 static void list_fini(struct list *list) {
 	free(list->id);
 	free(list->usable);
+	free(list->ready);
 	free(list->eligible);
 	free(list->order);
 	free(list->scratch);
 }
 
+uint32_t weir_subsets_primaries(const struct weir_service_entry *service) {
+	return service->backends > service->counts.backups
+		       ? service->backends - service->counts.backups
+		       : 0;
+}
+
+static uint32_t count_of(const struct weir_service_entry *service, enum weir_tier tier) {
+	return tier == WEIR_TIER_BACKUP ? service->counts.backups : weir_subsets_primaries(service);
+}
+
 static int list_init(struct list *list, const struct weir_state *state,
-	const struct weir_service_entry *service) {
+	const struct weir_service_entry *service, enum weir_tier tier) {
 	bool ranked = service->config->subset.algorithm != WEIR_SUBSET_NONE;
-	uint32_t count = service->backends;
+	uint32_t count = count_of(service, tier);
 	uint32_t unranked = count; // if there are no ranks, the backends are ordered by id
 
+	if (count == 0) {
+		*list = (struct list){.count = 0};
+		return 0;
+	}
 	*list = (struct list){
 		.count = count,
 		.id = calloc(count + 1, sizeof(list->id[0])),
 		.usable = calloc(count + 1, sizeof(list->usable[0])),
+		.ready = calloc(count + 1, sizeof(list->ready[0])),
 		.eligible = calloc(count + 1, sizeof(list->eligible[0])),
 		.order = calloc(count + 1, sizeof(list->order[0])),
 		.scratch = calloc(
 			weir_subset_scratch_count(count) + count + 1, sizeof(list->scratch[0])),
 	};
-	if (list->id == NULL || list->usable == NULL || list->eligible == NULL ||
-		list->order == NULL || list->scratch == NULL) {
+	if (list->id == NULL || list->usable == NULL || list->ready == NULL ||
+		list->eligible == NULL || list->order == NULL || list->scratch == NULL) {
 		list_fini(list);
 		return -ENOMEM;
 	}
@@ -87,13 +108,17 @@ static int list_init(struct list *list, const struct weir_state *state,
 		const struct weir_backend_entry *backend = &state->backends[link - 1];
 		uint32_t at;
 
-		if (backend->stage != WEIR_ID_LIVE) {
+		if (backend->stage != WEIR_ID_LIVE ||
+			backend->backup != (tier == WEIR_TIER_BACKUP)) {
 			continue;
 		}
 		at = ranked ? backend->rank : --unranked;
 		if (at < count) {
 			list->id[at] = link - 1;
 			list->usable[at] = backend->usable;
+			list->ready[at] = service->open.groups[tier] > 0
+						  ? backend->usable
+						  : backend->eligible && backend->resolved;
 			list->eligible[at] = backend->usable && backend->eligible;
 			list->usables += backend->usable;
 			list->eligibles += list->eligible[at];
@@ -102,11 +127,31 @@ static int list_init(struct list *list, const struct weir_state *state,
 	return 0;
 }
 
+static void lists_fini(struct list lists[WEIR_TIERS]) {
+	list_fini(&lists[WEIR_TIER_PRIMARY]);
+	list_fini(&lists[WEIR_TIER_BACKUP]);
+}
+
+static int lists_init(struct list lists[WEIR_TIERS], const struct weir_state *state,
+	const struct weir_service_entry *service) {
+	int r = list_init(&lists[WEIR_TIER_PRIMARY], state, service, WEIR_TIER_PRIMARY);
+
+	if (r < 0) {
+		return r;
+	}
+	r = list_init(&lists[WEIR_TIER_BACKUP], state, service, WEIR_TIER_BACKUP);
+	if (r < 0) {
+		list_fini(&lists[WEIR_TIER_PRIMARY]);
+	}
+	return r;
+}
+
 // Returns whether subsetting has no effect: each client (an instance or a group of instances)
 // uses all backends.
 static bool is_off(const struct weir_service_entry *service) {
 	return service->config == NULL || service->config->subset.algorithm == WEIR_SUBSET_NONE ||
-	       service->config->subset.size >= service->backends;
+	       (service->config->subset.size >= weir_subsets_primaries(service) &&
+		       service->config->subset.size >= service->counts.backups);
 }
 
 static uint32_t count_subsets(
@@ -135,6 +180,21 @@ struct room {
 	uint32_t unhealthy; // places for backends that are usable only because of panic mode
 };
 
+// Returns how many backends of a tier a client uses. full: the size of a subset of this tier. If
+// primary backends and backups are both used, there are as many backups in a subset as the
+// proportion of all usable ones requires, rounded up.
+static uint32_t places_of(const struct weir_service_entry *service,
+	const struct list lists[WEIR_TIERS], enum weir_tier tier, uint32_t full) {
+	uint64_t primaries = lists[WEIR_TIER_PRIMARY].usables;
+	uint64_t places = service->config->subset.size;
+
+	if (tier == WEIR_TIER_PRIMARY || primaries == 0) {
+		return full;
+	}
+	places = (places * lists[WEIR_TIER_BACKUP].usables + primaries - 1) / primaries;
+	return places < full ? (uint32_t)places : full;
+}
+
 // Returns how many places of a subset may be filled, and how many of them may be filled with
 // backends that are usable only because of panic mode. Without the second limit, a subset could
 // contain only such backends, which could all be down. The limit reserves for eligible backends
@@ -161,13 +221,22 @@ static bool take(const struct list *list, struct room *room, uint32_t at) {
 
 // Fills one subset with the first backends for which it has a place. The next few usable backends
 // are spares. Backends up to the last spare are not marked as far, because they may soon be needed.
+// While backups are not used, the first of them are all spares.
 static void fill_subset(struct weir_state *state, const struct weir_service_entry *service,
-	uint32_t subset, const struct list *list) {
+	uint32_t subset, const struct list lists[WEIR_TIERS], enum weir_tier tier) {
+	const struct list *list = &lists[tier];
 	struct weir_subset_params params = params_of(state, service, subset);
 	uint32_t size = weir_subset_order(&params, list->count, list->order, list->scratch);
 	uint32_t spares =
 		size / 10 > WEIR_SUBSET_SPARES_LEAST ? size / 10 : WEIR_SUBSET_SPARES_LEAST;
-	struct room room = room_of(list, size);
+	uint32_t places = places_of(service, lists, tier, size);
+	struct room room;
+
+	if (service->open.groups[tier] == 0) {
+		spares += size;
+		places = 0;
+	}
+	room = room_of(list, places);
 
 	for (uint32_t i = 0; i < list->count && (room.all > 0 || spares > 0); i++) {
 		uint32_t at = list->order[i];
@@ -178,7 +247,7 @@ static void fill_subset(struct weir_state *state, const struct weir_service_entr
 		if (take(list, &room, at)) {
 			backend->subsets |= 1ull << subset;
 		} else if (full) {
-			spares -= list->usable[at];
+			spares -= list->ready[at];
 		}
 	}
 }
@@ -186,8 +255,8 @@ static void fill_subset(struct weir_state *state, const struct weir_service_entr
 int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *service) {
 	uint32_t subsets = count_subsets(state, service);
 	bool off = is_off(service);
-	struct list list;
-	int r = off ? 0 : list_init(&list, state, service);
+	struct list lists[WEIR_TIERS];
+	int r = off ? 0 : lists_init(lists, state, service);
 
 	if (r < 0) {
 		return r;
@@ -202,10 +271,11 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 		backend->far = !off;
 	}
 	for (uint32_t subset = 0; subset < subsets && !off; subset++) {
-		fill_subset(state, service, subset, &list);
+		fill_subset(state, service, subset, lists, WEIR_TIER_PRIMARY);
+		fill_subset(state, service, subset, lists, WEIR_TIER_BACKUP);
 	}
 	if (!off) {
-		list_fini(&list);
+		lists_fini(lists);
 	}
 	return 0;
 }
@@ -261,8 +331,8 @@ bool weir_tables_far_changed(struct weir_tables *tables) {
 // Lists the members and the substitutes of a subset. The n-th substitute replaces the n-th unusable
 // member, both in order of preference (U3).
 static uint32_t list_members(
-	const struct list *list, uint32_t size, struct weir_subset_member *ret) {
-	struct room room = room_of(list, size);
+	const struct list *list, uint32_t size, uint32_t places, struct weir_subset_member *ret) {
+	struct room room = room_of(list, places);
 	uint32_t n = 0, away = 0;
 
 	for (uint32_t i = 0; i < list->count && (i < size || room.all > 0); i++) {
@@ -289,31 +359,38 @@ int weir_tables_subset_members(const struct weir_tables *tables, uint16_t id, ui
 	struct weir_subset_member *ret) {
 	const struct weir_service_entry *service = configured(tables, id);
 	struct weir_subset_params params;
-	struct list list;
-	uint32_t size;
-	int n;
+	struct list lists[WEIR_TIERS];
+	uint32_t n = 0;
+	int r;
 
 	if (service == NULL) {
 		return -ENOENT;
 	}
-	n = list_init(&list, tables->state, service);
-	if (n < 0) {
-		return n;
+	r = lists_init(lists, tables->state, service);
+	if (r < 0) {
+		return r;
 	}
 	params = params_of(tables->state, service, subset);
-	size = weir_subset_order(&params, list.count, list.order, list.scratch);
-	n = (int)list_members(&list, size, ret);
-	list_fini(&list);
-	return n;
+	for (int tier = 0; tier <= (service->open.on_backups ? WEIR_TIER_BACKUP : 0); tier++) {
+		const struct list *list = &lists[tier];
+		uint32_t size = weir_subset_order(&params, list->count, list->order, list->scratch);
+		uint32_t places = places_of(service, lists, (enum weir_tier)tier, size);
+
+		n += list_members(list, tier == WEIR_TIER_BACKUP ? places : size, places, ret + n);
+	}
+	lists_fini(lists);
+	return (int)n;
 }
 
-static void count_clients(const struct weir_subset_state *subset, const struct list *list,
-	struct weir_subset_count *counts) {
+static void count_clients(const struct weir_service_entry *service,
+	const struct weir_subset_state *subset, const struct list lists[WEIR_TIERS],
+	enum weir_tier tier, struct weir_subset_count *counts) {
+	const struct list *list = &lists[tier];
 	struct weir_subset_params params = subset->params;
 
 	for (params.client = 0; params.client < subset->clients; params.client++) {
-		struct room room = room_of(
-			list, weir_subset_order(&params, list->count, list->order, list->scratch));
+		uint32_t size = weir_subset_order(&params, list->count, list->order, list->scratch);
+		struct room room = room_of(list, places_of(service, lists, tier, size));
 
 		for (uint32_t i = 0; i < list->count && room.all > 0; i++) {
 			counts[list->order[i]].clients += take(list, &room, list->order[i]);
@@ -325,24 +402,30 @@ int weir_tables_subset_counts(
 	const struct weir_tables *tables, uint16_t id, struct weir_subset_count *ret) {
 	const struct weir_service_entry *service = configured(tables, id);
 	struct weir_subset_state subset;
-	struct list list;
+	struct list lists[WEIR_TIERS];
+	uint32_t n = 0;
 	int r;
 
 	if (service == NULL) {
 		return -ENOENT;
 	}
 	weir_tables_subset(tables, id, &subset);
-	r = list_init(&list, tables->state, service);
+	r = lists_init(lists, tables->state, service);
 	if (r < 0) {
 		return r;
 	}
-	for (uint32_t i = 0; i < list.count; i++) {
-		ret[i] = (struct weir_subset_count){
-			.backend = list.id[i], .usable = list.usable[i] != 0};
+	for (int tier = 0; tier < WEIR_TIERS; tier++) {
+		const struct list *list = &lists[tier];
+
+		for (uint32_t i = 0; i < list->count; i++) {
+			ret[n + i] = (struct weir_subset_count){
+				.backend = list->id[i], .usable = list->usable[i] != 0};
+		}
+		if (subset.clients * service->backends <= WEIR_SUBSET_PAIRS_MAX) {
+			count_clients(service, &subset, lists, (enum weir_tier)tier, ret + n);
+		}
+		n += list->count;
 	}
-	if (subset.clients * list.count <= WEIR_SUBSET_PAIRS_MAX) {
-		count_clients(&subset, &list, ret);
-	}
-	list_fini(&list);
-	return (int)list.count;
+	lists_fini(lists);
+	return (int)n;
 }

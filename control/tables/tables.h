@@ -46,6 +46,7 @@ struct weir_backend_state {
 	struct weir_policy_share share; // slow start; all zero = none
 	uint32_t configured_weight; // configured weight; if it is "auto", the automatic weight
 	bool weight_auto; // the configured weight is "auto"
+	bool backup; // configured as a backup
 	uint32_t auto_weight; // weight computed from the backend's CPUs, if automatic; 0 = unknown
 	uint32_t runtime_weight; // weight set at run time; WEIR_WEIGHT_UNSET = none
 	uint32_t reported_weight; // weight derived from the backend's reports; 0 = none
@@ -300,6 +301,11 @@ int weir_tables_build(struct weir_tables *tables);
 // returns whether there may be further steps
 bool weir_tables_is_stale(const struct weir_tables *tables);
 
+// Finds a service whose backups have begun to get new flows, or ceased to, since it was last
+// returned (see weir_service_state.on_backups). Call in a loop until false is returned. Fast if
+// nothing has changed.
+bool weir_tables_takeover(struct weir_tables *tables, uint16_t *ret_service);
+
 // Work done since the tables were opened.
 struct weir_tables_work {
 	uint64_t backends; // number of backends examined by decisions
@@ -399,11 +405,19 @@ struct weir_service_state {
 	// (even if ejected), or refusing after it was healthy. In panic mode, all backends in
 	// service are used. If no backend is eligible, backends that are drained or lame duck,
 	// and backends that were never healthy, are used as well.
+	//
+	// With an eligible backup, panic mode counts the backups instead, and only while they are
+	// used.
 	bool panic;
+	// The backups get new flows, because too few primary backends (those that are not backups)
+	// are eligible: none, or less than backup_below_percent. Also if the service has only
+	// backups.
+	bool on_backups;
 	bool leaving; // no longer configured, but kept until its flows and its removal have ended
 	// Number of live backends, and number of eligible backends: live, ready, healthy, and with
 	// a weight above 0, regardless of panic mode.
 	uint32_t backends, eligible;
+	uint32_t backups, backups_eligible; // how many of them are backups
 	// Number of backends that have a next hop, and that are eligible or allowed by panic mode.
 	uint32_t resolved;
 	uint32_t slots; // slots of all subsets; 0 = the policy does not use slots

@@ -401,13 +401,13 @@ class Lab:
         """Check that every backend that is not drained gets new flows; otherwise an AssertionError
         names the backend.
 
-        Backends that are in no subset of a service get no new flows.
+        Backends that are in no subset of a service get no new flows, nor do backups.
         """
         divided = {each["name"] for each in self.services if "subset" in each}
         for backend in self.backends():
             wanted = {"health": "healthy", "resolved": True}
             if backend["service"] not in divided:
-                wanted["in_selection"] = backend["admin"] == "ready"
+                wanted["in_selection"] = backend["admin"] == "ready" and not backend["backup"]
             actual = {key: backend[key] for key in wanted}
             assert actual == wanted, f"{backend['service']}/{backend['name']}: {actual}"
         return True

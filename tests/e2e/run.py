@@ -23,6 +23,7 @@ import scenarios_access
 import scenarios_affinity
 import scenarios_agents
 import scenarios_backends
+import scenarios_backups
 import scenarios_balancing
 import scenarios_binds
 import scenarios_buckets
@@ -69,7 +70,7 @@ import scenarios_words
 import scenarios_worker
 from scenario import collect
 
-MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies, scenarios_affinity,
+MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backups, scenarios_backends, scenarios_binds, scenarios_policies, scenarios_affinity,
            scenarios_datagrams,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
            scenarios_status, scenarios_flows, scenarios_forwarding, scenarios_capture_cli, scenarios_hostile,

@@ -45,16 +45,25 @@ static uint32_t count_used(
 	return n;
 }
 
-// Returns a list of warnings: one if the change leaves the service without an eligible backend.
-// takes_out: the change takes the backend out of service.
+// Returns a list of warnings: one if the change leaves the service without an eligible backend, or
+// only with backups. takes_out: the change takes the backend out of service.
 static json_t *json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
 	struct weir_service_state service;
 	uint32_t used;
 
-	if (!takes_out || weir_tables_service(daemon->tables, state->service_id, &service) < 0 ||
-		service.eligible > 0) {
+	if (!takes_out || weir_tables_service(daemon->tables, state->service_id, &service) < 0) {
+		return json_array();
+	}
+	if (service.on_backups && !state->backup && service.eligible > 0) {
+		snprintf(text, sizeof(text),
+			"service %s runs on its backups: %u of %u primary backends eligible",
+			state->service, service.eligible - service.backups_eligible,
+			service.backends - service.backups);
+		return json_pack("[s]", text);
+	}
+	if (service.eligible > 0) {
 		return json_array();
 	}
 	used = count_used(daemon, state->service_id, name);

@@ -93,7 +93,10 @@ static void explain_backend(
 				? "gets new flows only because of panic mode"
 				: flow_outcome(backend, state, others));
 	} else if (!backend->in_selection) {
-		append(why, "; backend gets no new flows");
+		append(why, backend->backup
+				    ? "; backend is a backup: only existing flows continue while "
+				      "enough other backends are eligible"
+				    : "; backend gets no new flows");
 	}
 }
 

@@ -97,6 +97,7 @@ static json_t *unchecked(const struct figures *figures, const struct weir_config
 	X("quorum", json_integer(config->quorum)) \
 	X("up", weir_json_up(figures->daemon, state->id)) \
 	X("panic", json_boolean(state->panic)) \
+	X("on_backups", json_boolean(state->on_backups)) \
 	X("drained_binds", weir_json_drained_binds(figures->daemon, config, state->id)) \
 	X("drain", service_drain(figures->daemon, config, state)) \
 	X("canary", weir_json_canary_state(figures->daemon, config->name)) \
@@ -168,6 +169,7 @@ static json_t *utilization(const struct condition *is) {
 	X("max_active_flows", count_or_null(state->limit != 0, state->limit)) \
 	X("counted_flows", weir_json_counted_flows(figures->daemon, state)) \
 	X("in_selection", json_boolean(state->in_selection)) \
+	X("backup", json_boolean(state->backup)) \
 	X("agent_silent", agent_silent(figures->daemon, state->id)) \
 	X("weight", json_integer(state->configured_weight)) \
 	X("reported_weight", count_or_null(state->reported_weight != 0, state->reported_weight)) \

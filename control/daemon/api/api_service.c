@@ -69,6 +69,13 @@ static json_t *json_warnings(
 			weir_plural(drained), drained == 1 ? "s" : "");
 		json_array_append_new(warnings, json_string(text));
 	}
+	if (state->on_backups) {
+		snprintf(text, sizeof(text),
+			"runs on its backups: %u of %u primary backends eligible",
+			state->eligible - state->backups_eligible,
+			state->backends - state->backups);
+		json_array_append_new(warnings, json_string(text));
+	}
 	warn_of_removal(state, warnings);
 	if (limited > 0) {
 		snprintf(text, sizeof(text),
@@ -89,9 +96,9 @@ static json_t *json_service(
 	struct weir_service_state state = {0};
 
 	weir_tables_service(daemon->tables, id, &state);
-	return json_pack(
-		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:I, "
-		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+	return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, "
+			 "s:b, s:I, s:b, s:I, "
+			 "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
@@ -101,7 +108,8 @@ static json_t *json_service(
 		(json_int_t)service->table_size, "slots", (json_int_t)state.slots, "backends",
 		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible, "quorum",
 		(json_int_t)service->quorum, "up", weir_json_up(daemon, id), "panic",
-		(int)state.panic, "generation", (json_int_t)state.generation, "active_flows",
+		(int)state.panic, "backups", (json_int_t)state.backups, "on_backups",
+		(int)state.on_backups, "generation", (json_int_t)state.generation, "active_flows",
 		weir_json_count(daemon, counters.active_flows), "new_flows",
 		weir_json_count(daemon, counters.new_flows), "packets",
 		weir_json_count(daemon, counters.packets), "bytes",

@@ -250,6 +250,7 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 	if (object != NULL) {
 		json_object_set_new(
 			object, "binds_refuse_ms", weir_json_binds_refuse(daemon, state));
+		json_object_set_new(object, "backup", json_boolean(state->backup));
 		json_object_set_new(object, "ejected", json_boolean(state->ejected));
 		json_object_set_new(object, "path_mtu",
 			state->path_mtu == 0 ? json_null() : json_integer(state->path_mtu));

@@ -36,6 +36,7 @@ struct services {
 	// eligible backends, but none with a next hop. panic: services in panic mode.
 	// below: other services with fewer eligible backends than their quorum.
 	uint32_t count, none, unreachable, below, panic;
+	uint32_t on_backups; // services that run on their backups
 	uint32_t drained; // services whose binds are all drained, regardless of the state of their
 			  // backends
 	uint32_t ended; // drained services whose drain has ended
@@ -44,8 +45,8 @@ struct services {
 	uint32_t backends, eligible;
 	uint64_t rejected; // new flows rejected in the last minute because every backend was at its
 			   // limit
-	json_t *none_names, *unreachable_names, *below_names, *panic_names, *drained_names,
-		*rejecting_names;
+	json_t *none_names, *unreachable_names, *below_names, *panic_names, *on_backups_names,
+		*drained_names, *rejecting_names;
 };
 
 __attribute__((format(printf, 3, 4))) static void add(
@@ -214,6 +215,9 @@ static void count_service(
 	} else if (state.panic) {
 		services->panic++;
 		json_array_append_new(services->panic_names, json_string(name));
+	} else if (state.on_backups && state.backups < state.backends) {
+		services->on_backups++;
+		json_array_append_new(services->on_backups_names, json_string(name));
 	}
 }
 
@@ -296,6 +300,11 @@ static void judge_services(
 			services->panic, services->count, weir_plural(services->count),
 			list_names(services->panic_names, names));
 	}
+	if (services->on_backups > 0) {
+		add(verdict, WEIR_STATUS_WARNING, "%u of %u service%s on backups: %s",
+			services->on_backups, services->count, weir_plural(services->count),
+			list_names(services->on_backups_names, names));
+	}
 	if (services->rejected > 0) {
 		add(verdict, WEIR_STATUS_WARNING,
 			"%llu new flow%s rejected in the last minute, because every backend was "
@@ -353,6 +362,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		.unreachable_names = json_array(),
 		.below_names = json_array(),
 		.panic_names = json_array(),
+		.on_backups_names = json_array(),
 		.drained_names = json_array(),
 		.rejecting_names = json_array()};
 	const struct weir_stalls *stalls = weir_daemon_stalls(daemon);
@@ -375,15 +385,16 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		judge_keys(daemon, only, &verdict);
 	}
 	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:I, s:s?, s:o, s:o, s:o, s:o, "
-			 "s:o, s:o}",
+			 "s:o, s:o, s:o}",
 		"level", level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
 		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
 		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
 		"eligible", (json_int_t)services.eligible, "unchecked", (json_int_t)unchecked,
 		"untracked", (json_int_t)untracked, "no_room_for", lack_name(lack), "not_eligible",
 		services.none_names, "unreachable", services.unreachable_names, "below_quorum",
-		services.below_names, "panic", services.panic_names, "drained",
-		services.drained_names, "rejecting", services.rejecting_names);
+		services.below_names, "panic", services.panic_names, "on_backups",
+		services.on_backups_names, "drained", services.drained_names, "rejecting",
+		services.rejecting_names);
 }
 
 // Returns the id of the service with this name. Returns WEIR_SERVICE_NONE if the service is

@@ -396,6 +396,11 @@ static int refuse_state(const struct weir_backend_state *state, char *why, size_
 			"backend %s/%s is %s; for the reason, run \"weirctl health history %s/%s\"",
 			state->service, state->name, state->ejected ? "ejected" : "refusing",
 			state->service, state->name);
+	} else if (state->backup) {
+		snprintf(why, why_bytes,
+			"backend %s/%s is a backup, which gets new flows only while other backends "
+			"fail; remove \"backup\" from its configuration, and reload",
+			state->service, state->name);
 	} else {
 		return 0;
 	}

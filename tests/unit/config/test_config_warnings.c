@@ -119,6 +119,17 @@ static const struct expected cases[] = {
 			      NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
 				      "b", "10.0.0.2", ", \"weight\": 1"))),
 		""},
+	// Only backups, and a key without backups.
+	{CONFIG(SEED "\n", UNCHECKED("\n", BIND, NAMED("a", "10.0.0.1", ", \"backup\": true"))),
+		"3:85: services[0].backends: every backend is a backup, so all are used: remove "
+		"\"backup\", or add the backends that they replace\n"},
+	{CONFIG(SEED "\n", UNCHECKED("\n\"backup_below_percent\": 50,", BIND, TWO_BACKENDS)),
+		"3:25: services[0].backup_below_percent: is not used, because no backend has "
+		"\"backup\": true; remove it, or mark the backups\n"},
+	{CONFIG(SEED, UNCHECKED("\"backup_below_percent\": 50,", BIND,
+			      NAMED("a", "10.0.0.1", ", \"backup\": true") ", " NAMED(
+				      "b", "10.0.0.2", ", \"backup\": false"))),
+		""},
 	// The same address twice in one service, in any notation. In two services it is valid.
 	{CONFIG(SEED, UNCHECKED("", BIND,
 			      "\n" NAMED("a", "2001:db8::1", "") ",\n" NAMED("b", "2001:db8::2",

@@ -69,6 +69,28 @@ TEST(note_of_a_limit_of_one_flow) {
 	json_decref(rows);
 }
 
+// A backup that gets no new flows is nothing unusual, but its note explains why.
+TEST(notes_of_backups) {
+	json_t *rows = json_loads(
+		"[{\"service\": \"web\", \"name\": \"a\", \"backup\": true, \"in_selection\": "
+		"false}, {\"service\": \"web\", \"name\": \"b\", \"backup\": true, "
+		"\"in_selection\": true}, {\"service\": \"web\", \"name\": \"c\", \"backup\": "
+		"false, \"in_selection\": true}]",
+		0, NULL);
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	assert_non_null(rows);
+	weir_show_backends_within(out, rows, 0);
+	fclose(out);
+	assert_non_null(strstr(text, "\nweb/a    backup\n"));
+	assert_non_null(strstr(text, "\nweb/b    backup in use\n"));
+	assert_null(strstr(text, "\nweb/c  "));
+	free(text);
+	json_decref(rows);
+}
+
 TEST(notes_of_weights_that_a_canary_has_set) {
 	static const struct {
 		const char *canary, *note;

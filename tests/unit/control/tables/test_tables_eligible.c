@@ -82,7 +82,7 @@ static uint32_t decide(const struct member *members, uint32_t n, uint32_t thresh
 		assert_int_equal(
 			(state->backends[i].flags & WEIR_BACKEND_CLOSED) == 0, bits >> i & 1);
 	}
-	*ret_panic = state->services[0].panic;
+	*ret_panic = state->services[0].open.panic;
 	*ret_eligible = state->services[0].eligible;
 	weir_state_free(state);
 	return bits;

@@ -19,6 +19,7 @@ struct model_backend {
 	bool exists;
 	uint32_t address; // variant of the address
 	uint32_t configured, runtime;
+	bool backup;
 	int admin, health;
 	int id; // -1 = id not known yet
 };
@@ -26,6 +27,7 @@ struct model_backend {
 struct model_service {
 	bool exists;
 	uint32_t threshold;
+	uint32_t below; // backup_below_percent
 	struct model_backend backend[BACKENDS];
 };
 
@@ -67,10 +69,12 @@ static struct weir_config *build_config(const struct model *model) {
 		const struct model_service *from = &model->service[s];
 
 		config->services[s].panic_threshold_percent = from->threshold;
+		config->services[s].backup_below_percent = from->below;
 		for (int b = BACKENDS - 1; b >= 0; b--) {
 			struct weir_config_backend *backend = &config->services[s].backends[b];
 
 			backend->weight = from->backend[b].configured;
+			backend->backup = from->backend[b].backup;
 			set_address(&backend->address, (uint32_t)s, (uint32_t)b,
 				from->backend[b].address);
 			if (!from->backend[b].exists) {
@@ -98,7 +102,7 @@ static void change_configuration(struct model *model) {
 	struct model_backend *backend = &service->backend[b];
 	uint32_t weight;
 
-	switch (pick(model, 6)) {
+	switch (pick(model, 8)) {
 	case 0:
 		service->exists = !service->exists;
 		for (int i = 0; i < BACKENDS; i++) {
@@ -116,6 +120,12 @@ static void change_configuration(struct model *model) {
 		break;
 	case 4:
 		service->threshold = pick(model, 3) * 50;
+		break;
+	case 5:
+		service->below = pick(model, 5) * 25;
+		break;
+	case 6:
+		backend->backup = !backend->backup;
 		break;
 	default:
 		weight = pick(model, 4) * 50;
@@ -192,42 +202,76 @@ static uint32_t effective(const struct model_backend *backend) {
 	return backend->runtime != WEIR_WEIGHT_UNSET ? backend->runtime : backend->configured;
 }
 
+struct tally { // backends of one kind: primary backends, or backups
+	uint32_t any; // could get flows in panic mode
+	uint32_t good; // eligible
+	uint32_t fair; // healthy or were healthy before
+	uint32_t all;
+};
+
+static bool could_serve(const struct model_backend *backend) {
+	return backend->exists && effective(backend) > 0 &&
+	       backend->admin != WEIR_ADMIN_MAINTENANCE;
+}
+
+static bool is_good(const struct model_backend *backend) {
+	return could_serve(backend) && backend->admin == WEIR_ADMIN_READY &&
+	       backend->health == WEIR_HEALTH_HEALTHY;
+}
+
+static bool is_fair(const struct model_backend *backend) {
+	return is_good(backend) || (could_serve(backend) && backend->admin == WEIR_ADMIN_READY &&
+					   backend->health == WEIR_HEALTH_REFUSING);
+}
+
+static struct tally tally_of(const struct model_service *service, bool backup) {
+	struct tally tally = {0};
+
+	for (int b = 0; b < BACKENDS; b++) {
+		const struct model_backend *backend = &service->backend[b];
+
+		if (backend->exists && backend->backup == backup) {
+			tally.all++;
+			tally.any += could_serve(backend);
+			tally.good += is_good(backend);
+			tally.fair += is_fair(backend);
+		}
+	}
+	return tally;
+}
+
+static bool panics(const struct model_service *service, struct tally tally) {
+	return tally.any > 0 &&
+	       (tally.fair > 0 ? tally.good * 100 / tally.fair : 0) < service->threshold;
+}
+
 // Determine which backends take new flows. The model implements this rule independently of the
 // code.
 static void expect_members(
 	const struct model_service *service, const bool resolved[BACKENDS], bool member[BACKENDS]) {
-	bool reachable = false;
-	// fair: backends that are healthy or were healthy before
-	uint32_t total = 0, good = 0, fair = 0;
-	bool panic;
+	const struct tally primaries = tally_of(service, false), backups = tally_of(service, true);
+	const struct tally *judged = &primaries; // the backends that decide about panic mode
+	bool use_primaries = true, use_backups = false, panic, reachable = false;
 
-	for (int b = 0; b < BACKENDS; b++) {
-		const struct model_backend *backend = &service->backend[b];
-
-		if (!backend->exists || effective(backend) == 0 ||
-			backend->admin == WEIR_ADMIN_MAINTENANCE) {
-			continue;
-		}
-		total++;
-		good += backend->admin == WEIR_ADMIN_READY &&
-			backend->health == WEIR_HEALTH_HEALTHY;
-		fair += backend->admin == WEIR_ADMIN_READY &&
-			(backend->health == WEIR_HEALTH_HEALTHY ||
-				backend->health == WEIR_HEALTH_REFUSING);
+	if (backups.good > 0) {
+		use_primaries = primaries.good > 0;
+		use_backups = primaries.good == 0 ||
+			      primaries.good * 100 < service->below * primaries.all;
+		judged = &backups;
+	} else if (primaries.any == 0) {
+		use_primaries = false;
+		use_backups = true;
+		judged = &backups;
 	}
-	panic = total > 0 && (fair > 0 ? good * 100 / fair : 0) < service->threshold;
+	panic = panics(service, *judged) && (use_backups || backups.good == 0);
 	for (int b = 0; b < BACKENDS; b++) {
 		const struct model_backend *backend = &service->backend[b];
-		bool ready = backend->admin == WEIR_ADMIN_READY;
 
-		member[b] = backend->exists && effective(backend) > 0 &&
-			    backend->admin != WEIR_ADMIN_MAINTENANCE;
-		if (!panic) {
-			member[b] &= ready && backend->health == WEIR_HEALTH_HEALTHY;
-		} else if (good > 0) {
-			member[b] &= ready && (backend->health == WEIR_HEALTH_HEALTHY ||
-						      backend->health == WEIR_HEALTH_REFUSING);
-		}
+		member[b] = backend->backup ? use_backups : use_primaries;
+		member[b] &= !panic               ? is_good(backend)
+			     : judged->good > 0   ? is_fair(backend)
+			     : primaries.good > 0 ? is_fair(backend)
+						  : could_serve(backend);
 		reachable |= member[b] && resolved[b];
 	}
 	for (int b = 0; b < BACKENDS; b++) {

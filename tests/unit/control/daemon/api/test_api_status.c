@@ -367,3 +367,56 @@ TEST(without_services_no_traffic_is_wanted) {
 	LAB_UNTIL(is_level(web, "critical"));
 	expect(web, NULL, "critical", "no service is configured");
 }
+
+// The configuration of the other tests, but w-2 of web is a backup.
+#define WITH_BACKUP \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
+	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\", \"backup\": true}]}"
+
+static json_t *first_of(const struct web *web, const char *request) {
+	json_t *rows = lab_result(&web->lab, "%s", request);
+	json_t *first = json_incref(json_array_get(rows, 0));
+
+	json_decref(rows);
+	return first;
+}
+
+// While the only primary backend is drained, its backup has the flows. This is a warning of status,
+// of the drain and of service.show.
+TEST(a_service_that_runs_on_its_backups_is_a_warning) {
+	struct web *web = *state;
+	json_t *result, *service;
+
+	lab_write_config(&web->lab, WITH_BACKUP ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	expect(web, NULL, "ok", "");
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "canary.start", "service": "web",
+					    "backend": "w-2"})), "refused");
+	result = lab_result(
+		&web->lab, JSON({"command": "backend.drain", "service": "web",
+					       "backend": "w-1"}));
+	assert_non_null(
+		strstr(json_string_value(json_array_get(json_object_get(result, "warnings"), 0)),
+			"service web runs on its backups: 0 of 1 primary backends eligible"));
+	json_decref(result);
+	expect(web, NULL, "warning", "1 of 2 services on backups: web");
+	expect(web, "dns", "ok", "");
+	result = status_of(web, NULL);
+	assert_string_equal(
+		json_string_value(json_array_get(json_object_get(result, "on_backups"), 0)), "web");
+	json_decref(result);
+	service = first_of(web, JSON({"command": "service.show", "service": "web"}));
+	assert_true(json_is_true(json_object_get(service, "on_backups")));
+	assert_int_equal(json_integer_value(json_object_get(service, "backups")), 1);
+	json_decref(service);
+	set_admin(web, "ready", "web", "w-1");
+	expect(web, NULL, "ok", "");
+	service = first_of(web, JSON({"command": "service.show", "service": "web"}));
+	assert_true(json_is_false(json_object_get(service, "on_backups")));
+	json_decref(service);
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Takeovers: logs and records when the backups of a service begin to get new flows, and when they
+// cease to. The tables decide it (tables.h).
+//
+// Threads: only the event loop's thread.
+#pragma once
+
+#include "log.h"
+#include "states.h"
+#include "tables.h"
+
+// Call after each publication. tables: NULL is allowed.
+void weir_takeovers_note(
+	struct weir_log *log, struct weir_states *states, struct weir_tables *tables);
