@@ -106,6 +106,7 @@ struct weir_import_service {
 	json_int_t weight; // weight of the first backend whose weight is not 0; 0 = none
 	uint32_t upper, uppers; // highest connection limit; number of backends that have a limit
 	bool uppers_differ;
+	uint32_t backups; // number of backends that are backups
 	json_t *health_check; // NULL = none
 	bool was_checked; // the source has a health check for the service
 };
@@ -145,6 +146,7 @@ struct weir_import_backend {
 	struct weir_import_forwarding forwarding;
 	json_int_t weight;
 	uint32_t upper; // connection limit; 0 = none
+	bool backup; // used only if no other server is healthy; `weight` is ignored
 };
 void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_import_backend *backend);

@@ -45,8 +45,8 @@ static const struct scheduler schedulers[] = {
 	{"lblc", "maglev", BOTH, DESTINATION, false},
 	{"lblcr", "maglev", BOTH, DESTINATION, false},
 	{"fo", "maglev", NULL,
-		"uses all servers at once, without failover by weight. Remove standby servers, "
-		"or put them into maintenance",
+		"uses the servers with the highest weight; all others are backups, which are used "
+		"together when no other server is healthy",
 		false},
 	{"ovf", "least-loaded", NULL,
 		"spreads flows over all servers instead of filling one server first; flow_control "
@@ -218,7 +218,7 @@ static json_int_t weight_of(struct weir_import *import, const struct weir_import
 }
 
 static void note_limit(struct weir_import_service *service, uint32_t upper) {
-	size_t before = json_array_size(service->backends) - 1;
+	size_t before = json_array_size(service->backends) - service->backups - 1;
 
 	service->uppers_differ |= before > 0 && upper != service->upper;
 	service->upper = upper > service->upper ? upper : service->upper;
@@ -251,9 +251,17 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 	json_t *former;
 
 	weir_address_format(&backend->address, address, sizeof(address));
-	weight = weight_of(import, place, address, backend->weight);
+	weight = weight_of(import, place, address,
+		!backend->backup      ? backend->weight
+		: service->weight > 0 ? service->weight
+				      : 1);
 	note_port(import, service, place, address, backend);
 	former = json_object_get(service->by_address, address);
+	if (former != NULL && backend->backup) {
+		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, address,
+			"the server is also a real server, so it cannot be a backup");
+		return;
+	}
 	if (former != NULL) { // in IPVS a server has one entry for each of its ports
 		json_int_t sum = json_integer_value(json_object_get(former, "weight")) + weight;
 
@@ -277,6 +285,11 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 		json_array_append_new(json_object_get(service->places, "backends"),
 			weir_import_place_json(place)) < 0) {
 		import->failed = true;
+		return;
+	}
+	if (backend->backup) {
+		json_object_set_new(former, "backup", json_true());
+		service->backups++;
 		return;
 	}
 	if (service->weight == 0) {
@@ -330,6 +343,29 @@ static const char *policy_of(
 	return policy;
 }
 
+// The scheduler fo uses the server with the highest weight. The others become backups.
+static void choose_backups(struct weir_import_service *service) {
+	json_int_t most = 0;
+	json_t *backend;
+	size_t i;
+
+	if (strcmp(service->scheduler, "fo") != 0) {
+		return;
+	}
+	json_array_foreach (service->backends, i, backend) {
+		json_int_t weight = json_integer_value(json_object_get(backend, "weight"));
+
+		if (!json_is_true(json_object_get(backend, "backup"))) {
+			most = weight > most ? weight : most;
+		}
+	}
+	json_array_foreach (service->backends, i, backend) {
+		if (json_integer_value(json_object_get(backend, "weight")) < most) {
+			json_object_set_new(backend, "backup", json_true());
+		}
+	}
+}
+
 // Returns the hash_fields of a service, or NULL for the default, which includes ports. Affinity
 // hashes the source itself.
 static const char *hash_fields_of(const struct weir_import_service *service) {
@@ -344,7 +380,7 @@ static json_t *limits_of(struct weir_import *import, const struct weir_import_se
 	if (service->uppers == 0) {
 		return NULL;
 	}
-	if (service->uppers < json_array_size(service->backends)) {
+	if (service->uppers < json_array_size(service->backends) - service->backups) {
 		weir_import_note(import, &service->place, WEIR_IMPORT_LEFT_OUT, "upper threshold",
 			"flow_control has one limit for all servers of a service, and some servers "
 			"of the service have no limit");
@@ -399,6 +435,7 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	weir_import_forwarding_choose(import, service, &forwarding);
 	// Must be called before policy_of, because both add notes, and notes keep this order.
 	limits = limits_of(import, service);
+	choose_backups(service);
 	policy = policy_of(import, service);
 	weir_import_note_same_servers(import, service);
 	affinity = weir_import_affinity(import, &service->persistence, policy);

@@ -14,17 +14,12 @@
 #define SCHEDULER "wlc" // default lb_algo
 
 #define SCRIPTS "Weir runs no scripts: watch the log, or \"weirctl health history --json\""
-#define SORRY \
-	"Weir has no sorry server: with too few healthy backends it also uses unhealthy backends " \
-	"(panic_threshold_percent)"
 
 static const struct weir_keepalived_rest of_virtual[] = {
 	{"hysteresis", NULL}, // modifies quorum; read_quorum() adds the note
 	{"quorum_up", SCRIPTS},
 	{"quorum_down", SCRIPTS},
-	{"sorry_server", SORRY},
-	{"sorry_server_inhibit", NULL},
-	{"sorry_server_lvs_method", NULL},
+	{"sorry_server_inhibit", NULL}, // see inhibit_on_failure
 	{"omega", SCRIPTS},
 	{"alpha", NULL}, // Weir always behaves like this
 	{"no_alpha", NULL},
@@ -62,6 +57,7 @@ static const struct weir_keepalived_rest of_real[] = {
 };
 
 struct virtual { // one virtual server
+	const struct weir_keepalived_statement *block;
 	struct weir_import_service service;
 	struct weir_keepalived_defaults defaults;
 	uint32_t weight; // default weight of servers
@@ -71,6 +67,9 @@ struct virtual { // one virtual server
 	uint8_t family; // family of the address, 4 or 6; 0 = a group
 	struct weir_import_forwarding forwarding; // NAT is the default
 	bool any_port; // at least one address has no port
+	const struct weir_keepalived_statement *sorry; // the last sorry_server; NULL = none
+	struct weir_import_forwarding sorry_forwarding;
+	bool has_sorry_forwarding;
 };
 
 // --- addresses ----------------------------------------------------------------------------
@@ -232,6 +231,13 @@ static bool read_real_key(struct weir_import *import,
 	return true;
 }
 
+static bool is_loopback(const struct weir_address *address) {
+	static const uint8_t loopback[16] = {[15] = 1};
+
+	return address->family == 4 ? address->bytes[0] == 127
+				    : memcmp(address->bytes, loopback, sizeof(loopback)) == 0;
+}
+
 // Returns whether keepalived uses this server. If not, adds a note.
 static bool read_real_head(struct weir_import *import,
 	const struct weir_keepalived_statement *server, struct weir_import_backend *backend) {
@@ -277,6 +283,33 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 		weir_keepalived_check(
 			import, server, &defaults, &target, &virtual->service.was_checked),
 		backend.forwarding.nat ? backend.port : 0);
+}
+
+// Read "sorry_server ADDRESS [PORT]": keepalived uses this server when too few real servers are
+// healthy. It becomes a backup. keepalived does not check it.
+static void read_sorry(struct weir_import *import, struct virtual *virtual) {
+	const struct weir_keepalived_statement *statement = virtual->sorry;
+	struct weir_import_backend backend = {.backup = true,
+		.forwarding = virtual->has_sorry_forwarding ? virtual->sorry_forwarding
+							    : virtual->forwarding};
+	char what[WEIR_IMPORT_TEXT_BYTES];
+
+	if (!read_real_head(import, statement, &backend)) {
+		return;
+	}
+	weir_keepalived_text(statement, what, sizeof(what));
+	if (is_loopback(&backend.address)) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_MISSING, what,
+			"the sorry server runs on the balancer, but Weir forwards packets to other "
+			"hosts only: run it on another host, as a backend with \"backup\": true");
+		return;
+	}
+	weir_import_backend(import, &virtual->service, &statement->place, &backend);
+	if (virtual->service.health_check != NULL) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST, what,
+			"the backend with \"backup\" is used only if it passes the health check of "
+			"the service; keepalived does not check a sorry server");
+	}
 }
 
 // --- virtual servers ----------------------------------------------------------------------
@@ -380,17 +413,29 @@ static void read_flag(struct weir_import *import, struct weir_import_service *se
 	}
 }
 
-static void read_quorum(
-	struct weir_import *import, const struct weir_keepalived_statement *statement) {
+static void read_quorum(struct weir_import *import, bool has_sorry,
+	const struct weir_keepalived_statement *statement) {
 	char what[WEIR_IMPORT_TEXT_BYTES];
 	uint64_t quorum;
 
 	if (weir_keepalived_number(import, statement, 1, UINT32_MAX, &quorum) && quorum > 1) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
 			weir_keepalived_text(statement, what, sizeof(what)),
-			"Weir does not withdraw a VIP when few servers are healthy: see "
-			"panic_threshold_percent");
+			has_sorry ? "the sorry server becomes a backup, which is used when no "
+				    "server is healthy: for an earlier use, together with the "
+				    "healthy servers, see backup_below_percent"
+				  : "Weir does not withdraw a VIP when few servers are healthy: "
+				    "see panic_threshold_percent");
 	}
+}
+
+static bool has_statement(const struct weir_keepalived_statement *block, const char *keyword) {
+	const struct weir_keepalived_statement *statement = block->children;
+
+	while (statement != NULL && strcmp(statement->word[0], keyword) != 0) {
+		statement = statement->next;
+	}
+	return statement != NULL;
 }
 
 static bool read_virtual_key(struct weir_import *import, struct virtual *virtual,
@@ -406,7 +451,7 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 	} else if (strcmp(keyword, "persistence_granularity") == 0) {
 		read_granularity(import, virtual, statement);
 	} else if (strcmp(keyword, "quorum") == 0) {
-		read_quorum(import, statement);
+		read_quorum(import, has_statement(virtual->block, "sorry_server"), statement);
 	} else if (strcmp(keyword, "ops") == 0) {
 		service->one_packet = true;
 	} else if (strcmp(keyword, "sh-port") == 0 || strcmp(keyword, "mh-port") == 0) {
@@ -417,6 +462,12 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 		if (weir_keepalived_number(import, statement, 1, UINT16_MAX, &number)) {
 			virtual->weight = (uint32_t)number;
 		}
+	} else if (strcmp(keyword, "sorry_server") == 0) {
+		virtual->sorry = statement;
+	} else if (strcmp(keyword, "sorry_server_lvs_method") == 0) {
+		virtual->sorry_forwarding = virtual->forwarding;
+		virtual->has_sorry_forwarding = true;
+		weir_keepalived_method(import, statement, &virtual->sorry_forwarding);
 	} else if (strcmp(keyword, "lb_kind") == 0 || strcmp(keyword, "lvs_method") == 0) {
 		weir_keepalived_method(import, statement, &virtual->forwarding);
 	} else {
@@ -500,7 +551,8 @@ static void note_swallowed(
 void weir_keepalived_server(struct weir_import *import,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_statement *groups) {
-	struct virtual virtual = {.defaults = {.delay_ms = DELAY_MS, .timeout_ms = TIMEOUT_MS},
+	struct virtual virtual = {.block = statement,
+		.defaults = {.delay_ms = DELAY_MS, .timeout_ms = TIMEOUT_MS},
 		.weight = 1,
 		.forwarding = {.nat = true}};
 	struct weir_import_service *service = &virtual.service;
@@ -519,6 +571,9 @@ void weir_keepalived_server(struct weir_import *import,
 			if (strcmp(key->word[0], "real_server") == 0) {
 				read_real(import, &virtual, key);
 			}
+		}
+		if (virtual.sorry != NULL) {
+			read_sorry(import, &virtual);
 		}
 	}
 	if (virtual.any_without_check && service->health_check != NULL) {

@@ -58,6 +58,20 @@ TEST(schedulers_become_policies) {
 	}
 }
 
+TEST(failover_by_weight_becomes_backups) {
+	struct lab lab =
+		import("-A -t 192.0.2.1:80 -s fo\n-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -w 1\n"
+		       "-a -t 192.0.2.1:80 -r 10.0.0.2:80 -i -w 9\n"
+		       "-a -t 192.0.2.1:80 -r 10.0.0.3:80 -i -w 5\n",
+			false, NULL);
+	const json_t *backends = json_object_get(service(&lab, 0), "backends");
+
+	assert_true(json_is_true(json_object_get(json_array_get(backends, 0), "backup")));
+	assert_null(json_object_get(json_array_get(backends, 1), "backup"));
+	assert_true(json_is_true(json_object_get(json_array_get(backends, 2), "backup")));
+	done(&lab);
+}
+
 TEST(drained_server_makes_no_weights_different) {
 	static const int drained[3][3] = {{0, 2, 2}, {2, 0, 2}, {0, 0, 0}};
 	char text[256];
