@@ -184,7 +184,14 @@ enum weir_config_check {
 // Data path: they are sent to the service's VIP in the backend's forwarding mode, like packets from
 // the dataplane.
 enum weir_config_via { WEIR_VIA_DIRECT, WEIR_VIA_DATA_PATH };
+// Where the expected bytes must be in an answer: at its begin, or anywhere.
+enum weir_config_match { WEIR_MATCH_PREFIX, WEIR_MATCH_SUBSTRING };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
+
+struct weir_config_bytes {
+	uint8_t count; // 0 = none
+	uint8_t byte[255];
+};
 
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: all backends are considered healthy
@@ -196,7 +203,10 @@ struct weir_config_health_check {
 	char server_name[256]; // https: SNI, and the name to verify; "" = host, otherwise the
 			       // address
 	char grpc_service[256]; // grpc: "" = the server as a whole
-	char send[256]; // agent-check: the line to send, "" = none
+	char send[256]; // agent-check: the line to send; tcp: the bytes to send; "" = none
+	char expect[256]; // tcp: the bytes to expect, "" = none
+	struct weir_config_bytes send_hex, expect_hex; // instead of `send` and `expect`
+	enum weir_config_match match;
 	enum weir_config_method method; // http, https
 	bool tls; // grpc: use TLS
 	bool verify; // https, grpc with tls: verify the certificate
@@ -410,6 +420,14 @@ const struct weir_config_service *weir_config_find_service(
 // bind is the default port of a check. Checks via the data path use the address of this bind as the
 // VIP.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
+// Return the number of bytes that a check sends, or that an answer must contain; 0 = none. *ret:
+// the bytes, borrowed.
+size_t weir_config_bytes_to_send(const struct weir_config_health_check *check, const uint8_t **ret);
+size_t weir_config_bytes_to_expect(
+	const struct weir_config_health_check *check, const uint8_t **ret);
+// Returns whether an answer must contain certain bytes.
+bool weir_config_expects(const struct weir_config_health_check *check);
+
 // Lists the VIPs that a check via the data path connects to, each once: the VIP of
 // weir_config_checked_bind, and the VIPs of other binds with the same protocol and the checked
 // port. ret: room for one address per bind. Returns the number of VIPs.

@@ -39,6 +39,8 @@ const struct weir_json_choice weir_config_checks[] = {
 	{"agent-check", WEIR_CHECK_AGENT_CHECK}, {0}};
 const struct weir_json_choice weir_config_vias[] = {
 	{"direct", WEIR_VIA_DIRECT}, {"data-path", WEIR_VIA_DATA_PATH}, {0}};
+const struct weir_json_choice weir_config_matches[] = {
+	{"prefix", WEIR_MATCH_PREFIX}, {"substring", WEIR_MATCH_SUBSTRING}, {0}};
 const struct weir_json_choice weir_config_methods[] = {
 	{"GET", WEIR_METHOD_GET}, {"HEAD", WEIR_METHOD_HEAD}, {"OPTIONS", WEIR_METHOD_OPTIONS}, {0}};
 const struct weir_json_choice weir_config_policies[] = {

@@ -8,8 +8,8 @@
 
 #include "config_keys.h"
 
-#define TEXT_BYTES 320
-#define WHAT_BYTES 512
+#define TEXT_BYTES 520 // enough for 255 bytes in hexadecimal digits, or with escapes
+#define WHAT_BYTES 640
 // Shown instead of a secret value, because differences are logged and shown to users who cannot
 // read the configuration file.
 #define HIDDEN "hidden"

@@ -10,6 +10,7 @@
 #define HTTP_TYPES (TYPE(HTTP) | TYPE(HTTPS))
 #define TLS_TYPES (TYPE(HTTPS) | TYPE(GRPC))
 #define RETRY_INTERVAL_LEAST_MS 10u
+#define EXCHANGE_TYPES TYPE(TCP)
 #define SERVER_TYPES (TYPE(TCP) | HTTP_TYPES | TYPE(GRPC))
 
 // Keys that only some types of checks use, with these types and a text for messages.
@@ -31,7 +32,11 @@ static const struct {
 	{"tls", TYPE(GRPC), "\"grpc\""},
 	{"grpc_service", TYPE(GRPC), "\"grpc\""},
 	{"orca", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
-	{"send", TYPE(AGENT_CHECK), "\"agent-check\""},
+	{"send", EXCHANGE_TYPES | TYPE(AGENT_CHECK), "\"tcp\" or \"agent-check\""},
+	{"send_hex", EXCHANGE_TYPES, "\"tcp\""},
+	{"expect", EXCHANGE_TYPES, "\"tcp\""},
+	{"expect_hex", EXCHANGE_TYPES, "\"tcp\""},
+	{"match", EXCHANGE_TYPES, "\"tcp\""},
 };
 
 static void check_types(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -108,6 +113,55 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 	}
 }
 
+// Returns whether a check over TCP sends bytes whose answer has no effect.
+static bool sends_in_vain(const struct weir_config_health_check *check) {
+	const uint8_t *bytes;
+
+	return check->type == WEIR_CHECK_TCP && weir_config_bytes_to_send(check, &bytes) > 0 &&
+	       !weir_config_expects(check);
+}
+
+// Checks the bytes to send and to expect.
+static void check_exchange(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	static const char *const keys[][2] = {{"send", "send_hex"}, {"expect", "expect_hex"}};
+	bool valid = true;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const char *text = keys[i][0], *hex = keys[i][1];
+
+		valid &= weir_json_valid(read, text) && weir_json_valid(read, hex);
+		if (weir_json_present(read, text) && weir_json_present(read, hex)) {
+			weir_json_error_at(
+				reader, place, hex, "excludes \"%s\"; remove one of the two", text);
+			return;
+		}
+	}
+	if (!valid || (EXCHANGE_TYPES & 1u << check->type) == 0) {
+		return;
+	}
+	if (sends_in_vain(check)) {
+		weir_json_error_at(reader, place, check->send[0] != '\0' ? "send" : "send_hex",
+			"has no effect on the result without \"expect\" or \"expect_hex\"; add "
+			"what the answer must contain");
+	}
+	if (weir_json_present(read, "match") && !weir_config_expects(check)) {
+		weir_json_error_at(reader, place, "match",
+			"is not used without \"expect\" or \"expect_hex\"; remove it, or add what "
+			"the answer must contain");
+	}
+}
+
+// Checks the line of an agent-check: the line end is added to it.
+static void check_line(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	if (weir_json_valid(read, "send") && check->send[strcspn(check->send, "\t\r\n")] != '\0') {
+		weir_json_error_at(reader, place, "send",
+			"contains a line end or a tab; give one line, to which a line end is "
+			"added");
+	}
+}
+
 static void check_times(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
@@ -156,7 +210,30 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 		check_types(reader, place, check, read);
 		check_http(reader, place, check, read);
 		check_tls(reader, place, check, read);
+		check_exchange(reader, place, check, read);
 	}
+	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT_CHECK) {
+		check_line(reader, place, check, read);
+	}
+}
+
+static size_t bytes_of(const char *text, const struct weir_config_bytes *hex, const uint8_t **ret) {
+	*ret = hex->count > 0 ? hex->byte : (const uint8_t *)text;
+	return hex->count > 0 ? hex->count : strlen(text);
+}
+
+size_t weir_config_bytes_to_send(
+	const struct weir_config_health_check *check, const uint8_t **ret) {
+	return bytes_of(check->send, &check->send_hex, ret);
+}
+
+size_t weir_config_bytes_to_expect(
+	const struct weir_config_health_check *check, const uint8_t **ret) {
+	return bytes_of(check->expect, &check->expect_hex, ret);
+}
+
+bool weir_config_expects(const struct weir_config_health_check *check) {
+	return check->expect[0] != '\0' || check->expect_hex.count > 0;
 }
 
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service) {

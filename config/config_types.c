@@ -406,6 +406,108 @@ static void format_weight(
 	}
 }
 
+static bool read_payload(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const char *text = weir_json_string(reader, place, key, json);
+	size_t bytes = text != NULL ? strlen(text) : 0;
+
+	if (text == NULL) {
+		return false;
+	}
+	if (bytes == 0) {
+		weir_json_error(reader, place, "is empty; give at least 1 character");
+		return false;
+	}
+	if ((double)bytes > key->max) {
+		weir_json_error(reader, place, "has %zu byte%s; use %.0f to %.0f bytes", bytes,
+			weir_plural(bytes), key->min, key->max);
+		return false;
+	}
+	for (size_t i = 0; i < bytes; i++) {
+		if ((text[i] < 0x20 || text[i] > 0x7e) && strchr("\t\r\n", text[i]) == NULL) {
+			weir_json_error(reader, place,
+				"byte %zu is neither printable ASCII nor \\t, \\r or \\n; for "
+				"other bytes use \"%s_hex\"",
+				i + 1, key->key);
+			return false;
+		}
+	}
+	memcpy(into + key->offset, text, bytes + 1);
+	return true;
+}
+
+// Writes the text with the escapes of JSON.
+static void format_payload(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	static const char raw[] = "\t\r\n\"\\", escaped[] = "trn\"\\";
+	size_t used = 0;
+
+	for (const char *c = from + key->offset; *c != '\0' && used + 3 < bytes; c++) {
+		const char *special = strchr(raw, *c);
+
+		if (special != NULL) {
+			text[used++] = '\\';
+		}
+		text[used++] = special != NULL ? escaped[special - raw] : *c;
+	}
+	text[used] = '\0';
+}
+
+static int hex_digit(char c) {
+	return isdigit((unsigned char)c)    ? c - '0'
+	       : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10
+					    : -1;
+}
+
+static bool read_hex_bytes(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	const char *text = weir_json_string(reader, place, key, json);
+	struct weir_config_bytes read = {.count = 0};
+	size_t count = 0;
+
+	if (text == NULL) {
+		return false;
+	}
+	for (const char *c = text + strspn(text, " "); *c != '\0'; c += 2 + strspn(c + 2, " ")) {
+		const int high = hex_digit(c[0]), low = high >= 0 ? hex_digit(c[1]) : -1;
+
+		if (low < 0) {
+			weir_json_error(reader, place,
+				"character %zu is no hexadecimal digit of a byte; write two digits "
+				"for each byte, such as \"00 1f\"",
+				(size_t)(c - text) + (high >= 0) + 1);
+			return false;
+		}
+		if (count < sizeof(read.byte)) {
+			read.byte[count] = (uint8_t)(high << 4 | low);
+		}
+		count++;
+	}
+	if (count == 0 || count > sizeof(read.byte)) {
+		weir_json_error(reader, place, "has %zu bytes; use 1 to %zu bytes", count,
+			sizeof(read.byte));
+		return false;
+	}
+	read.count = (uint8_t)count;
+	memcpy(into + key->offset, &read, sizeof(read));
+	return true;
+}
+
+static void format_hex_bytes(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	const struct weir_config_bytes *value = (const void *)(from + key->offset);
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint8_t i = 0; i < value->count && used < bytes; i++) {
+		used += (size_t)snprintf(text + used, bytes - used, "%02x", value->byte[i]);
+	}
+}
+
+const struct weir_json_type weir_config_type_payload = {
+	.name = "text", .read = read_payload, .format = format_payload};
+const struct weir_json_type weir_config_type_hex_bytes = {
+	.name = "hex_bytes", .read = read_hex_bytes, .format = format_hex_bytes};
 const struct weir_json_type weir_config_type_command = {.name = "command",
 	.read = read_command,
 	.format = format_command,

@@ -21,3 +21,7 @@ extern const struct weir_json_type weir_config_type_number; // a double, min..ma
 // its `words`. At least min words.
 extern const struct weir_json_type weir_config_type_command;
 extern const struct weir_json_type weir_config_type_cores; // uint16_t[]; offset2: a uint32_t count
+// Text of min..max bytes to send or to expect: printable ASCII, tab, carriage return and line feed;
+// char[]
+extern const struct weir_json_type weir_config_type_payload;
+extern const struct weir_json_type weir_config_type_hex_bytes; // struct weir_config_bytes

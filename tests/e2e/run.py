@@ -52,6 +52,7 @@ import scenarios_policies
 import scenarios_ports
 import scenarios_probes
 import scenarios_prometheus
+import scenarios_protocols
 import scenarios_reported
 import scenarios_restart
 import scenarios_reuse
@@ -72,7 +73,7 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backups, scenarios_backends, scenarios_binds, scenarios_policies, scenarios_affinity,
            scenarios_datagrams,
-           scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
+           scenarios_checks, scenarios_protocols, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
            scenarios_status, scenarios_flows, scenarios_forwarding, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_notify, scenarios_other_flows, scenarios_ports, scenarios_subsets,
            scenarios_worker,

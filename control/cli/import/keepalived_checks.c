@@ -18,8 +18,8 @@ static const struct checker {
 } checkers[] = {
 	{"HTTP_GET", "http", NULL, 1, 3000},
 	{"SSL_GET", "https", NULL, 1, 3000},
+	{"SMTP_CHECK", "tcp", "the check expects the greeting 220, and sends no HELO", 1, 1000},
 	{"TCP_CHECK", "tcp", NULL, 1, 1000},
-	{"SMTP_CHECK", "tcp", "the check only connects, without an SMTP dialogue", 1, 1000},
 	{"MISC_CHECK", NULL,
 		"Weir runs no scripts: report the result of the script with weir-agent or an "
 		"agent-check on the server",
@@ -179,6 +179,23 @@ static void begin_http(const struct checker *checker, json_t *check) {
 	}
 }
 
+static bool is_http(const struct checker *checker) {
+	return checker->type != NULL && strncmp(checker->type, "http", 4) == 0;
+}
+
+static bool is_checker(const struct checker *checker, const char *name) {
+	return strcmp(checker->name, name) == 0;
+}
+
+// Sets what the checker does without any keys.
+static void begin_check(const struct checker *checker, json_t *check) {
+	if (is_http(checker)) {
+		begin_http(checker, check);
+	} else if (is_checker(checker, "SMTP_CHECK")) {
+		json_object_set_new(check, "expect", json_string("220"));
+	}
+}
+
 static const struct weir_keepalived_statement *find_child(
 	const struct weir_keepalived_statement *block, const char *keyword) {
 	const struct weir_keepalived_statement *child = block->children;
@@ -202,10 +219,6 @@ static const struct weir_keepalived_statement *find_url(
 }
 
 // --- a checker ----------------------------------------------------------------------------
-
-static bool is_http(const struct checker *checker) {
-	return checker->type != NULL && strncmp(checker->type, "http", 4) == 0;
-}
 
 // Returns whether keepalived uses the checker: it ignores an HTTP_GET without URLs.
 static bool is_used(
@@ -309,9 +322,7 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 		import->failed = true;
 		return NULL;
 	}
-	if (is_http(checker)) {
-		begin_http(checker, check);
-	}
+	begin_check(checker, check);
 	read_checker(import, checker, statement, target, check, &port, &defaults);
 	if (is_http(checker) && defaults.host != NULL && json_object_get(check, "host") == NULL) {
 		set_text(import, statement, check, "host", defaults.host);

@@ -6,38 +6,6 @@
 #include "health_answer.h"
 #include "health_state.h"
 
-// Prepares the search for the text of the check. The Knuth-Morris-Pratt algorithm is used, because
-// it needs no buffer although the body arrives in parts.
-static void prepare(struct weir_health_answer *answer) {
-	const char *text = answer->check->body;
-	size_t n = strlen(text);
-	uint8_t k = 0;
-
-	answer->border[0] = 0;
-	for (size_t i = 1; i < n; i++) {
-		while (k > 0 && text[i] != text[k]) {
-			k = answer->border[k - 1];
-		}
-		k += text[i] == text[k];
-		answer->border[i] = k;
-	}
-}
-
-static bool find(struct weir_health_answer *answer, const char *data, size_t bytes) {
-	const char *text = answer->check->body;
-
-	for (size_t i = 0; i < bytes; i++) {
-		while (answer->matched > 0 && data[i] != text[answer->matched]) {
-			answer->matched = answer->border[answer->matched - 1];
-		}
-		answer->matched += data[i] == text[answer->matched];
-		if (text[answer->matched] == '\0') {
-			return true;
-		}
-	}
-	return false;
-}
-
 static void begin_report(struct weir_health_answer *answer) {
 	answer->report = (struct weir_report){.word = WEIR_HEALTH_WORD_NONE};
 	answer->complaint[0] = '\0';
@@ -52,11 +20,10 @@ void weir_health_answer_init(
 	answer->check = check;
 	answer->body_bytes = 0;
 	answer->enough = false;
-	answer->matched = 0;
 	answer->found = check->body[0] == '\0';
 	answer->status = 0;
 	begin_report(answer);
-	prepare(answer);
+	weir_health_match_init(&answer->match, check->body, strlen(check->body), true);
 }
 
 // Returns whether the trimmed value equals this word, ignoring case.
@@ -189,7 +156,8 @@ bool weir_health_answer_body(struct weir_health_answer *answer, const char *data
 		memcpy(answer->grpc + answer->body_bytes, data, bytes < rest ? bytes : rest);
 	}
 	if (!answer->found) {
-		answer->found = find(answer, data, all ? bytes : room);
+		answer->found = weir_health_match_take(&answer->match, data, all ? bytes : room) ==
+				WEIR_HEALTH_MATCH_FOUND;
 		answer->enough = answer->found;
 	}
 	answer->body_bytes += all ? bytes : room;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "health_grpc.h"
+#include "health_match.h"
 #include "health_probe.h"
 #include "orca.h"
 
@@ -27,9 +28,7 @@ struct weir_health_answer {
 	const struct weir_config_health_check *check;
 	size_t body_bytes; // bytes of the body received so far
 	bool enough; // no further part can change the outcome
-	// length of the longest prefix of check->body that is at the end of the body received so
-	// far
-	uint8_t matched;
+	struct weir_health_match match; // search for check->body; unused if check->body is empty
 	bool found; // check->body was found in the body
 	int status; // HTTP status of the last status line; 0 = no status line yet
 	struct weir_report report; // report read from the headers
@@ -40,7 +39,6 @@ struct weir_health_answer {
 	int grpc_status; // -1 = not received
 	char grpc_message[48];
 	uint8_t grpc[WEIR_GRPC_ANSWER_BYTES]; // type grpc: first bytes of the body
-	uint8_t border[256]; // length of the longest border of each prefix of check->body
 };
 
 // check: borrowed.

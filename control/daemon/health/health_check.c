@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "health_agent_check.h"
 #include "health_cover.h"
-#include "health_http.h"
 #include "health_missing.h"
 #include "health_path.h"
-#include "health_relay.h"
-#include "health_tcp.h"
+#include "health_run.h"
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_US 1000u
@@ -54,10 +51,7 @@ struct weir_health_check {
 	struct weir_agent_check agent_words; // words that the backend's agent-check has received
 	// The connection of a probe via the data path, while the probe runs.
 	struct weir_data_path_flow flow;
-	// While the probe runs, one of tcp, http and agent_check is set.
-	struct weir_health_tcp *tcp;
-	struct weir_health_http *http;
-	struct weir_health_agent_check *agent_check;
+	struct weir_health_run run;
 };
 
 static void on_due(uv_timer_t *timer);
@@ -310,9 +304,7 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 	struct update update = {.detail = ""};
 	uint64_t now = uv_hrtime();
 
-	check->tcp = NULL;
-	check->http = NULL;
-	check->agent_check = NULL;
+	check->run = (struct weir_health_run){0};
 	weir_health_starts_remove(&check->checking->starts, &check->start);
 	snprintf(update.detail, sizeof(update.detail), "%s", detail);
 	weir_health_path_end(check->checking->path, &check->flow,
@@ -348,19 +340,11 @@ static void on_done(void *context, enum weir_probe_outcome outcome, const char *
 // --- starting -----------------------------------------------------------------------------
 
 static int start_probe(struct weir_health_check *check, const struct weir_probe_params *params) {
-	struct weir_health_checking *checking = check->checking;
+	const struct weir_health_run_with with = {.loop = check->checking->loop,
+		.curl = check->checking->curl,
+		.agent_words = &check->agent_words};
 
-	switch (check->params->check.type) {
-	case WEIR_CHECK_HTTP:
-	case WEIR_CHECK_HTTPS:
-	case WEIR_CHECK_GRPC:
-		return weir_health_http_start(checking->curl, params, &check->http);
-	case WEIR_CHECK_AGENT_CHECK:
-		return weir_health_agent_check_start(
-			checking->loop, params, &check->agent_words, &check->agent_check);
-	default:
-		return weir_health_tcp_start(checking->loop, params, &check->tcp);
-	}
+	return weir_health_run_start(&check->run, &with, params);
 }
 
 static int open_path(struct weir_health_check *check, char *why, size_t bytes) {
@@ -409,43 +393,21 @@ static void run(struct weir_health_start *start) {
 	}
 }
 
-// Returns the number of descriptors that a probe uses.
-static unsigned int descriptors(const struct weir_health_check *check) {
-	enum weir_config_check type = check->params->check.type;
-
-	return type == WEIR_CHECK_TCP || type == WEIR_CHECK_AGENT_CHECK
-		       ? 1
-		       : WEIR_HEALTH_RELAY_DESCRIPTORS;
-}
-
 static void on_due(uv_timer_t *timer) {
 	struct weir_health_check *check = timer->data;
 	bool is_failing = check->ended_ns != 0 && !check->passed &&
 			  check->verdict == WEIR_HEALTH_VERDICT_FAILING;
 
-	weir_health_starts_add(
-		&check->checking->starts, &check->start, is_failing, descriptors(check));
-}
-
-static void cancel(struct weir_health_check *check) {
-	if (check->http != NULL) {
-		weir_health_http_cancel(check->http);
-	} else if (check->tcp != NULL) {
-		weir_health_tcp_cancel(check->tcp);
-	} else if (check->agent_check != NULL) {
-		weir_health_agent_check_cancel(check->agent_check);
-	}
-	check->http = NULL;
-	check->tcp = NULL;
-	check->agent_check = NULL;
-	weir_data_path_close(check->checking->path, &check->flow);
+	weir_health_starts_add(&check->checking->starts, &check->start, is_failing,
+		weir_health_run_descriptors(&check->params->check));
 }
 
 // Stops the timer of a check, removes the check from the queue, or cancels its probe.
 static void halt(struct weir_health_check *check) {
 	set_cover(check, false);
 	uv_timer_stop(&check->timer);
-	cancel(check);
+	weir_health_run_cancel(&check->run);
+	weir_data_path_close(check->checking->path, &check->flow);
 	weir_health_starts_remove(&check->checking->starts, &check->start);
 }
 

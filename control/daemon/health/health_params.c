@@ -32,11 +32,22 @@ void weir_health_params_leave(struct weir_health_params *params) {
 	}
 }
 
+static bool is_same_bytes(const struct weir_config_bytes *a, const struct weir_config_bytes *b) {
+	return a->count == b->count && memcmp(a->byte, b->byte, a->count) == 0;
+}
+
+static bool is_same_exchange(
+	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
+	return strcmp(a->send, b->send) == 0 && strcmp(a->expect, b->expect) == 0 &&
+	       is_same_bytes(&a->send_hex, &b->send_hex) &&
+	       is_same_bytes(&a->expect_hex, &b->expect_hex) && a->match == b->match;
+}
+
 static bool is_same_request(
 	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
 	return strcmp(a->path, b->path) == 0 && strcmp(a->host, b->host) == 0 &&
 	       strcmp(a->body, b->body) == 0 && strcmp(a->ca_file, b->ca_file) == 0 &&
-	       strcmp(a->server_name, b->server_name) == 0 && strcmp(a->send, b->send) == 0 &&
+	       strcmp(a->server_name, b->server_name) == 0 &&
 	       strcmp(a->grpc_service, b->grpc_service) == 0 && a->tls == b->tls &&
 	       a->method == b->method && a->verify == b->verify && a->orca == b->orca &&
 	       a->status_first == b->status_first && a->status_last == b->status_last;
@@ -52,7 +63,7 @@ bool weir_health_params_are_of(
 	}
 	return same && a->type == b->type && a->interval_ms == b->interval_ms &&
 	       a->timeout_ms == b->timeout_ms && a->retry_interval_ms == b->retry_interval_ms &&
-	       a->rise == b->rise && a->fall == b->fall &&
+	       a->rise == b->rise && a->fall == b->fall && is_same_exchange(a, b) &&
 	       (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
 }
 

@@ -75,6 +75,15 @@ static const struct row rows[] = {
 		"change service web health_check interval_ms: 1000 -> 2000\n"},
 	{BASE,
 		TOP WEB(BIND,
+			", \"health_check\": {\"type\": \"tcp\", \"send\": \"A\\\"\\r\\n\", "
+			"\"expect_hex\": \"00 FF\", \"match\": \"substring\"}",
+			ONE ", " TWO) "]}",
+		"change service web health_check type: none -> tcp\n"
+		"change service web health_check send: none -> A\\\"\\r\\n\n"
+		"change service web health_check expect_hex: none -> 00ff\n"
+		"change service web health_check match: prefix -> substring\n"},
+	{BASE,
+		TOP WEB(BIND,
 			", \"policy\": {\"name\": \"interleaved-weighted-round-robin\", "
 			"\"statistic\": \"median\", \"window\": 10, \"measurement\": \"busy\", "
 			"\"service_time\": \"reported\", \"stale_ms\": 5000, \"rounds\": "

@@ -40,6 +40,52 @@ TEST(service_defaults) {
 	weir_config_free(config);
 }
 
+TEST(check_sends_and_expects_bytes) {
+	struct weir_config *config =
+		parse_good(ONE("\"health_check\": {\"type\": \"tcp\", \"send\": \"PING\\r\\n\", "
+			       "\"expect_hex\": \" 2b50 4F4e47 \", \"match\": \"substring\"},"));
+	const struct weir_config_health_check *check = &config->services[0].health_check;
+	const uint8_t *bytes;
+
+	assert_true(weir_config_expects(check));
+	assert_int_equal(check->match, WEIR_MATCH_SUBSTRING);
+	assert_int_equal(weir_config_bytes_to_send(check, &bytes), 6);
+	assert_memory_equal(bytes, "PING\r\n", 6);
+	assert_int_equal(weir_config_bytes_to_expect(check, &bytes), 5);
+	assert_memory_equal(bytes, "+PONG", 5);
+	weir_config_free(config);
+	config = parse_good(ONE("\"health_check\": {\"type\": \"tcp\"},"));
+	check = &config->services[0].health_check;
+	assert_false(weir_config_expects(check));
+	assert_int_equal(check->match, WEIR_MATCH_PREFIX);
+	assert_int_equal(weir_config_bytes_to_send(check, &bytes), 0);
+	assert_int_equal(weir_config_bytes_to_expect(check, &bytes), 0);
+	weir_config_free(config);
+}
+
+// 255 bytes are the most, as text and in hexadecimal digits.
+TEST(check_has_a_limit_of_bytes) {
+	for (int hex = 0; hex < 2; hex++) {
+		char digits[2 * 256 + 1], text[1024];
+
+		for (int bytes = 255; bytes < 257; bytes++) {
+			memset(digits, 'a', sizeof(digits));
+			digits[bytes * (1 + hex)] = '\0';
+			snprintf(text, sizeof(text),
+				ONE("\"health_check\": {\"type\": \"tcp\", \"expect%s\": \"%s\"},"),
+				hex ? "_hex" : "", digits);
+			if (bytes > 255) {
+				expect_one_error(text,
+					hex ? "services[0].health_check.expect_hex"
+					    : "services[0].health_check.expect",
+					"has 256 bytes; use 1 to 255 bytes");
+			} else {
+				weir_config_free(parse_good(text));
+			}
+		}
+	}
+}
+
 TEST(weight_may_be_automatic) {
 	struct weir_config *config = parse_good(
 		CONFIG("", SERVICE("\"agent\": {},", BIND,

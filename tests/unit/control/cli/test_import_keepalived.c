@@ -187,7 +187,14 @@ TEST(checkers_become_a_health_check) {
 	lab = with_checker("SMTP_CHECK { host { connect_port 25 } }");
 	check = json_object_get(service(&lab, 0), "health_check");
 	assert_int_equal(number_in(check, "port"), 25);
-	expect_note(&lab, 6, "without an SMTP dialogue");
+	assert_string_equal(text_in(check, "type"), "tcp");
+	assert_string_equal(text_in(check, "expect"), "220");
+	expect_note(&lab, 6, "expects the greeting 220");
+	done(&lab);
+	lab = with_checker("TCP_CHECK {\n }\n SMTP_CHECK {\n }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_string_equal(text_in(check, "expect"), "220");
+	expect_note(&lab, 6, "using another checker of this server");
 	done(&lab);
 }
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Exchange: a TCP probe that sends bytes (none if the server speaks first), and compares the answer
+// with the expected bytes. An answer counts whatever follows it, even a reset of the connection.
+// The probe then resets the connection.
+//
+// With match "prefix", the probe fails with the first other byte. With "substring", it reads until
+// the end of the connection, WEIR_HEALTH_EXCHANGE_BYTES or the timeout. The answer is not stored.
+//
+// Threads: only the event loop's thread.
+#pragma once
+
+#include <uv.h>
+
+#include "health_probe.h"
+
+#define WEIR_HEALTH_EXCHANGE_BYTES 65536 // maximum number of bytes read of an answer
+
+struct weir_health_exchange;
+
+// Starts a probe of a check that expects bytes. Returns 0, or negative errno; `done` is then not
+// called.
+int weir_health_exchange_start(
+	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_exchange **ret);
+
+// Cancel the probe without calling done. Its libuv handles are closed in the next iterations of
+// the loop.
+void weir_health_exchange_cancel(struct weir_health_exchange *exchange);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "health_run.h"
+
+#include "health_agent_check.h"
+#include "health_exchange.h"
+#include "health_http.h"
+#include "health_relay.h"
+#include "health_tcp.h"
+
+int weir_health_run_start(struct weir_health_run *run, const struct weir_health_run_with *with,
+	const struct weir_probe_params *params) {
+	switch (params->check->type) {
+	case WEIR_CHECK_HTTP:
+	case WEIR_CHECK_HTTPS:
+	case WEIR_CHECK_GRPC:
+		return weir_health_http_start(with->curl, params, &run->http);
+	case WEIR_CHECK_AGENT_CHECK:
+		return weir_health_agent_check_start(
+			with->loop, params, with->agent_words, &run->agent_check);
+	default:
+		return weir_config_expects(params->check)
+			       ? weir_health_exchange_start(with->loop, params, &run->exchange)
+			       : weir_health_tcp_start(with->loop, params, &run->tcp);
+	}
+}
+
+void weir_health_run_cancel(struct weir_health_run *run) {
+	if (run->http != NULL) {
+		weir_health_http_cancel(run->http);
+	} else if (run->tcp != NULL) {
+		weir_health_tcp_cancel(run->tcp);
+	} else if (run->exchange != NULL) {
+		weir_health_exchange_cancel(run->exchange);
+	} else if (run->agent_check != NULL) {
+		weir_health_agent_check_cancel(run->agent_check);
+	}
+	*run = (struct weir_health_run){0};
+}
+
+unsigned int weir_health_run_descriptors(const struct weir_config_health_check *check) {
+	switch (check->type) {
+	case WEIR_CHECK_HTTP:
+	case WEIR_CHECK_HTTPS:
+	case WEIR_CHECK_GRPC:
+		return WEIR_HEALTH_RELAY_DESCRIPTORS;
+	default:
+		return 1;
+	}
+}

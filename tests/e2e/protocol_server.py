@@ -1,0 +1,51 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Servers of text protocols on all addresses. protocol_server.py FILE
+
+tcp 25    greets as an SMTP server
+tcp 6379  replies to the PING of a Redis client, which is complete with its line end
+
+If FILE exists, both answer with its content instead. After its answer the Redis server resets the
+connection, as a server does that closes a connection with unread data.
+"""
+import asyncio
+import os
+import socket
+import struct
+import sys
+
+
+def answer(usual):
+    if not os.path.exists(sys.argv[1]):
+        return usual
+    with open(sys.argv[1], "rb") as file:
+        return file.read()
+
+
+async def smtp(reader, writer):
+    try:
+        writer.write(answer(b"220 mx.example ESMTP\r\n"))
+        await reader.read()
+    except ConnectionError:
+        pass
+    writer.close()
+
+
+async def redis(reader, writer):
+    try:
+        if await reader.readuntil(b"\r\n") == b"PING\r\n":
+            writer.write(answer(b"+PONG\r\n"))
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except (ConnectionError, asyncio.IncompleteReadError):
+        pass
+    writer.close()
+
+
+async def main():
+    await asyncio.start_server(smtp, None, 25)
+    await asyncio.start_server(redis, None, 6379)
+    print("serving", flush=True)
+    await asyncio.Event().wait()
+
+
+asyncio.run(main())

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Health checks that speak the protocol of the server: what they expect of its answers."""
+import os
+import signal
+
+from lab import HERE, PYTHON, VIP4, service
+from netns import wait_for
+from scenario import scenario
+
+BACKENDS = {"web-1": 100, "web-2": 100}
+PING = {"type": "tcp", "send": "PING\r\n", "expect": "+PONG"}
+
+
+def checked(name, port, check, protocol="tcp"):
+    return service(name, port, protocol=protocol, backends=BACKENDS, vips=(VIP4,), check=check)
+
+
+def last(lab, name):
+    """Returns state and detail of web-1, and the state of web-2."""
+    rows = {row["backend"]: row for row in lab.api("health.show", service=name)}
+    return rows["web-1"]["health"], (rows["web-1"]["last"] or {}).get("detail"), rows["web-2"]["health"]
+
+
+def expect(lab, state, **details):
+    """Wait until web-1 of each service has this state and detail, while web-2 stays healthy."""
+    for name, detail in details.items():
+        wait_for(f"{name}: {state}, {detail}: {last(lab, name)}",
+                 lambda n=name, d=detail: last(lab, n) == (state, d, "healthy"), 10)
+
+
+def start_server(lab, number):
+    name = f"protocols-{number}"
+    program = lab.program(name, lab.namespaces[f"b{number}"], PYTHON, os.path.join(HERE, "protocol_server.py"),
+                          os.path.join(lab.dir, name))
+    lab.wait_for_program(name, lambda: "serving" in program.output(), 10)
+    return program
+
+
+@scenario(start=False, hosts=2, services=[
+    checked("redis", 6379, PING), checked("path", 6380, {**PING, "port": 6379, "via": "data-path"}),
+    checked("smtp", 25, {"type": "tcp", "expect": "220"})])
+def checks_that_send_and_expect(lab):
+    """TCP checks that send and expect bytes detect a server that hangs, answers with an error, or is killed"""
+    server = [start_server(lab, number) for number in lab.hosts][0]
+    lab.control_options += ("--data-path-checks",)
+    lab.start()
+    healthy = {"redis": 'answer "+PONG"', "path": 'answer "+PONG"', "smtp": 'answer "220 mx.example ESMTP"'}
+    expect(lab, "healthy", **healthy)
+    server.signal(signal.SIGSTOP)  # the kernel still accepts connections
+    expect(lab, "refusing", **dict.fromkeys(healthy, "connected, no answer for 400 ms"))
+    server.signal(signal.SIGCONT)
+    expect(lab, "healthy", **healthy)
+    busy = os.path.join(lab.dir, "protocols-1")
+    with open(busy, "w", encoding="ascii") as file:
+        file.write("421 busy\r\n")
+    expect(lab, "refusing", redis='answer "421 busy" instead of "+PONG"',
+           path='answer "421 busy" instead of "+PONG"', smtp='answer "421 busy" instead of "220"')
+    os.remove(busy)
+    expect(lab, "healthy", **healthy)
+    server.kill()
+    expect(lab, "refusing", **dict.fromkeys(healthy, "connection refused"))
+    start_server(lab, 1)
+    expect(lab, "healthy", **healthy)
