@@ -179,6 +179,7 @@ enum weir_config_check {
 	WEIR_CHECK_GRPC,
 	WEIR_CHECK_AGENT,
 	WEIR_CHECK_AGENT_CHECK,
+	WEIR_CHECK_UDP,
 };
 // How the packets of a check reach the backend. Direct: they are sent to the backend's address.
 // Data path: they are sent to the service's VIP in the backend's forwarding mode, like packets from
@@ -195,7 +196,7 @@ struct weir_config_bytes {
 
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: all backends are considered healthy
-	enum weir_config_via via; // for the types tcp, http, https and grpc
+	enum weir_config_via via; // for the types tcp, udp, http, https and grpc
 	char path[256]; // http, https: default "/"
 	char host[256]; // Host header; default server_name, otherwise the backend's address
 	char body[256]; // text that the response's body must contain, "" = any body
@@ -203,8 +204,8 @@ struct weir_config_health_check {
 	char server_name[256]; // https: SNI, and the name to verify; "" = host, otherwise the
 			       // address
 	char grpc_service[256]; // grpc: "" = the server as a whole
-	char send[256]; // agent-check: the line to send; tcp: the bytes to send; "" = none
-	char expect[256]; // tcp: the bytes to expect, "" = none
+	char send[256]; // agent-check: the line to send; tcp, udp: the bytes to send; "" = none
+	char expect[256]; // tcp, udp: the bytes to expect, "" = none
 	struct weir_config_bytes send_hex, expect_hex; // instead of `send` and `expect`
 	enum weir_config_match match;
 	enum weir_config_method method; // http, https
@@ -415,10 +416,12 @@ static inline uint32_t weir_config_command_words(const struct weir_config_comman
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
-// Returns the bind that the health check of a service uses: the first TCP bind if the check uses
-// the data path and the service has a TCP bind, otherwise the first bind. The first port of this
-// bind is the default port of a check. Checks via the data path use the address of this bind as the
-// VIP.
+// Returns the protocol of the packets of a check: IPPROTO_TCP or IPPROTO_UDP.
+uint8_t weir_config_check_protocol(enum weir_config_check check);
+// Returns the bind that the health check of a service uses: the first bind of the protocol of the
+// check, if the service has one and the check is over UDP or uses the data path; otherwise the
+// first bind. The first port of this bind is the default port of a check. Checks via the data path
+// use the address of this bind as the VIP.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
 // Return the number of bytes that a check sends, or that an answer must contain; 0 = none. *ret:
 // the bytes, borrowed.

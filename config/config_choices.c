@@ -35,8 +35,8 @@ const struct weir_json_choice weir_config_udps[] = {
 	{"flow", WEIR_CONFIG_UDP_FLOW}, {"datagram", WEIR_CONFIG_UDP_DATAGRAM}, {0}};
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
-	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"agent", WEIR_CHECK_AGENT},
-	{"agent-check", WEIR_CHECK_AGENT_CHECK}, {0}};
+	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"udp", WEIR_CHECK_UDP},
+	{"agent", WEIR_CHECK_AGENT}, {"agent-check", WEIR_CHECK_AGENT_CHECK}, {0}};
 const struct weir_json_choice weir_config_vias[] = {
 	{"direct", WEIR_VIA_DIRECT}, {"data-path", WEIR_VIA_DATA_PATH}, {0}};
 const struct weir_json_choice weir_config_matches[] = {

@@ -10,8 +10,8 @@
 #define HTTP_TYPES (TYPE(HTTP) | TYPE(HTTPS))
 #define TLS_TYPES (TYPE(HTTPS) | TYPE(GRPC))
 #define RETRY_INTERVAL_LEAST_MS 10u
-#define EXCHANGE_TYPES TYPE(TCP)
-#define SERVER_TYPES (TYPE(TCP) | HTTP_TYPES | TYPE(GRPC))
+#define EXCHANGE_TYPES (TYPE(TCP) | TYPE(UDP))
+#define SERVER_TYPES (EXCHANGE_TYPES | HTTP_TYPES | TYPE(GRPC))
 
 // Keys that only some types of checks use, with these types and a text for messages.
 static const struct {
@@ -19,7 +19,7 @@ static const struct {
 	uint32_t types;
 	const char *use; // the types, as text for messages
 } limited_keys[] = {
-	{"via", SERVER_TYPES, "\"tcp\", \"http\", \"https\" or \"grpc\""},
+	{"via", SERVER_TYPES, "\"tcp\", \"udp\", \"http\", \"https\" or \"grpc\""},
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},
 	{"host", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
 	{"method", HTTP_TYPES, "\"http\" or \"https\""},
@@ -32,11 +32,11 @@ static const struct {
 	{"tls", TYPE(GRPC), "\"grpc\""},
 	{"grpc_service", TYPE(GRPC), "\"grpc\""},
 	{"orca", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
-	{"send", EXCHANGE_TYPES | TYPE(AGENT_CHECK), "\"tcp\" or \"agent-check\""},
-	{"send_hex", EXCHANGE_TYPES, "\"tcp\""},
-	{"expect", EXCHANGE_TYPES, "\"tcp\""},
-	{"expect_hex", EXCHANGE_TYPES, "\"tcp\""},
-	{"match", EXCHANGE_TYPES, "\"tcp\""},
+	{"send", EXCHANGE_TYPES | TYPE(AGENT_CHECK), "\"tcp\", \"udp\" or \"agent-check\""},
+	{"send_hex", EXCHANGE_TYPES, "\"tcp\" or \"udp\""},
+	{"expect", EXCHANGE_TYPES, "\"tcp\" or \"udp\""},
+	{"expect_hex", EXCHANGE_TYPES, "\"tcp\" or \"udp\""},
+	{"match", EXCHANGE_TYPES, "\"tcp\" or \"udp\""},
 };
 
 static void check_types(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -236,10 +236,16 @@ bool weir_config_expects(const struct weir_config_health_check *check) {
 	return check->expect[0] != '\0' || check->expect_hex.count > 0;
 }
 
+uint8_t weir_config_check_protocol(enum weir_config_check check) {
+	return check == WEIR_CHECK_UDP ? IPPROTO_UDP : IPPROTO_TCP;
+}
+
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service) {
-	if (service->health_check.via == WEIR_VIA_DATA_PATH) {
+	const uint8_t protocol = weir_config_check_protocol(service->health_check.type);
+
+	if (service->health_check.via == WEIR_VIA_DATA_PATH || protocol == IPPROTO_UDP) {
 		for (uint32_t i = 0; i < service->bind_count; i++) {
-			if (service->binds[i].protocol == IPPROTO_TCP) {
+			if (service->binds[i].protocol == protocol) {
 				return &service->binds[i];
 			}
 		}
@@ -274,6 +280,8 @@ void weir_config_check_service_health(struct weir_json_reader *reader,
 	const struct weir_json_place *place, const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;
 	const bool data_path = check->via == WEIR_VIA_DATA_PATH;
+	const uint8_t protocol = weir_config_check_protocol(check->type);
+	const char *name = protocol == IPPROTO_UDP ? "udp" : "tcp";
 	const struct weir_config_bind *bind;
 
 	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT || check->port != 0 ||
@@ -281,13 +289,15 @@ void weir_config_check_service_health(struct weir_json_reader *reader,
 		return;
 	}
 	bind = weir_config_checked_bind(service);
-	if (data_path && bind->protocol == IPPROTO_UDP) {
+	if (bind->protocol != protocol && (data_path || protocol == IPPROTO_UDP)) {
 		weir_json_error_at(reader, place, "health_check",
-			"has no port, and no bind has protocol \"tcp\"; add \"port\"");
+			"has no port, and no bind has protocol \"%s\"; add \"port\"", name);
 	} else if (bind->port_first == 0 && bind->port_last == UINT16_MAX) {
+		const bool named = data_path || protocol == IPPROTO_UDP;
+
 		weir_json_error_at(reader, place, "health_check",
-			"has no port, and the first bind%s covers every port; add \"port\"",
-			data_path ? " of protocol \"tcp\"" : "");
+			"has no port, and the first bind%s%s%s covers every port; add \"port\"",
+			named ? " of protocol \"" : "", named ? name : "", named ? "\"" : "");
 	}
 }
 

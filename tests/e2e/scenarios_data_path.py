@@ -138,7 +138,7 @@ def data_path_checks_without_a_result_change_nothing(lab):
 def data_path_checks_continue_after_a_kill(lab):
     """After SIGKILL to control, the next process has the same device and rules, without duplicates"""
     start(lab, OPTION)
-    assert len(rules(lab)) == 2, rules(lab)
+    assert len(rules(lab)) == 4, rules(lab)
     second = lab.program("second", lab.lb, lab.binary("weir-control"), "--config", lab.config_path,
                          "--run-dir", lab.run_dir, *lab.control_options)
     wait_for("the second process to end", lambda: not second.alive(), 10)
@@ -149,11 +149,11 @@ def data_path_checks_continue_after_a_kill(lab):
     assert {rule["protocol"] for rule in rules(lab)} == {"kernel"}, rules(lab)
     for _ in range(2):
         lab.programs["control"].kill()
-        assert len(rules(lab)) == 2, rules(lab)
+        assert len(rules(lab)) == 4, rules(lab)
         lab.start_control()
         lab.wait_ready()
         wait_for("a check", lambda: detail(lab, "web", 1)["ok"])
-        assert len(rules(lab)) == 2, rules(lab)
+        assert len(rules(lab)) == 4, rules(lab)
     change_vip(lab, 2, "del", VIP4)
     wait_for_states(lab, 2, web="refusing")
     wait_for_states(lab, 1, web="healthy")

@@ -3,12 +3,13 @@
 import os
 import signal
 
-from lab import HERE, PYTHON, VIP4, service
+from lab import HERE, PYTHON, VIP4, backend_address, service
 from netns import wait_for
 from scenario import scenario
 
 BACKENDS = {"web-1": 100, "web-2": 100}
 PING = {"type": "tcp", "send": "PING\r\n", "expect": "+PONG"}
+UDP = {"type": "udp", "send": "ping", "expect": "pong"}
 
 
 def checked(name, port, check, protocol="tcp"):
@@ -31,7 +32,7 @@ def expect(lab, state, **details):
 def start_server(lab, number):
     name = f"protocols-{number}"
     program = lab.program(name, lab.namespaces[f"b{number}"], PYTHON, os.path.join(HERE, "protocol_server.py"),
-                          os.path.join(lab.dir, name))
+                          os.path.join(lab.dir, name), VIP4, backend_address(number))
     lab.wait_for_program(name, lambda: "serving" in program.output(), 10)
     return program
 
@@ -61,3 +62,36 @@ def checks_that_send_and_expect(lab):
     expect(lab, "refusing", **dict.fromkeys(healthy, "connection refused"))
     start_server(lab, 1)
     expect(lab, "healthy", **healthy)
+
+
+@scenario(start=False, hosts=2, services=[
+    checked("direct", 7007, UDP, "udp"), checked("path", 7008, {**UDP, "port": 7007, "via": "data-path"}, "udp"),
+    checked("weak", 7009, {"type": "udp", "port": 7007, "send": "?"}, "udp"),
+    checked("weakpath", 7010, {"type": "udp", "port": 7007, "send": "?", "via": "data-path"}, "udp")])
+def checks_over_udp(lab):
+    """UDP checks detect a server that hangs, answers wrong or is killed; those via the data path also a lost VIP"""
+    server = [start_server(lab, number) for number in lab.hosts][0]
+    lab.control_options += ("--data-path-checks",)
+    lab.start()
+    strict = dict.fromkeys(("direct", "path"), 'answer "pong"')
+    weak = dict.fromkeys(("weak", "weakpath"), "no ICMP error for 400 ms")
+    expect(lab, "healthy", **strict, **weak)
+    server.signal(signal.SIGSTOP)
+    expect(lab, "refusing", **dict.fromkeys(strict, "no answer for 400 ms"))
+    expect(lab, "healthy", **weak)
+    server.signal(signal.SIGCONT)
+    expect(lab, "healthy", **strict)
+    wrong = os.path.join(lab.dir, "protocols-1")
+    with open(wrong, "w", encoding="ascii") as file:
+        file.write("error")
+    expect(lab, "refusing", **dict.fromkeys(strict, 'answer "error" instead of "pong"'))
+    os.remove(wrong)
+    expect(lab, "healthy", **strict)
+    lab.namespaces["b1"].sysctl(net__ipv4__icmp_ratelimit=0)  # otherwise one error per second for all checks
+    server.kill()
+    expect(lab, "refusing", **dict.fromkeys((*strict, *weak), "port unreachable"))
+    start_server(lab, 1)
+    expect(lab, "healthy", **strict, **weak)
+    lab.namespaces["b1"].ip("addr", "del", VIP4 + "/32", "dev", "lo")
+    expect(lab, "refusing", path="no answer for 400 ms")
+    expect(lab, "healthy", direct='answer "pong"')

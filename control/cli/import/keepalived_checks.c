@@ -19,6 +19,7 @@ static const struct checker {
 	{"HTTP_GET", "http", NULL, 1, 3000},
 	{"SSL_GET", "https", NULL, 1, 3000},
 	{"SMTP_CHECK", "tcp", "the check expects the greeting 220, and sends no HELO", 1, 1000},
+	{"UDP_CHECK", "udp", NULL, 1, 1000},
 	{"TCP_CHECK", "tcp", NULL, 1, 1000},
 	{"MISC_CHECK", NULL,
 		"Weir runs no scripts: report the result of the script with weir-agent or an "
@@ -28,7 +29,6 @@ static const struct checker {
 		"Weir has no DNS check: use {\"type\": \"tcp\"} if the server also listens on TCP, "
 		"or weir-agent",
 		0, 0},
-	{"UDP_CHECK", NULL, "Weir has no UDP check: use weir-agent", 0, 0},
 	{"PING_CHECK", NULL, "a ping does not test the service: use {\"type\": \"tcp\"}", 0, 0},
 	{"FILE_CHECK", NULL,
 		"Weir does not read weights from files: use weirctl weight set and weirctl backend "
@@ -279,7 +279,8 @@ static void read_checker(struct weir_import *import, const struct checker *check
 		key = key->next) {
 		const char *keyword = key->word[0];
 
-		if (weir_keepalived_default(import, key, 0, defaults)) {
+		if (weir_keepalived_default(import, key, 0, defaults) ||
+			weir_keepalived_check_key(import, checker->name, key, check)) {
 			continue;
 		}
 		if (strcmp(keyword, "nb_get_retry") == 0 && is_http(checker)) {

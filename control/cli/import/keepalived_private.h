@@ -89,6 +89,9 @@ json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_defaults *defaults,
 	const struct weir_keepalived_target *target, bool *ret_any);
 bool weir_keepalived_is_checker(const char *keyword);
+// Reads a key that only this checker has into the health check. Returns false for other keys.
+bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
+	const struct weir_keepalived_statement *statement, json_t *check);
 
 // Read a virtual_server block. groups: the first statement of the file, where the search for
 // virtual_server_group blocks begins.

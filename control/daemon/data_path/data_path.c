@@ -37,9 +37,11 @@ struct flow { // the latest flow that used a port
 	uint32_t ifindex; // forwarding l2
 	struct weir_address backend, local, vip; // vip.family 0 = the port was not used yet
 	uint16_t vip_port;
+	uint8_t protocol;
 	bool open;
 	bool answered; // this host has acknowledged a packet from the backend
-	// Loop time at which the SYN was sent; after that, loop time of the first ACK.
+	// Loop time at which the SYN or the first datagram was sent; after that, loop time of the
+	// first ACK.
 	uint64_t step_ms;
 	uint32_t packets; // number of packets, whether or not forwarding succeeded
 	int error; // error of forwarding the last packet
@@ -143,7 +145,8 @@ static void take_packet(struct weir_data_path *path, const uint8_t *packet, size
 	if (is_unspecified(&flow->local)) { // the kernel chose the source address
 		flow->local = read.source;
 	}
-	if ((flow->open || read.reset) && flow->vip_port == read.destination_port &&
+	if ((flow->open || read.reset) && flow->protocol == read.protocol &&
+		flow->vip_port == read.destination_port &&
 		weir_address_equal(&flow->vip, &read.destination) &&
 		weir_address_equal(&flow->local, &read.source)) {
 		if (flow->packets == 0 || (read.acknowledges && !flow->answered)) {
@@ -297,10 +300,11 @@ static int find_addresses(struct weir_data_path *path, const struct weir_data_pa
 }
 
 // Open a socket and bind it to a free port of the block. Returns the socket, or negative errno.
-static int open_socket(
-	struct weir_data_path *path, const struct weir_address *local, uint16_t *ret_port) {
+static int open_socket(struct weir_data_path *path, const struct weir_address *local,
+	uint8_t protocol, uint16_t *ret_port) {
 	int family = local->family == 4 ? AF_INET : AF_INET6, r = -EADDRNOTAVAIL;
-	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int type = protocol == IPPROTO_UDP ? SOCK_DGRAM : SOCK_STREAM;
+	int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct sockaddr_storage name;
 
 	if (fd < 0) {
@@ -408,7 +412,7 @@ int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path
 		r = find_addresses(path, target, &local, &outer);
 	}
 	if (r == 0) {
-		r = open_socket(path, &local, &port);
+		r = open_socket(path, &local, target->protocol, &port);
 	}
 	if (r < 0) {
 		explain(path, r, why, why_bytes);
@@ -419,6 +423,7 @@ int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path
 		.local = local,
 		.vip = target->vip,
 		.vip_port = target->port,
+		.protocol = target->protocol,
 		.ifindex = target->hop.ifindex,
 		.open = true};
 	build_row(target, &outer, &own->row);

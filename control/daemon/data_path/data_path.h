@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Data path: opens TCP connections from this host to a VIP on a chosen backend. The backend gets
-// the packets in the same forwarding mode as a client's packets from the dataplane.
-// Connections use the kernel's TCP. Each socket is bound to a port of the tunnel's block of ports.
-// The kernel routes the packets of the socket to the tunnel's device. This module reads the packets
-// from the device, and forwards them to the backend. The backend answers from the VIP
+// Data path: opens TCP connections from this host to a VIP on a chosen backend, or sends UDP
+// datagrams in the same way. The backend gets the packets in the same forwarding mode as a client's
+// packets from the dataplane.
+// Connections use the kernel's TCP and UDP. Each socket is bound to a port of the tunnel's block of
+// ports. The kernel routes the packets of the socket to the tunnel's device. This module reads the
+// packets from the device, and forwards them to the backend. The backend answers from the VIP
 // directly to the socket (DSR).
 // A port keeps the state of its previous connection until the port is reused, so that the RST of a
 // closed socket is still forwarded.
@@ -43,6 +44,7 @@ struct weir_data_path_target {
 	struct weir_forwarding forwarding;
 	struct weir_data_path_hop hop;
 	struct weir_address vip;
+	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint16_t port; // port of the VIP, host order
 };
 
@@ -81,7 +83,7 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 
 // Returns whether this host possibly caused the timeout of a flow that used the data path. If so,
 // why receives one line. There are two possible causes:
-//   - the loop was busy: the flow's SYN or first ACK was sent less than patience_ms ago
+//   - the loop was busy: the flow's SYN, first ACK or datagram was sent less than patience_ms ago
 //   - no answer arrived, and the kernel would drop an answer (rp_filter)
 // Cost: two requests to the kernel.
 bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_data_path_flow *flow,

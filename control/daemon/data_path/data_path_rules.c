@@ -104,7 +104,7 @@ static void delete_rules(struct weir_data_path_netlink *kernel, uint8_t family, 
 	}
 }
 
-static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family,
+static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family, uint8_t protocol,
 	const struct weir_data_path_rules *rules) {
 	struct nlmsghdr *message =
 		begin_rule(kernel, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, family, rules->table);
@@ -113,13 +113,13 @@ static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family,
 
 	mnl_attr_put(message, FRA_UID_RANGE, sizeof(users), &users);
 	mnl_attr_put_u8(message, FRA_PROTOCOL, PROTOCOL);
-	mnl_attr_put_u8(message, FRA_IP_PROTO, IPPROTO_TCP);
+	mnl_attr_put_u8(message, FRA_IP_PROTO, protocol);
 	mnl_attr_put(message, FRA_SPORT_RANGE, sizeof(ports), &ports);
 	return weir_data_path_netlink_request(kernel, message, NULL, NULL);
 }
 
-// Sets the routes and the rule of one family. The rule is added last: if the table of the rule had
-// no route, the packets would use the main table.
+// Sets the routes and the rules of one family. The rules are added last: if their table had no
+// route, the packets would use the main table.
 static int set_family(struct weir_data_path_netlink *kernel, uint8_t family,
 	const struct weir_data_path_rules *rules, const char **ret_what) {
 	int r;
@@ -132,7 +132,10 @@ static int set_family(struct weir_data_path_netlink *kernel, uint8_t family,
 	}
 	if (r == 0) {
 		*ret_what = "cannot set a policy rule";
-		r = add_rule(kernel, family, rules);
+		r = add_rule(kernel, family, IPPROTO_TCP, rules);
+	}
+	if (r == 0) {
+		r = add_rule(kernel, family, IPPROTO_UDP, rules);
 	}
 	return r;
 }

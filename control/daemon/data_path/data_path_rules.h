@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel's part of the data path: policy rules and routes for IPv4 and IPv6. Connections of one
+// The kernel's part of the data path: policy rules and routes for IPv4 and IPv6. Packets of one
 // user, from one block of source ports, are routed only through one device:
 //
 //   ip rule:   PRIORITY: from all uidrange UID-UID ipproto tcp sport FIRST-LAST lookup TABLE
+//              PRIORITY: from all uidrange UID-UID ipproto udp sport FIRST-LAST lookup TABLE
 //   TABLE:     default dev DEVICE metric 1
 //              unreachable default metric 2      (when the device is down or removed)
 //

@@ -308,7 +308,7 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 	weir_health_starts_remove(&check->checking->starts, &check->start);
 	snprintf(update.detail, sizeof(update.detail), "%s", detail);
 	weir_health_path_end(check->checking->path, &check->flow,
-		(now - check->started_ns) / NS_PER_MS, check->params->check.timeout_ms, &outcome,
+		(now - check->started_ns) / NS_PER_MS, &check->params->check, &outcome,
 		update.detail, sizeof(update.detail));
 	excuse(check, now, &outcome, &update);
 	if (outcome == WEIR_PROBE_FAILED && check->params->vip_count > 1) {
@@ -353,6 +353,7 @@ static int open_path(struct weir_health_check *check, char *why, size_t bytes) {
 		.forwarding = check->forwarding,
 		.hop = check->hop,
 		.vip = check->params->vips[check->vip],
+		.protocol = weir_config_check_protocol(check->params->check.type),
 		.port = check->port,
 	};
 

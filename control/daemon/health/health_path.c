@@ -27,8 +27,12 @@ int weir_health_path_open(struct weir_data_path *path, const struct weir_data_pa
 }
 
 void weir_health_path_end(struct weir_data_path *path, struct weir_data_path_flow *flow,
-	uint64_t took_ms, uint32_t timeout_ms, enum weir_probe_outcome *outcome, char *detail,
-	size_t bytes) {
+	uint64_t took_ms, const struct weir_config_health_check *check,
+	enum weir_probe_outcome *outcome, char *detail, size_t bytes) {
+	const uint32_t timeout_ms = check->timeout_ms;
+	// A UDP check that expects no bytes also passes if nothing arrives.
+	const bool doubtful = *outcome == WEIR_PROBE_FAILED ||
+			      (check->type == WEIR_CHECK_UDP && !weir_config_expects(check));
 	// Compare with half of the timeout, because the clock of the loop's timers is not exact. A
 	// refused connection fails much earlier.
 	bool timed_out = took_ms >= timeout_ms / 2;
@@ -41,10 +45,10 @@ void weir_health_path_end(struct weir_data_path *path, struct weir_data_path_flo
 	if (!weir_data_path_taken(path, flow, &error, why, sizeof(why))) {
 		*outcome = WEIR_PROBE_UNKNOWN;
 		explain(*outcome, why, detail, bytes);
-	} else if (*outcome == WEIR_PROBE_FAILED && error < 0) {
+	} else if (doubtful && error < 0) {
 		*outcome = weir_probe_outcome_of(error);
 		explain(*outcome, uv_strerror(error), detail, bytes);
-	} else if (*outcome == WEIR_PROBE_FAILED && timed_out &&
+	} else if (doubtful && timed_out &&
 		   weir_data_path_local_fault(path, flow, timeout_ms / 4, why, sizeof(why))) {
 		*outcome = WEIR_PROBE_UNKNOWN;
 		explain(*outcome, why, detail, bytes);

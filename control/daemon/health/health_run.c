@@ -6,6 +6,7 @@
 #include "health_http.h"
 #include "health_relay.h"
 #include "health_tcp.h"
+#include "health_udp.h"
 
 int weir_health_run_start(struct weir_health_run *run, const struct weir_health_run_with *with,
 	const struct weir_probe_params *params) {
@@ -17,6 +18,8 @@ int weir_health_run_start(struct weir_health_run *run, const struct weir_health_
 	case WEIR_CHECK_AGENT_CHECK:
 		return weir_health_agent_check_start(
 			with->loop, params, with->agent_words, &run->agent_check);
+	case WEIR_CHECK_UDP:
+		return weir_health_udp_start(with->loop, params, &run->udp);
 	default:
 		return weir_config_expects(params->check)
 			       ? weir_health_exchange_start(with->loop, params, &run->exchange)
@@ -31,6 +34,8 @@ void weir_health_run_cancel(struct weir_health_run *run) {
 		weir_health_tcp_cancel(run->tcp);
 	} else if (run->exchange != NULL) {
 		weir_health_exchange_cancel(run->exchange);
+	} else if (run->udp != NULL) {
+		weir_health_udp_cancel(run->udp);
 	} else if (run->agent_check != NULL) {
 		weir_health_agent_check_cancel(run->agent_check);
 	}

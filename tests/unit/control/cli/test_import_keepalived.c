@@ -198,6 +198,32 @@ TEST(checkers_become_a_health_check) {
 	done(&lab);
 }
 
+// keepalived reads two digits for each byte; a word may end with one digit.
+TEST(udp_check_becomes_a_udp_check) {
+	struct lab lab = with_checker("UDP_CHECK {\n payload Ab12f 3\n require_reply 00 81 XX 7\n "
+				      "min_reply_length 4\n }");
+	json_t *check = json_object_get(service(&lab, 0), "health_check");
+
+	assert_string_equal(text_in(check, "type"), "udp");
+	assert_string_equal(text_in(check, "send_hex"), "ab120f03");
+	assert_string_equal(text_in(check, "expect_hex"), "0081");
+	expect_note(&lab, 8, "before the first X");
+	expect_note(&lab, 9, "length of a reply is not checked");
+	done(&lab);
+	lab = with_checker("UDP_CHECK {\n payload 0g\n require_reply\n }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_null(json_object_get(check, "send_hex"));
+	assert_null(json_object_get(check, "expect_hex"));
+	expect_note(&lab, 7, "give hexadecimal digits");
+	expect_note(&lab, 8, "also passes without a reply");
+	done(&lab);
+	lab = with_checker("UDP_CHECK {\n require_reply xx01\n }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_null(json_object_get(check, "expect_hex"));
+	expect_note(&lab, 7, "also passes without a reply");
+	done(&lab);
+}
+
 // keepalived uses NAT if no method is configured.
 TEST(missing_method_is_nat) {
 	static const struct {

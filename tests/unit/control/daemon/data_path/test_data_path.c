@@ -106,8 +106,10 @@ static int teardown(void **state) {
 }
 
 static struct weir_data_path_target target_of(const char *backend, const char *vip) {
-	return (struct weir_data_path_target){
-		.backend = watch_lab_address(backend), .vip = watch_lab_address(vip), .port = 80};
+	return (struct weir_data_path_target){.backend = watch_lab_address(backend),
+		.vip = watch_lab_address(vip),
+		.protocol = IPPROTO_TCP,
+		.port = 80};
 }
 
 static void open_flow(struct lab *lab, const struct weir_data_path_target *target,
@@ -217,6 +219,32 @@ TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 		assert_int_equal(error, 0);
 		weir_data_path_close(lab->path, &flow);
 		assert_int_equal(flow.port, 0);
+	}
+}
+
+// A datagram leaves in the same way, from the same block of ports.
+TEST(datagram_leaves_encapsulated_to_the_backend, setup, teardown) {
+	static const char *const vips[] = {VIP4, VIP6};
+	struct lab *lab = *state;
+
+	for (size_t i = 0; i < sizeof(vips) / sizeof(vips[0]); i++) {
+		struct weir_data_path_target target = target_of(BACKEND4, vips[i]);
+		struct weir_data_path_packet packet;
+		struct weir_data_path_flow flow;
+		char why[96] = "";
+		int error = 1;
+
+		target.protocol = IPPROTO_UDP;
+		open_flow(lab, &target, &flow);
+		assert_int_equal(connect_to(flow.socket, vips[i]), 0);
+		assert_int_equal(send(flow.socket, "x", 1, 0), 1);
+		expect_packet(lab, BACKEND4, "10.0.0.2", vips[i], &flow, false);
+		assert_true(weir_data_path_packet_read(
+			lab->frame + ETH_HLEN + 20, lab->bytes - 20, &packet));
+		assert_int_equal(packet.protocol, IPPROTO_UDP);
+		assert_true(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
+		assert_int_equal(error, 0);
+		weir_data_path_close(lab->path, &flow);
 	}
 }
 
@@ -564,9 +592,10 @@ TEST(rules_do_not_accumulate) {
 	second = open_tunnel();
 	assert_string_equal(second.name, "weir-check1");
 	assert_int_equal(second.port_first, 61439);
-	assert_int_equal(count_lines("ip rule show table 47770"), 1);
-	assert_int_equal(count_lines("ip -6 rule show table 47770"), 1);
-	assert_int_equal(count_lines("ip rule show table 47771"), 1);
+	assert_int_equal(count_lines("ip rule show table 47770 | grep 'ipproto tcp'"), 1);
+	assert_int_equal(count_lines("ip rule show table 47770 | grep 'ipproto udp'"), 1);
+	assert_int_equal(count_lines("ip -6 rule show table 47770"), 2);
+	assert_int_equal(count_lines("ip rule show table 47771"), 2);
 	assert_int_equal(count_lines("ip route show table 47770"), 2);
 	assert_int_equal(count_lines("ip -6 route show table 47770"), 2);
 	assert_int_equal(count_lines("ip -6 addr show dev weir-check"), 0);

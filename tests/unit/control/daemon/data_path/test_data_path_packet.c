@@ -34,6 +34,24 @@ TEST(packets_are_read) {
 	assert_false(packet.acknowledges);
 }
 
+// A UDP packet has a shorter header, and its bytes have other meanings than the flags of TCP.
+TEST(datagrams_are_read) {
+	struct weir_data_path_packet packet;
+	uint8_t datagram[40];
+
+	memcpy(datagram, inner4, sizeof(datagram));
+	datagram[9] = 17;
+	datagram[33] = 0x14; // RST and ACK of a TCP packet
+	assert_true(weir_data_path_packet_read(datagram, sizeof(datagram), &packet));
+	assert_int_equal(packet.protocol, 17);
+	assert_int_equal(packet.source_port, 63488);
+	assert_false(packet.reset || packet.acknowledges);
+	datagram[3] = 28; // total length
+	assert_true(weir_data_path_packet_read(datagram, 28, &packet));
+	datagram[3] = 27;
+	assert_false(weir_data_path_packet_read(datagram, 27, &packet));
+}
+
 static void expect_refused(const uint8_t *good, size_t bytes, size_t at, uint8_t value) {
 	struct weir_data_path_packet packet;
 	uint8_t bad[64];
@@ -61,7 +79,7 @@ TEST(packets_of_other_kinds_are_refused) {
 	expect_refused(inner4, sizeof(inner4), 3, 41); // wrong total length
 	expect_refused(inner4, sizeof(inner4), 6, 0x20); // flag for more fragments
 	expect_refused(inner4, sizeof(inner4), 7, 1); // nonzero fragment offset
-	expect_refused(inner4, sizeof(inner4), 9, 17); // protocol UDP
+	expect_refused(inner4, sizeof(inner4), 9, 1); // protocol ICMP
 	expect_refused(inner6, sizeof(inner6), 5, 21); // wrong payload length
 	expect_refused(inner6, sizeof(inner6), 6, 44); // with a fragment header
 }
