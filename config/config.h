@@ -180,6 +180,7 @@ enum weir_config_check {
 	WEIR_CHECK_AGENT,
 	WEIR_CHECK_AGENT_CHECK,
 	WEIR_CHECK_UDP,
+	WEIR_CHECK_DNS,
 };
 // How the packets of a check reach the backend. Direct: they are sent to the backend's address.
 // Data path: they are sent to the service's VIP in the backend's forwarding mode, like packets from
@@ -196,7 +197,7 @@ struct weir_config_bytes {
 
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: all backends are considered healthy
-	enum weir_config_via via; // for the types tcp, udp, http, https and grpc
+	enum weir_config_via via; // for the types tcp, udp, dns, http, https and grpc
 	char path[256]; // http, https: default "/"
 	char host[256]; // Host header; default server_name, otherwise the backend's address
 	char body[256]; // text that the response's body must contain, "" = any body
@@ -208,6 +209,10 @@ struct weir_config_health_check {
 	char expect[256]; // tcp, udp: the bytes to expect, "" = none
 	struct weir_config_bytes send_hex, expect_hex; // instead of `send` and `expect`
 	enum weir_config_match match;
+	char name[256]; // dns: name to query
+	uint16_t record; // dns: type of the record, as in messages
+	uint8_t rcode; // dns: expected response code, as in messages
+	struct weir_address address; // dns: address that a record must have; family 0 = none
 	enum weir_config_method method; // http, https
 	bool tls; // grpc: use TLS
 	bool verify; // https, grpc with tls: verify the certificate

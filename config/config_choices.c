@@ -36,11 +36,19 @@ const struct weir_json_choice weir_config_udps[] = {
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
 	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"udp", WEIR_CHECK_UDP},
+	{"dns", WEIR_CHECK_DNS},
 	{"agent", WEIR_CHECK_AGENT}, {"agent-check", WEIR_CHECK_AGENT_CHECK}, {0}};
 const struct weir_json_choice weir_config_vias[] = {
 	{"direct", WEIR_VIA_DIRECT}, {"data-path", WEIR_VIA_DATA_PATH}, {0}};
 const struct weir_json_choice weir_config_matches[] = {
 	{"prefix", WEIR_MATCH_PREFIX}, {"substring", WEIR_MATCH_SUBSTRING}, {0}};
+// The values of records and response codes are those in messages of DNS.
+const struct weir_json_choice weir_config_records[] = {
+	{"A", 1}, {"AAAA", 28}, {"CNAME", 5}, {"DNSKEY", 48}, {"MX", 15}, {"NS", 2}, {"PTR", 12},
+	{"RRSIG", 46}, {"SOA", 6}, {"SRV", 33}, {"TXT", 16}, {0}};
+const struct weir_json_choice weir_config_rcodes[] = {
+	{"NOERROR", 0}, {"FORMERR", 1}, {"SERVFAIL", 2}, {"NXDOMAIN", 3}, {"NOTIMP", 4},
+	{"REFUSED", 5}, {0}};
 const struct weir_json_choice weir_config_methods[] = {
 	{"GET", WEIR_METHOD_GET}, {"HEAD", WEIR_METHOD_HEAD}, {"OPTIONS", WEIR_METHOD_OPTIONS}, {0}};
 const struct weir_json_choice weir_config_policies[] = {

@@ -11,7 +11,7 @@
 #define TLS_TYPES (TYPE(HTTPS) | TYPE(GRPC))
 #define RETRY_INTERVAL_LEAST_MS 10u
 #define EXCHANGE_TYPES (TYPE(TCP) | TYPE(UDP))
-#define SERVER_TYPES (EXCHANGE_TYPES | HTTP_TYPES | TYPE(GRPC))
+#define SERVER_TYPES (EXCHANGE_TYPES | TYPE(DNS) | HTTP_TYPES | TYPE(GRPC))
 
 // Keys that only some types of checks use, with these types and a text for messages.
 static const struct {
@@ -19,7 +19,7 @@ static const struct {
 	uint32_t types;
 	const char *use; // the types, as text for messages
 } limited_keys[] = {
-	{"via", SERVER_TYPES, "\"tcp\", \"udp\", \"http\", \"https\" or \"grpc\""},
+	{"via", SERVER_TYPES, "\"tcp\", \"udp\", \"dns\", \"http\", \"https\" or \"grpc\""},
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},
 	{"host", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
 	{"method", HTTP_TYPES, "\"http\" or \"https\""},
@@ -37,6 +37,10 @@ static const struct {
 	{"expect", EXCHANGE_TYPES, "\"tcp\" or \"udp\""},
 	{"expect_hex", EXCHANGE_TYPES, "\"tcp\" or \"udp\""},
 	{"match", EXCHANGE_TYPES, "\"tcp\" or \"udp\""},
+	{"name", TYPE(DNS), "\"dns\""},
+	{"record", TYPE(DNS), "\"dns\""},
+	{"rcode", TYPE(DNS), "\"dns\""},
+	{"address", TYPE(DNS), "\"dns\""},
 };
 
 static void check_types(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -152,6 +156,50 @@ static void check_exchange(struct weir_json_reader *reader, const struct weir_js
 	}
 }
 
+// Returns whether a text is the name of a domain: labels of 1 to 63 characters, and at most 253
+// characters; "." = the root.
+static bool is_domain(const char *name) {
+	const size_t bytes = strlen(name);
+	const size_t dot = bytes > 0 && name[bytes - 1] == '.';
+	size_t label = 0;
+
+	for (size_t i = 0; i + dot < bytes; i++) {
+		label = name[i] == '.' ? 0 : label + 1;
+		if (label > 63 || (label == 0 && (i == 0 || name[i - 1] == '.'))) {
+			return false;
+		}
+	}
+	return bytes - dot <= 253 && (label > 0 || bytes == 1);
+}
+
+static void check_dns(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	const uint8_t family = check->address.family;
+
+	if (weir_json_valid(read, "name") && check->name[0] == '\0') {
+		weir_json_error_at(reader, place, "name",
+			"is missing; type \"dns\" queries it: add a name such as "
+			"\"example.com\"");
+	} else if (weir_json_valid(read, "name") &&
+		   (!is_domain(check->name) || strchr(check->name, ' ') != NULL)) {
+		weir_json_error_at(reader, place, "name",
+			"is not a domain name; use labels of 1 to 63 characters, separated by "
+			"\".\"");
+	}
+	if (weir_json_valid(read, "address") && weir_json_valid(read, "record") && family != 0 &&
+		check->record != (family == 4 ? 1 : 28)) {
+		weir_json_error_at(reader, place, "address",
+			"is an IPv%d address, which only a record of type \"%s\" has; set "
+			"\"record\" to it",
+			family, family == 4 ? "A" : "AAAA");
+	}
+	if (weir_json_valid(read, "address") && weir_json_valid(read, "rcode") && family != 0 &&
+		check->rcode != 0) {
+		weir_json_error_at(reader, place, "address",
+			"is not in an answer with an error; remove it, or use rcode \"NOERROR\"");
+	}
+}
+
 // Checks the line of an agent-check: the line end is added to it.
 static void check_line(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
@@ -212,6 +260,9 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 		check_tls(reader, place, check, read);
 		check_exchange(reader, place, check, read);
 	}
+	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_DNS) {
+		check_dns(reader, place, check, read);
+	}
 	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT_CHECK) {
 		check_line(reader, place, check, read);
 	}
@@ -237,7 +288,7 @@ bool weir_config_expects(const struct weir_config_health_check *check) {
 }
 
 uint8_t weir_config_check_protocol(enum weir_config_check check) {
-	return check == WEIR_CHECK_UDP ? IPPROTO_UDP : IPPROTO_TCP;
+	return check == WEIR_CHECK_UDP || check == WEIR_CHECK_DNS ? IPPROTO_UDP : IPPROTO_TCP;
 }
 
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service) {

@@ -39,12 +39,13 @@ int weir_config_parse_keys(const struct weir_json_object *keys, const char *text
 extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[],
 	weir_config_hash_fields[], weir_config_affinities[], weir_config_udps[],
 	weir_config_forwardings[], weir_config_backend_forwardings[], weir_config_checks[],
-	weir_config_vias[], weir_config_matches[], weir_config_methods[], weir_config_policies[],
-	weir_config_weights[], weir_config_statistics[], weir_config_measurements[],
-	weir_config_service_times[], weir_config_requests[], weir_config_rounds[],
-	weir_config_workloads[], weir_config_on_backend_down[], weir_config_at_deadline[],
-	weir_config_when_exhausted[], weir_config_closed_ports[], weir_config_subset_algorithms[],
-	weir_config_subset_modes[], weir_config_subset_clients[];
+	weir_config_vias[], weir_config_matches[], weir_config_records[], weir_config_rcodes[],
+	weir_config_methods[], weir_config_policies[], weir_config_weights[],
+	weir_config_statistics[], weir_config_measurements[], weir_config_service_times[],
+	weir_config_requests[], weir_config_rounds[], weir_config_workloads[],
+	weir_config_on_backend_down[], weir_config_at_deadline[], weir_config_when_exhausted[],
+	weir_config_closed_ports[], weir_config_subset_algorithms[], weir_config_subset_modes[],
+	weir_config_subset_clients[];
 
 // Functions that check rules for several keys together. The tables of keys contain pointers to
 // these functions, which are in config_ports.c, config_services.c, config_health.c, config_policy.c

@@ -9,6 +9,7 @@ from scenario import scenario
 
 BACKENDS = {"web-1": 100, "web-2": 100}
 PING = {"type": "tcp", "send": "PING\r\n", "expect": "+PONG"}
+DNS = {"type": "dns", "name": "web.example", "record": "A", "address": "192.0.2.80"}
 UDP = {"type": "udp", "send": "ping", "expect": "pong"}
 
 
@@ -95,3 +96,37 @@ def checks_over_udp(lab):
     lab.namespaces["b1"].ip("addr", "del", VIP4 + "/32", "dev", "lo")
     expect(lab, "refusing", path="no answer for 400 ms")
     expect(lab, "healthy", direct='answer "pong"')
+
+
+def start_dns(lab, number, *options):
+    """Start a DNS server that refuses queries for names that it does not have."""
+    return lab.program(f"dns-{number}", lab.namespaces[f"b{number}"], "dnsmasq", "--keep-in-foreground", "--conf-file=",
+                       "--pid-file=", "--user=root", "--no-resolv", "--no-hosts", "--bind-interfaces",
+                       f"--listen-address={backend_address(number)}", f"--listen-address={VIP4}", *options)
+
+
+@scenario(start=False, hosts=2, services=[
+    checked("direct", 53, DNS, "udp"), checked("path", 5353, {**DNS, "port": 53, "via": "data-path"}, "udp")])
+def checks_of_a_dns_server(lab):
+    """DNS checks detect a server that hangs, answers with an error or another address, or is killed"""
+    right = "--address=/web.example/192.0.2.80"
+    servers = [start_dns(lab, number, right) for number in lab.hosts]
+    lab.control_options += ("--data-path-checks",)
+    lab.start()
+    names = ("direct", "path")
+    healthy = dict.fromkeys(names, "NOERROR, 1 record")
+    expect(lab, "healthy", **healthy)
+    servers[0].signal(signal.SIGSTOP)
+    expect(lab, "refusing", **dict.fromkeys(names, "no answer for 400 ms"))
+    servers[0].signal(signal.SIGCONT)
+    expect(lab, "healthy", **healthy)
+    lab.namespaces["b1"].sysctl(net__ipv4__icmp_ratelimit=0)
+    servers[0].kill()
+    expect(lab, "refusing", **dict.fromkeys(names, "port unreachable"))
+    for options, detail in (((), "rcode REFUSED, expected NOERROR"),
+                            (("--address=/web.example/192.0.2.81",), "NOERROR, 1 record without 192.0.2.80")):
+        wrong = start_dns(lab, 1, *options)
+        expect(lab, "refusing", **dict.fromkeys(names, detail))
+        wrong.kill()
+    start_dns(lab, 1, right)
+    expect(lab, "healthy", **healthy)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Keys of single checkers of keepalived: the bytes of a UDP_CHECK.
+// Keys of single checkers of keepalived: the bytes of a UDP_CHECK, the query of a DNS_CHECK.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "config.h"
 #include "keepalived_private.h"
@@ -85,13 +86,10 @@ static void read_reply(struct weir_import *import,
 	}
 }
 
-bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
+static bool read_udp_key(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, json_t *check) {
 	const char *keyword = statement->word[0];
 
-	if (strcmp(checker, "UDP_CHECK") != 0) {
-		return false;
-	}
 	if (strcmp(keyword, "payload") == 0) {
 		read_payload(import, statement, check);
 	} else if (strcmp(keyword, "require_reply") == 0) {
@@ -104,4 +102,38 @@ bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
 		return false;
 	}
 	return true;
+}
+
+static bool read_dns_key(struct weir_import *import,
+	const struct weir_keepalived_statement *statement, json_t *check) {
+	static const char *const records[] = {
+		"A", "NS", "CNAME", "SOA", "MX", "TXT", "AAAA", "RRSIG", "DNSKEY"};
+	const char *value = weir_keepalived_word(statement, 1);
+
+	if (strcmp(statement->word[0], "type") == 0) {
+		for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+			if (strcasecmp(value, records[i]) == 0) {
+				json_object_set_new(check, "record", json_string(records[i]));
+				return true;
+			}
+		}
+		weir_keepalived_ignored(import, statement, "unknown type; using SOA");
+	} else if (strcmp(statement->word[0], "name") == 0) {
+		if (value[0] == '\0' || (value[0] == '.' && value[1] != '\0') ||
+			strstr(value, "..") != NULL ||
+			json_object_set_new(check, "name", json_string(value)) < 0) {
+			weir_keepalived_ignored(import, statement, "give a domain name");
+		}
+	} else {
+		return false;
+	}
+	return true;
+}
+
+bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
+	const struct weir_keepalived_statement *statement, json_t *check) {
+	if (strcmp(checker, "UDP_CHECK") == 0) {
+		return read_udp_key(import, statement, check);
+	}
+	return strcmp(checker, "DNS_CHECK") == 0 && read_dns_key(import, statement, check);
 }

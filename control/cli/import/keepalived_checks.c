@@ -19,15 +19,12 @@ static const struct checker {
 	{"HTTP_GET", "http", NULL, 1, 3000},
 	{"SSL_GET", "https", NULL, 1, 3000},
 	{"SMTP_CHECK", "tcp", "the check expects the greeting 220, and sends no HELO", 1, 1000},
+	{"DNS_CHECK", "dns", NULL, 3, UINT32_MAX}, // repeated after the interval
 	{"UDP_CHECK", "udp", NULL, 1, 1000},
 	{"TCP_CHECK", "tcp", NULL, 1, 1000},
 	{"MISC_CHECK", NULL,
 		"Weir runs no scripts: report the result of the script with weir-agent or an "
 		"agent-check on the server",
-		0, 0},
-	{"DNS_CHECK", NULL,
-		"Weir has no DNS check: use {\"type\": \"tcp\"} if the server also listens on TCP, "
-		"or weir-agent",
 		0, 0},
 	{"PING_CHECK", NULL, "a ping does not test the service: use {\"type\": \"tcp\"}", 0, 0},
 	{"FILE_CHECK", NULL,
@@ -193,6 +190,9 @@ static void begin_check(const struct checker *checker, json_t *check) {
 		begin_http(checker, check);
 	} else if (is_checker(checker, "SMTP_CHECK")) {
 		json_object_set_new(check, "expect", json_string("220"));
+	} else if (is_checker(checker, "DNS_CHECK")) {
+		json_object_set_new(check, "name", json_string("."));
+		json_object_set_new(check, "record", json_string("SOA"));
 	}
 }
 

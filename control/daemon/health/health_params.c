@@ -40,7 +40,9 @@ static bool is_same_exchange(
 	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
 	return strcmp(a->send, b->send) == 0 && strcmp(a->expect, b->expect) == 0 &&
 	       is_same_bytes(&a->send_hex, &b->send_hex) &&
-	       is_same_bytes(&a->expect_hex, &b->expect_hex) && a->match == b->match;
+	       is_same_bytes(&a->expect_hex, &b->expect_hex) && a->match == b->match &&
+	       strcmp(a->name, b->name) == 0 && a->record == b->record && a->rcode == b->rcode &&
+	       weir_address_equal(&a->address, &b->address);
 }
 
 static bool is_same_request(

@@ -2,6 +2,7 @@
 #include "health_run.h"
 
 #include "health_agent_check.h"
+#include "health_dns.h"
 #include "health_exchange.h"
 #include "health_http.h"
 #include "health_relay.h"
@@ -20,6 +21,8 @@ int weir_health_run_start(struct weir_health_run *run, const struct weir_health_
 			with->loop, params, with->agent_words, &run->agent_check);
 	case WEIR_CHECK_UDP:
 		return weir_health_udp_start(with->loop, params, &run->udp);
+	case WEIR_CHECK_DNS:
+		return weir_health_dns_start(with->loop, params, &run->dns);
 	default:
 		return weir_config_expects(params->check)
 			       ? weir_health_exchange_start(with->loop, params, &run->exchange)
@@ -36,6 +39,8 @@ void weir_health_run_cancel(struct weir_health_run *run) {
 		weir_health_exchange_cancel(run->exchange);
 	} else if (run->udp != NULL) {
 		weir_health_udp_cancel(run->udp);
+	} else if (run->dns != NULL) {
+		weir_health_dns_cancel(run->dns);
 	} else if (run->agent_check != NULL) {
 		weir_health_agent_check_cancel(run->agent_check);
 	}

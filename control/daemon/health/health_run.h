@@ -15,6 +15,7 @@ struct weir_health_run { // zeroed: no probe is running; otherwise one of these 
 	struct weir_health_tcp *tcp;
 	struct weir_health_exchange *exchange;
 	struct weir_health_udp *udp;
+	struct weir_health_dns *dns;
 	struct weir_health_http *http;
 	struct weir_health_agent_check *agent_check;
 };

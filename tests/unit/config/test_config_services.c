@@ -63,6 +63,42 @@ TEST(check_sends_and_expects_bytes) {
 	weir_config_free(config);
 }
 
+TEST(check_of_a_dns_server) {
+	struct weir_config *config = parse_good(
+		ONE("\"health_check\": {\"type\": \"dns\", \"port\": 53, \"name\": \".\"},"));
+	const struct weir_config_health_check *check = &config->services[0].health_check;
+
+	assert_int_equal(check->record, 6);
+	assert_int_equal(check->rcode, 0);
+	assert_int_equal(check->address.family, 0);
+	weir_config_free(config);
+	config = parse_good(ONE("\"health_check\": {\"type\": \"dns\", \"port\": 53, \"name\": "
+				"\"www.example.com.\", \"record\": \"AAAA\", \"address\": "
+				"\"2001:db8::1\"},"));
+	check = &config->services[0].health_check;
+	assert_string_equal(check->name, "www.example.com.");
+	assert_int_equal(check->record, 28);
+	assert_int_equal(check->address.family, 6);
+	weir_config_free(config);
+}
+
+// Checks over UDP use the first UDP bind, others the first bind.
+TEST(check_uses_a_bind_of_its_protocol) {
+	struct weir_config *config = parse_good(CONFIG("",
+		SERVICE("\"health_check\": {\"type\": \"udp\"},",
+			BIND ", {\"address\": \"198.51.100.10\", \"protocol\": \"udp\", \"port\": "
+			     "53}",
+			BACKEND)));
+	struct weir_config_service *service = &config->services[0];
+
+	assert_int_equal(weir_config_checked_bind(service)->port_first, 53);
+	service->health_check.type = WEIR_CHECK_DNS;
+	assert_int_equal(weir_config_checked_bind(service)->port_first, 53);
+	service->health_check.type = WEIR_CHECK_TCP;
+	assert_int_equal(weir_config_checked_bind(service)->port_first, 80);
+	weir_config_free(config);
+}
+
 // 255 bytes are the most, as text and in hexadecimal digits.
 TEST(check_has_a_limit_of_bytes) {
 	for (int hex = 0; hex < 2; hex++) {

@@ -179,10 +179,10 @@ TEST(checkers_become_a_health_check) {
 	assert_string_equal(text_in(check, "host"), "vh");
 	expect_note(&lab, 6, "using another checker of this server");
 	done(&lab);
-	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n DNS_CHECK {\n }");
+	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n PING_CHECK {\n }");
 	assert_null(json_object_get(service(&lab, 0), "health_check"));
 	expect_note(&lab, 6, "Weir runs no scripts");
-	expect_note(&lab, 9, "Weir has no DNS check");
+	expect_note(&lab, 9, "does not test the service");
 	done(&lab);
 	lab = with_checker("SMTP_CHECK { host { connect_port 25 } }");
 	check = json_object_get(service(&lab, 0), "health_check");
@@ -195,6 +195,24 @@ TEST(checkers_become_a_health_check) {
 	check = json_object_get(service(&lab, 0), "health_check");
 	assert_string_equal(text_in(check, "expect"), "220");
 	expect_note(&lab, 6, "using another checker of this server");
+	done(&lab);
+}
+
+TEST(dns_check_becomes_a_dns_check) {
+	struct lab lab = with_checker("DNS_CHECK {\n type aaaa\n name www.example.com\n }");
+	json_t *check = json_object_get(service(&lab, 0), "health_check");
+
+	assert_string_equal(text_in(check, "type"), "dns");
+	assert_string_equal(text_in(check, "name"), "www.example.com");
+	assert_string_equal(text_in(check, "record"), "AAAA");
+	assert_null(json_object_get(check, "retry_interval_ms")); // the interval
+	done(&lab);
+	lab = with_checker("DNS_CHECK {\n type ANY\n name a..b\n }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_string_equal(text_in(check, "name"), ".");
+	assert_string_equal(text_in(check, "record"), "SOA");
+	expect_note(&lab, 7, "unknown type");
+	expect_note(&lab, 8, "give a domain name");
 	done(&lab);
 }
 
@@ -316,6 +334,11 @@ static const struct {
 	{"delay_loop", "60 s", "", "TCP_CHECK {}", "health_check/interval_ms", NULL, 60000},
 	{"connect_timeout", "5 s", "", "TCP_CHECK {}", "health_check/timeout_ms", NULL, 5000},
 	{"retry of TCP_CHECK", "1", "", "TCP_CHECK {}", "health_check/fall", NULL, 2},
+	{"retry of DNS_CHECK", "3", "", "DNS_CHECK {}", "health_check/fall", NULL, 4},
+	{"type of DNS_CHECK", "SOA", "", "DNS_CHECK {}", "health_check/record", "SOA", 0},
+	{"name of DNS_CHECK", "the root", "", "DNS_CHECK {}", "health_check/name", ".", 0},
+	{"delay_before_retry of DNS_CHECK", "delay_loop", "", "DNS_CHECK {}",
+		"health_check/retry_interval_ms", "", 0},
 	{"retry of HTTP_GET", "1", "", GET "}", "health_check/fall", NULL, 2},
 	{"retry of SMTP_CHECK", "1", "", "SMTP_CHECK {}", "health_check/fall", NULL, 2},
 	{"retry of the virtual_server", "that of the checker", "retry 4", "TCP_CHECK {}",
@@ -637,7 +660,7 @@ TEST(service_that_is_left_out_has_no_other_notes) {
 TEST(service_without_its_checks_is_noted_once) {
 	static const char text[] =
 		"virtual_server 192.0.2.1 53 {\n protocol UDP\n lb_kind TUN\n"
-		" real_server 10.0.0.1 53 {\n DNS_CHECK {\n }\n }\n"
+		" real_server 10.0.0.1 53 {\n PING_CHECK {\n }\n }\n"
 		" real_server 10.0.0.2 53 {\n MISC_CHECK {\n misc_path /x\n }\n }\n}\n"
 		"virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind TUN\n" REAL "}\n";
 	struct lab lab = import(text, true, NULL);

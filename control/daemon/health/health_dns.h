@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// DNS probe: sends one query over UDP. The answer must have the expected response code and, if the
+// check has an address, a record with this address. Datagrams that do not answer the query are
+// ignored. The records of a truncated answer do not count.
+//
+// Threads: only the event loop's thread.
+#pragma once
+
+#include <uv.h>
+
+#include "health_probe.h"
+
+struct weir_health_dns;
+
+// Starts a probe. Returns 0, or negative errno; `done` is then not called.
+int weir_health_dns_start(
+	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_dns **ret);
+
+// Cancel the probe without calling done. Its libuv handles are closed in the next iterations of
+// the loop.
+void weir_health_dns_cancel(struct weir_health_dns *dns);
