@@ -183,6 +183,7 @@ TEST(broken_selections_are_refused) {
 	REFUSED(selection_passes, s->settings.policy, WEIR_POLICY_FAIR_SHARE);
 	REFUSED(selection_passes, s->settings.needs, 0);
 	REFUSED(selection_passes, s->settings.when_exhausted, 2);
+	REFUSED(selection_passes, s->settings.rounds, WEIR_ROUNDS_BITS + 1);
 	REFUSED(selection_passes, s->settings.error_window_ms, 0);
 	REFUSED(selection_passes, s->first.slots, 0);
 	REFUSED(selection_passes, s->first.slots, 300);

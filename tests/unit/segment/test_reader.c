@@ -182,6 +182,23 @@ TEST(worker_adopts_its_own_subset) {
 	}
 }
 
+// Only a selection with which the service loses its UDP flows sets the flag.
+TEST(selection_that_ends_udp_flows_is_noted) {
+	static const bool by_datagram[] = {false, true, true, false, false, true};
+	struct lab *f = *state;
+
+	for (size_t i = 0; i < sizeof(by_datagram) / sizeof(by_datagram[0]); i++) {
+		struct weir_selection *selection = fixture_selection(f->writer, 1, 3, 251);
+
+		selection->settings.rounds = by_datagram[i] ? WEIR_UDP_DATAGRAM : 0;
+		publish(f, 1, selection);
+		weir_reader_update(&f->reader);
+		assert_int_equal(
+			f->reader.udp_ended, i > 0 && by_datagram[i] && !by_datagram[i - 1]);
+		f->reader.udp_ended = false;
+	}
+}
+
 // --- refusals -------------------------------------------------------------------------------
 
 // An error in the subset of one worker does not affect other workers.
