@@ -430,8 +430,9 @@ const char *weir_restart_cost_text(
 // Returns whether a change alters the selection of a service, sets a policy that ignores the hash,
 // or removes the service or one of its binds.
 static bool changes_selection(const struct weir_change *change, const struct names *names) {
-	static const char *const keys[] = {"table_size", "weight", "backends", "address", "name",
-		"weights", "algorithm", "size", "salt", "mode", "client"};
+	static const char *const keys[] = {"table_size", "weight", "backup", "backup_below_percent",
+		"backends", "address", "name", "weights", "algorithm", "size", "salt", "mode",
+		"client"};
 
 	for (size_t i = 0; names->service[0] != '\0' && i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (strcmp(change->key, keys[i]) == 0) {
