@@ -1,22 +1,48 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Least loaded: chooses the candidate with the lowest sum of active flows and recent errors; equal
-// candidates are chosen in turn. With more than WEIR_POLICY_EXACT candidates, it compares only the
-// candidates of two windows (window.h). Errors count as load, because otherwise a backend that
-// fails fast would seem idle.
+// Least loaded: chooses the candidate with the lowest sum of active flows and recent errors,
+// divided by its weight; equal candidates are chosen in turn. The load is not divided, but
+// multiplied by a factor that is inversely proportional to the weight (inverse_weight.h). If all
+// weights are equal, there are no factors. With more than WEIR_POLICY_EXACT candidates, it compares
+// only the candidates of two windows (window.h). Errors count as load, because otherwise a backend
+// that fails fast would seem idle.
 #include "recent_errors.h"
 #include "window.h"
 
-static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
+#define LOAD_MOST (UINT64_C(1) << 47) // keeps products with 16-bit factors below 2^63
+
+// A function of its own, so that equal weights cost only one branch.
+static __attribute__((noinline)) uint32_t weighted_key(
+	struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	uint64_t load = weir_policy_load_over_part(client, backend);
 
+	load = (load < LOAD_MOST ? load : LOAD_MOST) * backend->factor >> client->key_shift;
+	if (load >= WEIR_POLICY_KEY_NONE) {
+		client->key_overflow = 1;
+		return WEIR_POLICY_KEY_NONE - 1;
+	}
+	return (uint32_t)load;
+}
+
+static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
+	uint64_t load;
+
+	if (__builtin_expect(client->weighted != 0, 0)) {
+		return weighted_key(client, backend);
+	}
+	load = weir_policy_load_over_part(client, backend);
 	return load < WEIR_POLICY_KEY_NONE ? (uint32_t)load : WEIR_POLICY_KEY_NONE - 1;
 }
 
 static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns) {
 	(void)now_ns;
+	client->key_overflow = 0;
+	if (client->weighted == 0) {
+		client->key_shift = 0;
+	}
 	weir_window_load(worker, client, table, &weir_least_loaded_ops);
+	weir_window_fit(worker, client, &weir_least_loaded_ops);
 }
 
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,

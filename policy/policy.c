@@ -53,7 +53,8 @@ uint8_t weir_policy_needs(enum weir_policy policy) {
 bool weir_policy_uses_weights(enum weir_policy policy) {
 	return policy == WEIR_POLICY_MAGLEV || policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ||
 	       policy == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN ||
-	       policy == WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN;
+	       policy == WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN ||
+	       policy == WEIR_POLICY_LEAST_LOADED;
 }
 
 // The policy is a valid index, because only weir_policy_adopt changes the settings of a client, and
@@ -197,6 +198,8 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	} else if (ops->cursor) {
 		found = find_cursor(client, table);
 	}
+	client->weighted = client->settings.policy == WEIR_POLICY_LEAST_LOADED &&
+			   weir_policy_stride(table, weir_policy_cursor(client, table)) != 0;
 	if (client->started != 0 && ops->resume != NULL) {
 		ops->resume(worker, client, table, found, now_ns);
 	} else if (ops->start != NULL) {
@@ -214,6 +217,7 @@ static void tick(
 	weir_errors_tick(client, now_ns);
 	if (ops->key != NULL) {
 		weir_window_tick(worker, client, ops);
+		weir_window_fit(worker, client, ops);
 	}
 }
 

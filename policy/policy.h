@@ -112,7 +112,9 @@ enum weir_outcome {
 // A backend that may be chosen, in a published table. Control writes it, and workers read it.
 struct weir_candidate { // 8 bytes
 	uint16_t id; // backend id
-	uint16_t stride; // weight scaled to 1..65535 (stride.h); weighted-round-robin only, else 0
+	// weighted-round-robin: weight scaled to 1..65535 (stride.h); least-loaded: inverse of the
+	// weight, or 0 if all weights are equal (inverse_weight.h); else 0
+	uint16_t stride;
 	uint32_t weight; // effective weight, above 0
 };
 _Static_assert(sizeof(struct weir_candidate) == 8, "segment ABI");
@@ -226,7 +228,12 @@ struct weir_probe {
 
 // A worker's state of one backend. One cache line.
 struct weir_policy_backend {
-	uint64_t end_ns; // fair-share: predicted end of all flows of the backend
+	union {
+		uint64_t end_ns; // fair-share: predicted end of all flows of the backend
+		// least-loaded with different weights: factor of the load. As an end, it is in the
+		// past.
+		uint64_t factor;
+	};
 	uint32_t active; // number of flows that have started and not ended
 	uint32_t errors; // recent errors: sum of error[]
 	uint32_t error_tick; // tick of the newest element of error[]
@@ -383,6 +390,10 @@ struct weir_policy_client {
 	uint8_t exhausted; // all candidates are known to be at the limit
 	uint8_t blocked; // a backend was found full since the last check of full backends
 	uint8_t look; // number of the last check of full backends, 1 to 63; 0 = no check yet
+	// Least-loaded: the weights differ, so loads are multiplied by the backends' factors.
+	uint8_t weighted : 1;
+	uint8_t key_overflow : 1; // a product did not fit into its key: key_shift must grow
+	uint8_t key_shift : 6; // number of low bits of a product that are not in the key
 	uint32_t look_tick; // tick of the next check of full backends
 	uint8_t started; // the policy has adopted a table with candidates
 	uint8_t reacts; // the policy handles starts of flows

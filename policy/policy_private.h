@@ -65,6 +65,11 @@ static inline uint16_t weir_policy_id(const struct weir_policy_table *table, uin
 	return __atomic_load_n(&table->candidates[index].id, __ATOMIC_RELAXED);
 }
 
+// index < table->count. The stride may be 0.
+static inline uint16_t weir_policy_stride(const struct weir_policy_table *table, uint32_t index) {
+	return __atomic_load_n(&table->candidates[index].stride, __ATOMIC_RELAXED);
+}
+
 static inline uint32_t weir_policy_next(const struct weir_policy_table *table, uint32_t index) {
 	return index + 1 < table->count ? index + 1 : 0;
 }

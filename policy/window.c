@@ -110,6 +110,11 @@ static uint32_t enter(struct weir_policy_worker *worker, struct weir_policy_clie
 	}
 	*ret_id = id;
 	worker->backends[id].index = (uint16_t)index;
+	if (client->weighted != 0) {
+		uint16_t factor = weir_policy_stride(table, index);
+
+		worker->backends[id].factor = factor > 0 ? factor : 1;
+	}
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		weir_errors_look(worker, id);
 	}
@@ -193,6 +198,15 @@ static void refresh_all(struct weir_policy_worker *worker, struct weir_policy_cl
 void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops) {
 	refresh_all(worker, client, ops, false);
+}
+
+void weir_window_fit(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_ops *ops) {
+	while (client->key_overflow != 0) {
+		client->key_overflow = 0;
+		client->key_shift++;
+		refresh_all(worker, client, ops, false);
+	}
 }
 
 void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,

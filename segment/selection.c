@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "interleaved.h"
+#include "inverse_weight.h"
 #include "maglev.h"
 #include "member_order.h"
 #include "stride.h"
@@ -167,6 +168,8 @@ static int assembly_begin(struct assembly *assembly) {
 	}
 	if (assembly->settings->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		weir_stride_scale(out, n, assembly->reported);
+	} else if (assembly->settings->policy == WEIR_POLICY_LEAST_LOADED) {
+		weir_inverse_weights(out, n);
 	}
 	if (subset->rounds > 0) {
 		weir_interleaved_rounds(
@@ -204,6 +207,10 @@ static bool is_same(const struct weir_selection_params *params,
 		table->count != subset->candidates || table->slot_count != subset->slots ||
 		table->round_count != subset->rounds ||
 		memcmp(&table->settings, &params->settings, sizeof(table->settings)) != 0) {
+		return false;
+	}
+	if (params->settings.policy == WEIR_POLICY_LEAST_LOADED &&
+		!weir_inverse_weights_are_set(table->candidates, table->count)) {
 		return false;
 	}
 	for (uint32_t i = 0; i < table->count; i++) {

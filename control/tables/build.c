@@ -5,6 +5,7 @@
 
 #include "backend_row.h"
 #include "blob.h"
+#include "inverse_weight.h"
 #include "selection.h"
 #include "service_table.h"
 #include "state.h"
@@ -142,7 +143,9 @@ static bool subset_holds(const struct weir_tables *tables, const struct weir_sta
 		old.count != n ||
 		old.slot_count != weir_selection_slots(&params->settings, params->slots, n) ||
 		memcmp(&old.settings, &params->settings, sizeof(old.settings)) != 0 ||
-		old.affinity_ms != params->affinity_ms) {
+		old.affinity_ms != params->affinity_ms ||
+		(params->settings.policy == WEIR_POLICY_LEAST_LOADED &&
+			!weir_inverse_weights_are_set(old.candidates, old.count))) {
 		return false;
 	}
 	for (uint32_t i = 0; i < n; i++) {

@@ -33,6 +33,7 @@ static uint64_t parts_of(const struct walk *walk, const struct weir_candidate *o
 	case WEIR_POLICY_WEIGHTED_ROUND_ROBIN:
 		return one->stride;
 	case WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN:
+	case WEIR_POLICY_LEAST_LOADED:
 		return one->weight;
 	case WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN:
 		return parts_of_rounds(walk, one);

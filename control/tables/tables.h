@@ -469,8 +469,9 @@ struct weir_former_flows weir_tables_former_flows(
 	const struct weir_tables *tables, uint16_t service);
 
 // Returns the number of a backend's parts in the published selection; 0 = it gets no new flows. A
-// part is a slot (maglev), a stride (weighted-round-robin), or a unit of weight (time-weighted and
-// interleaved: shares of time, not of flows). With other policies each backend has 1 part.
+// part is a slot (maglev), a stride (weighted-round-robin), or a unit of weight (least-loaded:
+// shares of active flows; time-weighted and interleaved: shares of time). With other policies each
+// backend has 1 part.
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
 
 struct weir_subset_part {

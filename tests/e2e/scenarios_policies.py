@@ -132,6 +132,11 @@ def inverse_to_cost(load, ms=None):
     near(load.served(), {name: 1 / cost for name, cost in (ms or costs(load)).items()}, 1.6)
 
 
+def weight_by_duration(load):
+    """Check that flows in progress follow the weights, so that shares of new flows are weights over service times."""
+    near(load.served(), {name: WEIGHTS[name] / cost for name, cost in costs(load).items()}, 2)
+
+
 def weight_over_cost(load):
     """Check shares by weight and service time: a backend's turn ends when the sum of its flows' service times reaches its weight in ms."""
     near(load.served(), {name: math.ceil(WEIGHTS[name] / cost)
@@ -159,7 +164,7 @@ PROMISES = {
     "maglev": lambda load: by_chance(load.served(), WEIGHTS),
     "weighted-round-robin": lambda load: exact(load.served(), WEIGHTS, 4),
     "power-of-two": smaller_share_for_the_slow,
-    "least-loaded": inverse_to_cost,
+    "least-loaded": weight_by_duration,
     "fair-share": inverse_to_cost,
     "time-weighted-round-robin": weight_over_cost,
     "interleaved-weighted-round-robin": weight_over_cost,
@@ -222,6 +227,33 @@ def round_robin_is_exact(lab):
 def round_robin_of_three_workers_is_exact(lab):
     """With three workers behind the software distributor, round robin shares differ by at most one flow per worker"""
     equal_shares(lab, 3)
+
+
+# --- long connections -----------------------------------------------------------------------------
+
+@scenario(services=[lines(backends=dict(zip(BACKENDS, (100, 200, 300, 400))), **policy("least-loaded"))])
+def least_loaded_holds_connections_by_weight(lab):
+    """Open connections follow the weights, also after the connections of one backend have ended"""
+    def held():
+        return Counter(line.backend for line in found)
+
+    found = [clients.Line(lab.client, VIP4) for _ in range(100)]
+    assert held() == {"web-1": 10, "web-2": 20, "web-3": 30, "web-4": 40}, held()
+    for line in [line for line in found if line.backend == "web-3"]:
+        line.close()
+        found.remove(line)
+    wait_for("the ends to be counted", lambda: lab.backend("web-3", "lines")["open_flows"] == 0)
+    again = Counter()
+    for _ in range(30):
+        found.append(clients.Line(lab.client, VIP4))
+        again[found[-1].backend] += 1
+    assert again == {"web-3": 30}, again
+    lab.weirctl("weight", "set", "lines/web-1", "400")
+    lab.wait_published()
+    found += [clients.Line(lab.client, VIP4) for _ in range(30)]
+    assert held() == {"web-1": 40, "web-2": 20, "web-3": 30, "web-4": 40}, held()
+    for line in found:
+        line.close()
 
 
 # --- failing backends --------------------------------------------------------------------------

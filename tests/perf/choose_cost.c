@@ -162,7 +162,9 @@ static void fill_table(struct bench *bench, enum weir_policy policy, uint32_t n)
 		weir_maglev_permutation(
 			identity, SLOTS, &bench->maglev[i].offset, &bench->maglev[i].skip);
 	}
-	weir_stride_scale(bench->candidates, n, false);
+	if (policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
+		weir_stride_scale(bench->candidates, n, false);
+	}
 	if ((needs & WEIR_NEEDS_SLOTS) != 0) {
 		weir_maglev_build(bench->maglev, n, bench->slots, SLOTS, bench->scratch);
 		bench->table.slots = bench->slots;

@@ -8,6 +8,7 @@
 #include "backend_signal.h"
 #include "hash.h"
 #include "interleaved.h"
+#include "inverse_weight.h"
 #include "maglev.h"
 #include "slow_start.h"
 #include "stride.h"
@@ -122,6 +123,8 @@ static bool set_weights(struct weir_sim *sim, struct weir_sim_client *client, ui
 	}
 	if (sim->policy->name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		weir_stride_scale(client->candidates, n, reported);
+	} else if (sim->policy->name == WEIR_POLICY_LEAST_LOADED) {
+		weir_inverse_weights(client->candidates, n);
 	}
 	return reported;
 }

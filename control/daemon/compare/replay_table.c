@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "interleaved.h"
+#include "inverse_weight.h"
 #include "maglev.h"
 #include "stride.h"
 
@@ -89,6 +90,8 @@ int weir_replay_table_build(const struct weir_replay_params *params, enum weir_p
 	}
 	if (policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		weir_stride_scale(ret->candidates, ret->table.count, false);
+	} else if (policy == WEIR_POLICY_LEAST_LOADED) {
+		weir_inverse_weights(ret->candidates, ret->table.count);
 	}
 	if ((needs & WEIR_NEEDS_SLOTS) != 0) {
 		r = add_slots(params, params->slots, ret);

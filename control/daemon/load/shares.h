@@ -29,7 +29,8 @@ void weir_shares_free(struct weir_shares *shares); // NULL is allowed
 // Returns the target share of a backend, in percent of the service's new flows; 0 = no new flows.
 // By policy:
 //   maglev: slots; weighted-round-robin: strides; time-weighted, interleaved: weight / cost;
-//   fair-share: 1 / cost; others: equal shares.
+//   fair-share: 1 / cost; least-loaded: weight, which is the share of active flows; others: equal
+//   shares.
 // If each worker has its own subset, returns the mean over the subsets.
 double weir_shares_effective(const struct weir_shares *shares, const struct weir_backend_state *of);
 // Returns the actual share of a backend since the counters started, in percent of the service's new

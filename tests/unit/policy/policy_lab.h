@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "interleaved.h"
+#include "inverse_weight.h"
 #include "policy.h"
 #include "stride.h"
 #include "test.h"
@@ -100,6 +101,8 @@ static inline void world_publish(struct world *w, enum weir_policy policy, const
 	}
 	if (policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		weir_stride_scale(w->candidates, n, false);
+	} else if (policy == WEIR_POLICY_LEAST_LOADED) {
+		weir_inverse_weights(w->candidates, n);
 	}
 	w->table.round_count = 0;
 	w->table.slot_count = 0;

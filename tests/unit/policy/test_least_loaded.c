@@ -323,6 +323,7 @@ struct model {
 	uint32_t errors[MODEL_MAX][65536 / 64]; // errors by tick
 	bool closed[MODEL_MAX];
 	uint16_t candidates[MODEL_MAX];
+	uint32_t weights[MODEL_MAX]; // by backend
 	uint32_t backends;
 	uint32_t count;
 	uint32_t cursor;
@@ -340,7 +341,7 @@ static uint32_t model_load(const struct model *m, uint16_t id, uint64_t now_ns) 
 }
 
 static uint32_t model_choose(struct model *m, uint64_t now_ns) {
-	uint32_t best = UINT32_MAX;
+	uint64_t best_load = 0, best_weight = 0;
 	uint32_t chosen = UINT32_MAX;
 
 	for (uint32_t i = 0; i < m->count; i++) {
@@ -348,8 +349,10 @@ static uint32_t model_choose(struct model *m, uint64_t now_ns) {
 		uint16_t id = m->candidates[index];
 
 		if (m->active[id] < m->limit && !m->closed[id] &&
-			model_load(m, id, now_ns) < best) {
-			best = model_load(m, id, now_ns);
+			(chosen == UINT32_MAX || model_load(m, id, now_ns) * best_weight <
+							 best_load * m->weights[id])) {
+			best_load = model_load(m, id, now_ns);
+			best_weight = m->weights[id];
 			chosen = index;
 		}
 	}
@@ -361,6 +364,7 @@ static uint32_t model_choose(struct model *m, uint64_t now_ns) {
 
 // Publish some of the backends, in order. The cursor stays at its backend.
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
+	uint32_t weights[MODEL_MAX];
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
 	// Leave out only a few candidates, because the search for the backend at the cursor covers
 	// only 128 positions.
@@ -373,6 +377,7 @@ static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 		if (fixture_random(seed) % of < keep || id == next) {
 			found |= id == next;
 			m->cursor = id == next ? m->count : m->cursor;
+			weights[m->count] = m->weights[id];
 			m->candidates[m->count++] = id;
 		}
 	}
@@ -380,7 +385,7 @@ static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	w->table.settings.error_window_ms = WINDOW_MS;
 	w->table.settings.max_active_flows = m->limit;
 	w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
-	world_publish(w, LL, m->candidates, NULL, m->count);
+	world_publish(w, LL, m->candidates, weights, m->count);
 }
 
 static bool all_are_closed(const struct model *m) {
@@ -431,20 +436,31 @@ static void step(struct world *w, struct model *m, uint64_t *seed) {
 	}
 }
 
-// During the comparison, backends are closed and opened, and candidates change.
+// The numbers of which weights are made: their common multiple divided by any of them has 16 bits.
+static uint32_t random_weight(uint64_t *seed) {
+	static const uint32_t weights[] = {1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 100, 600};
+
+	return weights[fixture_random(seed) % (sizeof(weights) / sizeof(weights[0]))];
+}
+
+// During the comparison, backends are closed and opened, and candidates change. Rounds of equal
+// weights alternate with rounds of different weights.
 TEST(equals_a_simple_implementation) {
 	static const uint32_t sizes[] = {20, 127, 128, 129, 200, 600, MODEL_MAX};
 	struct model *m = calloc(1, sizeof(*m));
 	uint64_t seed = 7;
 
 	assert_non_null(m);
-	for (uint32_t round = 0; round < 14; round++) {
-		uint32_t backends = sizes[round / 2];
+	for (uint32_t round = 0; round < 28; round++) {
+		uint32_t backends = sizes[round / 2 % 7];
 		struct world *w = world_create(backends);
 
 		memset(m, 0, sizeof(*m));
 		m->backends = backends;
 		m->limit = round % 2 == 0 ? 1000 : backends > 200 ? 2 : 4;
+		for (uint32_t i = 0; i < backends; i++) {
+			m->weights[i] = round < 14 ? 100 : random_weight(&seed);
+		}
 		model_publish(w, m, &seed);
 		for (uint32_t i = 0; i < (backends > 200 ? 8000 : 20000); i++) {
 			step(w, m, &seed);
@@ -455,6 +471,163 @@ TEST(equals_a_simple_implementation) {
 		world_free(w);
 	}
 	free(m);
+}
+
+// --- different weights ----------------------------------------------------------------------
+
+TEST(flows_in_progress_follow_the_weights) {
+	static const uint32_t weights[] = {100, 200, 500, 0x7fff, 1};
+	struct world *w = world_create(5);
+	uint32_t sum = 0;
+
+	world_publish(w, LL, NULL, weights, 3);
+	for (uint32_t i = 0; i < 8000; i++) {
+		world_flow(w);
+	}
+	assert_int_equal(w->backends[0].active, 1000);
+	assert_int_equal(w->backends[1].active, 2000);
+	assert_int_equal(w->backends[2].active, 5000);
+	// Weights can change at any time.
+	world_publish(w, LL, NULL, (const uint32_t[]){500, 200, 100}, 3);
+	for (uint32_t i = 0; i < 32000; i++) {
+		world_flow(w);
+	}
+	assert_int_equal(w->backends[0].active, 25000);
+	assert_int_equal(w->backends[1].active, 10000);
+	assert_int_equal(w->backends[2].active, 5000);
+	world_publish(w, LL, NULL, NULL, 3);
+	for (uint32_t i = 0; i < 35000; i++) {
+		world_flow(w);
+	}
+	for (uint16_t id = 0; id < 3; id++) {
+		assert_int_equal(w->backends[id].active, 25000);
+	}
+	for (uint32_t i = 0; i < 5; i++) {
+		sum += weights[i];
+	}
+	world_free(w);
+	w = world_create(5);
+	world_publish(w, LL, NULL, weights, 5);
+	for (uint32_t i = 0; i < 10 * sum; i++) {
+		world_flow(w);
+	}
+	for (uint32_t i = 0; i < 5; i++) {
+		// 16 bits are not enough for these weights: an error of at most weight / 131,070
+		uint32_t error = 1 + (uint32_t)(10.0 * weights[i] * weights[i] / 131070);
+
+		assert_in_range(
+			w->backends[i].active, 10 * weights[i] - error, 10 * weights[i] + error);
+	}
+	world_free(w);
+}
+
+// Errors count as active flows, so they are divided by the weight, too.
+TEST(errors_are_divided_by_the_weight) {
+	struct world *w = world_create(2);
+
+	world_publish(w, LL, NULL, (const uint32_t[]){1, 4}, 2);
+	for (uint32_t i = 0; i < 4; i++) {
+		world_start(w, 1);
+		world_end(w, 1, WEIR_OUTCOME_UNANSWERED);
+	}
+	world_start(w, 0);
+	world_start(w, 0);
+	WORLD_EXPECT(w, 1, 1);
+	world_end(w, 0, WEIR_OUTCOME_COMPLETED);
+	world_end(w, 0, WEIR_OUTCOME_COMPLETED);
+	WORLD_EXPECT(w, 0, 0);
+	world_free(w);
+}
+
+// The load of the chosen backend over its weight is the least of all, as exact as the strides.
+TEST(arbitrary_weights_and_loads) {
+	uint64_t seed = 3;
+
+	for (uint32_t round = 0; round < 400; round++) {
+		uint32_t n = 2 + (uint32_t)(fixture_random(&seed) % 300), weights[302];
+		struct world *w = world_create(n);
+		double least = 1e300, error = 0;
+		uint16_t chosen;
+
+		for (uint32_t i = 0; i < n; i++) {
+			weights[i] = 1 + (uint32_t)(fixture_random(&seed) % 65535);
+			w->backends[i].active = (uint32_t)(fixture_random(&seed) % 5000000) + 1;
+		}
+		world_publish(w, LL, NULL, weights, n);
+		for (uint32_t i = 0; i < n; i++) {
+			double load = (double)w->backends[i].active / weights[i];
+
+			least = load < least ? load : least;
+			error = w->candidates[i].stride != 0 &&
+						0.5 / w->candidates[i].stride > error
+					? 0.5 / w->candidates[i].stride
+					: error;
+		}
+		chosen = world_choose(w);
+		assert_true((double)w->backends[chosen].active / weights[chosen] <=
+			    least * (1 + 2.1 * error) + 1e-9);
+		world_free(w);
+	}
+}
+
+// Products of loads and factors that do not fit into a key make the keys coarser, but not equal.
+TEST(loads_too_large_for_exact_keys) {
+	static const uint32_t weights[] = {65535, 65521, 9973};
+	struct world *w = world_create(3);
+
+	for (uint32_t i = 0; i < 3; i++) {
+		w->backends[i].active = weights[i] * 200;
+	}
+	world_publish(w, LL, NULL, weights, 3);
+	for (uint32_t i = 0; i < 141029; i++) { // the sum of the weights
+		world_flow(w);
+		w->now_ns += MS;
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_in_range(w->backends[i].active, weights[i] * 200.99, weights[i] * 201.01);
+	}
+	world_free(w);
+	// Loads that grow after the table was loaded.
+	w = world_create(3);
+	world_publish(w, LL, NULL, weights, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		w->backends[i].active = weights[i] * 200;
+		world_start(w, (uint16_t)i);
+	}
+	w->now_ns += SECOND;
+	world_choose(w); // the tick makes the keys coarser
+	for (uint32_t i = 0; i < 141029; i++) {
+		world_flow(w);
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_in_range(w->backends[i].active, weights[i] * 200.99, weights[i] * 201.01);
+	}
+	world_free(w);
+}
+
+// Fair-share keeps predicted ends where least-loaded keeps factors.
+TEST(weights_survive_changes_of_the_policy) {
+	static const uint32_t weights[] = {100, 300};
+	struct world *w = world_create(2);
+
+	w->now_ns = HOUR;
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t given[2] = {0};
+
+		world_publish(w, WEIR_POLICY_FAIR_SHARE, NULL, weights, 2);
+		for (uint32_t k = 0; k < 400; k++) {
+			given[world_choose(w)]++;
+			w->now_ns += 10 * MS;
+		}
+		assert_in_range(given[0], 190, 210);
+		world_publish(w, LL, NULL, weights, 2);
+		for (uint32_t k = 0; k < 400; k++) {
+			world_flow(w);
+		}
+		assert_int_equal(w->backends[0].active, 100 * (i + 1));
+		assert_int_equal(w->backends[1].active, 300 * (i + 1));
+	}
+	world_free(w);
 }
 
 // --- more candidates than slots -------------------------------------------------------------

@@ -161,12 +161,14 @@ TEST(other_policies_have_their_data, setup, teardown) {
 		// 809 is the smallest prime above 16 * 50.
 		assert_int_equal(table->slot_count, slots ? 4093 : 809);
 		for (uint32_t i = 0; i < 50; i++) {
-			bool strides = policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+			uint32_t weight = table->candidates[i].weight;
 
 			assert_int_equal(
 				table->candidates[i].weight, 1 + table->candidates[i].id % 5u);
 			assert_int_equal(table->candidates[i].stride,
-				strides ? 13107 * table->candidates[i].weight : 0);
+				policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ? 13107 * weight
+				: policy == WEIR_POLICY_LEAST_LOADED       ? 60 / weight
+									   : 0);
 		}
 		if (policy == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN) {
 			assert_int_equal(table->round_count, 5);

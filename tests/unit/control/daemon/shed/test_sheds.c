@@ -759,7 +759,7 @@ TEST(weights_count_only_if_the_policy_uses_them) {
 	answer(test, result_of(40, 0));
 	assert_int_equal(
 		weir_tables_set_policy(test->lab.tables,
-			lab_state(&test->lab, test->id[0]).service_id, WEIR_POLICY_LEAST_LOADED),
+			lab_state(&test->lab, test->id[0]).service_id, WEIR_POLICY_POWER_OF_TWO),
 		0);
 	lab_publish(&test->lab);
 	assert_int_equal(start(test, 0, true), -EINVAL);
