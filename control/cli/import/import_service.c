@@ -21,7 +21,7 @@ struct scheduler {
 	const char *policy;
 	const char *fields; // hash_fields of the policy maglev; NULL = the default
 	const char *why; // how the policy differs from the scheduler; NULL = no difference
-	bool by_weight; // if weights differ, weighted-round-robin is used instead of `policy`
+	bool equal; // ignores weights, but `policy` uses them: all weights become equal
 };
 
 #define SOURCE "source"
@@ -33,12 +33,12 @@ struct scheduler {
 static const struct scheduler schedulers[] = {
 	{"rr", "round-robin", NULL, NULL, false},
 	{"wrr", "weighted-round-robin", NULL, NULL, false},
-	{"lc", "least-loaded", NULL, NULL, false},
-	{"wlc", "least-loaded", NULL, NULL, true},
+	{"lc", "least-loaded", NULL, NULL, true},
+	{"wlc", "least-loaded", NULL, NULL, false},
 	{"sed", "least-loaded", NULL,
-		"counts current connections, without adding the next connection", true},
+		"counts current connections, without adding the next connection", false},
 	{"nq", "least-loaded", NULL, "counts connections, but does not prefer an idle server",
-		true},
+		false},
 	{"sh", "maglev", SOURCE, NULL, false},
 	{"mh", "maglev", SOURCE, NULL, false},
 	{"dh", "maglev", BOTH, DESTINATION, false},
@@ -317,11 +317,22 @@ void weir_import_checksum(struct weir_import *import, const struct weir_import_p
 	}
 }
 
+// Sets all weights except 0 to the weight of the first backend.
+static void equalize(const struct weir_import_service *service) {
+	json_t *backend;
+	size_t i;
+
+	json_array_foreach (service->backends, i, backend) {
+		if (json_integer_value(json_object_get(backend, "weight")) > 0) {
+			json_object_set_new(backend, "weight", json_integer(service->weight));
+		}
+	}
+}
+
 // Choose the policy that corresponds to the scheduler of a service.
 static const char *policy_of(
 	struct weir_import *import, const struct weir_import_service *service) {
 	const struct scheduler *known = find_scheduler(service->scheduler);
-	const char *policy, *why;
 
 	if (known == NULL) {
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, service->scheduler,
@@ -329,18 +340,18 @@ static const char *policy_of(
 			"docs/reference/policies.md describes all policies");
 		return "maglev";
 	}
-	policy = known->policy;
-	why = known->why;
-	if (known->by_weight && service->weights_differ) {
-		policy = "weighted-round-robin";
-		why = "uses the weights, but does not count connections; policy least-loaded "
-		      "counts connections, but ignores weights";
-	}
-	if (why != NULL) {
+	if (known->why != NULL) {
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, known->name,
-			"policy %s %s", policy, why);
+			"policy %s %s", known->policy, known->why);
 	}
-	return policy;
+	if (known->equal && service->weights_differ) {
+		equalize(service);
+		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, known->name,
+			"all weights except 0 become equal: %s ignores them, but policy %s uses "
+			"them",
+			known->name, known->policy);
+	}
+	return known->policy;
 }
 
 // The scheduler fo uses the server with the highest weight. The others become backups.

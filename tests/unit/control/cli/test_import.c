@@ -19,9 +19,9 @@ static const struct scheduler {
 	{"rr", "round-robin", "round-robin", false},
 	{"wrr", "weighted-round-robin", "weighted-round-robin", false},
 	{"lc", "least-loaded", "least-loaded", false},
-	{"wlc", "least-loaded", "weighted-round-robin", false},
-	{"sed", "least-loaded", "weighted-round-robin", true},
-	{"nq", "least-loaded", "weighted-round-robin", true},
+	{"wlc", "least-loaded", "least-loaded", false},
+	{"sed", "least-loaded", "least-loaded", true},
+	{"nq", "least-loaded", "least-loaded", true},
 	{"sh", "maglev", "maglev", false},
 	{"mh", "maglev", "maglev", false},
 	{"dh", "maglev", "maglev", true},
@@ -55,6 +55,32 @@ TEST(schedulers_become_policies) {
 			}
 			done(&lab);
 		}
+	}
+}
+
+// The scheduler lc ignores weights, other than wlc.
+TEST(weights_are_kept_unless_the_scheduler_ignores_them) {
+	static const char format[] = "-A -t 192.0.2.1:80 -s %s\n"
+				     "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -w 0\n"
+				     "-a -t 192.0.2.1:80 -r 10.0.0.2:80 -i -w 9\n"
+				     "-a -t 192.0.2.1:80 -r 10.0.0.3:80 -i -w 5\n";
+	static const char *const names[] = {"wlc", "lc"};
+	static const json_int_t weights[][3] = {{0, 9, 5}, {0, 9, 9}};
+	char text[512];
+
+	for (size_t i = 0; i < 2; i++) {
+		struct lab lab;
+		const json_t *backends;
+
+		snprintf(text, sizeof(text), format, names[i]);
+		lab = import(text, false, NULL);
+		backends = json_object_get(service(&lab, 0), "backends");
+		for (size_t k = 0; k < 3; k++) {
+			assert_int_equal(
+				number_in(json_array_get(backends, k), "weight"), weights[i][k]);
+		}
+		assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES + i);
+		done(&lab);
 	}
 }
 
