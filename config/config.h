@@ -181,6 +181,7 @@ enum weir_config_check {
 	WEIR_CHECK_AGENT_CHECK,
 	WEIR_CHECK_UDP,
 	WEIR_CHECK_DNS,
+	WEIR_CHECK_PING,
 };
 // How the packets of a check reach the backend. Direct: they are sent to the backend's address.
 // Data path: they are sent to the service's VIP in the backend's forwarding mode, like packets from

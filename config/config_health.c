@@ -20,6 +20,7 @@ static const struct {
 	const char *use; // the types, as text for messages
 } limited_keys[] = {
 	{"via", SERVER_TYPES, "\"tcp\", \"udp\", \"dns\", \"http\", \"https\" or \"grpc\""},
+	{"port", ~TYPE(PING), "\"tcp\", \"udp\" or another type with a port"},
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},
 	{"host", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
 	{"method", HTTP_TYPES, "\"http\" or \"https\""},
@@ -335,8 +336,8 @@ void weir_config_check_service_health(struct weir_json_reader *reader,
 	const char *name = protocol == IPPROTO_UDP ? "udp" : "tcp";
 	const struct weir_config_bind *bind;
 
-	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT || check->port != 0 ||
-		service->bind_count == 0) {
+	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT ||
+		check->type == WEIR_CHECK_PING || check->port != 0 || service->bind_count == 0) {
 		return;
 	}
 	bind = weir_config_checked_bind(service);

@@ -22,6 +22,7 @@
 #include "help_text.h"
 #include "options.h"
 #include "path_mtu.h"
+#include "ping_sockets.h"
 #include "privileges.h"
 #include "programs.h"
 #include "run_dir.h"
@@ -86,6 +87,7 @@ static int check_access(const struct weir_control_options *options,
 struct sockets {
 	struct weir_icmp_sockets path_mtu, unreachable;
 	struct weir_data_path_tunnel tunnel;
+	struct weir_ping_sockets ping;
 };
 
 // Opens the tunnel for health checks via the data path. If this fails, weir-control continues
@@ -133,6 +135,14 @@ static int open_sockets(const struct weir_control_options *options,
 			"with CAP_NET_RAW",
 			strerror(-r));
 	}
+	r = weir_ping_sockets_open(&sockets->ping);
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_INFO,
+			"cannot send ICMP echo requests (%s): health checks of type \"ping\" would "
+			"have no result; start as root, with CAP_NET_RAW, or with a group in "
+			"net.ipv4.ping_group_range",
+			strerror(-r));
+	}
 	return options->data_path_checks ? open_tunnel(run_as, &sockets->tunnel, log, reload) : 0;
 }
 
@@ -140,12 +150,18 @@ static void close_sockets(struct sockets *sockets) {
 	weir_icmp_close(&sockets->path_mtu);
 	weir_icmp_close(&sockets->unreachable);
 	weir_data_path_tunnel_close(&sockets->tunnel);
+	weir_ping_sockets_close(&sockets->ping);
 }
 
 // Passes the sockets to the modules that use them.
 static int hand_over(struct sockets *sockets, struct weir_daemon *daemon, struct weir_log *log) {
-	int r = 0;
+	int r = weir_health_set_ping(daemon->health, &sockets->ping);
 
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_ERROR, "cannot start: health checks of type ping: %s",
+			strerror(-r));
+		return r;
+	}
 	weir_next_hops_listen(daemon->next_hops, &sockets->path_mtu);
 	weir_rejections_listen(daemon->rejections, &sockets->unreachable);
 	if (sockets->tunnel.device >= 0) {
@@ -204,7 +220,8 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	gid_t admin_group, struct weir_log *log, struct weir_reload *reload) {
 	struct sockets sockets = {.path_mtu = {.ipv4 = -1, .ipv6 = -1},
 		.unreachable = {.ipv4 = -1, .ipv6 = -1},
-		.tunnel = WEIR_DATA_PATH_TUNNEL_NONE};
+		.tunnel = WEIR_DATA_PATH_TUNNEL_NONE,
+		.ping = WEIR_PING_SOCKETS_NONE};
 	struct weir_api_socket socket;
 	struct weir_daemon daemon;
 	char why[WHY_BYTES] = "";

@@ -331,6 +331,10 @@ static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const 
 			(int)strcspn(why, " "), why);
 	} else if (strstr(why, "no packet was sent through device") != NULL) {
 		weir_findings_cure(findings, "ip rule; ip route show table 47770");
+	} else if (strstr(why, "ping_group_range") != NULL) {
+		weir_findings_cure(findings,
+			"sysctl -w net.ipv4.ping_group_range='0 2147483647' && systemctl restart "
+			"weir-control # or start it as root");
 	} else if (strstr(why, "too many open files") != NULL) {
 		weir_findings_cure(
 			findings, "prlimit --nofile=65536 --pid %d", (int)doctor->control);

@@ -130,3 +130,26 @@ def checks_of_a_dns_server(lab):
         wrong.kill()
     start_dns(lab, 1, right)
     expect(lab, "healthy", **healthy)
+
+
+@scenario(start=False, hosts=2, services=[
+    checked("ping", 0, {"type": "ping"}, "udp"),
+    service("ping6", 9, protocol="udp", vips=(VIP4,), check={"type": "ping"},
+            backends=[{"name": name, "address": backend_address(n, 6)} for n, name in enumerate(BACKENDS, 1)])])
+def checks_by_ping(lab):
+    """Ping checks detect a host that is down or does not reply, with raw sockets and with ping sockets"""
+    down = dict.fromkeys(("ping", "ping6"), "no echo reply for 400 ms")
+    up = dict.fromkeys(down, "echo reply")
+    lab.start()
+    expect(lab, "healthy", **up)
+    lab.stop_host(1)
+    expect(lab, "refusing", **down)
+    lab.start_host(1)
+    expect(lab, "healthy", **up)
+    lab.lb.sysctl(net__ipv4__ping_group_range="0 2147483647")  # now ping sockets instead of raw sockets
+    lab.programs["control"].kill()
+    lab.start_control()
+    expect(lab, "healthy", **up)
+    lab.namespaces["b1"].sysctl(net__ipv4__icmp_echo_ignore_all=1)
+    expect(lab, "refusing", ping=down["ping"])
+    expect(lab, "healthy", ping6="echo reply")

@@ -22,11 +22,12 @@ static const struct checker {
 	{"DNS_CHECK", "dns", NULL, 3, UINT32_MAX}, // repeated after the interval
 	{"UDP_CHECK", "udp", NULL, 1, 1000},
 	{"TCP_CHECK", "tcp", NULL, 1, 1000},
+	{"PING_CHECK", "ping", "a ping does not test the service: use a check of its protocol", 1,
+		1000},
 	{"MISC_CHECK", NULL,
 		"Weir runs no scripts: report the result of the script with weir-agent or an "
 		"agent-check on the server",
 		0, 0},
-	{"PING_CHECK", NULL, "a ping does not test the service: use {\"type\": \"tcp\"}", 0, 0},
 	{"FILE_CHECK", NULL,
 		"Weir does not read weights from files: use weirctl weight set and weirctl backend "
 		"drain",
@@ -328,7 +329,9 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	if (is_http(checker) && defaults.host != NULL && json_object_get(check, "host") == NULL) {
 		set_text(import, statement, check, "host", defaults.host);
 	}
-	if (port != 0 && port != target->service_port) {
+	if (is_checker(checker, "PING_CHECK")) {
+		port = 0; // not used
+	} else if (port != 0 && port != target->service_port) {
 		json_object_set_new(check, "port", json_integer(port));
 	} else if (port == 0 && target->service_port == 0) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, checker->name,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "health_check.h"
+#include "health_ping.h"
 
 struct slot {
 	struct weir_health_check *check; // NULL = the slot has no check
@@ -37,7 +38,7 @@ static bool is_sound(const struct weir_health_target *target) {
 
 	return check->type == WEIR_CHECK_NONE ||
 	       (check->interval_ms > 0 && check->timeout_ms > 0 && check->rise > 0 &&
-		       check->fall > 0 && target->port > 0 &&
+		       check->fall > 0 && (target->port > 0 || check->type == WEIR_CHECK_PING) &&
 		       (target->address.family == 4 || target->address.family == 6));
 }
 
@@ -322,6 +323,10 @@ void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn exc
 	health->checking.excuse = excuse;
 }
 
+int weir_health_set_ping(struct weir_health *health, struct weir_ping_sockets *sockets) {
+	return weir_health_pings_create(health->checking.loop, sockets, &health->checking.pings);
+}
+
 void weir_health_free(struct weir_health *health) {
 	if (health == NULL) {
 		return;
@@ -331,6 +336,7 @@ void weir_health_free(struct weir_health *health) {
 	}
 	weir_health_curl_free(health->checking.curl);
 	weir_data_path_free(health->checking.path);
+	weir_health_pings_free(health->checking.pings);
 	weir_health_durations_fini(&health->checking.durations);
 	free(health->slots);
 	free(health);

@@ -51,6 +51,7 @@
 #include "health_probe.h"
 #include "health_state.h"
 #include "layout.h"
+#include "ping_sockets.h"
 #include "report.h"
 
 #define WEIR_HEALTH_CONCURRENT 2048
@@ -86,7 +87,7 @@ struct weir_health_target {
 	// Backend id. A backend has at most one target without `alongside`, and one with it.
 	uint16_t backend;
 	uint16_t service; // id of the backend's service, for weir_health_durations
-	uint16_t port; // host order; the service's port if check->port is 0
+	uint16_t port; // host order; the service's port if check->port is 0; unused by type ping
 	struct weir_address address;
 	struct weir_forwarding forwarding; // for checks via the data path
 	// For checks via the data path: the VIPs to connect to, one for each check. Copied.
@@ -131,6 +132,10 @@ int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_re
 // the device of the tunnel was removed. Call at most once. Returns 0 or negative errno.
 int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_tunnel *tunnel,
 	weir_data_path_lost_fn on_lost);
+
+// Sets the sockets for checks of type ping, and takes ownership of them. Without sockets, such
+// checks have no result. Call at most once. Returns 0 or negative errno.
+int weir_health_set_ping(struct weir_health *health, struct weir_ping_sockets *sockets);
 
 // Sets a callback for failed checks, except checks of type agent. The callback gets the context of
 // weir_health_create. NULL (the default) = all failed checks count.

@@ -342,6 +342,7 @@ static void on_done(void *context, enum weir_probe_outcome outcome, const char *
 static int start_probe(struct weir_health_check *check, const struct weir_probe_params *params) {
 	const struct weir_health_run_with with = {.loop = check->checking->loop,
 		.curl = check->checking->curl,
+		.pings = check->checking->pings,
 		.agent_words = &check->agent_words};
 
 	return weir_health_run_start(&check->run, &with, params);

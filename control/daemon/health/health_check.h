@@ -17,6 +17,7 @@ struct weir_health_check;
 struct weir_health_checking { // data that all checks share, owned by the caller
 	uv_loop_t *loop;
 	struct weir_health_curl *curl;
+	struct weir_health_pings *pings; // NULL = no sockets for ICMP
 	struct weir_data_path *path; // NULL = no data path
 	struct weir_health_starts starts;
 	struct weir_health_durations durations;

@@ -5,6 +5,7 @@
 #include "health_dns.h"
 #include "health_exchange.h"
 #include "health_http.h"
+#include "health_ping.h"
 #include "health_relay.h"
 #include "health_tcp.h"
 #include "health_udp.h"
@@ -23,6 +24,8 @@ int weir_health_run_start(struct weir_health_run *run, const struct weir_health_
 		return weir_health_udp_start(with->loop, params, &run->udp);
 	case WEIR_CHECK_DNS:
 		return weir_health_dns_start(with->loop, params, &run->dns);
+	case WEIR_CHECK_PING:
+		return weir_health_ping_start(with->loop, with->pings, params, &run->ping);
 	default:
 		return weir_config_expects(params->check)
 			       ? weir_health_exchange_start(with->loop, params, &run->exchange)
@@ -41,6 +44,8 @@ void weir_health_run_cancel(struct weir_health_run *run) {
 		weir_health_udp_cancel(run->udp);
 	} else if (run->dns != NULL) {
 		weir_health_dns_cancel(run->dns);
+	} else if (run->ping != NULL) {
+		weir_health_ping_cancel(run->ping);
 	} else if (run->agent_check != NULL) {
 		weir_health_agent_check_cancel(run->agent_check);
 	}

@@ -16,6 +16,7 @@ struct weir_health_run { // zeroed: no probe is running; otherwise one of these 
 	struct weir_health_exchange *exchange;
 	struct weir_health_udp *udp;
 	struct weir_health_dns *dns;
+	struct weir_health_ping *ping;
 	struct weir_health_http *http;
 	struct weir_health_agent_check *agent_check;
 };
@@ -23,6 +24,7 @@ struct weir_health_run { // zeroed: no probe is running; otherwise one of these 
 struct weir_health_run_with { // what probes use beside their parameters
 	uv_loop_t *loop;
 	struct weir_health_curl *curl;
+	struct weir_health_pings *pings; // NULL = no sockets for ICMP
 	struct weir_agent_check *agent_words; // words that the backend's agent-check has received
 };
 

@@ -253,7 +253,9 @@ TEST(check_names) {
 	assert_string_equal(weir_config_check_name(WEIR_CHECK_NONE), "none");
 	assert_string_equal(weir_config_check_name(WEIR_CHECK_TCP), "tcp");
 	assert_string_equal(weir_config_check_name(WEIR_CHECK_HTTP), "http");
-	assert_string_equal(weir_config_check_name((enum weir_config_check)9), "unknown");
+	assert_string_equal(weir_config_check_name(WEIR_CHECK_UDP), "udp");
+	assert_string_equal(weir_config_check_name(WEIR_CHECK_PING), "ping");
+	assert_string_equal(weir_config_check_name((enum weir_config_check)99), "unknown");
 }
 
 TEST(free_of_null) {

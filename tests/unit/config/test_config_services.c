@@ -82,6 +82,12 @@ TEST(check_of_a_dns_server) {
 	weir_config_free(config);
 }
 
+// A ping has no port, so the binds of the service may cover every port.
+TEST(check_by_ping_needs_no_port) {
+	weir_config_free(parse_good(
+		CONFIG("", SERVICE("\"health_check\": {\"type\": \"ping\"},", EVERY, BACKEND))));
+}
+
 // Checks over UDP use the first UDP bind, others the first bind.
 TEST(check_uses_a_bind_of_its_protocol) {
 	struct weir_config *config = parse_good(CONFIG("",

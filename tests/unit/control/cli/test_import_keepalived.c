@@ -179,10 +179,20 @@ TEST(checkers_become_a_health_check) {
 	assert_string_equal(text_in(check, "host"), "vh");
 	expect_note(&lab, 6, "using another checker of this server");
 	done(&lab);
-	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n PING_CHECK {\n }");
+	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n FILE_CHECK {\n }");
 	assert_null(json_object_get(service(&lab, 0), "health_check"));
 	expect_note(&lab, 6, "Weir runs no scripts");
-	expect_note(&lab, 9, "does not test the service");
+	expect_note(&lab, 9, "does not read weights from files");
+	done(&lab);
+	lab = with_checker("PING_CHECK {\n }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_string_equal(text_in(check, "type"), "ping");
+	assert_null(json_object_get(check, "port"));
+	expect_note(&lab, 6, "does not test the service");
+	done(&lab);
+	lab = with_checker("PING_CHECK {\n }\n TCP_CHECK {\n }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_string_equal(text_in(check, "type"), "tcp");
 	done(&lab);
 	lab = with_checker("SMTP_CHECK { host { connect_port 25 } }");
 	check = json_object_get(service(&lab, 0), "health_check");
@@ -660,7 +670,7 @@ TEST(service_that_is_left_out_has_no_other_notes) {
 TEST(service_without_its_checks_is_noted_once) {
 	static const char text[] =
 		"virtual_server 192.0.2.1 53 {\n protocol UDP\n lb_kind TUN\n"
-		" real_server 10.0.0.1 53 {\n PING_CHECK {\n }\n }\n"
+		" real_server 10.0.0.1 53 {\n FILE_CHECK {\n }\n }\n"
 		" real_server 10.0.0.2 53 {\n MISC_CHECK {\n misc_path /x\n }\n }\n}\n"
 		"virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind TUN\n" REAL "}\n";
 	struct lab lab = import(text, true, NULL);

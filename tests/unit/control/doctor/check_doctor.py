@@ -168,8 +168,10 @@ def check_reasons(root):
     """Check that weir-control's sources contain the texts that doctor searches for in reasons."""
     with open(f"{root}/control/doctor/check_service.c", encoding="ascii") as file:
         parts = set(re.findall(r'strstr\(why, "(.*?)"\)', file.read())) - OF_LIBUV
-    with open(f"{root}/control/daemon/data_path/data_path.c", encoding="ascii") as file:
-        text = file.read()
+    text = ""
+    for source in ("data_path/data_path.c", "health/health_ping.c"):
+        with open(f"{root}/control/daemon/{source}", encoding="ascii") as file:
+            text += file.read()
     if len(parts) < 4:
         yield f"only {len(parts)} reasons found in check_service.c"
     for part in sorted(parts):
