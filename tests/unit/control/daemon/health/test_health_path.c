@@ -148,17 +148,18 @@ TEST(check_without_a_data_path_has_no_result) {
 // The VIP is an address of this host, and a server of this host answers or refuses. Such a check
 // has no result about the backend.
 TEST(check_of_a_local_vip_has_no_result) {
-	static const enum weir_config_check types[] = {WEIR_CHECK_TCP, WEIR_CHECK_HTTP};
+	static const enum weir_config_check types[] = {
+		WEIR_CHECK_TCP, WEIR_CHECK_HTTP, WEIR_CHECK_UDP};
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 	struct lab *lab = *state;
 
 	SHELL("ip addr add " VIP "/32 dev lo");
 	open_data_path(lab);
-	for (size_t i = 0; i < 4; i++) {
-		lab->check.type = types[i % 2];
+	for (size_t i = 0; i < 6; i++) {
+		lab->check.type = types[i % 3];
 		expect_no_result(lab, "no result: " VIP " is an address of this host");
-		if (i == 1) {
+		if (i == 2) {
 			assert_int_equal(bind(listener, (struct sockaddr *)&any, sizeof(any)), 0);
 			assert_int_equal(listen(listener, 64), 0);
 		}
@@ -182,6 +183,31 @@ TEST(check_of_a_silent_backend_fails) {
 		assert_string_equal(lab->detail, "timeout after 20 ms");
 		assert_false(status_of(lab).without_result);
 	}
+}
+
+static bool has_passed(void *context) {
+	return status_of(context).passes > 0;
+}
+
+// A UDP check that expects nothing passes with silence, but not if this host would have dropped an
+// ICMP error.
+TEST(udp_check_without_an_answer_needs_the_return_path) {
+	struct lab *lab = *state;
+
+	open_data_path(lab);
+	lab->check.type = WEIR_CHECK_UDP;
+	lab->target.initial = WEIR_HEALTH_VERDICT_PASSING; // so that the callback is not called
+	assert_int_equal(weir_health_configure(lab->health, &lab->target, 1), 0);
+	watch_lab_run(&lab->loop, has_passed, lab, 2000, "a pass");
+	assert_string_equal(status_of(lab).detail, "no ICMP error for 20 ms");
+	assert_int_equal(weir_health_configure(lab->health, NULL, 0), 0);
+	lab->target.initial = WEIR_HEALTH_VERDICT_UNKNOWN;
+	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=2");
+	SHELL("ip route add unreachable " VIP);
+	expect_no_result(
+		lab, "no result: this host drops replies from " VIP " on hole: see rp_filter");
+	SHELL("ip route del unreachable " VIP);
+	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0");
 }
 
 // Checks are counted separately for each VIP. If the checks of one VIP pass or have no result, the
