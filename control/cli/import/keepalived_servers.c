@@ -13,7 +13,9 @@
 #define PERSISTENCE_TEXT "persistence_timeout 360" // the default persistence_timeout, for notes
 #define SCHEDULER "wlc" // default lb_algo
 
-#define SCRIPTS "Weir runs no scripts: watch the log, or \"weirctl health history --json\""
+#define SCRIPTS \
+	"Weir runs one program for changes of all services and backends: set \"notify\" (see " \
+	"docs/guide/health.md)"
 
 static const struct weir_keepalived_rest of_virtual[] = {
 	{"hysteresis", NULL}, // modifies quorum; read_quorum() adds the note
@@ -424,8 +426,8 @@ static void read_quorum(struct weir_import *import, bool has_sorry,
 			has_sorry ? "the sorry server becomes a backup, which is used when no "
 				    "server is healthy: for an earlier use, together with the "
 				    "healthy servers, see backup_below_percent"
-				  : "Weir does not withdraw a VIP when few servers are healthy: "
-				    "see panic_threshold_percent");
+				  : "a quorum of Weir is a number of backends, not a sum of "
+				    "weights: set \"quorum\" and \"hysteresis\" of the service");
 	}
 }
 
