@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Services with "udp": "datagram": a backend is chosen for each datagram of a socket."""
 import contextlib
+import time
 from collections import Counter
 
 import clients
@@ -35,6 +36,18 @@ def datagrams(lab):
     return sum(w["datagrams"] for w in lab.api("worker.show"))
 
 
+def settled(lab):
+    """Wait until the counter no longer changes: workers publish their counters later. Returns it."""
+    seen = [-1]
+
+    def unchanged():
+        time.sleep(0.3)
+        seen.append(datagrams(lab))
+        return seen[-1] == seen[-2]
+    wait_for("a constant number of datagrams", unchanged, 10)
+    return seen[-1]
+
+
 def publish(lab, service):
     lab.write_config([service])
     lab.weirctl("config", "reload")
@@ -47,7 +60,7 @@ def datagrams_of_a_socket_are_spread(lab):
     dead backend is detected"""
     for vip in (VIP4, VIP6):
         with contextlib.closing(clients.Udp(lab.client, vip)) as session:
-            before = datagrams(lab)
+            before = settled(lab)
             counts = ask(session)
             assert is_even(counts, THREE), counts
             wait_for("datagrams to be counted", lambda: datagrams(lab) == before + SENT, 3)

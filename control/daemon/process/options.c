@@ -8,7 +8,7 @@
 
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "config", "FILE",
-		"configuration file; must be the file that weir-dataplane uses", FIELD(config),
+		"configuration file; use the same file for weir-dataplane", FIELD(config),
 		.required = true, .min = 1),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR", "directory of the sockets", FIELD(run_dir),
 		.fallback = WEIR_RUN_DIR_DEFAULT, .min = 1, .max = WEIR_RUN_DIR_MAX),
