@@ -103,12 +103,13 @@ def lame_duck_of_an_application_is_ended(lab):
 
     for name in ("web", "names"):
         agent("announce", "lame-duck", "--service", name)
-        lame_duck(name, f"weir-agent announce ready --service {name} # or as ")
+        lame_duck(name, f"weir-agent announce ready --service {name} # or the name ")
         find(lab, "health", "backends", "ok")
     agent("announce", "lame-duck", "--service", "web")
     find(lab, "health", "web/web-1", "warning", "lame duck")
     agent("lame-duck", "--interval", "1s")
     find(lab, "health", "names/web-1", "warning", "lame duck")
+    wait_for("the host to be a lame duck", lambda: lab.backend("web-1", "web")["report"]["word"] == "lame-duck", 10)
     lame_duck("web", "weir-agent ready")
     wait_for("the host to be ready", lambda: lab.backend("web-1", "web")["report"]["word"] == "ready", 10)
     lame_duck("web", "weir-agent announce ready --service web")

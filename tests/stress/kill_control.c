@@ -32,6 +32,7 @@
 #define HEAP_BYTES (256u << 10)
 #define STEP_HEAP_BYTES (64u << 10)
 #define KILLS 250u
+#define PUBLICATIONS_MOST 256u // of a process, before it is killed
 #define STEPPED_CHANGES 100u
 #define COPY_EVERY 97u // instructions between two copies of the memory
 #define SYNCHRONIZE_MS 20000
@@ -256,6 +257,7 @@ static bool check_open(struct weir_segment *segment, struct weir_segment *contro
 static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *publications) {
 	uint64_t before = weir_counter_read(&segment->notes->publications);
 	uint64_t end = now_ms() + START_MS;
+	uint64_t enough = before + 1 + pattern_random(seed) % PUBLICATIONS_MOST;
 	const struct timespec pause = {.tv_nsec = (long)(pattern_random(seed) % 3000000)};
 	uint64_t child_seed = pattern_random(seed);
 	int status = 0;
@@ -268,11 +270,14 @@ static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *pu
 		return false;
 	}
 	// Kill some processes while they open the segment, but most while they publish.
-	while (pattern_random(seed) % 8 != 0 &&
-		weir_counter_read(&segment->notes->publications) == before && now_ms() < end) {
-		sched_yield();
+	if (pattern_random(seed) % 8 == 0) {
+		nanosleep(&pause, NULL);
+	} else {
+		while (weir_counter_read(&segment->notes->publications) < enough &&
+			now_ms() < end) {
+			sched_yield();
+		}
 	}
-	nanosleep(&pause, NULL);
 	kill(pid, SIGKILL);
 	if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status)) {
 		fprintf(stderr, "control exited without a signal: %x\n", (unsigned int)status);
