@@ -217,7 +217,7 @@ TEST(exchange_of_single_bytes) {
 	start(&server);
 	assert_int_equal(probe("127.0.0.1", server.port, &check, 0).outcome, WEIR_PROBE_PASSED);
 	stop(&server);
-	server.pause_ms = TIMEOUT_MS;
+	server.pause_ms = 2 * TIMEOUT_MS;
 	start(&server);
 	assert_string_equal(probe("127.0.0.1", server.port, &check, 0).detail,
 		"answer \"2\" instead of \"220\", timeout");
