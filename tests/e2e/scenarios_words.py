@@ -95,7 +95,7 @@ def lame_duck_of_an_application_is_ended(lab):
         assert row["cure"].startswith(f"ssh 10.0.0.11 {command}"), row
         warnings = [line for line in lab.weirctl("backend", "ready", name + "/web-1")[1].splitlines()
                     if line.startswith("warning: ")]
-        ends = command.partition(" --service")[0]
+        ends = command.partition(" #")[0]
         assert warnings == ["warning: the agent announces lame-duck again in its next report; to end this, run "
                             f'"{ends}" on the host'], warnings
         find(lab, "health", name + "/web-1", "warning", "lame duck")  # announced again

@@ -81,11 +81,14 @@ static json_t *json_warnings(
 	return json_pack("[s]", text);
 }
 
-// Returns the command that ends the lame duck state in the last report of the backend's agent, for
-// the host or for a port. Returns NULL if the report has no such state. With such a report,
-// "backend ready" has no lasting effect: the agent repeats the announcement, so the backend is a
-// lame duck again after the next report.
-static const char *end_of_announced_lame_duck(const struct weir_daemon *daemon, uint16_t id) {
+// Returns a warning if the backend's agent announces a lame duck state, for the host or for a port,
+// because the agent repeats the announcement in its next report. Otherwise returns NULL. The
+// service of `weir-agent announce` usually has the same name as here.
+static json_t *json_announced_lame_duck(
+	const struct weir_daemon *daemon, uint16_t id, const struct weir_backend_state *state) {
+	static const char text[] =
+		"the agent announces lame-duck again in its next report; to end this, run "
+		"\"weir-agent %s%s\" on the host";
 	struct weir_reports_status status;
 
 	if (weir_reports_status(daemon->reports, id, &status) < 0 ||
@@ -93,11 +96,11 @@ static const char *end_of_announced_lame_duck(const struct weir_daemon *daemon, 
 		return NULL;
 	}
 	if (status.report->word == WEIR_HEALTH_WORD_LAME_DUCK) {
-		return "weir-agent ready";
+		return json_sprintf(text, "ready", "");
 	}
 	for (uint32_t i = 0; i < status.report->port_word_count; i++) {
 		if (status.report->port_words[i].word == WEIR_HEALTH_WORD_LAME_DUCK) {
-			return "weir-agent announce ready";
+			return json_sprintf(text, "announce ready --service ", state->service);
 		}
 	}
 	return NULL;
@@ -189,24 +192,20 @@ void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *ca
 void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
 	int id = find_backend(daemon, call);
 	struct weir_backend_state state;
-	const char *end = NULL;
-	json_t *result;
+	json_t *result, *warning = NULL;
 
 	if (id < 0) {
 		return;
 	}
 	if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
 		state.health == WEIR_HEALTH_LAME_DUCK) {
-		end = end_of_announced_lame_duck(daemon, (uint16_t)id);
+		warning = json_announced_lame_duck(daemon, (uint16_t)id, &state);
 	}
 	weir_api_make_ready(daemon, (uint16_t)id);
 	weir_api_publish_now(daemon, call);
 	result = json_admin(daemon, (uint16_t)id);
-	if (end != NULL) {
-		json_array_append_new(json_object_get(result, "warnings"),
-			json_sprintf("the agent announces lame-duck again in its next report; to "
-				     "end this, run \"%s\" on the host",
-				end));
+	if (warning != NULL) {
+		json_array_append_new(json_object_get(result, "warnings"), warning);
 	}
 	weir_api_answer(call, result);
 }

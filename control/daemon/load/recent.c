@@ -217,6 +217,7 @@ void weir_recent_log_untracked(struct weir_recent *recent, const struct weir_seg
 		weir_log_write(log, WEIR_LOG_WARN,
 			"the flow table is full: packets are forwarded without an entry, and their "
 			"flows may break when backends change; raise flow_table.flows_per_worker, "
-			"unless a flood fills the table");
+			"or flow_table.ipv6_percent for IPv6 flows, unless a flood fills the "
+			"table");
 	}
 }
