@@ -128,8 +128,8 @@ def costs(load):
     return {name: load.mean_ms(name) for name in BACKENDS}
 
 
-def inverse_to_cost(load, ms=None):
-    near(load.served(), {name: 1 / cost for name, cost in (ms or costs(load)).items()}, 1.6)
+def inverse_to_cost(load, ms=None, factor=1.6):
+    near(load.served(), {name: 1 / cost for name, cost in (ms or costs(load)).items()}, factor)
 
 
 def weight_by_duration(load):
@@ -509,7 +509,7 @@ def fair_share_continues_without_control(lab):
         lab.start_control()
         lab.wait_ready()
         load.wait_for_more(400)
-        inverse_to_cost(load, last)
+        inverse_to_cost(load, last, 2)  # control already has newer times of a machine that may be slower now
         assert not load.errors(), load.errors()[:3]
     warm_up(lab, servers)
 

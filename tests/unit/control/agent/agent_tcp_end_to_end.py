@@ -140,7 +140,8 @@ def connections_of_both_families_are_measured(lab):
     assert sent(end["ipv4"], (1 << 20) + 2000) and end["ipv4"]["rtt_p99_us"] == 0, end
     status = lab.status()["tcp"]
     assert status["looks"] > 2 and status["ipv4_sent_bytes"] == end["ipv4"]["sent_bytes"], status
-    assert "tcp        ipv4_sent_bytes" in lab.command("status")
+    wait_for("the line of status", lambda: measured(balancer) and "tcp        ipv4_sent_bytes" in lab.command("status"),
+             20)
     for each in (unwatched, local, other, server, server6):
         each.close()
 

@@ -296,6 +296,7 @@ TEST(http_probes_run_concurrently) {
 	struct crowd crowd = {0};
 	uv_loop_t loop;
 
+	check.timeout_ms = 20000; // for 200 probes of a slow machine
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	for (int round = 0; round < 3; round++) { // later probes use handles of the pool
@@ -311,7 +312,7 @@ TEST(http_probes_run_concurrently) {
 
 			assert_int_equal(weir_health_http_start(curl, &params, &http[i]), 0);
 		}
-		watch_lab_run(&loop, all_have_results, &crowd, 5000, "200 probes");
+		watch_lab_run(&loop, all_have_results, &crowd, 30000, "200 probes");
 		assert_int_equal(crowd.passed, 200);
 	}
 	weir_health_curl_free(curl);
