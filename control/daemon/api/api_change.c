@@ -86,9 +86,6 @@ static json_t *json_warnings(
 // service of `weir-agent announce` usually has the same name as here.
 static json_t *json_announced_lame_duck(
 	const struct weir_daemon *daemon, uint16_t id, const struct weir_backend_state *state) {
-	static const char text[] =
-		"the agent announces lame-duck again in its next report; to end this, run "
-		"\"weir-agent %s%s\" on the host";
 	struct weir_reports_status status;
 
 	if (weir_reports_status(daemon->reports, id, &status) < 0 ||
@@ -96,11 +93,15 @@ static json_t *json_announced_lame_duck(
 		return NULL;
 	}
 	if (status.report->word == WEIR_HEALTH_WORD_LAME_DUCK) {
-		return json_sprintf(text, "ready", "");
+		return json_string("the agent announces lame-duck again in its next report; to end "
+				   "this, run \"weir-agent ready\" on the host");
 	}
 	for (uint32_t i = 0; i < status.report->port_word_count; i++) {
 		if (status.report->port_words[i].word == WEIR_HEALTH_WORD_LAME_DUCK) {
-			return json_sprintf(text, "announce ready --service ", state->service);
+			return json_sprintf("the agent announces lame-duck again in its next "
+					    "report; to end this, run \"weir-agent announce ready "
+					    "--service %s\" on the host",
+				state->service);
 		}
 	}
 	return NULL;
