@@ -172,17 +172,30 @@ static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *h
 
 #define WEIR_FRAME_BYTES_MIN 60u // minimum length of an Ethernet frame, without its checksum
 
-// Pads a frame to the minimum Ethernet length if it is in one segment and the buffer has room,
-// because not every NIC pads frames.
+#define WEIR_PADDING_BYTES_MAX 32u // more than the padding of a frame with an IP header
+
+// Pads a frame with an IP packet to the minimum Ethernet length if it is in one segment and the
+// buffer has room, because not every NIC pads frames. If there is room, also zeroes bytes behind
+// the frame, because a constant number of bytes needs no call of memset.
 static inline void weir_encap_pad(struct rte_mbuf *m) {
 	uint32_t bytes = WEIR_FRAME_BYTES_MIN - RTE_MIN(m->pkt_len, WEIR_FRAME_BYTES_MIN);
+	uint32_t room = rte_pktmbuf_tailroom(m);
 
-	if (bytes > 0 && m->nb_segs == 1 && rte_pktmbuf_tailroom(m) >= bytes) {
-		memset(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), 0, bytes);
-		m->data_len = (uint16_t)(m->data_len + bytes);
-		m->pkt_len += bytes;
+	if (bytes > 0 && m->nb_segs == 1 && room >= bytes) {
+		uint8_t *end = rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len);
+
+		if (likely(room >= WEIR_PADDING_BYTES_MAX)) {
+			memset(end, 0, WEIR_PADDING_BYTES_MAX);
+		} else {
+			memset(end, 0, bytes);
+		}
+		m->data_len = WEIR_FRAME_BYTES_MIN;
+		m->pkt_len = WEIR_FRAME_BYTES_MIN;
 	}
 }
+_Static_assert(
+	WEIR_FRAME_BYTES_MIN - WEIR_ETHERNET_BYTES - WEIR_IPV4_BYTES <= WEIR_PADDING_BYTES_MAX,
+	"the longest padding must fit");
 
 // Replaces the frame's Ethernet header with the backend's headers, and the frame's padding with the
 // padding that is needed.

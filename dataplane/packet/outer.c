@@ -61,7 +61,7 @@ bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *r
 	outer->checksum = rte_cpu_to_be_16(weir_checksum_fold20(sum));
 	outer->header_bytes = head.header_bytes;
 	outer->kind = kind_of(&head);
-	if (head.source_bits > 0) {
+	if (head.outer_family == 4) {
 		outer->source_low = source_low(row, &head);
 		outer->source_mask = weir_encap_source_mask(&head);
 	}

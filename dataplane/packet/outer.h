@@ -108,14 +108,16 @@ static __rte_always_inline void weir_outer_write6(
 		inner - WEIR_IPV6_BYTES, s->hash, s->first >> 8, s->ttl_protocol >> 8, s->ip_bytes);
 }
 
-// Write the headers of the other kinds.
+// Writes an Ethernet header. The EtherType is not read from the row, whose head is in the second
+// cache line.
 static __rte_always_inline void weir_outer_write_l2(
 	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
 	const uint8_t *from = &outer->header_bytes;
 
 	rte_mov16(inner - 32, from);
 	rte_mov16(inner - 16, from + 16);
-	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
+	weir_store16(inner - 2,
+		s->family == 4 ? RTE_BE16(WEIR_ETHERTYPE_IPV4) : RTE_BE16(WEIR_ETHERTYPE_IPV6));
 }
 
 static __rte_always_inline void weir_outer_write4_tail(
@@ -134,9 +136,7 @@ static __rte_always_inline void weir_outer_write4_tail(
 	rte_mov16(inner - 16, from + 48);
 	weir_store32(ip, first | total << 16);
 	weir_store16(ip + 10, (uint16_t)~weir_checksum_fold20(sum));
-	if (outer->source_mask != 0) {
-		weir_store16(ip + 14, outer->source_low | low);
-	}
+	weir_store16(ip + 14, outer->source_low | low);
 	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
 }
 
