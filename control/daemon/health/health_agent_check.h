@@ -7,18 +7,10 @@
 // Threads: only the event loop's thread.
 #pragma once
 
-#include <uv.h>
-
 #include "agent_check.h"
-#include "health_probe.h"
-
-struct weir_health_agent_check;
+#include "health_stream.h"
 
 // Starts a probe. words: the words that the agent has sent so far. The reply updates `words`, which
 // must stay valid until the probe ends. Returns 0, or negative errno; `done` is then not called.
 int weir_health_agent_check_start(uv_loop_t *loop, const struct weir_probe_params *params,
-	struct weir_agent_check *words, struct weir_health_agent_check **ret);
-
-// Cancels the probe without calling done. The libuv handles are closed in the next iterations of
-// the loop.
-void weir_health_agent_check_cancel(struct weir_health_agent_check *probe);
+	struct weir_agent_check *words, struct weir_health_stream **ret);

@@ -139,6 +139,7 @@ int weir_health_datagram_start(struct weir_health_datagram *datagram, uv_loop_t 
 	int fd = open_socket(params), r = 0;
 
 	if (fd < 0) {
+		free(datagram);
 		return fd;
 	}
 	if (send(fd, request, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
@@ -149,6 +150,7 @@ int weir_health_datagram_start(struct weir_health_datagram *datagram, uv_loop_t 
 	}
 	if (r < 0) {
 		close(fd);
+		free(datagram);
 		return r;
 	}
 	uv_timer_init(loop, &datagram->timer);

@@ -36,8 +36,7 @@ struct weir_health_datagram_type {
 		struct weir_health_datagram *datagram, struct weir_health_datagram_result *ret);
 };
 
-// First member of the struct of a probe, which must be allocated with malloc. It is freed when the
-// probe has ended.
+// First member of the struct of a probe, which must be allocated with malloc.
 struct weir_health_datagram {
 	uv_poll_t poll;
 	uv_timer_t timer;
@@ -49,7 +48,8 @@ struct weir_health_datagram {
 	bool ended;
 };
 
-// Sends the datagram. Returns 0, or negative errno; the caller then frees the struct.
+// Sends the datagram. Returns 0, or negative errno; `done` is then not called. Frees the struct of
+// the probe on failure, or when the probe has ended.
 int weir_health_datagram_start(struct weir_health_datagram *datagram, uv_loop_t *loop,
 	const struct weir_health_datagram_type *type, const struct weir_probe_params *params,
 	const void *request, size_t bytes);

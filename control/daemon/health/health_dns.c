@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "health_datagram.h"
 #include "health_dns_message.h"
 #include "plural.h"
 
@@ -64,8 +63,8 @@ static void expire(struct weir_health_datagram *datagram, struct weir_health_dat
 		datagram->params.check->timeout_ms);
 }
 
-int weir_health_dns_start(
-	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_dns **ret) {
+int weir_health_dns_start(uv_loop_t *loop, const struct weir_probe_params *params,
+	struct weir_health_datagram **ret) {
 	static const struct weir_health_datagram_type type = {.take = take, .expire = expire};
 	struct weir_health_dns *dns = calloc(1, sizeof(*dns));
 	uint16_t id;
@@ -79,18 +78,14 @@ int weir_health_dns_start(
 		r = weir_dns_query_encode(
 			params->check->name, params->check->record, id, &dns->query);
 	}
-	if (r == 0) {
-		r = weir_health_datagram_start(
-			&dns->datagram, loop, &type, params, dns->query.data, dns->query.bytes);
-	}
-	if (r) {
+	if (r < 0) {
 		free(dns);
 		return r;
 	}
-	*ret = dns;
-	return 0;
-}
-
-void weir_health_dns_cancel(struct weir_health_dns *dns) {
-	weir_health_datagram_cancel(&dns->datagram);
+	r = weir_health_datagram_start(
+		&dns->datagram, loop, &type, params, dns->query.data, dns->query.bytes);
+	if (r == 0) {
+		*ret = &dns->datagram;
+	}
+	return r;
 }

@@ -7,16 +7,8 @@
 // Threads: only the event loop's thread.
 #pragma once
 
-#include <uv.h>
-
-#include "health_probe.h"
-
-struct weir_health_dns;
+#include "health_datagram.h"
 
 // Starts a probe. Returns 0, or negative errno; `done` is then not called.
 int weir_health_dns_start(
-	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_dns **ret);
-
-// Cancel the probe without calling done. Its libuv handles are closed in the next iterations of
-// the loop.
-void weir_health_dns_cancel(struct weir_health_dns *dns);
+	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_datagram **ret);

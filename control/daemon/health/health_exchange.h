@@ -10,19 +10,11 @@
 // Threads: only the event loop's thread.
 #pragma once
 
-#include <uv.h>
-
-#include "health_probe.h"
+#include "health_stream.h"
 
 #define WEIR_HEALTH_EXCHANGE_BYTES 65536 // maximum number of bytes read of an answer
-
-struct weir_health_exchange;
 
 // Starts a probe of a check that expects bytes. Returns 0, or negative errno; `done` is then not
 // called.
 int weir_health_exchange_start(
-	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_exchange **ret);
-
-// Cancel the probe without calling done. Its libuv handles are closed in the next iterations of
-// the loop.
-void weir_health_exchange_cancel(struct weir_health_exchange *exchange);
+	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_stream **ret);

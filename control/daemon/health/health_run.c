@@ -19,35 +19,29 @@ int weir_health_run_start(struct weir_health_run *run, const struct weir_health_
 		return weir_health_http_start(with->curl, params, &run->http);
 	case WEIR_CHECK_AGENT_CHECK:
 		return weir_health_agent_check_start(
-			with->loop, params, with->agent_words, &run->agent_check);
+			with->loop, params, with->agent_words, &run->stream);
 	case WEIR_CHECK_UDP:
-		return weir_health_udp_start(with->loop, params, &run->udp);
+		return weir_health_udp_start(with->loop, params, &run->datagram);
 	case WEIR_CHECK_DNS:
-		return weir_health_dns_start(with->loop, params, &run->dns);
+		return weir_health_dns_start(with->loop, params, &run->datagram);
 	case WEIR_CHECK_PING:
 		return weir_health_ping_start(with->loop, with->pings, params, &run->ping);
 	default:
 		return weir_config_expects(params->check)
-			       ? weir_health_exchange_start(with->loop, params, &run->exchange)
-			       : weir_health_tcp_start(with->loop, params, &run->tcp);
+			       ? weir_health_exchange_start(with->loop, params, &run->stream)
+			       : weir_health_tcp_start(with->loop, params, &run->stream);
 	}
 }
 
 void weir_health_run_cancel(struct weir_health_run *run) {
 	if (run->http != NULL) {
 		weir_health_http_cancel(run->http);
-	} else if (run->tcp != NULL) {
-		weir_health_tcp_cancel(run->tcp);
-	} else if (run->exchange != NULL) {
-		weir_health_exchange_cancel(run->exchange);
-	} else if (run->udp != NULL) {
-		weir_health_udp_cancel(run->udp);
-	} else if (run->dns != NULL) {
-		weir_health_dns_cancel(run->dns);
+	} else if (run->stream != NULL) {
+		weir_health_stream_cancel(run->stream);
+	} else if (run->datagram != NULL) {
+		weir_health_datagram_cancel(run->datagram);
 	} else if (run->ping != NULL) {
 		weir_health_ping_cancel(run->ping);
-	} else if (run->agent_check != NULL) {
-		weir_health_agent_check_cancel(run->agent_check);
 	}
 	*run = (struct weir_health_run){0};
 }

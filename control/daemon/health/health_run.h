@@ -12,13 +12,10 @@
 #include "health_probe.h"
 
 struct weir_health_run { // zeroed: no probe is running; otherwise one of these is set
-	struct weir_health_tcp *tcp;
-	struct weir_health_exchange *exchange;
-	struct weir_health_udp *udp;
-	struct weir_health_dns *dns;
+	struct weir_health_stream *stream;
+	struct weir_health_datagram *datagram;
 	struct weir_health_ping *ping;
 	struct weir_health_http *http;
-	struct weir_health_agent_check *agent_check;
 };
 
 struct weir_health_run_with { // what probes use beside their parameters

@@ -5,16 +5,8 @@
 // Threads: only the event loop's thread.
 #pragma once
 
-#include <uv.h>
-
-#include "health_probe.h"
-
-struct weir_health_tcp;
+#include "health_stream.h"
 
 // Starts a probe. Returns 0, or negative errno; `done` is then not called.
 int weir_health_tcp_start(
-	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_tcp **ret);
-
-// Cancel the probe without calling done. Its libuv handles are closed in the next iterations of
-// the loop.
-void weir_health_tcp_cancel(struct weir_health_tcp *tcp);
+	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_stream **ret);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "health_datagram.h"
 #include "health_match.h"
 #include "plural.h"
 
@@ -39,8 +38,8 @@ static void expire(struct weir_health_datagram *datagram, struct weir_health_dat
 		expects ? "answer" : "ICMP error", check->timeout_ms);
 }
 
-int weir_health_udp_start(
-	uv_loop_t *loop, const struct weir_probe_params *params, struct weir_health_udp **ret) {
+int weir_health_udp_start(uv_loop_t *loop, const struct weir_probe_params *params,
+	struct weir_health_datagram **ret) {
 	static const struct weir_health_datagram_type type = {.take = take, .expire = expire};
 	struct weir_health_udp *udp = calloc(1, sizeof(*udp));
 	const uint8_t *bytes;
@@ -55,14 +54,8 @@ int weir_health_udp_start(
 	}
 	count = weir_config_bytes_to_send(params->check, &bytes);
 	r = weir_health_datagram_start(&udp->datagram, loop, &type, params, bytes, count);
-	if (r) {
-		free(udp);
-		return r;
+	if (r == 0) {
+		*ret = &udp->datagram;
 	}
-	*ret = udp;
-	return 0;
-}
-
-void weir_health_udp_cancel(struct weir_health_udp *udp) {
-	weir_health_datagram_cancel(&udp->datagram);
+	return r;
 }

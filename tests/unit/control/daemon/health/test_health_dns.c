@@ -111,7 +111,7 @@ static void expect_at(
 		.check = &lab->check,
 		.done = probe_done,
 		.context = &lab->result};
-	struct weir_health_dns *dns;
+	struct weir_health_datagram *dns;
 
 	lab->result = (struct result){0};
 	assert_int_equal(weir_health_dns_start(&lab->loop, &params, &dns), 0);

@@ -111,7 +111,7 @@ static struct result probe(const char *address, uint16_t port,
 		.check = check,
 		.done = probe_done,
 		.context = &result};
-	struct weir_health_exchange *exchange;
+	struct weir_health_stream *exchange;
 	uv_loop_t loop;
 
 	uv_loop_init(&loop);
@@ -303,7 +303,7 @@ TEST(exchange_cancelled_calls_nothing) {
 		.check = &check,
 		.done = probe_done,
 		.context = &result};
-	struct weir_health_exchange *exchange;
+	struct weir_health_stream *exchange;
 	uv_loop_t loop;
 
 	start(&server);
@@ -312,7 +312,7 @@ TEST(exchange_cancelled_calls_nothing) {
 	for (unsigned int ms = 0; ms < 40; ms += 20) { // before and after the connection
 		assert_int_equal(weir_health_exchange_start(&loop, &params, &exchange), 0);
 		watch_lab_idle(&loop, ms);
-		weir_health_exchange_cancel(exchange);
+		weir_health_stream_cancel(exchange);
 		watch_lab_idle(&loop, TIMEOUT_MS + 100);
 	}
 	assert_int_equal(result.calls, 0);

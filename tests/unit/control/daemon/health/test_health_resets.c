@@ -83,9 +83,9 @@ static struct result probe_plain(
 		.check = check,
 		.done = probe_done,
 		.context = &result};
-	struct weir_health_agent_check *agent_check;
+	struct weir_health_stream *agent_check;
 	struct weir_agent_check said = {0};
-	struct weir_health_tcp *tcp;
+	struct weir_health_stream *tcp;
 	uv_loop_t loop;
 
 	uv_loop_init(&loop);

@@ -20,7 +20,7 @@ static struct result probe_stalled(const char *address, uint16_t port, unsigned 
 		.done = probe_done,
 		.context = &result,
 	};
-	struct weir_health_tcp *tcp;
+	struct weir_health_stream *tcp;
 	uv_loop_t loop;
 	int r;
 
@@ -143,13 +143,13 @@ TEST(tcp_probe_cancelled_calls_nothing) {
 		.done = probe_done,
 		.context = &result,
 	};
-	struct weir_health_tcp *tcp;
+	struct weir_health_stream *tcp;
 	uv_loop_t loop;
 
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_tcp_start(&loop, &params, &tcp), 0);
 	watch_lab_idle(&loop, 20);
-	weir_health_tcp_cancel(tcp);
+	weir_health_stream_cancel(tcp);
 	watch_lab_idle(&loop, 300);
 	assert_int_equal(result.calls, 0);
 	watch_lab_close(&loop);

@@ -81,7 +81,7 @@ static struct result probe(const char *address, uint16_t port,
 		.check = check,
 		.done = probe_done,
 		.context = &result};
-	struct weir_health_udp *udp;
+	struct weir_health_datagram *udp;
 	uv_loop_t loop;
 	int r;
 
@@ -234,13 +234,13 @@ TEST(udp_cancelled_calls_nothing) {
 		.check = &check,
 		.done = probe_done,
 		.context = &result};
-	struct weir_health_udp *udp;
+	struct weir_health_datagram *udp;
 	uv_loop_t loop;
 
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_udp_start(&loop, &params, &udp), 0);
 	watch_lab_idle(&loop, 20);
-	weir_health_udp_cancel(udp);
+	weir_health_datagram_cancel(udp);
 	watch_lab_idle(&loop, 2 * TIMEOUT_MS);
 	assert_int_equal(result.calls, 0);
 	watch_lab_close(&loop);
