@@ -27,17 +27,12 @@ struct notice {
 	uint64_t time_ms;
 };
 
-// Waiting notices by id: an array of IDS pointers.
-struct waiting {
-	struct notice **of;
-};
-
 struct weir_notify {
 	uv_loop_t *loop;
 	struct weir_programs *programs;
 	struct weir_log *log;
 	struct weir_config_notify settings;
-	struct waiting services, backends;
+	struct notice **services, **backends; // waiting notices by id: arrays of IDS pointers
 	struct notice *first, **last; // waiting notices, in the order of their first change
 	struct notice *running;
 	uint64_t run_id;
@@ -48,7 +43,7 @@ struct weir_notify {
 // --- running the program ---------------------------------------------------------------------
 
 static struct notice **waiting_of(struct weir_notify *notify, const struct notice *notice) {
-	return &(notice->of_backend ? &notify->backends : &notify->services)->of[notice->id];
+	return &(notice->of_backend ? notify->backends : notify->services)[notice->id];
 }
 
 static void schedule(struct weir_notify *notify);
@@ -173,15 +168,16 @@ static bool same_object(const struct notice *notice, const struct weir_notify_ev
 	       strcmp(notice->backend, event->backend != NULL ? event->backend : "") == 0;
 }
 
-static void add(struct weir_notify *notify, struct waiting *waiting, uint16_t id,
+// waiting: notify->services or notify->backends.
+static void add(struct weir_notify *notify, struct notice **waiting, uint16_t id,
 	const struct weir_notify_event *event) {
 	struct notice *notice;
 
 	if (notify->settings.command.words == 0) {
 		return;
 	}
-	if (waiting->of[id] != NULL && same_object(waiting->of[id], event)) {
-		fill(waiting->of[id], event);
+	if (waiting[id] != NULL && same_object(waiting[id], event)) {
+		fill(waiting[id], event);
 		return;
 	}
 	notice = calloc(1, sizeof(*notice));
@@ -198,8 +194,8 @@ static void add(struct weir_notify *notify, struct waiting *waiting, uint16_t id
 		snprintf(notice->address, sizeof(notice->address), "%s", event->address);
 	}
 	fill(notice, event);
-	waiting->of[id] =
-		notice; // an earlier object with this id was removed; its notice stays in the list
+	// An earlier object with this id was removed; its notice stays in the list.
+	waiting[id] = notice;
 	*notify->last = notice;
 	notify->last = &notice->next;
 	schedule(notify);
@@ -207,13 +203,13 @@ static void add(struct weir_notify *notify, struct waiting *waiting, uint16_t id
 
 void weir_notify_service(
 	struct weir_notify *notify, uint16_t id, const struct weir_notify_event *event) {
-	add(notify, &notify->services, id, event);
+	add(notify, notify->services, id, event);
 }
 
 void weir_notify_backend(
 	struct weir_notify *notify, uint16_t id, const struct weir_notify_event *event) {
 	if (notify->settings.backends) {
-		add(notify, &notify->backends, id, event);
+		add(notify, notify->backends, id, event);
 	}
 }
 
@@ -235,8 +231,8 @@ void weir_notify_configure(struct weir_notify *notify, const struct weir_config_
 }
 
 static void free_lists(struct weir_notify *notify) {
-	free(notify->services.of);
-	free(notify->backends.of);
+	free(notify->services);
+	free(notify->backends);
 	free(notify);
 }
 
@@ -251,9 +247,9 @@ int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct w
 	notify->programs = programs;
 	notify->log = log;
 	notify->last = &notify->first;
-	notify->services.of = calloc(IDS, sizeof(*notify->services.of));
-	notify->backends.of = calloc(IDS, sizeof(*notify->backends.of));
-	if (notify->services.of == NULL || notify->backends.of == NULL) {
+	notify->services = calloc(IDS, sizeof(*notify->services));
+	notify->backends = calloc(IDS, sizeof(*notify->backends));
+	if (notify->services == NULL || notify->backends == NULL) {
 		free_lists(notify);
 		return -ENOMEM;
 	}
