@@ -18,6 +18,7 @@
 #include "backend_row.h"
 #include "clocks.h"
 #include "kernel.h"
+#include "socket_buffers.h"
 
 #define PACKET_MOST 9216
 #define SMALL_BYTES 32 // payload of small requests
@@ -400,6 +401,8 @@ int weir_echo_open(struct weir_echo_sockets *ret) {
 		weir_echo_close(&sockets);
 		return r < 0 ? r : -EIO;
 	}
+	weir_socket_send_buffer(sockets.out4, WEIR_SEND_BUFFER_BYTES);
+	weir_socket_send_buffer(sockets.out6, WEIR_SEND_BUFFER_BYTES);
 	take_answers_only(&sockets);
 	*ret = sockets;
 	return 0;

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "socket_buffers.h"
+
 #define BATCH 64u // maximum number of datagrams per system call
 // Maximum number of batches that are read in one iteration of the loop, so that other handles can
 // run.
@@ -142,16 +144,15 @@ bool weir_agents_sockets_read(struct weir_agents_sockets *sockets) {
 static int open_socket(uint8_t family) {
 	int kind = SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 	int fd = socket(family == 6 ? AF_INET6 : AF_INET, kind, 0);
-	int bytes = RECEIVE_BUFFER_BYTES, on = 1;
+	int on = 1;
 
 	if (fd < 0) {
 		return -errno;
 	}
 	// Make the receive buffer as large as permitted, because it must hold the answers that
 	// arrive while the loop is busy.
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0) {
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	}
+	weir_socket_receive_buffer(fd, RECEIVE_BUFFER_BYTES);
+	weir_socket_send_buffer(fd, WEIR_SEND_BUFFER_BYTES);
 	if (family == 6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0) {
 		int error = errno;
 

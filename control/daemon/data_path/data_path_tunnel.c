@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "data_path_rules.h"
+#include "socket_buffers.h"
 
 #define CLONE_DEVICE "/dev/net/tun"
 #define PORT_RANGE "/proc/sys/net/ipv4/ip_local_port_range"
@@ -110,6 +111,7 @@ static int open_raw(int family) {
 		close(fd);
 		return r;
 	}
+	weir_socket_send_buffer(fd, WEIR_SEND_BUFFER_BYTES);
 	return fd;
 }
 

@@ -71,6 +71,7 @@ static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {
 	case ENFILE:
 	case ENOMEM:
 	case ENOBUFS:
+	case EAGAIN: // the send buffer of the socket is full
 	case EADDRNOTAVAIL: // this host has no free local port
 	case EAFNOSUPPORT: // IPv6 is disabled on this host
 	case EPROTONOSUPPORT: // packet sockets are not allowed

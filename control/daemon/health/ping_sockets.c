@@ -9,6 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "socket_buffers.h"
+
+// Size of the receive buffer of a socket. It is large enough for the replies to all checks that can
+// be in flight, because they can arrive while further requests are sent.
+#define RECEIVE_BYTES (4 << 20)
 #define ICMP_FILTER_OPTION 1 // ICMP_FILTER of linux/icmp.h, which excludes netinet/ip_icmp.h
 
 // Lets only echo replies through.
@@ -42,6 +47,8 @@ static int open_one(int family, struct weir_ping_socket *ret) {
 		}
 		return r;
 	}
+	weir_socket_receive_buffer(fd, RECEIVE_BYTES);
+	weir_socket_send_buffer(fd, WEIR_SEND_BUFFER_BYTES);
 	*ret = (struct weir_ping_socket){.fd = fd, .raw = raw};
 	return 0;
 }

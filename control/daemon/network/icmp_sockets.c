@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "socket_buffers.h"
+
 // Size of the receive buffer of a socket. It is large enough for the messages of a flood that
 // arrive during one tick.
 #define RECEIVE_BYTES (4 << 20)
@@ -23,14 +25,11 @@ bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes) {
 static int prepare(int fd, const struct weir_icmp_filter *filter) {
 	struct sock_fprog program = {.len = filter->instructions,
 		.filter = (struct sock_filter *)(uintptr_t)filter->code};
-	int bytes = RECEIVE_BYTES;
 
 	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0) {
 		return -errno;
 	}
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0) {
-		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	}
+	weir_socket_receive_buffer(fd, RECEIVE_BYTES);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 // the test answers.
 #include "echo.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clocks.h"
 #include "test.h"
 #include "watch_lab.h"
 
 #define MS 150 // shorter than the interval of retransmissions
 #define LONG_MS 5000 // timeout; the test ends earlier when an answer arrives
+#define DEAD 500 // requests to dead hosts: more than the default send buffer has room for
 #define BYTES 600
 #define MTU 500
 #define NOTHING SIZE_MAX // no byte is damaged
@@ -223,4 +226,28 @@ TEST(requests_of_others_displace_no_answer) {
 	assert_true(probe.answered);
 	weir_echo_close(&sockets);
 	close(other);
+}
+
+// While the link-layer address of a host is unknown, the kernel keeps the requests to it, which
+// count as data that the socket has not sent yet. Sending must not wait for them.
+TEST(round_ends_in_time_although_hosts_are_dead) {
+	static struct weir_echo probes[DEAD + 1];
+	struct weir_echo_sockets sockets;
+	const int64_t begin = weir_monotonic_ms();
+
+	kernel_answers(true);
+	SHELL("ip link add dead type veth peer name grave && ip link set dead up &&"
+	      "ip link set grave up && ip addr add 10.2.0.1/24 dev dead");
+	for (int i = 0; i < DEAD; i++) {
+		char address[16];
+
+		snprintf(address, sizeof(address), "10.2.0.%d", i % 50 + 2);
+		probes[i] = request_to(address, "10.2.0.1");
+	}
+	probes[DEAD] = request_to("127.0.0.2", "127.0.0.1");
+	assert_int_equal(weir_echo_open(&sockets), 0);
+	weir_echo_round(&sockets, probes, DEAD + 1, MS);
+	assert_true(probes[DEAD].answered);
+	assert_in_range(weir_monotonic_ms() - begin, 0, 1500);
+	weir_echo_close(&sockets);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tests weir_agents with hundreds of agents, and after pauses of the event loop. Each agent has its
-// own address. All agents share one socket.
+// own address. All agents share one socket. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,11 +11,12 @@
 
 #include "agents.h"
 #include "health_state.h"
-#include "test.h"
+#include "watch_lab.h"
 
 #define MANY 800u
 #define INTERVAL_MS 800u
 #define PAUSE_MS (2 * INTERVAL_MS) // after this pause, probes to all agents are due
+#define DEAD 50u
 #define BUFFER_BYTES 60000 // buffer for about 150 answers
 
 struct lab {
@@ -238,6 +239,41 @@ TEST(answers_after_a_pause_fit_into_the_buffer) {
 	answering = NULL;
 	assert_true(lab->answered >= MANY);
 	assert_int_equal(lab->silent, 0);
+}
+
+// --- dead hosts ---------------------------------------------------------------------------
+
+static int setup_dead(void **state) {
+	if (watch_lab_enter(state) < 0) {
+		return -1;
+	}
+	SHELL("ip link add dead type veth peer name grave && ip link set dead up &&"
+	      "ip link set grave up && ip addr add 10.2.0.1/24 dev dead");
+	return setup(state);
+}
+
+// While the link-layer address of a host is unknown, the kernel keeps the probes to it, which count
+// as data that the socket has not sent yet.
+TEST(probes_are_sent_although_other_hosts_are_dead, setup_dead, teardown) {
+	struct weir_agents_target targets[DEAD + 1];
+	struct lab *lab = *state;
+
+	for (uint16_t i = 0; i <= DEAD; i++) {
+		targets[i] = (struct weir_agents_target){.backend = i,
+			.port = lab->port,
+			.address = {.bytes = {10, 2, 0, (uint8_t)(i + 2)}, .family = 4},
+			.interval_ms = 20,
+			.inactive_interval_ms = 20,
+			.timeout_ms = 20,
+			.settled = 4};
+	}
+	targets[DEAD].address = watch_lab_address("127.0.0.1");
+	assert_int_equal(weir_agents_configure(lab->agents, targets, DEAD + 1), 0);
+	answering = lab;
+	run_ms(lab, 1000);
+	answering = NULL;
+	assert_int_equal(lab->unknown, 0);
+	assert_true(lab->answered > 10);
 }
 
 // --- without IPv6 -------------------------------------------------------------------------

@@ -26,6 +26,7 @@
 #define VIP6 "2001:db8:f::10"
 #define BACKEND4 "10.0.0.11"
 #define BACKEND6 "2001:db8:a::11"
+#define DEAD 500 // packets to dead backends: more than the default send buffer has room for
 
 struct lab {
 	uv_loop_t loop;
@@ -285,6 +286,34 @@ TEST(modes_reach_the_backend, setup, teardown) {
 		assert_true(weir_data_path_packet_read(ip + before, lab->bytes - before, &packet));
 		assert_int_equal(packet.source_port, flow.port);
 		weir_data_path_close(lab->path, &flow);
+	}
+}
+
+// While the link-layer address of a backend is unknown, the kernel keeps the packets to it, which
+// count as data that the raw socket has not sent yet.
+TEST(packets_leave_although_other_backends_are_dead, setup, teardown) {
+	static struct weir_data_path_flow dead[DEAD];
+	struct weir_data_path_target target;
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+	char address[32], why[96];
+	int error = 1;
+
+	for (int i = 0; i < DEAD; i++) {
+		snprintf(address, sizeof(address), "10.0.0.%d", 20 + i % 50);
+		target = target_of(address, VIP4);
+		open_flow(lab, &target, &dead[i]);
+		assert_int_equal(connect_to(dead[i].socket, VIP4), 0);
+		assert_true(weir_data_path_taken(lab->path, &dead[i], &error, why, sizeof(why)));
+		assert_int_equal(error, 0);
+	}
+	target = target_of(BACKEND4, VIP4);
+	open_flow(lab, &target, &flow);
+	assert_int_equal(connect_to(flow.socket, VIP4), 0);
+	expect_packet(lab, BACKEND4, "10.0.0.2", VIP4, &flow, false);
+	weir_data_path_close(lab->path, &flow);
+	for (int i = 0; i < DEAD; i++) {
+		weir_data_path_close(lab->path, &dead[i]);
 	}
 }
 

@@ -12,11 +12,13 @@
 #include "probe_lab.h"
 
 #define TIMEOUT_MS 150
-#define MANY 300
+#define MANY 2000 // more replies than the default receive buffer has room for
+#define DEAD 1500 // requests to dead hosts: more than the default send buffer has room for
 
 struct lab {
 	uv_loop_t loop;
 	struct weir_health_pings *pings;
+	int fd; // the socket for IPv4
 	struct weir_config_health_check check;
 	struct result result;
 };
@@ -26,6 +28,9 @@ static int enter(void **state) {
 
 	if (!r) {
 		watch_lab_make_hole();
+		SHELL("ip link add dead type veth peer name grave && ip link set dead up &&"
+		      "ip link set grave up && ip addr add 10.2.0.1/16 dev dead &&"
+		      "ip addr add 2001:db8:2::1/64 dev dead nodad");
 	}
 	return r;
 }
@@ -41,6 +46,7 @@ static struct lab *make(bool raw) {
 	assert_int_equal(sockets.ipv4.raw, raw);
 	assert_int_equal(sockets.ipv6.raw, raw);
 	assert_true(sockets.ipv4.fd >= 0 && sockets.ipv6.fd >= 0);
+	lab->fd = sockets.ipv4.fd;
 	assert_int_equal(weir_health_pings_create(&lab->loop, &sockets, &lab->pings), 0);
 	assert_int_equal(sockets.ipv4.fd, -1);
 	lab->check = (struct weir_config_health_check){
@@ -174,6 +180,61 @@ TEST(ping_of_many, setup_ping, teardown) {
 		assert_string_equal(results[i].detail, "echo reply");
 		assert_int_equal(results[i].calls, 1);
 	}
+}
+
+// While the link-layer address of a host is unknown, the kernel keeps the requests to it, which
+// count as data that the socket has not sent yet.
+static void expect_replies_beside_dead_hosts(struct lab *lab) {
+	static struct result results[DEAD];
+	struct weir_health_ping *ping;
+
+	memset(results, 0, sizeof(results));
+	for (int i = 0; i < DEAD; i++) {
+		char address[32];
+
+		snprintf(address, sizeof(address), i % 2 ? "10.2.1.%d" : "2001:db8:2::1:%d",
+			i / 2 % 50 + 1);
+		assert_int_equal(start(lab, lab->pings, address, &results[i], &ping), 0);
+	}
+	expect(lab, lab->pings, "127.0.0.1", WEIR_PROBE_PASSED, "echo reply");
+	expect(lab, lab->pings, "::1", WEIR_PROBE_PASSED, "echo reply");
+	watch_lab_idle(&lab->loop, 2 * TIMEOUT_MS);
+	for (int i = 0; i < DEAD; i++) {
+		assert_string_equal(results[i].detail, "no echo reply for 150 ms");
+	}
+}
+
+TEST(ping_with_raw_sockets_although_other_hosts_are_dead, setup_raw, teardown) {
+	expect_replies_beside_dead_hosts(*state);
+}
+
+TEST(ping_with_ping_sockets_although_other_hosts_are_dead, setup_ping, teardown) {
+	expect_replies_beside_dead_hosts(*state);
+}
+
+// The process may not enlarge the buffer. The backend is not blamed for the full buffer.
+static void expect_no_result(struct lab *lab) {
+	static struct result results[DEAD];
+	const int bytes = 4096;
+	int r = 0;
+
+	memset(results, 0, sizeof(results));
+	assert_int_equal(setsockopt(lab->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+	for (int i = 0; i < DEAD && r == 0; i++) {
+		struct weir_health_ping *ping;
+
+		r = start(lab, lab->pings, "10.2.1.1", &results[i], &ping);
+	}
+	assert_int_equal(weir_probe_outcome_of(r), WEIR_PROBE_UNKNOWN);
+	watch_lab_idle(&lab->loop, 2 * TIMEOUT_MS);
+}
+
+TEST(ping_with_raw_sockets_and_a_full_buffer, setup_raw, teardown) {
+	expect_no_result(*state);
+}
+
+TEST(ping_with_ping_sockets_and_a_full_buffer, setup_ping, teardown) {
+	expect_no_result(*state);
 }
 
 TEST(ping_cancelled_calls_nothing, setup_raw, teardown) {
