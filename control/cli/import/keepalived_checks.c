@@ -2,6 +2,7 @@
 //
 // Checkers of keepalived: chooses the health check of a service, and adds notes about settings
 // without a counterpart.
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -185,6 +186,15 @@ static bool is_checker(const struct checker *checker, const char *name) {
 	return strcmp(checker->name, name) == 0;
 }
 
+// Returns whether a check without a port uses that of the VIP: checks over UDP use that of a UDP
+// bind only.
+static bool has_port(const struct checker *checker, const struct weir_keepalived_target *target) {
+	const bool over_udp =
+		strcmp(checker->type, "dns") == 0 || strcmp(checker->type, "udp") == 0;
+
+	return target->service_port != 0 && (!over_udp || target->protocol == IPPROTO_UDP);
+}
+
 // Sets what the checker does without any keys.
 static void begin_check(const struct checker *checker, json_t *check) {
 	if (is_http(checker)) {
@@ -329,11 +339,12 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	if (is_http(checker) && defaults.host != NULL && json_object_get(check, "host") == NULL) {
 		set_text(import, statement, check, "host", defaults.host);
 	}
+	port = port != 0 ? port : target->service_port;
 	if (is_checker(checker, "PING_CHECK")) {
 		port = 0; // not used
-	} else if (port != 0 && port != target->service_port) {
+	} else if (port != 0 && (port != target->service_port || !has_port(checker, target))) {
 		json_object_set_new(check, "port", json_integer(port));
-	} else if (port == 0 && target->service_port == 0) {
+	} else if (port == 0) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, checker->name,
 			"the service covers every port: add a health_check with the port to check");
 		json_decref(check);

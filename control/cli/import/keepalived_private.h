@@ -78,6 +78,7 @@ bool weir_keepalived_default(struct weir_import *import,
 
 struct weir_keepalived_target { // target of a check
 	const struct weir_address *address;
+	uint8_t protocol; // protocol of the VIP
 	uint16_t service_port; // port of the VIP; 0 = every port
 	uint16_t port; // port of the server; 0 = the port of the VIP
 };

@@ -178,8 +178,10 @@ static void read_group(struct weir_import *import, struct virtual *virtual,
 
 // Add a note that a check uses the port of the server instead of the port of the VIP.
 static void note_check_port(struct weir_import *import,
-	const struct weir_keepalived_statement *server, const json_t *check, uint16_t port) {
-	if (port != 0 && json_integer_value(json_object_get(check, "port")) == port) {
+	const struct weir_keepalived_statement *server, const json_t *check, uint16_t port,
+	uint16_t service_port) {
+	if (port != 0 && port != service_port &&
+		json_integer_value(json_object_get(check, "port")) == port) {
 		weir_import_note(import, &server->place, WEIR_IMPORT_ADJUST, "health check",
 			"the health check connects to port %u: remove its \"port\" if the servers "
 			"listen on the port of the VIP",
@@ -199,7 +201,7 @@ static void take_check(struct weir_import *import, struct virtual *virtual,
 	if (used == NULL) {
 		virtual->service.health_check = check;
 		virtual->check_line = server->place.line;
-		note_check_port(import, server, check, port);
+		note_check_port(import, server, check, port, virtual->service.port);
 		return;
 	}
 	if (!json_equal(used, check)) {
@@ -265,8 +267,9 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 	struct weir_keepalived_defaults defaults = virtual->defaults;
 	struct weir_import_backend backend = {
 		.weight = virtual->weight, .forwarding = virtual->forwarding};
-	struct weir_keepalived_target target = {
-		.address = &backend.address, .service_port = virtual->service.port};
+	struct weir_keepalived_target target = {.address = &backend.address,
+		.protocol = virtual->service.protocol,
+		.service_port = virtual->service.port};
 
 	if (!read_real_head(import, server, &backend)) {
 		return;

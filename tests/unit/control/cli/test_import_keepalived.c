@@ -416,6 +416,43 @@ static bool has_note(const struct lab *lab, const char *part) {
 	return false;
 }
 
+// A check over UDP has the port of a UDP bind only. DNS servers often have a virtual server for
+// each protocol, with the same check.
+TEST(checks_over_udp_of_a_tcp_service_have_a_port) {
+	static const struct {
+		const char *protocol, *servers, *checker;
+		int port; // 0 = none
+	} rows[] = {
+		{"TCP", "10.0.0.1 53", "DNS_CHECK", 53},
+		{"TCP", "10.0.0.1", "DNS_CHECK", 53},
+		{"TCP", "10.0.0.1 5353", "DNS_CHECK", 5353},
+		{"TCP", "10.0.0.1 53", "UDP_CHECK", 53},
+		{"UDP", "10.0.0.1 53", "DNS_CHECK", 0},
+		{"UDP", "10.0.0.1", "UDP_CHECK", 0},
+		{"UDP", "10.0.0.1 53", "TCP_CHECK", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[256];
+		struct lab lab;
+		json_t *check;
+
+		snprintf(text, sizeof(text),
+			"virtual_server 192.0.2.1 53 {\n protocol %s\n lb_kind NAT\n"
+			" real_server %s {\n %s {\n }\n }\n}\n",
+			rows[i].protocol, rows[i].servers, rows[i].checker);
+		lab = import(text, true, NULL);
+		check = json_object_get(service(&lab, 0), "health_check");
+		if (check == NULL ||
+			json_integer_value(json_object_get(check, "port")) != rows[i].port) {
+			fail_msg("%s: %s", text, check != NULL ? json_dumps(check, 0) : "none");
+		}
+		assert_int_equal(
+			has_note(&lab, "health check"), rows[i].port != 0 && rows[i].port != 53);
+		done(&lab);
+	}
+}
+
 static const json_t *member(const json_t *object, const char *path) {
 	const char *slash = strchr(path, '/');
 	char name[32];
