@@ -14,7 +14,10 @@
 struct hex { // bytes of a statement, in hexadecimal digits
 	char digits[2 * BYTES_MOST + 1];
 	size_t used;
-	bool is_valid, is_cut; // is_cut: further bytes exist, which are not in digits
+	bool is_valid;
+	// Further bytes exist, which are not in digits: from the first wildcard on, or because
+	// there are too many.
+	bool has_wildcard, is_long;
 };
 
 static bool is_wildcard(char c) {
@@ -27,9 +30,11 @@ static void add_byte(struct hex *hex, char high, char low, bool wildcards) {
 	if ((!isxdigit((unsigned char)high) && !(wildcards && is_wildcard(high))) ||
 		(!isxdigit((unsigned char)low) && !(wildcards && is_wildcard(low)))) {
 		hex->is_valid = false;
-	} else if (is_wildcard(high) || is_wildcard(low) || hex->used + 3 > sizeof(hex->digits)) {
-		hex->is_cut = true;
-	} else if (!hex->is_cut) {
+	} else if (hex->has_wildcard || is_wildcard(high) || is_wildcard(low)) {
+		hex->has_wildcard = true;
+	} else if (hex->used + 3 > sizeof(hex->digits)) {
+		hex->is_long = true;
+	} else {
 		hex->digits[hex->used++] = (char)tolower((unsigned char)high);
 		hex->digits[hex->used++] = (char)tolower((unsigned char)low);
 		hex->digits[hex->used] = '\0';
@@ -56,7 +61,7 @@ static void read_payload(struct weir_import *import,
 
 	if (!hex.is_valid) {
 		weir_keepalived_ignored(import, statement, "give hexadecimal digits");
-	} else if (hex.is_cut) {
+	} else if (hex.is_long) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST, "payload",
 			"a check sends at most %zu bytes: the rest is cut off", BYTES_MOST);
 	}
@@ -75,7 +80,10 @@ static void read_reply(struct weir_import *import,
 	if (hex.is_valid && hex.used > 0) {
 		json_object_set_new(check, "expect_hex", json_string(hex.digits));
 	}
-	if (hex.is_valid && hex.is_cut) {
+	if (hex.is_valid && hex.is_long) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "require_reply",
+			"only the first %zu bytes are compared", BYTES_MOST);
+	} else if (hex.is_valid && hex.has_wildcard) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "require_reply",
 			"only the bytes before the first X are compared");
 	}

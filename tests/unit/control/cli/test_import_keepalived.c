@@ -231,6 +231,7 @@ TEST(udp_check_becomes_a_udp_check) {
 	struct lab lab = with_checker("UDP_CHECK {\n payload Ab12f 3\n require_reply 00 81 XX 7\n "
 				      "min_reply_length 4\n }");
 	json_t *check = json_object_get(service(&lab, 0), "health_check");
+	char text[600];
 
 	assert_string_equal(text_in(check, "type"), "udp");
 	assert_string_equal(text_in(check, "send_hex"), "ab120f03");
@@ -244,6 +245,12 @@ TEST(udp_check_becomes_a_udp_check) {
 	assert_null(json_object_get(check, "expect_hex"));
 	expect_note(&lab, 7, "give hexadecimal digits");
 	expect_note(&lab, 8, "also passes without a reply");
+	done(&lab);
+	snprintf(text, sizeof(text), "UDP_CHECK {\n require_reply %0512d\n }", 0);
+	lab = with_checker(text);
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_int_equal(strlen(text_in(check, "expect_hex")), 2 * 255);
+	expect_note(&lab, 7, "only the first 255 bytes");
 	done(&lab);
 	lab = with_checker("UDP_CHECK {\n require_reply xx01\n }");
 	check = json_object_get(service(&lab, 0), "health_check");
