@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agent-check probe, like HAProxy's agent-check: connects, sends a line if one is configured, and
-// reads one line. The probe passes if a complete line was received, whatever its content. The line
-// is converted to the report (agent_check.h).
+// reads one line. The probe passes if a complete line was received, even if the line is not valid.
+// The line is converted to the report (agent_check.h).
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -97,9 +97,9 @@ static int read_status(const char *line, size_t bytes) {
 	return status;
 }
 
-// Returns whether the headers alone determine the outcome. They do not if the response is interim
-// (1xx), if the check is of type gRPC (the body contains the result), or if the status is good and
-// the check still has to find its text in the body.
+// Returns whether the headers alone determine the outcome. The headers are not sufficient if the
+// response is interim (1xx), if the check is of type gRPC (the body contains the result), or if the
+// status is good and the check still has to find its text in the body.
 static bool is_decided(const struct weir_health_answer *answer) {
 	const struct weir_config_health_check *check = answer->check;
 	bool good = answer->status >= check->status_first && answer->status <= check->status_last;
@@ -194,7 +194,7 @@ static void describe_unknown_state(
 	}
 }
 
-// Appends the unknown state, if there is one.
+// Appends the description of the unknown state to the detail, if there is an unknown state.
 static void append_unknown_state(
 	const struct weir_health_answer *answer, char *detail, size_t bytes) {
 	size_t used = strlen(detail);

@@ -6,9 +6,9 @@
 //
 // The header "X-Weir-State: WORD" contains the state that the backend reports: ready, starting,
 // lame-duck or down. An answer with the state starting or lame-duck passes with any HTTP status,
-// because the backend serves requests. An answer with the state down fails. Another word is
-// ignored, as if the header were absent, and shown in the detail. The load is read from ORCA
-// headers if the check is configured with orca.
+// because the backend serves requests. An answer with the state down fails. An unknown word is
+// shown in the detail, and otherwise ignored. The load is read from ORCA headers if the check is
+// configured with orca.
 //
 // Threads: any; no I/O, no allocation.
 #pragma once
@@ -53,7 +53,8 @@ bool weir_health_answer_header(struct weir_health_answer *answer, const char *li
 // Process the next bytes of the body. Returns whether to read more of the body.
 bool weir_health_answer_body(struct weir_health_answer *answer, const char *data, size_t bytes);
 
-// Judge the complete answer, and complete the report. detail: one line, such as "HTTP 200". The
-// report's `why` is the reason for its state; without a state, it describes an unknown state.
+// Determine the outcome from the complete answer, and complete the report. detail: one line, such
+// as "HTTP 200". The report's `why` is the reason for its state; without a state, it describes an
+// unknown state.
 enum weir_probe_outcome weir_health_answer_judge(
 	struct weir_health_answer *answer, long status, char *detail, size_t bytes);

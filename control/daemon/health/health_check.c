@@ -95,8 +95,8 @@ static bool is_settled(const struct weir_health_check *check) {
 
 // Returns whether the next check is a retry. If a retry interval is configured, the next check is a
 // retry if the last check failed and the verdict is not FAILING yet. After a restart of the server,
-// the first checks are retries as well, as long as they pass. So are the additional checks that
-// cover further VIPs (health_cover.h).
+// the first checks are retries as well, as long as they pass. The additional checks that cover
+// further VIPs (health_cover.h) are retries, too.
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
@@ -125,7 +125,7 @@ static uint32_t pace(const struct weir_health_check *check) {
 	return !is_settled(check) ? 1 : check->idle_intervals > far ? check->idle_intervals : far;
 }
 
-// xorshift64 is random enough for jitter.
+// Returns a random number for jitter, computed by xorshift64.
 static uint64_t draw(struct weir_health_checking *checking) {
 	checking->random ^= checking->random << 13;
 	checking->random ^= checking->random >> 7;
@@ -203,8 +203,8 @@ static void apply_word(struct weir_health_check *check, struct weir_report *repo
 	}
 }
 
-// The results of a check that the callbacks report. It is a copy, because a callback can configure
-// the checks, and thereby free this check.
+// The results of a check that the callbacks report. This struct is a copy, because a callback can
+// configure the checks, which can free this check.
 struct update {
 	bool changed; // the verdict changed
 	enum weir_health_verdict verdict;

@@ -58,8 +58,9 @@ static void on_timeout(uv_timer_t *timer) {
 	finish(datagram, &result);
 }
 
-// Reads datagrams until one decides the outcome. Returns true if the probe has ended. The kernel
-// reports an ICMP error before the datagrams that were received earlier, so these are read first.
+// Reads datagrams until a datagram decides the outcome. Returns true if the probe has ended. The
+// kernel reports an ICMP error before the datagrams that were received earlier, so all received
+// datagrams are read before the error is handled.
 static bool receive(struct weir_health_datagram *datagram) {
 	uint8_t data[WEIR_HEALTH_DATAGRAM_BYTES];
 	int error = 0;
@@ -118,7 +119,7 @@ static int open_socket(const struct weir_probe_params *params) {
 	}
 	memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
 	memcpy(&in6.sin6_addr, address->bytes, sizeof(in6.sin6_addr));
-	// Receive all ICMP errors, also "host unreachable".
+	// Receive all ICMP errors, including "host unreachable".
 	r = ipv4 ? setsockopt(fd, IPPROTO_IP, IP_RECVERR, &one, sizeof(one))
 		 : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &one, sizeof(one));
 	if (r == 0) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Datagram: what all probes over UDP share. Sends one datagram, and passes each received datagram
-// to the type of the probe, until one decides the outcome or the timeout has passed.
+// Datagram: the common code of all probes over UDP. Sends one datagram, and passes each received
+// datagram to the type of the probe, until a datagram decides the outcome or the timeout has
+// passed.
 //
 // The socket is connected: it receives only datagrams from the address and port of the backend, and
-// ICMP errors about its datagram. Its own port is chosen at random by the kernel for each probe.
+// ICMP errors about its datagram. The kernel chooses a random source port for each probe.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -19,7 +20,7 @@
 #define WEIR_HEALTH_DATAGRAM_BYTES 4096u // maximum number of bytes read of a datagram
 
 struct weir_health_datagram_result {
-	size_t bytes; // length of the datagram, also of one that was read in part
+	size_t bytes; // length of the whole datagram, even if only a part of it was read
 	enum weir_probe_outcome outcome;
 	char detail[96];
 };
@@ -27,8 +28,8 @@ struct weir_health_datagram_result {
 struct weir_health_datagram;
 
 struct weir_health_datagram_type {
-	// Returns whether this datagram decides the outcome; *ret is then set. data: its first
-	// WEIR_HEALTH_DATAGRAM_BYTES.
+	// Returns whether this datagram decides the outcome; *ret is then set. data: the first
+	// WEIR_HEALTH_DATAGRAM_BYTES of the datagram.
 	bool (*take)(struct weir_health_datagram *datagram, const uint8_t *data, size_t bytes,
 		struct weir_health_datagram_result *ret);
 	// Sets the outcome after the timeout.

@@ -13,7 +13,7 @@ struct weir_health_dns {
 	struct weir_dns_query query;
 };
 
-// Describes an answer with the expected response code.
+// Sets the outcome and the detail for an answer with the expected response code.
 static void judge_records(const struct weir_config_health_check *check,
 	const struct weir_dns_answer *answer, struct weir_health_datagram_result *ret) {
 	char text[16], address[INET6_ADDRSTRLEN];

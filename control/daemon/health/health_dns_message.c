@@ -109,7 +109,7 @@ static bool is_address(const uint8_t *record, size_t length, const struct weir_a
 	       memcmp(record + RECORD_HEADER_BYTES, wanted->bytes, address_bytes) == 0;
 }
 
-// Searches the address in the records, which begin at `at`.
+// Searches for the address in the records, which begin at `at`.
 static void search(const uint8_t *data, size_t bytes, size_t at, const struct weir_address *wanted,
 	struct weir_dns_answer *answer) {
 	for (uint16_t i = 0; i < answer->records && !answer->has_address; i++) {

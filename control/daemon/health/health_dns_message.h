@@ -2,7 +2,7 @@
 //
 // DNS message: encodes a query with one question, and reads the header and the addresses of the
 // answer (RFC 1035). Names in an answer are skipped, not expanded, so that compression pointers
-// cannot lead in a loop.
+// cannot cause an endless loop.
 //
 // Threads: any; no I/O, no allocation.
 #pragma once
@@ -26,7 +26,7 @@ struct weir_dns_answer {
 	uint8_t rcode;
 	bool truncated; // the answer did not fit into the datagram
 	bool malformed; // the records could not be read
-	uint16_t records; // number of records in the answer section, as the header has it
+	uint16_t records; // number of records in the answer section, according to the header
 	bool has_address; // a record has the wanted address
 };
 
@@ -35,9 +35,9 @@ struct weir_dns_answer {
 int weir_dns_query_encode(
 	const char *name, uint16_t record, uint16_t id, struct weir_dns_query *ret);
 
-// Reads an answer. wanted: the address to search in the records; family 0 = none. Returns false if
-// the message is not an answer to the query: it has another ID or question, or is no answer. A
-// server that could not read the query may answer with an error and without the question.
+// Reads an answer. wanted: the address to search for in the records; family 0 = none. Returns false
+// if the message is not an answer to the query: it has another ID or question, or is not an answer
+// at all. A server that could not read the query may answer with an error and without the question.
 bool weir_dns_answer_read(const struct weir_dns_query *query, const uint8_t *data, size_t bytes,
 	const struct weir_address *wanted, struct weir_dns_answer *ret);
 

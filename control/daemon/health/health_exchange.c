@@ -12,8 +12,8 @@ struct weir_health_exchange {
 	char room[1024];
 };
 
-// Describes an answer that does not contain the expected bytes. when: what ended the answer; "" =
-// it has other bytes, or the server closed the connection.
+// Describes an answer that does not contain the expected bytes. when: why no more bytes are read,
+// such as ", timeout"; "" = the answer differs, or the server closed the connection.
 static void describe(const struct weir_health_match *match, const char *when,
 	struct weir_health_stream_result *ret) {
 	weir_health_match_failed(match, when, ret->detail, sizeof(ret->detail));

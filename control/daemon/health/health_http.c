@@ -14,7 +14,7 @@
 
 // Timeout for curl, which never expires: the probe's own timer ends the probe earlier.
 #define NEVER_MS (1000L * 3600 * 24)
-#define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
+#define READ_BYTES 4096 // bytes per read; by default, curl allocates 16 KiB for each probe
 // curl caches the system's CA certificates for this time, because parsing them takes 10 ms.
 #define CA_CACHE_S 60L
 // Excludes Diffie-Hellman with a group chosen by the server, because a handshake with a group of

@@ -46,7 +46,7 @@ void weir_health_match_expect(
 	match->hex = check->expect_hex.count > 0;
 }
 
-// Searches the bytes anywhere in the answer.
+// Searches for the expected bytes anywhere in the answer.
 static enum weir_health_match_result search(
 	struct weir_health_match *match, const uint8_t *data, size_t bytes) {
 	for (size_t i = 0; i < bytes; i++) {
@@ -61,7 +61,7 @@ static enum weir_health_match_result search(
 	return WEIR_HEALTH_MATCH_MORE;
 }
 
-// Compares the begin of the answer.
+// Compares the start of the answer with the expected bytes.
 static enum weir_health_match_result compare(
 	struct weir_health_match *match, const uint8_t *data, size_t bytes) {
 	const size_t left = match->wanted_bytes - match->matched, n = bytes < left ? bytes : left;

@@ -24,11 +24,11 @@ enum weir_health_match_result {
 struct weir_health_match {
 	const uint8_t *wanted; // borrowed
 	size_t wanted_bytes; // at least 1
-	bool anywhere; // the bytes may be anywhere in the answer, not only at its begin
+	bool anywhere; // the bytes may be anywhere in the answer, not only at its start
 	bool hex; // the expected bytes were configured in hexadecimal digits
 	uint8_t matched; // number of wanted bytes at the end of the answer so far
 	size_t bytes; // length of the answer so far
-	uint8_t first[WEIR_HEALTH_MATCH_SHOWN]; // begin of the answer
+	uint8_t first[WEIR_HEALTH_MATCH_SHOWN]; // start of the answer
 	uint8_t border[WEIR_HEALTH_MATCH_BYTES]; // length of the longest border of each prefix
 };
 
@@ -45,8 +45,8 @@ enum weir_health_match_result weir_health_match_take(
 	struct weir_health_match *match, const void *data, size_t bytes);
 
 // Write the detail of a probe, with the first line of the answer. _failed also writes the expected
-// bytes, and at its end `when`: what ended the answer. If `hex` is set, bytes are written in
-// hexadecimal digits.
+// bytes and, at the end of the detail, `when`: why no more bytes were read. If `hex` is set, bytes
+// are written in hexadecimal digits.
 void weir_health_match_passed(const struct weir_health_match *match, char *detail, size_t bytes);
 void weir_health_match_failed(
 	const struct weir_health_match *match, const char *when, char *detail, size_t bytes);

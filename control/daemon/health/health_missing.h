@@ -22,8 +22,8 @@ struct weir_health_missing { // zeroed: no probe without a result
 	bool no_result; // the detail text of the check describes a probe without a result
 };
 
-// Returns whether the check keeps its detail text after a probe of this VIP. It does if the probe
-// passed, and the detail text gives the reason why probes of another VIP have no result.
+// Returns whether the check keeps its detail text after a probe of this VIP: the probe passed, and
+// the detail text gives the reason why probes of another VIP have no result.
 static inline bool weir_health_missing_stays(
 	const struct weir_health_missing *missing, enum weir_probe_outcome outcome, uint32_t vip) {
 	return outcome == WEIR_PROBE_PASSED && missing->no_result && vip != missing->vip;

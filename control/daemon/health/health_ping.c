@@ -17,7 +17,7 @@
 
 struct weir_health_ping {
 	uv_timer_t timer;
-	struct weir_health_pings *pings; // NULL = the probe waits for no reply
+	struct weir_health_pings *pings; // NULL = the probe does not wait for a reply
 	struct weir_probe_params params;
 	struct weir_probe_deadline deadline;
 	uint16_t slot;

@@ -18,7 +18,7 @@ struct weir_health_run { // zeroed: no probe is running; otherwise one of these 
 	struct weir_health_http *http;
 };
 
-struct weir_health_run_with { // what probes use beside their parameters
+struct weir_health_run_with { // what probes use in addition to their parameters
 	uv_loop_t *loop;
 	struct weir_health_curl *curl;
 	struct weir_health_pings *pings; // NULL = no sockets for ICMP

@@ -16,7 +16,7 @@
 #define RECEIVE_BYTES (4 << 20)
 #define ICMP_FILTER_OPTION 1 // ICMP_FILTER of linux/icmp.h, which excludes netinet/ip_icmp.h
 
-// Lets only echo replies through.
+// Makes a raw socket receive only echo replies.
 static int filter(int fd, int family) {
 	const uint32_t refused4 = ~(1u << ICMP_ECHOREPLY);
 	struct icmp6_filter refused6;

@@ -21,7 +21,7 @@ struct weir_ping_sockets {
 
 #define WEIR_PING_SOCKETS_NONE ((struct weir_ping_sockets){.ipv4 = {.fd = -1}, .ipv6 = {.fd = -1}})
 
-// Opens the sockets. Returns 0, or negative errno if there is no IPv4 socket; there can be no IPv6
-// socket in both cases.
+// Opens the sockets. Returns 0, or negative errno if the IPv4 socket cannot be opened. The IPv6
+// socket can be missing in both cases.
 int weir_ping_sockets_open(struct weir_ping_sockets *ret);
 void weir_ping_sockets_close(struct weir_ping_sockets *sockets); // allowed if none are open
