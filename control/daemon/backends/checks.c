@@ -104,8 +104,8 @@ static uint32_t count_binds(const struct weir_config *config) {
 	return count;
 }
 
-// Decides how each service is checked. vips: array with room for one address per bind. Returns NULL
-// if out of memory.
+// Determines how each service is checked. vips: array with room for one address per bind. Returns
+// NULL if out of memory.
 static struct plan *make_plans(const struct weir_config *config, struct weir_address *vips) {
 	struct plan *plans = calloc(config->service_count + 1, sizeof(*plans));
 

@@ -4,8 +4,8 @@
 // the drains of services and binds that a reload removed. A drain ends when no open flow is left,
 // or at its deadline. At the deadline, the remaining flows are kept or dropped. For a service, bind
 // or backend that a reload removed, on_backend_down of the service determines this; for all other
-// drains, drain.at_deadline of the service does. The phase of each drain is in the tables, so
-// drains continue after a restart of this process.
+// drains, drain.at_deadline of the service determines this. The phase of each drain is in the
+// tables, so drains continue after a restart of this process.
 //
 // Threads: only the event loop's thread. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once

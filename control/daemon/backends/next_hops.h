@@ -34,8 +34,8 @@ void weir_next_hops_free(struct weir_next_hops *hops);
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
 // Returns the path of packets to a backend. Without a route through a port, the result has the port
-// of the backend's last next hop. The port is -1 if this process has not seen a next hop of the
-// backend.
+// of the backend's last next hop. The port is -1 if the backend has had no next hop since the start
+// of this process.
 struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t backend);
 
 // Maximum number of log lines about next hops in a second. The number of further changes is logged

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Outliers: ejects backends whose connections fail or whose hosts reject tunnel packets, and
-// readmits them later. `outlier_ejection` of the service has the settings; a service without it
-// costs nothing. This module reads the workers' counters, and gets ICMP errors from rejections.h.
-// policy/ejection.h determines which backends are ejected. Ejections end when this process ends.
+// readmits them later. The settings are in `outlier_ejection` of the service; a service without
+// these settings causes no work. This module reads the workers' counters, and gets ICMP errors from
+// rejections.h. policy/ejection.h determines which backends are ejected. Ejections end when this
+// process ends.
 //
 // Threads: only the event loop's thread. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once

@@ -18,7 +18,7 @@
 
 struct backend { // data of one backend id
 	bool has_agent; // whether the backend's agent is probed
-	bool silent; // it was logged that the agent is silent
+	bool silent; // the silence of the agent was logged
 	// While the agent is silent: time of its last answer. If it has never answered: time when
 	// the missing answers were detected.
 	uint64_t silent_ms;

@@ -57,8 +57,8 @@ static void report(const struct weir_quorums *quorums, struct weir_quorum_change
 	}
 }
 
-// Returns the configuration of a service with its state, or NULL if the id has no service or only a
-// removed one.
+// Returns the configuration of a service with its state, or NULL if the id has no service, or if
+// the service was removed.
 static const struct weir_config_service *find(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret) {
 	const char *name = weir_tables_service_name(tables, id);

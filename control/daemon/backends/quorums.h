@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Quorums: whether each service is up. A service becomes up when at least `quorum` + `hysteresis`
-// of its backends are eligible, and down when fewer than `quorum` - `hysteresis` are; between these
-// numbers it stays as it is. A service that is new to this process is up if at least `quorum`
-// backends are eligible. keepalived has the same rule for the sum of the weights.
+// Quorums: determines whether each service is up. A service becomes up when at least `quorum` +
+// `hysteresis` of its backends are eligible, and down when fewer than `quorum` - `hysteresis` are;
+// between these numbers, its state does not change. A service that is new to this process is up if
+// at least `quorum` backends are eligible. keepalived has the same rule for the sum of the weights.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -45,7 +45,7 @@ void weir_quorums_fini(struct weir_quorums *quorums);
 // and records the changes. Call every tick.
 void weir_quorums_tick(struct weir_quorums *quorums, const struct weir_tables *tables);
 
-// Returns whether the service is up with its present eligible backends, which the next tick
-// reports: 1, 0, or negative if no tick has seen the service.
+// Returns the state of a service with its current eligible backends, which the next tick reports: 1
+// = up, 0 = down, negative = no tick has processed the service yet.
 int weir_quorums_is_up(
 	const struct weir_quorums *quorums, const struct weir_tables *tables, uint16_t id);

@@ -143,7 +143,7 @@ static void write_tables(struct weir_reports *reports, uint16_t id) {
 
 struct origin { // where a report comes from
 	const char *source;
-	// Values that the report does not contain stay. If false, they are withdrawn.
+	// True: values that the report does not contain stay. False: these values are withdrawn.
 	bool keeps;
 };
 
@@ -266,8 +266,8 @@ static enum weir_capacity_source write_auto_weight(struct weir_reports *reports,
 	return capacity.source;
 }
 
-// Uses the CPU data of a report, which is valid until the next report with CPU data: the CPUs of a
-// machine do not change while it sends no reports. Returns the fields that were used.
+// Uses the CPU data of a report. The data does not expire, because the CPUs of a machine do not
+// change while the machine sends no reports. Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
 	static const uint32_t used[] = {

@@ -29,7 +29,7 @@ uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_
 uint32_t weir_reports_share(uint32_t limit, uint32_t divisor, double active, uint32_t held);
 // Returns whether the service still reads load from the answers of this source.
 bool weir_reports_read_load(const struct weir_config_service *service, const char *source);
-// Returns whether values of this source stay when the next report omits them. This is so for an
+// Returns whether values of this source stay when the next report omits them. True for an
 // agent-check: a line contains only the keywords that changed, as in HAProxy.
 bool weir_reports_source_keeps(const char *source);
 // Returns whether the settings of the service still allow reports from this source. If not, the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// States: the health of every backend, from checks, reports and operators. Only this module writes
-// the health to the tables. Each change is logged and recorded.
+// States: determines the health of every backend from checks, reports and operators. Only this
+// module writes the health to the tables. Each change is logged and recorded.
 // policy/health_state.h computes the state from the facts; docs/guide/health.md explains the
 // states.
 //
@@ -60,10 +60,11 @@ struct weir_states_change {
 int weir_states_create(
 	struct weir_log *log, weir_states_changed changed, void *context, struct weir_states **ret);
 void weir_states_free(struct weir_states *states); // NULL is allowed
-// Sets the callback that starts the checks again; it gets the context of weir_states_create.
+// Sets the callback that starts the checks again; the callback gets the context of
+// weir_states_create.
 void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck);
 
-// Sets the callback for changes of states; it gets the context of weir_states_create.
+// Sets the callback for changes of states; the callback gets the context of weir_states_create.
 void weir_states_on_moved(struct weir_states *states, weir_states_moved moved);
 
 // Replaces all backends with the backends of this configuration and these tables. Backends that are

@@ -8,7 +8,7 @@ static void describe(const struct weir_service_state *service, char *text, size_
 	uint32_t eligible = service->eligible - service->backups_eligible;
 
 	if (primaries == 0) {
-		snprintf(text, bytes, "it has no other backends");
+		snprintf(text, bytes, "the service has no primary backends");
 	} else {
 		snprintf(text, bytes, "%u of %u primary backends %s eligible", eligible, primaries,
 			eligible == 1 ? "is" : "are");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Takeovers: logs and records when the backups of a service begin to get new flows, and when they
-// cease to. The tables decide it (tables.h).
+// stop getting new flows (weir_tables_takeover).
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -104,7 +104,7 @@ TEST(a_service_that_lost_its_primaries) {
 	}
 	lab_apply(&own->lab, less);
 	weir_takeovers_note(&own->log, own->states, own->lab.tables);
-	assert_event(own, 0, "runs on its backups: it has no other backends");
+	assert_event(own, 0, "runs on its backups: the service has no primary backends");
 	lab_config_free(own->config);
 	own->config = less;
 }
