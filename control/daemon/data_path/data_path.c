@@ -43,7 +43,7 @@ struct flow { // the latest flow that used a port
 	// Loop time at which the SYN or the first datagram was sent; after that, loop time of the
 	// first ACK.
 	uint64_t step_ms;
-	uint32_t packets; // number of packets, whether or not forwarding succeeded
+	uint32_t packets; // number of packets, including packets whose forwarding failed
 	int error; // error of forwarding the last packet
 };
 
@@ -273,11 +273,11 @@ static bool has_address_now(struct weir_data_path *path, uint8_t family) {
 }
 
 // Finds the source address of a connection (*ret_local) and of its outer header (*ret_outer).
-// local: if the VIP and the backend have the same family, the source address that the kernel uses
-// for the backend. Otherwise the source address that the kernel uses for the VIP. If there is none
-// (many VIPs have an unreachable route), or if it is link-local, local is unspecified, and the
-// kernel chooses the address later. Returns 0, or negative errno: -ENONET if this host has no
-// address of the VIP's family.
+// *ret_local: if the VIP and the backend have the same family, the source address that the kernel
+// uses for the backend; otherwise the source address that the kernel uses for the VIP. If the
+// kernel has no address for the VIP (many VIPs have an unreachable route), or only a link-local
+// address, *ret_local is unspecified, and the kernel chooses the address later. Returns 0, or
+// negative errno: -ENONET if this host has no address of the VIP's family.
 static int find_addresses(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_address *ret_local, struct weir_address *ret_outer) {
 	struct weir_address towards;

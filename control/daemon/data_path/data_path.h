@@ -75,8 +75,8 @@ void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,
 	struct weir_data_path_flow *flow, char *why, size_t why_bytes);
 
-// Returns whether at least one packet of a flow reached the data path, whether or not forwarding it
-// succeeded. *ret_error: result of forwarding the last packet, 0 or negative errno.
+// Returns whether at least one packet of a flow reached the data path, even if forwarding the
+// packet failed. *ret_error: result of forwarding the last packet, 0 or negative errno.
 // Returns false if the kernel used another route or had no route; why then receives one line.
 bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	int *ret_error, char *why, size_t why_bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Return path: determines whether this host accepts the answers of a backend. The source address of
-// the answers is the VIP. They are expected at the interface of the route to the backend, where
-// rp_filter can drop them.
+// the answers is the VIP. The answers are expected at the interface of the route to the backend,
+// where rp_filter can drop them.
 //
 // Threads: one. No capability needed.
 #pragma once
