@@ -213,7 +213,7 @@ void weir_notify_backend(
 	}
 }
 
-// --- life ------------------------------------------------------------------------------------
+// --- create and close -------------------------------------------------------------------------
 
 void weir_notify_configure(struct weir_notify *notify, const struct weir_config_notify *settings) {
 	const char *file = settings->command.text;
@@ -268,7 +268,7 @@ void weir_notify_close(struct weir_notify *notify) {
 		return;
 	}
 	if (notify->running != NULL) {
-		// The program continues, but its result is not awaited.
+		// The program continues, but its result is ignored.
 		free(notify->running);
 	}
 	while (notify->first != NULL) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Notify: runs the program of `notify` in the configuration for each change of a service (up, down)
-// and of the state of a backend. One program runs at a time, and at most 20 start per second. Of
-// changes of the same object that wait, only the last one is reported, and only if its state
+// and of the state of a backend. One program runs at a time, and at most 20 start per second. If
+// several changes of the same object wait, only the last change is reported, and only if its state
 // differs from the last reported state.
 //
 // Threads: only the event loop's thread.
@@ -30,15 +30,15 @@ struct weir_notify_event { // strings are copied
 // programs: borrowed; NULL = programs cannot run. Returns 0 or negative errno.
 int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct weir_log *log,
 	struct weir_notify **ret);
-// Then run the loop, so that the handles can close. Call before weir_programs_close. NULL is
-// allowed.
+// Frees `notify`. Afterwards, run the loop, so that the handles can close. Call before
+// weir_programs_close. NULL is allowed.
 void weir_notify_close(struct weir_notify *notify);
 
 // Use these settings, which are copied. Logs a warning if the program cannot run.
 void weir_notify_configure(struct weir_notify *notify, const struct weir_config_notify *settings);
 
 // Report a change of the service or backend with this id. Does nothing if the configuration has no
-// program for it.
+// `notify` program.
 void weir_notify_service(
 	struct weir_notify *notify, uint16_t id, const struct weir_notify_event *event);
 void weir_notify_backend(

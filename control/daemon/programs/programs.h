@@ -38,7 +38,7 @@ enum weir_program_end {
 struct weir_program_result {
 	enum weir_program_end end;
 	int status;
-	// The first line of standard output and standard error together, without the newline; of a
+	// The first line of standard output and standard error together, without the newline; for a
 	// program that was not started, the reason.
 	char output[WEIR_PROGRAM_OUTPUT_BYTES];
 };
@@ -52,12 +52,12 @@ typedef void (*weir_program_done)(void *context, const struct weir_program_resul
 // Returns 0 or negative errno.
 int weir_programs_start(const struct weir_run_as *run_as, int *ret);
 
-// helper: from weir_programs_start; owned from now on, even if the call fails. Returns 0 or
-// negative errno.
+// helper: result of weir_programs_start. Takes ownership of it, even if the call fails. Returns 0
+// or negative errno.
 int weir_programs_create(
 	uv_loop_t *loop, int helper, struct weir_log *log, struct weir_programs **ret);
 // Close the connection. `done` is not called any more. Programs that are running continue until
-// their timeouts. Then run the loop, so that the handles can close. NULL is allowed.
+// their timeouts. Afterwards, run the loop, so that the handles can close. NULL is allowed.
 void weir_programs_close(struct weir_programs *programs);
 
 // Run a program. *ret_id identifies the run, for weir_programs_cancel. Returns 0 (`done` will be

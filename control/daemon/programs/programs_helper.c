@@ -143,7 +143,8 @@ static void on_output(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	}
 }
 
-// A file that other users can change would run their commands with the rights of this user.
+// Refuses a file that other users can change: they could run any command as the user of this
+// process.
 static int check_file(const char *path, char *why, size_t why_bytes) {
 	struct stat file;
 
@@ -165,7 +166,7 @@ static int check_file(const char *path, char *why, size_t why_bytes) {
 	return 0;
 }
 
-// output: written by the program.
+// output: descriptor to which the program writes.
 static int spawn(struct run *run, const struct weir_program_words *words, int output) {
 	char *environment[WEIR_PROGRAM_WORDS_MAX + 2] = {(char *)(uintptr_t)default_path};
 	uv_stdio_container_t stdio[3] = {{.flags = UV_IGNORE},
@@ -262,7 +263,7 @@ static void on_request(uv_poll_t *poll, int status, int events) {
 	while ((n = recv(helper->fd, &helper->request, sizeof(helper->request), MSG_DONTWAIT)) >
 		0) {
 		if (weir_program_unpack(&helper->request, (size_t)n, &words) < 0) {
-			continue; // from no version of weir-control
+			continue; // not a valid request
 		}
 		if (helper->request.arguments == 0) {
 			cancel(helper, helper->request.id);

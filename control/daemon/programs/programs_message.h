@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Messages between weir-control and the helper process that runs programs. Both are the same
-// version of the same file, so the messages are structs.
+// Messages between weir-control and the helper process that runs programs. Both processes run the
+// same program file, so the messages are structs.
 #pragma once
 
 #include <stddef.h>
