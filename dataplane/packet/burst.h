@@ -189,9 +189,9 @@ static inline bool weir_burst_by_datagram(const struct weir_pipeline *pipeline, 
 	       weir_policy_by_datagram(&reader->selection[service].table.settings);
 }
 
-// Returns whether a flow belongs to the service of its backend. A UDP flow does not if its
-// address and port were assigned to another service, or to none, or if the service has no UDP
-// flows any more. A TCP flow does not if its bind was removed and the drain of the bind has ended.
+// Returns whether a flow belongs to the service of its backend. False for a UDP flow if its address
+// and port were assigned to another service or to none, or if the service has no UDP flows any
+// more. False for a TCP flow if its bind was removed and the drain of the bind has ended.
 // Before any service is published, returns true for all flows.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,

@@ -76,8 +76,8 @@ static inline uint32_t weir_encap_own_limit(const struct weir_row_head *head) {
 	return head->max_active_flows != 0 ? head->max_active_flows : UINT32_MAX;
 }
 
-// Returns the number of bytes that are put in front of the IP packet: outer IP header and what the
-// mode adds.
+// Returns the number of bytes that are put in front of the IP packet: the outer IP header, and the
+// headers of the forwarding mode.
 static inline uint32_t weir_encap_outer_bytes(const struct weir_row_head *head) {
 	return (uint32_t)head->header_bytes - head->l2_bytes;
 }
@@ -163,8 +163,8 @@ static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *h
 	if (head->udp_at > 0) {
 		uint8_t *udp = inner - head->udp_at;
 
-		// An ephemeral port (RFC 7510, 3), from bits of the hash that choose neither worker
-		// nor bucket.
+		// An ephemeral port (RFC 7510, 3), from bits of the hash that do not choose the
+		// worker or the bucket.
 		weir_store16(udp, rte_cpu_to_be_16((uint16_t)(0xc000 | (hash >> 16 & 0x3fff))));
 		weir_store16(udp + 4, rte_cpu_to_be_16((uint16_t)(head->udp_at + ip_bytes)));
 	}
@@ -232,7 +232,7 @@ static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descrip
 // bytes: 1 to pkt_len.
 void weir_encap_cut(struct rte_mbuf *m, uint32_t bytes);
 
-// weir_encap_push for a packet in several segments. The first segment holds at least the header of
-// the inner packet.
+// Same as weir_encap_push, for a packet in several segments. The first segment holds at least the
+// header of the inner packet.
 void weir_encap_push_segments(struct rte_mbuf *m, const struct weir_descriptor *d,
 	const uint8_t *from, const struct weir_row_head *head);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow query: responds to requests of control about flows (mailbox.h). Control can request the
-// backend that a flow has or would get, lists of flows, the end of listed flows (flow_list.h), a
-// list of flows that wait for their backend, or the move of a waiting flow (steal_flow.h).
+// Flow query: responds to requests of control about flows (mailbox.h). The requests are: get the
+// backend that a flow has or would get; list flows, or end listed flows (flow_list.h); list flows
+// that wait for their backend, or move a waiting flow (steal_flow.h).
 //
 // Threads: one pipeline per worker; only that worker calls this function.
 #pragma once

@@ -129,7 +129,7 @@ uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m) {
 	return (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 ? WEIR_VLAN_BYTES : 0;
 }
 
-// rte_pktmbuf_prepend for callers that have checked the headroom.
+// Same as rte_pktmbuf_prepend, but the caller must have checked the headroom.
 static uint8_t *prepend(struct rte_mbuf *m, uint32_t bytes) {
 	m->data_off = (uint16_t)(m->data_off - bytes);
 	m->data_len = (uint16_t)(m->data_len + bytes);

@@ -47,7 +47,7 @@ static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flo
 		state == WEIR_FLOW_SYN_SEEN || state == WEIR_FLOW_UDP_SEEN, b->now_ns);
 }
 
-// Lets the policy choose another backend for a flow that must leave its backend. Returns the
+// Chooses another backend with the policy, for a flow that must leave its backend. Returns the
 // headers of the new backend, or NULL if no backend can be chosen. The selection may be older than
 // the rows, and may contain backends that are down.
 static const struct weir_outer *choose_another(struct weir_burst *b, struct weir_descriptor *d) {

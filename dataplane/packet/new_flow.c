@@ -10,13 +10,13 @@
 #include "probes.h"
 #include "source.h"
 
-// Maximum age of the end of a flow in its sample. More than the longest recording of weir-control
-// (10 minutes), and much less than the period of weir_sample.end.
+// Maximum age of the end of a flow in its sample. This is longer than the longest recording of
+// weir-control (10 minutes), and much shorter than the period of weir_sample.end.
 #define SAMPLE_AGE_MAX_NS (UINT64_C(1000) * 1000000000)
 
 // --- begin and end --------------------------------------------------------------------------
 
-// This worker's state for the policy of a service.
+// Returns this worker's state for the policy of a service.
 static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint16_t service) {
 	return &pipeline->clients[service];
 }
@@ -26,7 +26,8 @@ void weir_new_flow_publish_half_open(const struct weir_pipeline *pipeline, uint1
 		pipeline->policy.backends[backend].half_open);
 }
 
-// The number of half-open flows of a backend has changed: publish the number if the policy uses it.
+// Call when the number of half-open flows of a backend has changed. Publishes the number if the
+// policy uses it.
 static inline void half_open_changed(const struct weir_pipeline *pipeline,
 	const struct weir_policy_client *client, uint16_t backend) {
 	if (unlikely((client->settings.needs & WEIR_NEEDS_HALF_OPEN) != 0)) {
@@ -208,8 +209,8 @@ static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, 
 
 	weir_counter_add(&of_backend->active_flows, (uint64_t)-1);
 	weir_counter_add(&of_service->active_flows, (uint64_t)-1);
-	// Evictions are not counted per backend. They are frequent: in a flood every SYN evicts a
-	// flow.
+	// Evictions are not counted per backend. Evictions are frequent: in a flood every SYN
+	// evicts a flow.
 	if (end != WEIR_FLOW_END_EVICTED) {
 		pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
 		count_end(of_backend, end);
@@ -315,9 +316,9 @@ static struct weir_chosen fallback(const struct weir_pipeline *pipeline,
 
 // Chooses a backend for a service with affinity: the backend in the affinity entry of the source,
 // otherwise a backend of the policy, which is then stored in an entry. A backend at its limit does
-// not get the flow, but its entry is kept. first: the packet is the first of its flow. family: that
-// of the flow to insert; 0 = no flow is inserted. *ret_known: the source had an entry with the
-// returned backend.
+// not get the flow, but its entry is kept. first: the packet is the first of its flow. family:
+// family of the flow to insert; 0 = no flow is inserted. *ret_known: the source had an entry with
+// the returned backend.
 static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, uint16_t service,
 	const struct weir_selection_view *view, struct weir_policy_client *client, uint64_t source,
 	bool first, uint8_t family, bool *ret_known) {
@@ -362,8 +363,8 @@ static __rte_always_inline bool choose(struct weir_burst *b, struct weir_descrip
 		chosen = choose_by_source(b, of->service, of->view, of->client, hash, is_first(d),
 			entered ? d->key.family : 0, &known);
 		pipeline->pending.affinity_known += known && is_first(d);
-		if (known &&
-			(is_first(d) || d->event == WEIR_FLOW_EVENT_DATA)) { // it may begin a flow
+		// Renew only for a packet that may begin a flow.
+		if (known && (is_first(d) || d->event == WEIR_FLOW_EVENT_DATA)) {
 			weir_source_renew(pipeline, of->view, of->service, hash, chosen.id);
 		}
 	} else if (unlikely(!is_first(d)) ||
@@ -426,8 +427,8 @@ struct weir_flow_start weir_new_flow_start(
 
 // --- stage: new flows -----------------------------------------------------------------------
 
-// Returns whether a packet that is not the first of its flow may begin a flow. A packet with FIN
-// or RST may not, because it is one of the last packets of a flow. A SYN ACK may not: clients
+// Returns whether a packet that is not the first of its flow may begin a flow. False for a packet
+// with FIN or RST, because it is one of the last packets of a flow. False for a SYN ACK: clients
 // send no SYN ACKs, but a host that gets a SYN with a forged source replies to this source with a
 // SYN ACK.
 static bool may_join(const struct weir_burst *b, unsigned int i) {
@@ -439,8 +440,8 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 }
 
 // The table is full, so the next packets of the flow will find no entry either. Therefore all
-// packets of the flow must go to the remembered backend of their source, or to that of the Maglev
-// fallback.
+// packets of the flow must go to the stored backend of their source, or to the backend of the
+// Maglev fallback.
 static enum weir_choice untracked(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	uint16_t backend = weir_source_fallback_of(b->pipeline, of->view, of->service, d);

@@ -15,7 +15,7 @@
 _Static_assert(WEIR_BURST <= 64, "a 64-bit mask must have a bit for each packet of a burst");
 _Static_assert(WEIR_REASON_NONE == WEIR_CAPTURE_NONE,
 	"the values must be equal, because reasons are copied unchanged");
-_Static_assert(WEIR_PACKET_KIND_COUNT <= UNDESCRIBED, "not a kind");
+_Static_assert(WEIR_PACKET_KIND_COUNT <= UNDESCRIBED, "UNDESCRIBED must not be a kind of packet");
 
 struct noted { // a packet of the burst
 	struct weir_capture_record record;

@@ -33,9 +33,10 @@ void weir_packet_capture_free(struct weir_packet_capture *capture); // NULL is a
 
 // Save the first bytes of packets. Call before the pipeline processes the burst. Returns true if a
 // packet may match. If it returns false, skip the other steps.
-// n: number of packets. If the order is for one flow, *n is lowered so that the burst ends with the
-// first packet of the flow; process the rest as further bursts. The record then has the state of
-// the flow after this packet, not after later ones. Within the rate limit only.
+// n: number of packets. If the order is for one flow and the rate limit is not reached, *n is
+// lowered so that the burst ends with the first packet of the flow; process the remaining packets
+// as further bursts. The record then has the state of the flow after this packet, not after later
+// packets.
 bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_mbuf *const *pkts,
 	uint16_t *n, uint8_t in_port, uint64_t now_ns);
 // Copy the pipeline's results. Call after the pipeline has processed the burst.

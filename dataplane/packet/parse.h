@@ -169,7 +169,7 @@ static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, con
 	_Static_assert(offsetof(struct weir_summary, family) == 28 &&
 			       offsetof(struct weir_summary, protocol) == 29 &&
 			       offsetof(struct weir_summary, ttl_protocol) == 30,
-		"one store");
+		"the fields must be adjacent: one store writes all three");
 	s->ip = ip;
 	s->ip_bytes = ip_bytes;
 	weir_store32(&s->family, family | protocol << 8 | outer << 16);
@@ -341,7 +341,7 @@ static inline void weir_parse_describe(
 		memcpy(d->key.source, ip + 8, 32); // both addresses
 	}
 	weir_store32(&d->key.source_port, weir_load32(ip + l4_offset)); // both ports
-	// This runs for every new flow, so whole words are stored for speed.
+	// Store whole words for speed, because this code runs for every new flow.
 	_Static_assert(offsetof(struct weir_descriptor, key.family) == 36 &&
 			       offsetof(struct weir_descriptor, key.protocol) == 37 &&
 			       offsetof(struct weir_descriptor, kind) == 38 &&
@@ -354,7 +354,7 @@ static inline void weir_parse_describe(
 	_Static_assert(offsetof(struct weir_descriptor, l3_offset) == 52 &&
 			       offsetof(struct weir_descriptor, event) == 53 &&
 			       offsetof(struct weir_descriptor, l4_offset) == 54,
-		"l3_offset, event, l4_offset");
+		"l3_offset, event and l4_offset must be adjacent: one store writes all three");
 	weir_store32(&d->l3_offset, l3_offset | (uint32_t)s->event << 8 | l4_offset << 16);
 }
 

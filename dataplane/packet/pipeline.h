@@ -73,8 +73,8 @@ struct weir_trace;
 void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trace);
 
 // Between weir_pipeline_online and weir_pipeline_offline, grace periods wait for this worker
-// (grace.h). weir_pipeline_online and weir_pipeline_settle adopt all published changes, however
-// many. Call weir_pipeline_online before the first iteration.
+// (grace.h). weir_pipeline_online and weir_pipeline_settle adopt all published changes, without a
+// limit. Call weir_pipeline_online before the first iteration.
 void weir_pipeline_online(struct weir_pipeline *pipeline);
 void weir_pipeline_offline(struct weir_pipeline *pipeline);
 void weir_pipeline_settle(struct weir_pipeline *pipeline);

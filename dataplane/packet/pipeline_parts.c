@@ -72,7 +72,8 @@ static void take_flows(
 // enough.
 static bool is_up_to_date(struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel) {
 	if (parcel->waits == WEIR_PIPELINE_PART_WAITS) {
-		return true; // do not wait longer: the giver may not have the missing rows either
+		// do not wait longer: perhaps the giver does not have the missing rows either
+		return true;
 	}
 	weir_reader_update(&pipeline->reader);
 	if (weir_reader_has_rows(&pipeline->reader, parcel->note)) {

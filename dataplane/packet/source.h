@@ -13,18 +13,18 @@ static inline bool weir_source_has_affinity(const struct weir_selection_view *vi
 	return (view->table.settings.hash4 & WEIR_HASH_AFFINITY) != 0;
 }
 
-// Returns the remembered backend of a source if this backend takes new flows, otherwise
-// WEIR_BACKEND_NONE. source: hash of the source (weir_burst_choice_hash). *ret_stale: the
-// remembered backend that takes no new flows, to be replaced; WEIR_BACKEND_NONE = none.
+// Returns the stored backend of a source if this backend takes new flows, otherwise
+// WEIR_BACKEND_NONE. source: hash of the source (weir_burst_choice_hash). *ret_stale: the stored
+// backend if this backend takes no new flows and must be replaced; WEIR_BACKEND_NONE = none.
 uint16_t weir_source_backend(const struct weir_pipeline *pipeline, uint16_t service,
 	uint64_t source, uint16_t *ret_stale);
 
-// Returns the backend for packets of flows without an entry: the remembered backend of the source,
+// Returns the backend for packets of flows without an entry: the stored backend of the source,
 // otherwise the backend of the Maglev fallback, or WEIR_BACKEND_NONE. For all services.
 uint16_t weir_source_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source);
 
-// weir_source_fallback for the flow of a packet.
+// Calls weir_source_fallback for the flow of a packet.
 static inline uint16_t weir_source_fallback_of(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, const struct weir_descriptor *d) {
 	return weir_source_fallback(
@@ -35,19 +35,19 @@ static inline uint16_t weir_source_fallback_of(const struct weir_pipeline *pipel
 // like a choice of the policy.
 bool weir_source_admits(struct weir_pipeline *pipeline, uint16_t service, uint16_t backend);
 
-// Remembers a chosen backend. Returns the backend to use, which differs from the chosen one if
-// another worker has chosen for the source at the same time, or if there is no room for the source.
-// Without room, the result is the backend of the Maglev fallback, so that all flows of the source
-// still get the same backend. A backend at its limit is not used.
+// Stores the chosen backend of a source. Returns the backend to use, which differs from the chosen
+// backend if another worker has chosen for the source at the same time, or if there is no room for
+// the source. Without room, the result is the backend of the Maglev fallback, so that all flows of
+// the source still get the same backend. A backend at its limit is not used.
 uint16_t weir_source_remember(struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source, uint16_t backend,
 	uint16_t stale);
 
-// Call when a flow of the source begins at its remembered backend.
+// Call when a flow of the source begins at the stored backend.
 void weir_source_renew(const struct weir_pipeline *pipeline, const struct weir_selection_view *view,
 	uint16_t service, uint64_t source, uint16_t backend);
 
-// Call when a packet has established a flow of a backend, or ended an established one. Does nothing
-// for services without affinity. d: descriptor of the packet.
+// Call when a packet has established a flow of a backend, or ended an established flow. Does
+// nothing for services without affinity. d: descriptor of the packet.
 void weir_source_advanced(
 	struct weir_pipeline *pipeline, const struct weir_descriptor *d, uint16_t backend);
