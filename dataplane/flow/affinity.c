@@ -179,7 +179,7 @@ uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_
 		}
 		before = load(&entries[at]);
 		if ((before & PROVEN) != 0 && is_live(before, tick)) {
-			continue; // another worker has entered or proven it meanwhile
+			continue; // another worker has replaced or proven the entry in the meantime
 		}
 		if (replace(&entries[at], before, after)) {
 			return settle(entries, at, after, tick);

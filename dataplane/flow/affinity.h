@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Affinity: remembers the backend of each source of a service, so that new flows of the source go
-// to the same backend. A source is a client address, or a prefix. One table for all workers.
+// Affinity: stores the backend of each source of a service, so that new flows of the source go to
+// the same backend. A source is a client address, or a prefix. One table for all workers.
 //
 // The table has buckets of WEIR_AFFINITY_WAYS entries, one cache line each. The hash of a source
 // selects the bucket. An entry is one word, which workers read and replace with atomic instructions
@@ -12,7 +12,7 @@
 // unproven entry, never a proven entry, so that forged sources cannot displace the sources of TCP
 // clients. Replies of backends do not pass through the balancer, so an attacker who sends two
 // packets with a forged source also makes its entry proven. The table may be full of such entries;
-// then no further sources are remembered until entries expire.
+// then no further sources get entries until entries expire.
 //
 // Threads: any number of workers, at the same time.
 #pragma once
@@ -49,8 +49,8 @@ static inline uint64_t weir_affinity_hash(
 // Returns the backend of a source, or WEIR_AFFINITY_NONE. [worker]
 uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns);
 
-// Remembers the backend of a source until timeout_ms (at most 5 days) from now. stale: if the entry
-// of the source has this backend, it is replaced by `backend`; WEIR_AFFINITY_NONE = the entry keeps
+// Stores the backend of a source until timeout_ms (at most 5 days) from now. stale: if the entry of
+// the source has this backend, it is replaced by `backend`; WEIR_AFFINITY_NONE = the entry keeps
 // its backend. proven: mark the entry as proven. Returns the backend of the source, which differs
 // from `backend` if the source already has an entry with another backend, for example because
 // another worker has inserted one at the same time. Returns WEIR_AFFINITY_NONE if there is no room,

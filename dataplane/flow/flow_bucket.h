@@ -38,7 +38,7 @@
 #include "flow_memory.h"
 #include "hash.h"
 
-// The state of a flow in four bits. Callers outside the flow table see enum weir_flow_state
+// The state of a flow in four bits. Callers outside the flow table use enum weir_flow_state
 // instead.
 enum weir_flow_phase {
 	WEIR_PHASE_FREE, // the slot has no flow
@@ -99,7 +99,7 @@ struct weir_flow_bucket6 {
 _Static_assert(sizeof(struct weir_flow_bucket6) == 64, "one cache line");
 
 struct weir_flow_family { // the flows of one family
-	void *buckets; // buckets of all parts, owned by this table or not
+	void *buckets; // buckets of all parts, including parts that other tables own
 	uint32_t *starts; // per slot: start of the flow, in ticks of 2^14 ns; 0 = not measured
 	uint32_t slots; // number of slots of a bucket
 	uint64_t bucket_count; // 64 bits, so that weir_flow_bucket_from needs no conversion
@@ -252,8 +252,8 @@ static inline uint64_t weir_flow_bucket_hash(
 }
 
 // Returns the bucket of a hash, by multiplying it with an odd secret and shifting the product.
-// Because the multiplier is secret, hashes that an attacker chooses fall into one bucket hardly
-// more often than random hashes (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
+// Because the multiplier is secret, hashes that an attacker chooses fall into one bucket only
+// slightly more often than random hashes (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
 static inline uint64_t weir_flow_bucket_from(
 	uint64_t bucket_count, uint64_t hash, uint64_t secret) {
 	return (uint64_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
@@ -536,8 +536,8 @@ static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flo
 	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
 }
 
-// Returns whether the table is crowded: it is full, or half-open flows are near their limit. This
-// begins at seven eighths of the limit and ends at three quarters.
+// Returns whether the table is crowded: it is full, or half-open flows are near their limit. The
+// table becomes crowded at seven eighths of the limit, and stops being crowded at three quarters.
 //
 // In a crowded table, a new flow may be evicted before its second packet arrives. Therefore the
 // caller must choose the backend that the second packet would get without an entry. Flows that

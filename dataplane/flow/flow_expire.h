@@ -26,7 +26,7 @@ void weir_flow_starts_clear(
 
 // Starts a recheck. Call when the services have changed. The sweep then ends UDP flows that no
 // longer belong to their backend's service (`belongs` of the listener). tcp: the sweep also ends
-// TCP flows that no longer belong to their backend's service; they continue until the sweep
+// TCP flows that no longer belong to their backend's service; these flows continue until the sweep
 // reaches them.
 //
 // The recheck ends when the sweep has passed every bucket, after at most two seconds. Until then,

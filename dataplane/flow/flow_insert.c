@@ -212,7 +212,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	uint16_t backend = (uint16_t)*word;
 
 	WEIR_PROBE_FLOW_END(WEIR_FLOW_END_EVICTED, backend, word);
-	// weir_flow_slot_end, specialized for a half-open flow.
+	// Same as weir_flow_slot_end, specialized for a half-open flow.
 	*ret_bucket = bucket;
 	*word = 0;
 	family->half_open--;

@@ -22,11 +22,11 @@
 //      A flow that was inserted before the table became crowded is not evicted for
 //      WEIR_FLOW_HANDSHAKE_MS: without its entry, the second packet would not go to the backend
 //      that the policy chose for the first packet.
-// In a full table, an insertion may also evict the longest idle flow of its buckets: first an ended
-// flow or a flow in phase WAITING, then a young flow, then a UDP flow, then an established flow. An
-// established, closing, reset or UDP flow with a packet within WEIR_FLOW_IN_USE_MS is never
-// evicted. After WEIR_FLOW_IDLE_SEARCHES failed searches for idle flows, no search is made
-//      until the next millisecond.
+//      In a full table, an insertion may also evict the longest idle flow of its buckets: first an
+//      ended flow or a flow in phase WAITING, then a young flow, then a UDP flow, then an
+//      established flow. An established, closing, reset or UDP flow with a packet within
+//      WEIR_FLOW_IN_USE_MS is never evicted. After WEIR_FLOW_IDLE_SEARCHES failed searches for
+//      idle flows, no search is made until the next millisecond.
 //      The slot of an expired flow becomes free when the sweep reaches the flow (F6).
 //   F4 Half-open flows (SYN seen, UDP seen) use at most half_open_percent of the table.
 //   F5 Every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so

@@ -38,7 +38,8 @@ static inline bool weir_path_is_answered(const struct weir_path *path) {
 	       path->outlet->requested;
 }
 
-// End a request, whether or not it was answered. Does nothing if there is no request. [worker]
+// End a request, even if the request was not answered. Does nothing if there is no request.
+// [worker]
 static inline void weir_path_stop_requesting(struct weir_path *path) {
 	if (path->ring != NULL && path->outlet->requested % 2 != 0) {
 		__atomic_store_n(

@@ -34,8 +34,8 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- configuration ------------------------------------------------------------------------
 
-// Returns true if the device keeps the packets of a flow on one queue. Virtual devices do not:
-// net_tap reports RSS, but the kernel moves flows between queues.
+// Returns true if the device keeps the packets of a flow on one queue. Virtual devices do not keep
+// flows on one queue: net_tap reports RSS, but the kernel moves flows between queues.
 static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
 	return plan->devargs.pci &&
 	       (info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP)) != 0;

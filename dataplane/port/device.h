@@ -45,7 +45,7 @@ int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *b
 void weir_device_close(struct weir_device *device); // does nothing if the device is not open
 
 // Give an exception device the MAC address of its port, so that the kernel answers ARP and ND with
-// that address, and let the port receive multicast frames. Returns 0 or negative errno with one
+// that address, and make the port receive multicast frames. Returns 0 or negative errno with one
 // line in why. After an error the device can be used, but the kernel does not receive all of its
 // packets.
 int weir_device_pair(

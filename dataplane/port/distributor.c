@@ -8,7 +8,8 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-_Static_assert((WEIR_DISTRIBUTOR_BUCKETS & (WEIR_DISTRIBUTOR_BUCKETS - 1)) == 0, "power of two");
+_Static_assert((WEIR_DISTRIBUTOR_BUCKETS & (WEIR_DISTRIBUTOR_BUCKETS - 1)) == 0,
+	"the number of buckets must be a power of two");
 _Static_assert(WEIR_WORKERS_MAX <= 256, "the index of a worker must fit in a byte");
 
 // Creates the ring from a distributor to a worker, in separately allocated memory. rte_ring_create

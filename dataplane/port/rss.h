@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS: determines how a device spreads flows over its receive queues. This depends on the key of
-// its hash (rss_hash.h), and on its redirection table (RETA), whose index is the low bits of the
-// hash. Flows are divided into buckets (moves.h) if key and RETA are known and the RETA can be set.
+// RSS: determines how a device spreads flows over its receive queues. The queue of a flow depends
+// on the key of the device's hash (rss_hash.h), and on its redirection table (RETA), whose index is
+// the low bits of the hash. Flows are divided into buckets (moves.h) if key and RETA are known and
+// the RETA can be set.
 //
 // Threads: main. No worker may call these functions, because drivers wait for their device.
 #pragma once

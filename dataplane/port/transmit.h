@@ -4,8 +4,8 @@
 // queue. A worker without a queue puts packets into a ring to the owner of a queue.
 //
 // The owner takes only as many packets from the ring as its queue has room for. If the queue is
-// full, the ring fills up. The worker that cannot put a packet into the ring then drops the
-// packet; it has the packet's verdict and counts the drop.
+// full, the ring fills up. A worker that cannot put a packet into the ring drops the packet, and
+// counts the drop, because this worker has the packet's verdict.
 //
 // Packets of a worker leave in order. When a flow moves to another worker (moves.h), its later
 // packets must not overtake packets in a ring (weir_path_is_given) or in another queue of the
