@@ -424,7 +424,8 @@ static void describe_idle(const struct weir_dataplane *dataplane) {
 			weir_log_write(dataplane->log, WEIR_LOG_INFO, "worker %u: %s", w,
 				weir_worker_is_woken(dataplane->worker[w])
 					? "woken by packets"
-					: "falls back to idle yield: it polls a device without "
+					: "falls back to idle mode yield: it polls a device "
+					  "without "
 					  "receive interrupts, or a ring of another worker");
 		}
 	}
@@ -464,7 +465,7 @@ static int make_workers(struct weir_dataplane *dataplane) {
 	return r;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- open and close -----------------------------------------------------------------------
 
 int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
 	const struct weir_log *log, struct weir_dataplane **ret) {

@@ -10,7 +10,7 @@
 
 static enum weir_log_level level_of_dpdk(int level) {
 	if (level <= 0) {
-		// not called while DPDK writes a message, so there is no level
+		// DPDK is not writing a message, so there is no level
 		return WEIR_LOG_INFO;
 	}
 	if (level <= (int)RTE_LOG_ERR) {

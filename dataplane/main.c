@@ -92,8 +92,8 @@ static bool take_signal(const struct context *context) {
 	return false;
 }
 
-// Logs how many processes were refused. Any local process may try to attach as often as it likes.
-// Therefore at most one line is logged per minute.
+// Logs how many processes were refused. At most one line is logged per minute, because any local
+// process can try to attach any number of times.
 static void log_refusals(struct context *context) {
 	uint64_t now = weir_monotonic_ms();
 	struct weir_handover_refusals refusals;
@@ -107,8 +107,8 @@ static void log_refusals(struct context *context) {
 		return;
 	}
 	weir_log_write(context->log, WEIR_LOG_WARN,
-		"refused to let pid %d of user %u attach (%" PRIu64
-		" attempts refused so far): only root and --control-user may attach",
+		"refused to attach pid %d of user %u (%" PRIu64
+		" attempts refused so far): only root and --control-user can attach",
 		(int)refusals.last_pid, (unsigned int)refusals.last_uid, refusals.total);
 	context->refusals_logged_ms = now;
 }
@@ -387,8 +387,8 @@ static int listen_with_retries(
 	return r;
 }
 
-// Creates the run directory, and opens the hand-over socket in it. This is done before DPDK starts,
-// because it fails if another dataplane uses this run directory.
+// Creates the run directory, and opens the hand-over socket in it. Call before DPDK starts: the
+// call fails if another dataplane uses this run directory.
 static int listen_for_control(struct context *context) {
 	struct weir_handover_params params = context->handover;
 	const char *run_dir = params.run_dir;

@@ -198,8 +198,8 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 // to this worker. No request is made if the shortest ring is more than a quarter full. A bucket
 // with more than half of the packets is not moved, because it would also fill the other ring.
 //
-// Packets must carry their bucket (distributor.h). For each crowded worker, one search is made
-// per WEIR_URGENT_NS, whether or not a bucket is found. [worker of the distributor]
+// Packets must carry their bucket (distributor.h). For each crowded worker, at most one
+// search is made per WEIR_URGENT_NS. [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 

@@ -148,7 +148,7 @@ static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 	struct weir_distributor *other[WEIR_SHIFT_OTHERS_MAX];
 
 	_Static_assert(WEIR_SHIFT_OTHERS_MAX + 1 == WEIR_QUEUES_MAX,
-		"the requested queue and the other queues are all queues of a device");
+		"a shift must have room for all queues of a device");
 	for (uint32_t q = 0; q < tables->spreading->port[p].queues; q++) {
 		if (q != queue) {
 			other[others++] = weir_distribution_of(distribution, p, q);

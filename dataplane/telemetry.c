@@ -178,7 +178,7 @@ static int usage(unsigned int lcore, struct rte_lcore_usage *ret) {
 }
 #endif
 
-// --- life -----------------------------------------------------------------------------------
+// --- begin and end --------------------------------------------------------------------------
 
 int weir_telemetry_register(void) {
 	int r = 0;

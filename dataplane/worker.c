@@ -17,8 +17,8 @@
 #include "flow.h"
 #include "flow_query.h"
 
-_Static_assert(
-	WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "one part of the flow table per bucket");
+_Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS,
+	"each bucket must have one part of the flow table");
 
 #define PREFETCH 4u // number of packets to prefetch ahead
 

@@ -82,8 +82,7 @@ bool weir_worker_is_woken(const struct weir_worker *worker);
 int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
 // Offer packets of unknown flows to the next worker through this ring. [set-up]
 void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next);
-// Let the worker take part in moves of buckets, if the segment is bucketed. moves is borrowed.
-// [set-up]
+// Include the worker in moves of buckets, if the segment is bucketed. moves is borrowed. [set-up]
 void weir_worker_join_moves(struct weir_worker *worker, struct weir_moves *moves);
 
 // Do one iteration of the loop, without the pause. Returns the number of packets that were taken

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The only exception to S1: a worker in idle mode `yield` or `sleep` gives up its CPU after
+// The only exception to S1: a worker in idle mode `yield` or `sleep` yields its CPU after
 // iterations without work, when no packet is waiting.
 //
 // With `yield` the worker polls at least every tenth of a millisecond. With `sleep` the worker
-// waits in epoll until a queue has a packet, but for at most a millisecond, because requests and
-// new tables from control do not wake it, and a grace period must wait for every worker.
+// waits in epoll until a queue has a packet, but for at most a millisecond. This limit is needed,
+// because requests and new tables from control do not wake the worker, and a grace period must wait
+// for every worker.
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -43,10 +44,10 @@ void weir_idle_fini(struct weir_idle *idle) {
 
 // --- what wakes a worker --------------------------------------------------------------------
 
-// Lets the AF_XDP sockets of a device wake the worker: the driver has no interrupts, but its
+// Makes the AF_XDP sockets of a device wake the worker: the driver has no interrupts, but its
 // sockets can be polled. It is not known which socket belongs to the queue. Therefore all sockets
-// are polled, and packets of other queues wake the worker needlessly. Returns false if the device
-// has no AF_XDP sockets, or if a socket cannot be polled.
+// are polled, and packets of other queues wake the worker although it need not poll them. Returns
+// false if the device has no AF_XDP sockets, or if a socket cannot be polled.
 static bool watch_sockets(struct weir_idle *idle, const struct weir_device *device) {
 	struct epoll_event event = {.events = EPOLLIN};
 

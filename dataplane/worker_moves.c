@@ -17,7 +17,7 @@
 // Held packets are processed while each transmit ring has room for at least this number of packets.
 // This room is left for other packets.
 #define ROOM (WEIR_TX_RING / 4)
-_Static_assert(ROOM >= WEIR_BURST, "a burst fits");
+_Static_assert(ROOM >= WEIR_BURST, "the room must be enough for a burst");
 
 static void drop_refused(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
@@ -91,10 +91,10 @@ static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 
 // --- the thief --------------------------------------------------------------------------------
 
-// Processes some of the held packets. until_ns: the time after which they no longer wait for room
-// in transmit rings. Processes as many packets as weir_hold_due allows in this iteration, and only
-// while the transmit rings have room, so that neither the worker's sources nor its transmit rings
-// overflow.
+// Processes some of the held packets. until_ns: the time after which the packets no longer wait for
+// room in transmit rings. Processes as many packets as weir_hold_due allows in this iteration, and
+// only while the transmit rings have room, so that neither the worker's sources nor its transmit
+// rings overflow.
 static void process_held(struct weir_worker *worker, struct weir_hold *hold, uint64_t until_ns) {
 	struct rte_mbuf *pkts[WEIR_BURST];
 	uint32_t due = weir_hold_due(hold);

@@ -156,7 +156,7 @@ def with_a_disturbing_member(lab):
             hostile.kill()
             hostile.communicate()
     log = lab.programs["dataplane"].output()
-    assert log.count("refused to let pid") <= 2, log
+    assert log.count("refused to attach pid") <= 2, log
 
 
 @scenario(start=False, services=[web()])

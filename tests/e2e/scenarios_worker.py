@@ -209,5 +209,5 @@ def worker_without_wakeups_keeps_polling(lab):
     """In idle mode sleep, a worker that gets packets from a distributor keeps polling"""
     output = lab.programs["dataplane"].output()
     assert "worker 0: woken by packets" in output, output
-    assert "worker 1: falls back to idle yield" in output, output
+    assert "worker 1: falls back to idle mode yield" in output, output
     requests_and_upload(lab)
