@@ -190,7 +190,8 @@ static __always_inline int parse_gue(struct tunnel *tunnel, void *end) {
 	if (gue->udp.check) {
 		return WEIR_DECAP_UDP_CHECKSUM;
 	}
-	// The draft requires to drop a packet with an unknown version, flag or control message.
+	// The draft requires that packets with an unknown version, flag or control message are
+	// dropped.
 	if (gue->first || gue->flags ||
 		(gue->protocol != IPPROTO_IPIP && gue->protocol != IPPROTO_IPV6)) {
 		return WEIR_DECAP_GUE_HEADER;

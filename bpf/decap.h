@@ -18,7 +18,8 @@ struct weir_decap_address {
 	__u8 family; // 4 or 6
 	__u8 reserved[3];
 };
-_Static_assert(sizeof(struct weir_decap_address) == 20, "key of weir_decap_addresses");
+_Static_assert(sizeof(struct weir_decap_address) == 20,
+	"the key of weir_decap_addresses must not have padding");
 
 // Key of an LPM trie (longest prefix match). The family is the first 8 bits of the prefix.
 struct weir_decap_prefix {

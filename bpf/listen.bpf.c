@@ -5,9 +5,9 @@
 // other state change costs only two comparisons.
 //
 // The kernel removes a listening socket from its tables before this tracepoint, but adds a
-// listening socket after the tracepoint. A reader that reads the tables right after a record
-// therefore sees that a socket was removed. To see an added socket, the reader must read the tables
-// again later.
+// listening socket after the tracepoint. Right after a record, a reader therefore no longer finds a
+// removed socket in the tables, but an added socket can still be missing. The reader must read the
+// tables again later.
 #include "listen.h"
 #include "socket.h"
 

@@ -17,4 +17,4 @@ struct weir_listen_event { // a record
 	__u32 listens; // 0 = no longer listening
 };
 _Static_assert(sizeof(struct weir_listen_event) % 8 == 0,
-	"the size is a multiple of 8: the records in the ring have no padding");
+	"the size must be a multiple of 8, so that records in the ring have no padding");

@@ -3,9 +3,9 @@
 // Meter: definitions for meter.bpf.c and user space. User space maps and reads weir_meter_shards;
 // CPUs that share a shard update it with atomic additions.
 //
-// A connection is *open* from the end of its handshake on, even while it is in the accept queue. It
-// is closed when the server sends a FIN, when it is reset, or when it times out. The service time
-// of a connection is the time for which the connection is open.
+// A connection is *open* from the end of its handshake on, even while it is in the accept queue. A
+// connection is closed when the server sends a FIN, when the connection is reset, or when it times
+// out. The service time of a connection is the time for which the connection is open.
 #pragma once
 
 #include <linux/types.h>
@@ -44,7 +44,7 @@ struct weir_meter_shard {
 	__u64 bucket[WEIR_METER_BUCKETS]; // histogram of the service times
 	__u64 reserved[7]; // padding to a whole number of cache lines
 };
-_Static_assert(sizeof(struct weir_meter_shard) % 64 == 0, "shards share no cache line");
+_Static_assert(sizeof(struct weir_meter_shard) % 64 == 0, "shards must not share cache lines");
 
 struct weir_meter_connection { // value of weir_meter_connections; the key is the socket
 	__u64 start_ns; // CLOCK_MONOTONIC; 0 = not known

@@ -2,8 +2,8 @@
 //
 // Steer: definitions for steer.bpf.c and user space.
 //
-// The map weir_vips describes the traffic that goes to the dataplane. It has five kinds of keys.
-// All keys contain the VIP's address:
+// The map weir_vips describes the traffic that goes to the dataplane. The map has five kinds of
+// keys. All keys contain the VIP's address:
 //   protocol, port           a single port                                       TCP and UDP
 //   protocol, 0              every port, if the value is WEIR_STEER_EVERY_PORT; otherwise bit k of
 //                            the value is set if blocks of 2^k ports exist     TCP and UDP
@@ -50,6 +50,6 @@ struct weir_vip_key {
 	__u8 protocol; // IPPROTO_TCP, IPPROTO_UDP, WEIR_STEER_LEAVING or 0
 	__be16 port;
 };
-_Static_assert(sizeof(struct weir_vip_key) == 20, "key of weir_vips");
+_Static_assert(sizeof(struct weir_vip_key) == 20, "the key of weir_vips must not have padding");
 
 typedef __u32 weir_vip_value;
