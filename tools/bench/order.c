@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Draws from a Zipf distribution by rejection-inversion (Hoermann and Derflinger 1996). This method
-// needs no table, whatever the number of flows. integral() is the integral of density() from 1 to
-// x, and integral_inverse() is the inverse function of integral().
+// needs no table for any number of flows. integral() is the integral of density() from 1 to x, and
+// integral_inverse() is the inverse function of integral().
 #include "order.h"
 
 #include <math.h>

@@ -15,8 +15,8 @@
 #define PORTS (65536 - PORT_FIRST)
 #define FIRST_BYTES 221u
 #define CLIENTS ((uint64_t)FIRST_BYTES * (1u << 24) * PORTS)
-_Static_assert(CLIENTS >= WEIR_BENCH_NUMBERS, "each number has a tuple");
-_Static_assert(CLIENTS <= 1ull << (2 * HALF_BITS), "the permutation covers all clients");
+_Static_assert(CLIENTS >= WEIR_BENCH_NUMBERS, "each number must have a tuple");
+_Static_assert(CLIENTS <= 1ull << (2 * HALF_BITS), "the permutation must cover all clients");
 
 // Computes the permutation with a Feistel network. Each round of such a network is invertible for
 // any round function, so different numbers have different results.

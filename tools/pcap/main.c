@@ -44,8 +44,8 @@ static int read_config(const char *file, struct weir_config **ret) {
 	return r;
 }
 
-// Warns about changes that were not made because the capture has too few packets. Their packet
-// numbers are probably wrong.
+// Warns about changes that were not made because the capture has too few packets. The packet
+// numbers of these changes are probably wrong.
 static void warn_of_late_changes(const struct weir_pcap_options *options, uint64_t packets) {
 	char what[2 * WEIR_PCAP_NAME_BYTES], why[512];
 
@@ -179,8 +179,8 @@ int main(int argc, char **argv) {
 	weir_capture_finish(run.writer);
 	weir_capture_close(run.reader);
 #ifdef WEIR_FREE_AT_EXIT
-	weir_offline_free(run.offline); // only for LeakSanitizer: DPDK zeroes what it frees, also
-					// pages never used
+	// Only for LeakSanitizer, because DPDK zeroes all memory that it frees, even unused pages.
+	weir_offline_free(run.offline);
 #endif
 	return status;
 }

@@ -262,7 +262,7 @@ static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 }
 
 // Schedules the first request of a client. The client starts at a random point of an on or off
-// interval, as if it had run before.
+// interval, so that not all clients start at the same point.
 static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_client *client = &sim->client[index];
 	double on = (double)sim->scenario->clients.on_ns;

@@ -5,8 +5,8 @@
 // steps.
 // Called by the simulation only.
 //
-// Both modes use one clock, `done`. Its value is the work that would have been done for a job that
-// had run since the clock was 0. All running jobs progress at the same rate: the speed of a core,
+// Both modes use one clock, `done`. The value of the clock is the work that was done for a job that
+// has run since the clock was 0. All running jobs progress at the same rate: the speed of a core,
 // or a lower rate if there are more jobs than cores. A job that starts when the clock is c, and
 // needs the work w, ends when the clock is c + w. If the rate changes, only the speed of the clock
 // changes.

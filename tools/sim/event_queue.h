@@ -25,7 +25,7 @@ struct weir_sim_event {
 	uint32_t kind : 4;
 	uint32_t index : 28;
 };
-_Static_assert(sizeof(struct weir_sim_event) == 16, "four events fill a cache line");
+_Static_assert(sizeof(struct weir_sim_event) == 16, "four events must fill a cache line");
 
 struct weir_sim_queue { // must be zeroed before use
 	struct weir_sim_event *event; // the heap, within the allocated memory

@@ -17,15 +17,15 @@
 	X(COMPLETED, "completed") \
 	X(FAILED, "failed") /* the client got an error: refused, broken, fail-fast, queue full */ \
 	X(UNANSWERED, "unanswered") /* the client got no answer */ \
-	X(TIMED_OUT, "timed-out") /* the client gave up */ \
+	X(TIMED_OUT, "timed-out") /* the client's timeout has passed */ \
 	X(REJECTED, "rejected") /* no backend could be chosen */
 
 #define X(name, key) WEIR_SIM_##name,
 enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
 #undef X
 
-// Outcomes of the planner's steal requests. ASKED counts all steal requests, also the ones that
-// have no answer yet; each other counter counts one outcome. X(NAME, "name")
+// Outcomes of the planner's steal requests. ASKED counts all steal requests, including requests
+// without an answer yet; each other counter counts one outcome. X(NAME, "name")
 #define WEIR_SIM_STEALS(X) \
 	X(ASKED, "asked") \
 	X(MOVED, "moved") \

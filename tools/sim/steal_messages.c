@@ -127,7 +127,7 @@ static bool find_slot(const struct weir_sim_client *client, uint32_t backend, ui
 	return false;
 }
 
-// Lets the client's policy select a backend again, for a request that the victim has released but
+// Selects a backend again with the client's policy, for a request that the victim has released but
 // that the thief can no longer get.
 static void choose_anew(struct weir_sim *sim, uint32_t index, uint64_t at_ns) {
 	struct weir_sim_client *client = &sim->client[sim->request[index].client];

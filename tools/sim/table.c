@@ -279,7 +279,7 @@ static void take_active(
 	weir_reported_share_add(&client->share, &slot->count, client->table.count, (double)active,
 		&own, sim->now_ns);
 	if ((client->table.settings.needs & WEIR_NEEDS_ERRORS) == 0) {
-		return; // table_costs uses it
+		return; // table_counts publishes the result later
 	}
 	client->cost_ns[id] = weir_reported_share_signal(&client->share, &slot->count, 1,
 		active_errors(sim, slot->backend), client->cost_ns[id], sim->now_ns);
