@@ -7,12 +7,12 @@
 // Sources: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy (order of two
 // steps).
 //
-// The order: as in Envoy, the penalty for errors is added first, and then a report without
-// utilization is refused. gRPC refuses first (`grpc_order`). There, a backend that fails all
-// requests, and needs no CPU for this, keeps its last good weight for 180 s.
+// As in Envoy, the penalty for errors is added first, and then a report without utilization is
+// refused. gRPC refuses such a report before it adds the penalty (`grpc_order`): a backend that
+// fails all requests, and needs no CPU for this, then keeps its last good weight for 180 s.
 //
-// The rate: gRPC divides the rate of all requests by the utilization. The book divides the rate
-// of successful requests (`successful`).
+// gRPC divides the rate of all requests by the utilization. The SRE book divides the rate of
+// successful requests (`successful`).
 //
 // Called by weir-control for each backend and by the simulator.
 //
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 struct weir_capability_settings {
-	uint64_t blackout_ns; // a backend must have sent reports for this time before they are used
+	uint64_t blackout_ns; // a backend's weight is unknown for this time after its first report
 	uint64_t expiration_ns; // a report is used until this age; > 0
 	uint64_t smoothing_ns; // time constant of the averages of rates and utilization; 0 = none
 	// The penalty times the share of failed requests is added to the utilization
@@ -68,8 +68,8 @@ double weir_capability_utilization(const double *named, uint32_t n, double appli
 // or NaN.
 //
 // With `successful`, at least a hundredth of the requests counts as successful. Otherwise a
-// backend whose requests all fail would have the weight 0 and get no new flows, and could not
-// show that it has recovered.
+// backend whose requests all fail would have the weight 0 and get no new flows, and its recovery
+// could not be measured.
 double weir_capability_weight(const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report);
 

@@ -68,9 +68,10 @@ static void expire_unreachable(const struct weir_ejection_settings *settings,
 	}
 }
 
-// Counts what happened to a backend since the last evaluation. The counters do not show the order
-// of failures and established connections. If at least one connection was established, all failures
-// count as earlier than this connection, so that the run of failures ends.
+// Counts the connections and failures of a backend since the last evaluation. The counters do not
+// show the order of failures and established connections. If at least one connection was
+// established, all failures count as earlier than this connection, so that the run of failures
+// ends.
 static void note(struct weir_ejection *service, struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = take(backend);
 

@@ -12,7 +12,7 @@
 // 73 minutes above base, base is advanced and all keys are recomputed.
 //
 // A new backend starts with the V of the other backends. With V = 0 it would get all flows for a
-// long time if the V of the others is far ahead of the clock.
+// long time if the V of the other backends is far ahead of the clock.
 //
 // With more than WEIR_POLICY_EXACT candidates, a choice compares only some of them, so the V of a
 // backend that is not compared for a long time may fall behind. Therefore V has a lower limit L.
@@ -103,9 +103,9 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 }
 
 // Returns whether a backend in slow start accepts the flow. waits: the backend still has
-// predicted work. It then always accepts the flow: the division of its cost by `part` already
-// limits its flows. An idle backend accepts only the fraction `part` of the flows for which it is
-// chosen.
+// predicted work. Such a backend always accepts the flow, because the division of its cost by
+// `part` already limits its flows. An idle backend accepts only the fraction `part` of the flows
+// for which it is chosen.
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t id, bool waits) {
 	(void)client;

@@ -10,8 +10,8 @@
 // search continues where the previous search stopped (spill_cursor, spill_full). Backends whose
 // flows have ended in the meantime are recorded in a list (spill_room). Of the candidates that were
 // already searched, only the recorded backends are checked again. When all candidates have been
-// searched without success, the client is marked `exhausted`. Then neither the policy nor flow
-// control searches until a flow ends.
+// searched without success, the client is marked `exhausted`. Then there is no search, by the
+// policy or by flow control, until a flow ends.
 //
 // With limits that workers share, a flow may also end on another worker. Therefore each search
 // reads the number of free slots, and backends that were full are checked again from time to time

@@ -16,8 +16,8 @@ static inline uint64_t weir_hash_mix(uint64_t a, uint64_t b) {
 	return (uint64_t)(product >> 64 ^ product);
 }
 
-// A seed, and the values that are derived from the seed for flow hashes. They are computed once,
-// because they are the same for all packets.
+// A seed, and the values that are derived from the seed for flow hashes. The derived values are
+// computed once, because they are the same for all packets.
 struct weir_hash_keys {
 	uint64_t seed;
 	uint64_t source[2], destination[2];

@@ -4,8 +4,8 @@
 // (the verdict), and the state that the backend announces (the word). docs/guide/health.md contains
 // the tables of this header, and a unit test compares them.
 //
-// Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck listens and can serve, but
-// requests that clients send no new requests to it.
+// Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck can still serve, but
+// clients should send no new requests to it.
 //
 // The administrative state that an operator sets (drain, maintenance) is kept separately, and does
 // not affect this state.
@@ -69,7 +69,7 @@ struct weir_health_facts { // inputs of one backend
 enum weir_health_state weir_health_state_of(struct weir_health_facts facts);
 
 // Returns the initial facts of a backend, made from the last state that an earlier process stored.
-// They result in the same state until the first check or announcement. checked: the service has a
+// The facts result in this state until the first check or announcement. checked: the service has a
 // health check. Without a health check, STARTING and REFUSING become HEALTHY, because otherwise the
 // backend might stay in these states forever.
 struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool checked);

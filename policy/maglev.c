@@ -30,8 +30,8 @@
 #define SWEEP_COST 4u
 // Number of positions inspected at once with few backends: one per bit of a mask
 #define AHEAD_FEW 32u
-// Number of positions inspected at once with at least MANY backends. It is small, because other
-// backends soon take the inspected slots.
+// Number of positions inspected at once with at least MANY backends. The number is small, because
+// other backends soon take the inspected slots.
 #define AHEAD_MANY 8u
 #define MANY 1000u
 // The last slots / LAST_SHARE slots are found in reverse. This value is about sqrt(65,537): with

@@ -28,8 +28,8 @@ struct weir_moving *weir_moving_create(uint32_t window, bool median) {
 	if (window == 0) {
 		return NULL;
 	}
-	// Use malloc, not calloc, because the arrays are written before they are read. Pages are
-	// then allocated only as the window fills.
+	// Use malloc instead of calloc: the arrays are written before they are read, and the kernel
+	// then allocates their pages only as the window fills.
 	moving = malloc(sizeof(*moving) + bytes);
 	if (moving == NULL) {
 		return NULL;

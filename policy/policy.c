@@ -276,7 +276,8 @@ struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 
 // --- slow start ---
 
-// Minimum of `part`, in units of 1 / WEIR_POLICY_PART_ONE. It keeps cost / part from overflowing.
+// Minimum of `part`, in units of 1 / WEIR_POLICY_PART_ONE. With this minimum, cost / part cannot
+// overflow.
 #define PART_LEAST 64u
 
 void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,

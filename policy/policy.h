@@ -6,15 +6,15 @@
 //
 //   table     candidates and policy settings of a service, published by control
 //   worker    a worker's state of all backends, by backend id: flows, errors, predicted costs
-//   client    one worker's state for one service: cursors and the window of a scan. The "client
-//             task" of the SRE book, chapter 20.
+//   client    one worker's state for one service: cursors and the window of a scan. It is the
+//             "client task" of the SRE book, chapter 20.
 //
 // Life of a flow: choose -> started -> ended. If a flow gets a backend but no entry in the flow
 // table, `started` is not called: the choice has moved the cursor, but the flow does not count as
 // load.
 //
-// A half-open flow counts as load. It counts towards the limit only when it is established, or
-// when its handshake has reserved a slot (shared_limit.h).
+// A half-open flow counts as load. The flow counts towards the limit only when it is established,
+// or when its handshake has reserved a slot (shared_limit.h).
 //
 // Cost of a choice: O(1) for most policies. Policies that scan store the minimum of each block of
 // 16 candidates. With up to WEIR_POLICY_EXACT candidates, they scan all these minima without
@@ -102,10 +102,11 @@ enum weir_hash_fields {
 enum weir_outcome {
 	// FIN, RST of an established connection, or idle timeout of a UDP flow.
 	WEIR_OUTCOME_COMPLETED,
-	WEIR_OUTCOME_REFUSED, // refused by the backend: an error; only weir-sim detects it
-	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout: an error
-	// No error: the client has reset the half-open flow, or the flow was evicted or was idle
-	// for too long.
+	WEIR_OUTCOME_REFUSED, // refused by the backend; counts as an error; only weir-sim detects
+			      // it
+	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout; counts as an error
+	// Not an error: the client has reset the half-open flow, or the flow was evicted or was
+	// idle for too long.
 	WEIR_OUTCOME_ABANDONED,
 };
 

@@ -14,7 +14,7 @@
 #include "policy.h"
 
 #define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // predicted cost of a flow while no cost is known
-// 73 minutes; this limit keeps sums from overflowing
+// 73 minutes; with this limit, sums cannot overflow
 #define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42)
 
 // All members except choose may be NULL.
@@ -107,8 +107,8 @@ static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 // fraction `part` of its turns. (turns.c)
 bool weir_policy_has_part(struct weir_policy_backend *backend);
 
-// Returns whether a backend in slow start may get a flow. It may get at most `turns` times the mean
-// number of flows of the candidates. (turns.c)
+// Returns whether a backend in slow start may get a flow. The backend may get at most `turns` times
+// the mean number of flows of the candidates. (turns.c)
 bool weir_policy_has_turns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, struct weir_policy_backend *backend);
 

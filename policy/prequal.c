@@ -72,8 +72,8 @@ static uint32_t age_of(uint32_t stamp, uint64_t now_ns) {
 	return age < STAMP_LATE ? age : 0;
 }
 
-// Returns the number of active requests above which a probe is hot. It is rounded up, so that no
-// probe is hot if all probes have the same number.
+// Returns the number of active requests above which a probe is hot. The number is rounded up, so
+// that no probe is hot if all probes have the same number.
 static uint32_t hot_above(const struct weir_policy_client *client) {
 	return (client->probe_hot + 255) >> 8;
 }
@@ -126,7 +126,8 @@ static uint32_t worst(const struct weir_policy_client *client) {
 	return found;
 }
 
-// Put the current probe of a backend into the pool. It replaces an older probe of the backend.
+// Put the current probe of a backend into the pool. The probe replaces an older probe of the
+// backend.
 static void add(struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id,
 	uint64_t now_ns) {
 	uint64_t word = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
@@ -140,7 +141,7 @@ static void add(struct weir_policy_worker *worker, struct weir_policy_client *cl
 	if (!weir_signal_is_probe(word) || age_of(probe.stamp, now_ns) > AGE_MAX) {
 		return;
 	}
-	// The worker's own count may be newer.
+	// The worker's own count may be newer than the report: use the higher number.
 	probe.active = probe.active > own ? probe.active : own;
 	learn_hot(client, probe.active);
 	while (at < client->probe_count && client->probe[at].id != id) {

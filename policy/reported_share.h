@@ -6,11 +6,11 @@
 // describes how a worker uses the share.
 //
 // The share is the number of flows that the worker would have at the backend if all workers spread
-// their flows in the same way. It is the reported number, times the fraction of this instance,
-// divided by the number of workers of this instance that use the backend. The fraction of this
-// instance is measured: its own flows divided by the reported requests, summed over all backends
-// that it uses. Therefore other instances need not be configured, and may have any load. Only
-// ratios of reported numbers matter.
+// their flows in the same way. The share is the reported number, times the fraction of this
+// instance, divided by the number of workers of this instance that use the backend. The fraction of
+// this instance is measured: its own flows divided by the reported requests, summed over all
+// backends that it uses. Therefore other instances need not be configured, and may have any load.
+// Only ratios of reported numbers matter.
 //
 //   age      Some of the flows that a report counts have ended since. Their number is estimated:
 //            r is the number of flows that begin between two reports, divided by the number of

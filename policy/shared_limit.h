@@ -11,17 +11,17 @@
 // and end without a write to the shared word, and one worker alone can use the whole limit.
 //
 // Some flows have no slot yet when they need one: flows that were spilled, that moved from
-// another worker, that began before the limit was set, or whose reservation has ended. They take
-// a slot even above the limit. While the word is above the limit, workers take no slots for
+// another worker, that began before the limit was set, or whose reservation has ended. Such flows
+// take a slot even above the limit. While the word is above the limit, workers take no slots for
 // other flows.
 //
 // A TCP flow reserves a slot with its SYN. Forged SYNs reserve slots, too. Therefore a
 // reservation lasts only for one to two WEIR_LIMIT_HANDSHAKE_TICKS. A rejected client sends its
 // SYN again after a second (RFC 6298), when these reservations have ended. Therefore forged SYNs
 // delay clients, but do not exclude them. The worker counts the reservations that expire without
-// a completed handshake. It stops reserving slots of a backend if this number is higher than the
-// number of completed handshakes in the same interval, and higher than a quarter of the worker's
-// share of the limit. The pause lasts for WEIR_LIMIT_MISTRUST_TICKS. It is repeated if the
+// a completed handshake. The worker stops reserving slots of a backend if this number is higher
+// than the number of completed handshakes in the same interval, and higher than a quarter of the
+// worker's share of the limit. The pause lasts for WEIR_LIMIT_MISTRUST_TICKS. It is repeated if the
 // backend then has more half-open flows than a quarter of the worker's share of the limit.
 // Datagrams reserve no slots, because a flow may consist of one request and its response.
 //

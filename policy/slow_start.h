@@ -26,8 +26,8 @@ struct weir_slow_start_settings {
 // most 1.
 double weir_slow_start_factor(const struct weir_slow_start_settings *settings, uint64_t t_ms);
 
-// Scales the factors of a service's candidates so that the largest is 1. Otherwise a service whose
-// backends are all new would be slowed down. Returns the sum of the scaled factors.
+// Scales the factors of a service's candidates so that the largest is 1. Otherwise, if all backends
+// of a service are new, all of them would skip flows. Returns the sum of the scaled factors.
 double weir_slow_start_level(double *factors, uint32_t n);
 
 // Converts a scaled factor to the values for workers. n: number of candidates; sum: the sum of

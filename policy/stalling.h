@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Stalling: detects the backends of a service that accept no connections. Such a backend has many
-// half-open flows, that is, flows with a SYN and no other packet. They accumulate if a server hangs
-// or its host drops SYNs. The backend need not report the length of its accept queue.
+// half-open flows, that is, flows with a SYN and no other packet. Half-open flows accumulate if a
+// server hangs or its host drops SYNs. The backend need not report the length of its accept queue.
 //
 // A backend starts to stall when WEIR_STALLING_LOOKS evaluations in a row find all of these:
 //
@@ -70,7 +70,7 @@ struct weir_stalling_backend { // zeroed at first
 	uint64_t first; // `own` at the first evaluation that contradicts `stalls`
 	uint64_t last; // new_flows at the last evaluation
 	double recent; // sum of new flows, which decays with memory_ms
-	// Time in which these new flows arrived, in ms. It decays in the same way.
+	// Time in which these new flows arrived, in ms. This time decays in the same way.
 	double recent_ms;
 	double rate; // new flows per ms, averaged over about half of after_ms
 	uint32_t place; // index of the backend in `order`

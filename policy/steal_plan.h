@@ -47,8 +47,8 @@ struct weir_steal_params {
 	bool parallel;
 	// Maximum share of the workers that steal at the same time (rounded up), 0 to 1
 	double steal_share;
-	// Time for which a thief waits after a refusal. It doubles with each further refusal. 0 =
-	// no wait.
+	// Time for which a thief waits after a refusal. The time doubles with each further refusal.
+	// 0 = no wait.
 	double backoff;
 	double backoff_max;
 	double rest; // minimum time between two moves of a task; 0 = no minimum
@@ -115,8 +115,8 @@ int weir_steal_plan_create(const struct weir_steal_params *params, uint32_t work
 	struct weir_steal_plan **ret);
 void weir_steal_plan_free(struct weir_steal_plan *plan); // NULL is allowed
 
-// Sets the properties of a worker. threads: 1 or more. A worker that does not run is neither thief
-// nor victim, and keeps its tasks. stored: amount of data that the worker holds; if two thieves
+// Sets the properties of a worker. threads: 1 or more. A worker that does not run keeps its tasks,
+// and is never a thief or a victim. stored: amount of data that the worker holds; if two thieves
 // would begin at the same time, the thief with less data is chosen.
 void weir_steal_plan_worker(struct weir_steal_plan *plan, uint32_t worker, uint32_t threads,
 	bool running, double stored);

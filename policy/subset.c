@@ -186,6 +186,6 @@ int weir_subset_compare_names(const char *a, const char *b) {
 	if (*a != *b) {
 		return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
 	}
-	// names that differ only in leading zeros, such as web-01 and web-1, are not equal
+	// Names that differ only in leading zeros, such as web-01 and web-1, are not equal.
 	return strcmp(whole_a, whole_b);
 }

@@ -113,8 +113,8 @@ size_t weir_subset_scratch_count(uint32_t n);
 uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order,
 	uint32_t *scratch);
 
-// Compute the client's subset. It consists of the first usable backends in the client's order of
-// preference, as many as weir_subset_order returns.
+// Compute the client's subset. The subset consists of the first usable backends in the client's
+// order of preference, as many as weir_subset_order returns.
 //
 // usable      [n], 0 = unusable now; NULL = all are usable
 // ret_subset  [n], in order of preference
@@ -132,7 +132,7 @@ uint32_t weir_subset_choose(const struct weir_subset_params *params, const uint8
 void weir_subset_count(const struct weir_subset_params *params, uint32_t clients,
 	const uint8_t *usable, uint32_t n, uint32_t *counts, uint32_t *scratch);
 
-// Slice of a client in deterministic subsetting. 0 < size < n.
+// Returns the slice of a client in deterministic subsetting. 0 < size < n.
 struct weir_subset_slice weir_subset_slice(
 	enum weir_subset_mode mode, uint32_t client, uint32_t n, uint32_t size);
 

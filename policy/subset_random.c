@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: every client shuffles the backends independently. The only requirement is
-// that each client has its own index. The number of clients per backend has a binomial
+// Random subsetting: every client shuffles the backends independently. The only requirement is that
+// all clients have different indexes. The number of clients per backend has a binomial
 // distribution: it differs widely between backends, unless a subset contains most of the
 // backends.
 #include "subset_private.h"

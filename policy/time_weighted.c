@@ -3,7 +3,7 @@
 // Time-weighted round robin: a backend gets the new flows until their predicted service times add
 // up to its weight in milliseconds. Then the turn of the next backend begins.
 //
-// The first flow of a turn is also charged (in poolifier, it is not); otherwise the backends'
+// The first flow of a turn is also charged (poolifier does not charge it); otherwise the backends'
 // shares of the flows would not be proportional to their weights. A flow is charged when its
 // backend is chosen, not when the flow ends; otherwise all flows of a burst would go to one
 // backend.

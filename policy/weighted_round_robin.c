@@ -9,9 +9,9 @@
 // common counter: together they have the same turns as one worker that has r times as many turns
 // (Hermite's identity).
 //
-// grpc divides one sequence number into index and generation; here they are two counters. If only
-// few candidates have a high weight, WEIR_POLICY_WINDOW steps may find no candidate with a turn.
-// Then the last choice is repeated, because it was probably a candidate with a high weight.
+// gRPC computes index and generation from one sequence number; this policy has a counter for each.
+// If only few candidates have a high weight, WEIR_POLICY_WINDOW steps may find no candidate with a
+// turn. Then the last choice is repeated, because it was probably a candidate with a high weight.
 #include "policy_private.h"
 
 #define STRIDE_MAX 65535u

@@ -305,10 +305,9 @@ static inline struct scan scan_of(const struct weir_policy_worker *worker,
 }
 
 // Returns the index of the first entry at or after the cursor whose key is at most `most`. Such
-// an entry must exist. The search wraps around at the end of the range. It first looks in the
-// cursor's block, from the cursor on, and then in the next block that contains such a key. If no
-// other block contains such a key, this is the cursor's block again. The code has no branches,
-// because the CPU could not predict them.
+// an entry must exist. The search wraps around at the end of the range. It begins in the cursor's
+// block, from the cursor on, and continues in the next block that contains such a key, which may be
+// the cursor's block again. The code has no branches, because the CPU could not predict them.
 static ALWAYS_INLINE uint32_t find_first(
 	const struct scan *scan, uint32_t windows, uint32_t most, uint32_t cursor) {
 	uint32_t at = cursor - scan->first;
@@ -469,8 +468,8 @@ uint32_t weir_window_take(const struct weir_policy_worker *worker,
 		return weir_window_id(worker, client, place);
 	}
 	// If the chosen entry is in the window of the cursor, and not before the cursor, the cursor
-	// moves to the entry after it. Otherwise the cursor advances by one, so that it neither
-	// jumps back nor jumps to a random window.
+	// moves to the entry after it. Otherwise the cursor advances by one, so that it does not
+	// jump back or to a random window.
 	if (place < client->cursor ||
 		place / WEIR_POLICY_WINDOW != client->cursor / WEIR_POLICY_WINDOW) {
 		next = client->cursor + 1 < count ? client->cursor + 1 : 0;
