@@ -24,7 +24,7 @@
 #define WEIR_CONFIG_DEVICE_BYTES 256
 #define WEIR_CONFIG_BINDS_MAX 256 // maximum binds of a service
 #define WEIR_CONFIG_CORES_MAX 64
-// Maximum number of bits that vary in source_ipv4: 16, for a prefix /16.
+// Maximum number of bits that vary in source_ipv4. 16 bits vary with the prefix length 16.
 #define WEIR_CONFIG_SOURCE_BITS_MAX 16
 
 struct weir_address {
@@ -187,7 +187,7 @@ enum weir_config_check {
 // Data path: they are sent to the service's VIP in the backend's forwarding mode, like packets from
 // the dataplane.
 enum weir_config_via { WEIR_VIA_DIRECT, WEIR_VIA_DATA_PATH };
-// Where the expected bytes must be in an answer: at its begin, or anywhere.
+// Where the expected bytes must be in an answer: at its start, or anywhere.
 enum weir_config_match { WEIR_MATCH_PREFIX, WEIR_MATCH_SUBSTRING };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 
@@ -297,7 +297,7 @@ struct weir_config_drain {
 	uint32_t removed_ms;
 };
 
-// What the policy chooses backends for: UDP flows, or single datagrams.
+// Whether a backend is chosen for each UDP flow or for each datagram.
 enum weir_config_udp { WEIR_CONFIG_UDP_FLOW, WEIR_CONFIG_UDP_DATAGRAM };
 
 enum weir_config_affinity_name { WEIR_AFFINITY_NONE, WEIR_AFFINITY_SOURCE };
@@ -335,11 +335,11 @@ struct weir_config_service {
 	struct weir_config_slow_start slow_start;
 	struct weir_config_steal steal;
 	uint32_t panic_threshold_percent; // 0..100, default 50
-	// The service is up from quorum + hysteresis eligible backends on, and down below quorum -
-	// hysteresis.
+	// The service becomes up with quorum + hysteresis eligible backends, and down with fewer
+	// than quorum - hysteresis.
 	uint32_t quorum, hysteresis;
 	// 0..100, default 0: the backups get new flows while less than this share of the primary
-	// backends (those without `backup`) is eligible, and whenever no primary is
+	// backends (without `backup`) is eligible, and while no primary backend is eligible
 	uint32_t backup_below_percent;
 	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_drain drain;
@@ -358,7 +358,7 @@ struct weir_config_command {
 struct weir_config_notify {
 	struct weir_config_command command;
 	uint32_t timeout_ms;
-	bool backends; // also for changes of backends, not only of services
+	bool backends; // also run the command for changes of backends, not only of services
 };
 
 struct weir_config_agents {

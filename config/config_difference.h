@@ -70,7 +70,7 @@ int weir_config_compare(
 int weir_difference_compute(const struct weir_json_object *keys, const void *from, const void *to,
 	struct weir_difference *ret);
 void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
-// Remove the changes that a reload applies; keep the changes that need a restart.
+// Remove the changes that a reload applies, and keep the changes that need a restart.
 void weir_difference_keep_restarts(struct weir_difference *difference);
 // Add the changes that cancel pending changes. waiting: the pending changes, which need a restart.
 // A pending change that is not in the difference is cancelled: the file has the running value

@@ -137,8 +137,8 @@ static void check_exchange(struct weir_json_reader *reader, const struct weir_js
 
 		valid &= weir_json_valid(read, text) && weir_json_valid(read, hex);
 		if (weir_json_present(read, text) && weir_json_present(read, hex)) {
-			weir_json_error_at(
-				reader, place, hex, "excludes \"%s\"; remove one of the two", text);
+			weir_json_error_at(reader, place, hex,
+				"cannot be used with \"%s\"; remove one of the two", text);
 			return;
 		}
 	}
@@ -179,7 +179,7 @@ static void check_dns(struct weir_json_reader *reader, const struct weir_json_pl
 
 	if (weir_json_valid(read, "name") && check->name[0] == '\0') {
 		weir_json_error_at(reader, place, "name",
-			"is missing; type \"dns\" queries it: add a name such as "
+			"is missing; type \"dns\" queries this name: add a name such as "
 			"\"example.com\"");
 	} else if (weir_json_valid(read, "name") &&
 		   (!is_domain(check->name) || strchr(check->name, ' ') != NULL)) {
@@ -190,24 +190,25 @@ static void check_dns(struct weir_json_reader *reader, const struct weir_json_pl
 	if (weir_json_valid(read, "address") && weir_json_valid(read, "record") && family != 0 &&
 		check->record != (family == 4 ? 1 : 28)) {
 		weir_json_error_at(reader, place, "address",
-			"is an IPv%d address, which only a record of type \"%s\" has; set "
-			"\"record\" to it",
+			"is an IPv%d address, but only a record of type \"%s\" has such an "
+			"address; change \"record\"",
 			family, family == 4 ? "A" : "AAAA");
 	}
 	if (weir_json_valid(read, "address") && weir_json_valid(read, "rcode") && family != 0 &&
 		check->rcode != 0) {
 		weir_json_error_at(reader, place, "address",
-			"is not in an answer with an error; remove it, or use rcode \"NOERROR\"");
+			"cannot be checked, because an answer with an error has no address; "
+			"remove it, or use rcode \"NOERROR\"");
 	}
 }
 
-// Checks the line of an agent-check: the line end is added to it.
+// Checks the line that an agent-check sends. A line end is added to the line before it is sent.
 static void check_line(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	if (weir_json_valid(read, "send") && check->send[strcspn(check->send, "\t\r\n")] != '\0') {
 		weir_json_error_at(reader, place, "send",
-			"contains a line end or a tab; give one line, to which a line end is "
-			"added");
+			"contains a line end or a tab; give one line; its line end is added "
+			"automatically");
 	}
 }
 

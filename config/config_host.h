@@ -40,8 +40,8 @@ int weir_config_add_warning(
 	struct weir_config_errors *errors, const struct weir_config_error *warning);
 
 // Adds a warning for each port whose interface does not exist in the network namespace of this
-// process, or has fewer receive queues than the port. It is not an error, because the file may be
-// for another host. Returns 0 or -ENOMEM (some warnings are missing).
+// process, or has fewer receive queues than the port. A missing interface is not an error, because
+// the file may be for another host. Returns 0 or -ENOMEM (some warnings are missing).
 int weir_config_warn_interfaces(
 	const struct weir_config *config, struct weir_config_errors *errors);
 // Add a warning for each CPU of a worker that is not online. Return values as for
@@ -51,8 +51,8 @@ int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_e
 #define WEIR_CONFIG_CA_WHY_BYTES 320
 
 // Reads a CA file as a health check does: a regular file with at least one certificate in PEM.
-// Returns 0, or a negative errno: -EBADMSG for a file without a certificate, -EINVAL for one that
-// is not regular. why: the file and the error.
+// Returns 0, or a negative errno: -EBADMSG for a file without a certificate, -EINVAL for a file
+// that is not regular. why: the file and the error.
 int weir_config_try_ca_file(const char *file, char why[WEIR_CONFIG_CA_WHY_BYTES]);
 
 // Writes the reason of a warning about a CA file, or returns false if there is no fault.

@@ -90,8 +90,8 @@ static bool is_interface_name(const char *device) {
 	       strncmp(device, "dpni", 4) != 0;
 }
 
-// Check the interface of a port whose driver opens one. weir-dataplane does not start if there is
-// none, or if two ports have the same.
+// Checks the interface of a port whose driver opens an interface. weir-dataplane does not start if
+// the device names no interface, or if two ports have the same interface.
 static void check_interface(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config *config, uint32_t i) {
 	const char *device = config->ports[i].device;

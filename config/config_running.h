@@ -5,10 +5,10 @@
 // Only this file has the running configuration: the configuration file may have changed since, and
 // weir-control may have been restarted.
 //
-// The dataplane holds the lock of the run directory. At its start it removes the files of earlier
-// processes. It writes its own file before weir-control can attach. The dataplane writes the file
-// under a temporary name and then renames it. Only the users of weir-dataplane and weir-control can
-// read the file, because it contains the hash_seed. Members of the group that can connect to
+// The dataplane holds the lock of the run directory. At its start, the dataplane removes the files
+// of earlier processes. Then, before weir-control can attach, the dataplane writes its own file
+// under a temporary name and renames the file. Only the users of weir-dataplane and weir-control
+// can read the file, because it contains the hash_seed. Members of the group that can connect to
 // weir-control cannot read the file.
 //
 // Threads: any. No logging.

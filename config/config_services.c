@@ -53,7 +53,8 @@ void weir_config_check_bind(struct weir_json_reader *reader, const struct weir_j
 	}
 	if (port && (first || last)) {
 		weir_json_error_at(reader, place, "port",
-			"\"port\" and \"port_first\"/\"port_last\" exclude each other; remove one");
+			"cannot be used with \"port_first\" or \"port_last\"; remove \"port\", or "
+			"the range");
 	} else if (!port && !(first && last)) {
 		weir_json_error(reader, place,
 			"has no port; add \"port\" (0 = every port), or \"port_first\" and "
@@ -101,8 +102,8 @@ static bool uses_mode(const struct weir_config_service *service, enum weir_forwa
 	return false;
 }
 
-// Refuses a key of a forwarding mode that no backend of the service uses. A key of a policy that
-// the service does not use is refused as well.
+// Refuses a key of a forwarding mode that no backend of the service uses. Keys that the policy of a
+// service does not use are also refused (config_policy.c).
 static void check_forwarding(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service, const struct weir_json_keys_read *read) {
 	static const char unused[] =
@@ -235,7 +236,7 @@ static void check_quorum(struct weir_json_reader *reader, const struct weir_json
 	const struct weir_config_service *service) {
 	if (service->hysteresis >= service->quorum && service->hysteresis > 0) {
 		weir_json_error_at(reader, place, "hysteresis",
-			"must be less than \"quorum\" (%u): the service would never be down",
+			"must be less than \"quorum\" (%u); otherwise the service is never down",
 			service->quorum);
 	}
 }

@@ -426,7 +426,7 @@ static bool read_payload(struct weir_json_reader *reader, const struct weir_json
 	for (size_t i = 0; i < bytes; i++) {
 		if ((text[i] < 0x20 || text[i] > 0x7e) && strchr("\t\r\n", text[i]) == NULL) {
 			weir_json_error(reader, place,
-				"byte %zu is neither printable ASCII nor \\t, \\r or \\n; for "
+				"byte %zu is not printable ASCII, \\t, \\r or \\n; for "
 				"other bytes use \"%s_hex\"",
 				i + 1, key->key);
 			return false;
@@ -473,7 +473,7 @@ static bool read_hex_bytes(struct weir_json_reader *reader, const struct weir_js
 
 		if (low < 0) {
 			weir_json_error(reader, place,
-				"character %zu is no hexadecimal digit of a byte; write two digits "
+				"character %zu is not a hexadecimal digit; write two digits "
 				"for each byte, such as \"00 1f\"",
 				(size_t)(c - text) + (high >= 0) + 1);
 			return false;

@@ -59,9 +59,8 @@ static void warn_quorum(struct weir_json_reader *reader, const struct weir_json_
 
 	if (service->quorum > 1 && needed > service->backend_count) {
 		weir_json_warning(reader, &quorum,
-			"the service becomes up with %u eligible backends, but has %u: it is "
-			"always "
-			"down; use a smaller quorum, or add backends",
+			"the service needs %u eligible backends to become up, but has only %u "
+			"backends: it is always down; use a smaller quorum, or add backends",
 			needed, service->backend_count);
 	}
 }
@@ -78,8 +77,8 @@ static void warn_backups(struct weir_json_reader *reader, const struct weir_json
 	}
 	if (backups == service->backend_count) {
 		weir_json_warning(reader, &backends,
-			"every backend is a backup, so all are used: remove \"backup\", or add the "
-			"backends that they replace");
+			"every backend is a backup, so all backups are used: remove \"backup\", or "
+			"add primary backends");
 	} else if (backups == 0 && service->backup_below_percent > 0) {
 		weir_json_warning(reader, &percent,
 			"is not used, because no backend has \"backup\": true; remove it, or mark "
@@ -109,8 +108,8 @@ static bool is_checked(const struct weir_config_service *service) {
 	       service->agent_check.type != WEIR_CHECK_NONE || service->outlier_ejection.enabled;
 }
 
-// Add one warning for all services without a check: a file with many services is usually written by
-// a program.
+// Adds one warning for all services without a check, because a file that a program has written may
+// have thousands of such services.
 static void warn_unchecked(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	uint32_t count = 0, first = 0;
@@ -293,8 +292,8 @@ static void warn_source(struct weir_json_reader *reader, const struct weir_json_
 }
 
 // Warns about a device whose driver name is probably a typing error: with an unknown driver,
-// weir-dataplane does not start. This is not an error, because the list of drivers may be
-// incomplete.
+// weir-dataplane does not start. The name is not refused as an error, because the list of drivers
+// may be incomplete.
 static void warn_driver(struct weir_json_reader *reader, const struct weir_json_place *root,
 	uint32_t number, const char *key, const char *device) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");
@@ -354,9 +353,10 @@ static void warn_l2(struct weir_json_reader *reader, const struct weir_json_plac
 		const struct weir_json_place service = weir_json_place_element(&services, first);
 
 		weir_json_warning(reader, &service,
-			"has backends with forwarding \"l2\", which need their own MAC addresses, "
-			"but every port sends to its gateway_mac: they get no packets; remove "
-			"gateway_mac from the port on their link, or use another forwarding");
+			"has backends with forwarding \"l2\", but every port sends all packets to "
+			"its gateway_mac instead of the backend's MAC address: these backends get "
+			"no packets; remove gateway_mac from the port on their link, or use "
+			"another forwarding");
 	}
 }
 

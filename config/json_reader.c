@@ -32,7 +32,7 @@ static bool is_later(const struct weir_json_object *object, const char *name) {
 	return false;
 }
 
-// Returns the known key that is most similar to an unknown one, or NULL.
+// Returns the known key that is most similar to an unknown key, or NULL.
 static const char *near_key(const struct weir_json_object *object, const char *name) {
 	const char *names[2 * WEIR_JSON_KEYS_MAX];
 	uint32_t count = 0;

@@ -94,14 +94,14 @@ uint64_t weir_json_load(const void *field, size_t bytes) {
 }
 
 static bool is_number_in_quotes(const json_t *json) {
-	size_t bytes = json_string_length(json); // 0 if the value is no string
+	size_t bytes = json_string_length(json); // 0 if the value is not a string
 
 	return bytes > 0 && bytes <= 20 && strspn(json_string_value(json), "0123456789") == bytes;
 }
 
 // Returns whether a value is a string such as "1s" or "500 ms".
 static bool is_number_with_unit(const json_t *json) {
-	const char *text = json_string_value(json); // NULL if the value is no string
+	const char *text = json_string_value(json); // NULL if the value is not a string
 	size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
 
 	return digits > 0 && text[digits] != '\0';

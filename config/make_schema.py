@@ -72,7 +72,7 @@ def object_of(name, keys, base, meaning):
     for key, row in keys.items():
         description = SPECIAL.get(key) or meaning.get((name, key))
         if not description:
-            sys.exit(f"{name}.{key}: docs/reference/configuration.md has no row for it")
+            sys.exit(f"{name}.{key}: docs/reference/configuration.md has no row for this key")
         properties[key] = {"description": description, **property_of(row),
                            **base.get("properties", {}).get(key, {})}
     unknown = set(base.get("properties", {})) - set(keys)
@@ -98,7 +98,7 @@ def main():
     schema = {"$schema": base["$schema"], "title": base["title"], **root, "$defs": parts}
     for name, part in parts.items():
         if not part["description"]:
-            sys.exit(f"{name}: {base_path} has no description of it")
+            sys.exit(f"{name}: {base_path} has no description of this object")
     with open(output, "w", encoding="utf-8") as file:
         json.dump(schema, file, indent="\t", ensure_ascii=False)
         file.write("\n")

@@ -49,10 +49,9 @@ struct expected {
 #define IPIP(address) NAMED("b", address, "")
 #define UNUSED_SOURCE "is not used, because every backend has forwarding \"l2\"; remove it\n"
 #define NOT_ITS_MAC \
-	"has backends with forwarding \"l2\", which need their own MAC addresses, but every port " \
-	"sends to its gateway_mac: they get no packets; remove gateway_mac from the port on " \
-	"their " \
-	"link, or use another forwarding\n"
+	"has backends with forwarding \"l2\", but every port sends all packets to its " \
+	"gateway_mac instead of the backend's MAC address: these backends get no packets; " \
+	"remove gateway_mac from the port on their link, or use another forwarding\n"
 
 #define TWO_BACKENDS NAMED("a", "10.0.0.1", "") ", " NAMED("b", "10.0.0.2", "")
 #define FORGETS_AFTER(ms) SEED "\"flow_table\": {\"timeout_ms\": {\"syn_seen\": " ms "}},"
@@ -74,8 +73,9 @@ struct expected {
 static const struct expected cases[] = {
 	{"{" SEED PORTS ", \"services\": [" UNCHECKED(
 		 "\"quorum\": 2, \"hysteresis\": 1,", BIND, TWO_BACKENDS) "]}",
-		"1:139: services[0].quorum: the service becomes up with 3 eligible backends, but "
-		"has 2: it is always down; use a smaller quorum, or add backends\n"},
+		"1:139: services[0].quorum: the service needs 3 eligible backends to become up, "
+		"but has only 2 backends: it is always down; use a smaller quorum, or add "
+		"backends\n"},
 	{"{" SEED PORTS ", \"services\": [" UNCHECKED("\"quorum\": 2,", BIND, TWO_BACKENDS) "]}",
 		""},
 	{DEVICES("net_afxdp0,iface=eth0", "net_tpa3,iface=weir0"),
@@ -121,8 +121,8 @@ static const struct expected cases[] = {
 		""},
 	// Only backups, and a key without backups.
 	{CONFIG(SEED "\n", UNCHECKED("\n", BIND, NAMED("a", "10.0.0.1", ", \"backup\": true"))),
-		"3:85: services[0].backends: every backend is a backup, so all are used: remove "
-		"\"backup\", or add the backends that they replace\n"},
+		"3:85: services[0].backends: every backend is a backup, so all backups are used: "
+		"remove \"backup\", or add primary backends\n"},
 	{CONFIG(SEED "\n", UNCHECKED("\n\"backup_below_percent\": 50,", BIND, TWO_BACKENDS)),
 		"3:25: services[0].backup_below_percent: is not used, because no backend has "
 		"\"backup\": true; remove it, or mark the backups\n"},
