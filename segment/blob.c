@@ -77,7 +77,7 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	return true;
 }
 
-// Returns whether the settings of a selection are valid. A policy that this version does not know
+// Returns whether the settings of a selection are valid. A policy that this version does not have
 // is invalid.
 static bool settings_sound(const struct weir_policy_settings *settings) {
 	return settings->policy < WEIR_POLICY_COUNT &&

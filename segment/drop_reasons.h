@@ -64,8 +64,8 @@ enum weir_drop_reason {
 		WEIR_DROP_REASON_COUNT
 };
 
-// Number of counters of drops in the segment. It is greater than the number of reasons, so that a
-// new reason does not change the ABI.
+// Number of counters of drops in the segment. The number is greater than the number of reasons, so
+// that a new reason does not change the ABI.
 #define WEIR_DROP_REASON_SLOTS 64
 
 _Static_assert(WEIR_DROP_REASON_COUNT <= WEIR_DROP_REASON_SLOTS, "one counter per drop reason");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Forwarding: the headers of each forwarding mode (forwarding_mode.h). Each mode has a file
-// forward_NAME.c, which builds the headers between the outer IP header and the packet, and marks
-// the fields that depend on the packet. Workers read only the resulting backend rows
-// (backend_row.h), so the dataplane has no code for a single mode.
+// Forwarding: the headers of each forwarding mode (forwarding_mode.h). The functions of each mode
+// are in the file forward_NAME.c. They build the headers between the outer IP header and the
+// packet, and mark the fields that depend on the packet. Workers read only the resulting backend
+// rows (backend_row.h), so the dataplane has no code for any particular mode.
 //
 // Threads: constant data and pure functions.
 #pragma once

@@ -40,8 +40,8 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 }
 
 // Returns whether /proc/locks shows the same device for a file as stat() returns. path: the file.
-// The devices may differ, for instance on btrfs. On tmpfs they are equal, and the caller must
-// compare them, because files of other tmpfs mounts can have the same small inode numbers.
+// The devices may differ, for instance on btrfs. On tmpfs the devices are equal, and the caller
+// must compare them, because files of other tmpfs mounts can have the same small inode numbers.
 static bool has_same_device(const char *path) {
 	struct statfs fs;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Glance: reads the state of a running dataplane without attaching to it: whether the workers
-// run, and whether the dataplane has tables. `weirctl status` uses it if weir-control does not
-// answer. The memory is read with pread, without mappings or allocations, and without any effect
-// on the dataplane.
+// run, and whether the dataplane has tables. `weirctl status` uses these functions if weir-control
+// does not answer. The memory is read with pread, without mappings or allocations, and without any
+// effect on the dataplane.
 //
 // Threads: any.
 #pragma once

@@ -2,11 +2,11 @@
 //
 // Handover: passes the segment from the dataplane to the control process.
 //
-// The dataplane listens on RUN_DIR/dataplane.sock. A process that has the segment controls where
-// packets go. Therefore the dataplane passes the segment only to root, to its own user and to the
-// user of the control process; it checks the peer credentials from the kernel (H1). The socket's
-// mode prevents other users from connecting and filling the queue of the socket (H2). RUN_DIR
-// must not be writable by other users, who could otherwise replace the socket.
+// The dataplane listens on RUN_DIR/dataplane.sock. A process that has the segment can redirect all
+// packets. Therefore the dataplane passes the segment only to root, to its own user and to the user
+// of the control process; it checks the peer credentials from the kernel (H1). The socket's mode
+// prevents other users from connecting and filling the queue of the socket (H2). RUN_DIR must not
+// be writable by other users, who could otherwise replace the socket.
 //
 // A control process connects and receives one message. The message has the segment's descriptors
 // and, for each steered port, the descriptor of the steer program's VIP map. The connection stays

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Heap: manages the free parts of the segment's heap, and the memory that backs the used parts.
-// Used by writer.c only. The heap does not know the contents of the used parts, or which workers
-// read them.
+// Used by writer.c only. The heap does not depend on the contents of the used parts, or on the
+// workers that read them.
 //
 // The state of the heap is private memory of the control process. Under ASan free extents are
 // poisoned, which detects a use after free by a reader in the same process.

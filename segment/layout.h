@@ -35,9 +35,9 @@
 //
 // Order of publication (control) and of loading (workers): identities -> rows -> selections ->
 // services. Therefore a worker that has a selection also has the selection's backends. A row that
-// refuses new flows is published after the selections, so that each selection always has a
-// candidate that accepts new flows. Withdrawal has the reverse order, with a grace period before
-// ids or memory are reused.
+// closes its backend to new flows is published after the selections, so that each selection always
+// has an open candidate. Withdrawal has the reverse order, with a grace period before ids or memory
+// are reused.
 #pragma once
 
 #include <stddef.h>
@@ -168,8 +168,8 @@ enum weir_backend_flag {
 	// The backend counts as being at its limit of active flows, regardless of its number of
 	// flows, because its accept queue is full.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
-	// The backend is usable, but not in a subset of this instance. Workers do not send it new
-	// flows, not even because of affinity.
+	// The backend is usable, but not in a subset of this instance. Workers send no new flows to
+	// it, even if an affinity entry contains the backend.
 	WEIR_BACKEND_OUTSIDE = 1u << 7,
 };
 
@@ -200,7 +200,7 @@ struct weir_backend_row { // 96 bytes, [control]
 	// Limit of the backend's active flows, for all workers together; 0 = no limit.
 	uint32_t max_active_flows;
 	uint8_t forwarding; // enum weir_forwarding_mode; not read by workers
-	uint8_t tail_bytes; // length of what is between the outer IP header and the packet
+	uint8_t tail_bytes; // number of bytes between the outer IP header and the packet
 	// A 16-bit field that depends on the family of the packet, this number of bytes before the
 	// packet: inner4 for IPv4, inner6 for IPv6, as in memory. 0 = no such field: then the
 	// protocol of the outer IP header is 4 or 41.
@@ -270,8 +270,8 @@ struct weir_identity_service { // 128 bytes, [control]
 	uint32_t state; // WEIR_IDENTITY_USED
 	uint32_t policies; // weir_identity_policies(): the configured and the run-time policy
 	uint32_t error_window_ms; // automatic error window; 0 = not computed yet
-	// what happens to the flows of a backend that is down: WEIR_BACKEND_REHASH,
-	// WEIR_BACKEND_RESET, or 0
+	// The action for flows of a backend that is down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET,
+	// or 0
 	uint32_t down_flags;
 	// CLOCK_MONOTONIC; 0 = no deadline. Set only during a drain of binds
 	uint64_t drain_until_ns;
@@ -486,8 +486,8 @@ enum weir_bucketing {
 		WEIR_BUCKETING_COUNT
 };
 
-// Whether workers are allowed to steal buckets. UNSET: the configuration applies, because neither
-// control nor an operator has set a value. X(NAME, "name")
+// Whether workers are allowed to steal buckets. UNSET: no value was set by control or an operator,
+// so the configuration applies. X(NAME, "name")
 #define WEIR_STEALING(X) X(UNSET, "unset") X(ON, "on") X(OFF, "off")
 
 enum weir_stealing {

@@ -18,7 +18,7 @@ enum weir_message_kind {
 	// weir_bucket_owners. A refusal changes nothing. Not sent if the segment's header shows
 	// that the dataplane does not use buckets.
 	WEIR_MESSAGE_STEAL,
-	// list the flows that wait for an answer to their SYN, in a range of the table
+	// List the flows that wait for an answer to their SYN, in a range of the table
 	WEIR_MESSAGE_FLOW_WAITING = 3,
 	WEIR_MESSAGE_FLOW_MOVE = 4, // move a waiting flow to another backend
 	WEIR_MESSAGE_FLOW_LIST = 5, // list or end the flows in a range of the table

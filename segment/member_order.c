@@ -113,8 +113,8 @@ static int compare_places(const void *left, const void *right) {
 	return (a->at > b->at) - (a->at < b->at);
 }
 
-// Sorts the members by all bits of their identities. They are already sorted by the upper bits, so
-// usually only few members must move.
+// Sorts the members by all bits of their identities. The members are already sorted by the upper
+// bits, so usually only few members must move.
 static void compare_pass(struct weir_member_order *order) {
 	struct place *places = order->places;
 	uint32_t misplaced = 0;

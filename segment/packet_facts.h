@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packet facts: properties of a packet and decisions of the dataplane about it, which are
-// reported to control (capture.h). Each set has one list, which generates the enumeration and the
-// names in JSON. Only append to a list: its order is part of the segment's ABI.
+// reported to control (capture.h). Each set of values has one list, which generates the enumeration
+// and the names in JSON. Only append to a list: its order is part of the segment's ABI.
 #pragma once
 
 // The action for a packet. X(NAME, "name")
@@ -19,8 +19,8 @@ enum weir_action {
 #undef X
 };
 
-// How the backend of a packet was chosen. It is part of verdicts; the fast path does not use it.
-// X(NAME, "name")
+// How the backend of a packet was chosen. The choice is part of verdicts; the fast path does not
+// use it. X(NAME, "name")
 #define WEIR_CHOICES(X) \
 	X(NONE, "none") \
 	X(FLOW, "flow") /* backend of the flow in the flow table */ \
@@ -40,7 +40,7 @@ enum weir_choice {
 	X(FLOW, "flow") /* TCP or UDP, valid: key, hash and event are set */ \
 	X(ECHO, "echo") /* ICMP or ICMPv6 echo request */ \
 	X(ICMP_ERROR, "icmp-error") /* ICMP or ICMPv6 error message */ \
-	X(OTHER, "other") /* packet that no service can own: for the kernel */ \
+	X(OTHER, "other") /* packet that cannot belong to a service: for the kernel */ \
 	X(SUSPECT, "suspect") /* dropped for verdict.reason if the destination is a VIP */ \
 	X(BROKEN, "broken") /* dropped for verdict.reason, for any destination */ \
 	X(FRAGMENT_FIRST, "fragment-first") /* first fragment of TCP or UDP: fields as for FLOW */ \

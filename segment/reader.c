@@ -78,17 +78,17 @@ static void begin_scan(struct weir_reader *reader) {
 	reader->seen = reader->rows_seen - 1; // causes another weir_reader_catch_up
 }
 
-// Records whether the current table of a root is refused, and updates the count of such roots.
-// refused: the refused reference of the root, 0 = none; updated. ref: the current reference. sound:
-// the current table was accepted.
+// Records whether the current table of a root is refused, and updates the number of roots with
+// refused tables. refused: the refused reference of the root, 0 = none; updated. ref: the current
+// reference. sound: the current table was accepted.
 static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref ref, bool sound) {
 	weir_ref now = sound ? 0 : ref;
 
 	if ((*refused != 0) != (now != 0)) {
 		reader->refusals.refused += now != 0 ? 1 : (uint64_t)-1;
 		show_refusals(reader);
-		// If other tables are still refused, start a full scan: it finds one of them and
-		// reports it.
+		// If other tables are still refused, start a full scan, which finds and reports one
+		// of these tables.
 		if (now == 0 && reader->refusals.refused > 0 &&
 			reader->scan == WEIR_READER_NO_SCAN) {
 			begin_scan(reader);

@@ -32,7 +32,7 @@
 #define WEIR_READER_STEPS 32u
 
 // Adopt the row of a backend (below max_backends). row is a private copy: consistent, but its
-// values are not checked. Returns false to refuse it.
+// values are not checked. Returns false to refuse the row.
 typedef bool weir_reader_adopt_row(
 	void *context, uint16_t backend, const struct weir_backend_row *row);
 
@@ -48,8 +48,8 @@ struct weir_reader {
 	uint64_t rows_seen;
 	uint64_t selections_seen;
 	bool services_due; // the service table must be read after all selections
-	// An adopted selection has ended the UDP flows of its service (WEIR_UDP_DATAGRAM). The user
-	// of the reader clears the flag.
+	// An adopted selection has ended the UDP flows of its service (WEIR_UDP_DATAGRAM). The
+	// owner of the reader clears the flag.
 	bool udp_ended;
 	// One bit per backend. open: the adopted row permits new flows. closing: the published
 	// row no longer permits new flows, but is not adopted yet. Such rows are adopted last,
@@ -110,8 +110,8 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 void weir_reader_settle(struct weir_reader *reader);
 
 // weir_reader_rows returns the position in the update log up to which a reader has adopted rows.
-// weir_reader_has_rows returns whether another reader has reached this position. If it has, it
-// knows all backends that the first reader knows. [worker]
+// weir_reader_has_rows returns whether another reader has reached this position. If so, it has read
+// the rows of all backends that the first reader has adopted. [worker]
 static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
 	return reader->rows_seen;
 }

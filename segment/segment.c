@@ -147,7 +147,7 @@ static int random_epoch(uint64_t *ret) {
 	return 0;
 }
 
-// Creates a memfd that can neither shrink nor grow. Returns its descriptor or negative errno.
+// Creates a memfd of constant size. Returns its descriptor or negative errno.
 static int create_memory(const char *name, bool huge_pages, uint64_t bytes) {
 	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	int fd;
@@ -177,7 +177,7 @@ uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
 	if (base == MAP_FAILED) {
 		return NULL;
 	}
-	// has an effect only if tmpfs is configured for huge pages
+	// This call has an effect only if tmpfs is configured for huge pages.
 	madvise(base, bytes, MADV_HUGEPAGE);
 	return base;
 }

@@ -17,7 +17,7 @@
 #define WEIR_SEGMENT_TABLES_NAME "weir-tables"
 
 // A mapped segment. The counts are private copies made when the segment was validated, so that a
-// header changed later by another process cannot cause an access out of bounds. A comment in
+// later change of the header by another process cannot cause an access out of bounds. A comment in
 // brackets gives the number of elements of an array.
 //
 // The process that created the segment writes statistics and only reads tables; a process that
@@ -91,9 +91,9 @@ struct weir_segment_params {
 	const struct weir_port_info *port_info; // [ports]
 };
 
-// Create and map both memory areas in sealed memfds: they can neither shrink nor grow, and no
-// other process can write statistics. [dataplane] Returns 0, -EINVAL (a parameter out of range),
-// -ENOMEM, or another negative errno.
+// Create and map both memory areas in sealed memfds: their size cannot change, and no other process
+// can write statistics. [dataplane] Returns 0, -EINVAL (a parameter out of range), -ENOMEM, or
+// another negative errno.
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret);
 
 // Lock the allocated pages of both memory areas in RAM, so that they are never swapped out and a

@@ -26,7 +26,7 @@ struct weir_selection_params {
 	uint32_t subsets; // 0 or 1: all workers choose from all members; maximum: WEIR_WORKERS_MAX
 	// The published selection, indexed by subset; NULL = none. Its ids must refer to the same
 	// backends as the members' ids. The arrays of an unchanged subset are copied from this
-	// selection, because it takes long to build a large table.
+	// selection, because building a large table takes long.
 	const struct weir_policy_table *published;
 };
 

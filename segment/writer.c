@@ -5,7 +5,7 @@
 //   free -> owned (alloc) -> live (publish) -> retired (replaced) -> free (after a grace period)
 //
 // Retired extents wait in one queue, in the order in which they were retired. Only one grace
-// period at a time is in progress. It covers any number of extents at the start of the queue.
+// period at a time is in progress; it covers any number of extents at the start of the queue.
 #include "writer.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define POLL_NS 50000
 
 // Limit for extents that wait for a grace period: this multiple of the bytes in use, but at least
-// RETIRED_LEAST. Without a limit, a stalled worker would make the heap grow without bound.
+// RETIRED_LEAST. Without a limit, the heap would grow without bound while a worker is stalled.
 #define RETIRED_SHARE 4u
 #define RETIRED_LEAST (16u << 20)
 
@@ -488,9 +488,9 @@ bool weir_writer_publish_row(
 		return false;
 	}
 	memcpy(words, row, sizeof(words));
-	// A reader may still be copying the older row from this place. If it loads one of the
-	// new words, it then also loads at least the current version, because of the fence.
-	// Therefore it detects the change.
+	// A reader may still be copying the older row from this place. If the reader loads one of
+	// the new words, it then also loads at least the current version, because of the fence.
+	// Therefore the reader detects the change.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (unsigned int i = 0; i < sizeof(words) / 8; i++) {
 		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);

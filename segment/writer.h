@@ -53,9 +53,9 @@ const void *weir_writer_current(const struct weir_writer *writer, struct weir_ro
 int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused);
 
 // Allocate the identities, rows, costs and baselines of ids below these numbers, and the workers'
-// counters of these backends. The numbers never decrease. Until a backend has its counters,
-// workers load neither the backend nor later publications. Call before data of these ids is
-// written. Returns 0, -ENOMEM, -EINVAL (out of range).
+// counters of these backends. The numbers never decrease. Workers load a backend, and later
+// publications, only after the backend has its counters. Call before data of these ids is written.
+// Returns 0, -ENOMEM, -EINVAL (out of range).
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
 
 // Publish the slow start of a reserved backend if it has changed. share: the new slow start.
