@@ -9,9 +9,8 @@
 // process, or by any process that can map the segment. Therefore every value is checked before it
 // is used.
 
-// Copies the next hop and the forwarding from the published row, so that forwarding continues until
-// this process has resolved the next hop with the kernel's neighbour table, and for a backend that
-// was removed.
+// Copies the next hop and the forwarding from the published row. They are used until this process
+// has resolved the next hop with the kernel's neighbour table, and for removed backends.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
 	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;

@@ -16,7 +16,8 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// Until the next hop is set again (next_hops.c), it is used only if it serves the new mode.
+// Sets the forwarding of a backend. The current next hop is used until next_hops.c sets the next
+// hop again, but only if it can be used with the new forwarding.
 static void set_forwarding(
 	struct weir_backend_entry *backend, const struct weir_forwarding *forwarding) {
 	backend->forwarding = *forwarding;
@@ -105,8 +106,8 @@ static bool is_same_bind(const struct weir_config_bind *a, const struct weir_con
 	       a->port_first == b->port_first && a->port_last == b->port_last;
 }
 
-// Returns whether a service keeps all binds of its former configuration (NULL = none), in the same
-// order.
+// Returns whether a service keeps all binds of its previous configuration (`former`; NULL = none),
+// in the same order.
 static bool has_binds_of(
 	const struct weir_config_service *config, const struct weir_config_service *former) {
 	uint32_t found = 0;

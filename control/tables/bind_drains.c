@@ -171,8 +171,8 @@ static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) 
 		       : NULL;
 }
 
-// Call after the drained binds of a service have changed. Marks the service table. Also marks the
-// service as undecided if the result of weir_bind_drains_ended has changed, because the rows of
+// Call after the set of drained binds of a service has changed. Marks the service table. Also marks
+// the service as undecided if the result of weir_bind_drains_ended has changed, because the rows of
 // the backends then change. had_ended: the result before the change.
 static void changed(struct weir_tables *tables, uint16_t id, bool had_ended) {
 	struct weir_state *state = tables->state;

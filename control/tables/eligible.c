@@ -116,8 +116,8 @@ static bool may_get_flows(const struct weir_openings *open,
 }
 
 // Decides which backends are usable: backends that may get new flows and whose next hop is
-// resolved. Packets to a backend without a next hop would be lost, even if
-// it is healthy. If no such backend has a resolved next hop, the next hop is ignored.
+// resolved. Packets to a backend without a next hop would be lost, even if the backend is healthy.
+// If no such backend has a resolved next hop, the next hop is ignored.
 static void decide_usable(struct weir_state *state, struct weir_service_entry *service) {
 	service->resolved = 0;
 
@@ -240,9 +240,9 @@ static bool concerns_slow_start(const struct weir_service_entry *service, enum w
 	       (service->config->slow_start.window_ms > 0 && group == WEIR_GROUP_ELIGIBLE);
 }
 
-// Returns whether a change of this backend may change the subsets. It may not if the backend
-// ranks behind the members and spares of all subsets. In panic mode and while backups are used it
-// always may, because then the numbers of usable backends matter.
+// Returns whether a change of this backend may change the subsets. Returns false if the backend
+// ranks behind the members and spares of all subsets. In panic mode and while backups are used,
+// returns true, because then the subsets depend on the numbers of usable backends.
 static bool concerns_subsets(
 	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
 	return service->divided &&

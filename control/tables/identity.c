@@ -12,10 +12,9 @@
 #define DRAIN_BITS 7u
 #define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic weight; 0 = unknown
 
-// Bit of removal_until_ns in struct weir_identity_service: clients are refused until that time.
-// The bit marks the phase to which the time belongs. Both are stored with one store: if this
-// process is killed before it stores `removal`, the next process still finds the phase of the
-// time.
+// Bit of removal_until_ns in struct weir_identity_service. The bit is set if the time is the end of
+// the phase DROPPED, in which clients are refused. Bit and time are stored with one store: if this
+// process is killed before it stores `removal`, the next process still finds the phase of the time.
 #define REFUSING 1ull
 
 // Bits of `policies` in struct weir_identity_service.
@@ -111,8 +110,8 @@ void weir_identity_store_backend(
 		to->family = from->address.family;
 		to->service = from->service;
 		// Skip ids that never had a row, because their counters are 0. No memory is
-		// allocated for these counters yet, and reading them for thousands of ids and all
-		// workers would take seconds.
+		// allocated for these counters yet, and reading the counters of thousands of ids
+		// for all workers would take seconds.
 		for (uint32_t worker = 0;
 			worker < segment->workers && segment->rows[id].version != 0; worker++) {
 			add_counters(&sum, weir_segment_backend_counters(segment, worker, id));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Openings: decides which backends of a service may get new flows, from the numbers of backends in
-// each group: only eligible primary backends, the backups as well or instead, or in panic mode also
-// backends that are not eligible.
+// each group. The result is the eligible primary backends, the eligible backups, or both. In panic
+// mode, backends that are not eligible may also get new flows.
 #include "panic.h"
 #include "state.h"
 
-// Returns the number of backends in service. Not counted are backends that an operator or their own
-// report has taken out of service, and backends that were never healthy. Therefore a reload that
-// more than doubles the number of backends causes no panic.
+// Returns the number of backends in service. Does not count backends that an operator or their own
+// report has taken out of service, or that were never healthy. Therefore a reload that more than
+// doubles the number of backends causes no panic.
 static uint32_t in_service(const uint32_t in_group[WEIR_GROUPS]) {
 	return in_group[WEIR_GROUP_ELIGIBLE] + in_group[WEIR_GROUP_MAYBE_UP];
 }
@@ -24,18 +24,18 @@ static bool is_panic(const struct weir_config_service *config, const uint32_t *i
 					    config->panic_threshold_percent);
 }
 
-// Returns the number of groups that may get new flows, if the backends of one tier are alone.
+// Returns the number of groups that may get new flows, if only backends of this tier are used.
 static uint8_t groups_of(const uint32_t *in_group, bool panic) {
 	return !panic                              ? WEIR_GROUP_ELIGIBLE + 1
 	       : in_group[WEIR_GROUP_ELIGIBLE] > 0 ? WEIR_GROUP_MAYBE_UP + 1
 						   : WEIR_GROUP_LAST_RESORT + 1;
 }
 
-// Without an eligible backup, there is nothing to fall back to: the backups count only if no
-// primary backend could get flows even in panic mode.
+// Without an eligible backup, the backups are used only if no primary backend could get flows even
+// in panic mode.
 //
-// With an eligible backup, there is no panic mode as long as the primaries suffice, and as long as
-// enough backups are eligible: healthy backups are used before backends that fail their checks.
+// With an eligible backup, there is no panic mode while enough primary backends or enough backups
+// are eligible: healthy backups are used before backends that fail their checks.
 struct weir_openings weir_openings_decide(
 	const struct weir_config_service *config, const struct weir_group_counts *counts) {
 	const uint32_t *primary = counts->in_group[WEIR_TIER_PRIMARY];

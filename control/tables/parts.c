@@ -65,7 +65,7 @@ static double part_of(const struct weir_backend_entry *backend) {
 
 // Returns the sum of the parts of all candidates. If state is not NULL, also multiplies the parts
 // of each candidate by `factor` and by its slow start share, and adds them to its backend. The
-// returned sum is without these factors.
+// returned sum does not include these factors.
 static uint64_t count_candidates(
 	struct weir_state *state, const struct weir_policy_table *table, double factor) {
 	struct walk walk = {.table = table};

@@ -262,9 +262,9 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 // after the selections (closing = true). All other rows are published before the selections,
 // because the selections refer to them.
 //
-// Closing rows are last for the case that all backends of a service are replaced. If they were
-// first, workers would find no open backend until the new selection is published, or for longer
-// if control exits in between.
+// Closing rows are published last, because all backends of a service may have been replaced. If
+// they were published first, workers would find no open backend until the new selection is
+// published, or for longer if control exits before that.
 static void publish_backend(
 	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];

@@ -5,8 +5,8 @@
 //
 // A change first publishes only the row of the backend. While the old selection is in use,
 // workers skip candidates whose row is closed. If a backend becomes usable again and is still a
-// candidate, its row is opened again. One new selection is then built for many changes. It is
-// equal to a selection that is built at once, so all instances have equal selections.
+// candidate, its row is opened again. One new selection is then built for many changes. The new
+// selection is equal to a selection that is built at once, so all instances have equal selections.
 //
 // One selection is built at a time, from the backends of the service at the start of the build.
 // If backends change during the build, the selection is built once more. If most of its

@@ -2,9 +2,10 @@
 //
 // Removals: when TCP binds or services are removed from the configuration, they drain until a
 // deadline. The removed binds are stored only in the published service table, with the flag
-// REMOVED. Each new table copies them from the previous table. A new control process therefore
-// also finds them. It also finds, in that table, binds that were removed from the file while no
-// control process was running. The phase and the deadline are stored in the identity record of
+// REMOVED. The removed binds are copied from each table to the next table. Therefore a new control
+// process finds them in the published table. It also finds binds that were removed from the file
+// while no control process was running. The phase and the deadline are stored in the identity
+// record of
 // the service.
 #include <errno.h>
 #include <netinet/in.h>

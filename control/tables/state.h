@@ -56,8 +56,8 @@ enum weir_tier {
 // Numbers of backends of a service.
 struct weir_group_counts {
 	uint32_t in_group[WEIR_TIERS][WEIR_GROUPS]; // leaving backends are in WEIR_GROUP_NONE
-	// Primary backends of which backup_below_percent is a share: the live ones, without those
-	// whose first health checks have no result yet.
+	// Number of primary backends to which backup_below_percent refers: live primary backends,
+	// except backends whose first health checks have no result yet.
 	uint32_t primaries;
 	uint32_t backups; // live backups
 };
@@ -118,8 +118,8 @@ struct weir_service_entry {
 	uint8_t stage; // enum weir_id_stage
 	uint8_t configured_policy; // enum weir_policy
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
-	// Flags of backends that are down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0. They do
-	// not change while the service is LEAVING.
+	// Flags of backends that are down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0. The flags
+	// do not change while the service is LEAVING.
 	uint8_t down_flags;
 	bool measured; // a caller in this process needs the service times of the service's flows
 	bool policy_set; // runtime_policy was set by a caller in this process
@@ -255,7 +255,7 @@ struct weir_state { // always freed or cloned as a whole
 	uint32_t removed_binds; // number of removed binds of all services
 	uint32_t established_ms; // timeout of flows, as configured
 	bool former_changed; // the former flows of some service may have to be counted again
-	bool takeover; // the backups of some service may have begun or ceased to be used
+	bool takeover; // the backups of some service may have started or stopped getting new flows
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 
@@ -354,7 +354,7 @@ static inline bool weir_backend_takes_flows(
 uint32_t weir_backend_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 // Decides which backends of a service must be in its selection, depending on panic mode and
-// subsets. Also decides the flags of their rows, such as what happens to flows of backends that
+// subsets. Also determines the flags of their rows, such as the action for flows of backends that
 // are down. Marks the rows that change. Returns 0 or -ENOMEM; after -ENOMEM the service is still
 // undecided.
 int weir_eligible_decide(struct weir_state *state, uint16_t service);

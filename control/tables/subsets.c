@@ -6,7 +6,8 @@
 // it returns to these subsets.
 //
 // Backups are divided separately, so that they take no places of primary backends. If an instance
-// uses both, it uses backups in addition, in proportion to the usable backends of both kinds.
+// uses both, its subset has additional places for backups, in proportion to the usable backends of
+// both kinds.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ struct list {
 	uint32_t count;
 	uint16_t *id;
 	uint8_t *usable;
-	uint8_t *ready; // usable, or would be if its tier got new flows
+	uint8_t *ready; // usable, or would be usable if its tier got new flows
 	uint8_t *eligible; // the backend is usable even without panic mode
 	uint32_t usables, eligibles;
 	uint32_t *order; // [count]
@@ -181,8 +182,8 @@ struct room {
 };
 
 // Returns how many backends of a tier a client uses. full: the size of a subset of this tier. If
-// primary backends and backups are both used, there are as many backups in a subset as the
-// proportion of all usable ones requires, rounded up.
+// primary backends and backups are both used, the ratio of backups to primary backends in a subset
+// is the ratio of usable backups to usable primary backends, rounded up.
 static uint32_t places_of(const struct weir_service_entry *service,
 	const struct list lists[WEIR_TIERS], enum weir_tier tier, uint32_t full) {
 	uint64_t primaries = lists[WEIR_TIER_PRIMARY].usables;
@@ -219,9 +220,9 @@ static bool take(const struct list *list, struct room *room, uint32_t at) {
 	return true;
 }
 
-// Fills one subset with the first backends for which it has a place. The next few usable backends
-// are spares. Backends up to the last spare are not marked as far, because they may soon be needed.
-// While backups are not used, the first of them are all spares.
+// Fills one subset with the first backends for which the subset has a place. The next few usable
+// backends are spares. Backends up to the last spare are not marked as far, because they may soon
+// be needed. While backups are not used, a subset has no places for them, only spares.
 static void fill_subset(struct weir_state *state, const struct weir_service_entry *service,
 	uint32_t subset, const struct list lists[WEIR_TIERS], enum weir_tier tier) {
 	const struct list *list = &lists[tier];

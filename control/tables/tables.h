@@ -77,8 +77,8 @@ struct weir_next_hop {
 	uint16_t route_mtu; // path MTU without reports of routers about tunnel packets
 };
 
-// Returns whether packets forwarded in this way reach the backend through the next hop. L2 cannot
-// go through a gateway: the gateway would route a packet to the VIP back to a balancer. The other
+// Returns whether packets with this forwarding reach the backend through the next hop. L2 cannot go
+// through a gateway: the gateway would route a packet to the VIP back to a balancer. The other
 // modes need an outer source address, which a next hop adopted from an l2 backend does not have.
 bool weir_next_hop_serves(
 	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding);
@@ -103,8 +103,8 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay in t
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
 // Makes `config` the current configuration, and publishes the differences. On an error the
-// published tables are unchanged, and one line is written to why. May wait up to
-// WEIR_TABLES_WAIT_MS for memory that becomes free after a grace period.
+// published tables are unchanged, and one line is written to why. May wait for up to
+// WEIR_TABLES_WAIT_MS until memory becomes free after a grace period.
 //
 // config: borrowed until the tables are freed, or until the next weir_tables_apply has returned
 // (that call compares both configurations). Administrative states and run-time weights are kept;
@@ -127,9 +127,9 @@ int weir_tables_apply(
 typedef bool (*weir_tables_find_hop_fn)(
 	void *context, const struct weir_address *address, struct weir_next_hop *ret);
 // Sets the function with which weir_tables_apply looks up the next hops of unresolved backends.
-// With it, the first packets of a new service are forwarded. weir_tables_apply does not call
-// `find` while no segment is bound. `find` may call the getters of the tables; they still return
-// the values from before the apply.
+// With this function, the first packets of a new service are forwarded. weir_tables_apply does not
+// call `find` while no segment is bound. `find` may call the getters of the tables, which still
+// return the values from before the apply.
 void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn find, void *context);
 
 // Returns the number of configured services and backends without an id; usually 0. *ret_retry: true
@@ -143,7 +143,7 @@ int weir_tables_set_admin(
 // Sets the phase of a backend's drain. The phases DRAINING to KEPT also set the administrative
 // state to DRAIN, and the phase DROPPED sets it to MAINTENANCE. To end a drain, call
 // weir_tables_set_admin. weir_tables_set_admin, weir_tables_set_drain and weir_tables_end_drain
-// also accept a removed backend; on_backend_down then decides what happens to its flows.
+// also accept a removed backend; on_backend_down then determines the action for its flows.
 int weir_tables_set_drain(struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase,
 	uint64_t until_ns);
 // Sets the phase at the end of a drain. left: number of open flows at that time. This number is
@@ -167,7 +167,7 @@ int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend
 int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 #define WEIR_WEIGHT_AUTO_MOST 65535u
 // Sets the weight that a backend has reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
-// none. It replaces the configured weight, even 0, but not a run-time weight.
+// none. This weight replaces the configured weight, even 0, but not a run-time weight.
 int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 // Sets the backend's own limit of active flows (0 = none), and whether the backend counts as being
 // at its limit now. Both are published in the backend's row. The limit applies to all workers
@@ -198,8 +198,8 @@ int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, u
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // used until set
 
 // Returns how many binds of a service have this address, or the number of all its binds if
-// address is NULL. The next functions select binds in the same way. A drained bind refuses
-// packets that begin a flow, and existing flows continue.
+// address is NULL. The next functions select binds in the same way. Packets to a drained bind that
+// begin a flow are refused; existing flows continue.
 uint32_t weir_tables_select_binds(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Returns how many of the selected binds are drained.
@@ -243,9 +243,9 @@ void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 // configuration drain until a deadline. Only TCP binds drain: packets that begin a flow are
 // refused, and existing flows continue.
 //
-// If on_backend_down is "reset", workers end the flows at the deadline. The binds then refuse
-// packets for the timeout of established flows. One RST may not be enough, because a client in a
-// transfer ignores an RST whose sequence number is too old.
+// If on_backend_down is "reset", workers end the flows at the deadline. Packets to the binds are
+// then refused for the timeout of established flows. One RST is sometimes not enough, because a
+// client in a transfer ignores an RST whose sequence number is too old.
 //
 // With other settings of on_backend_down, the binds are withdrawn at the deadline, and the flows
 // continue. If a service is removed, this applies to all its binds, and its backends are down
@@ -254,7 +254,7 @@ void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 // Returns the lowest id, at least `from`, of a service with a removal, or -ENOENT.
 int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
 // Ends the current phase of a removal, because no flows are left (drained is true) or because the
-// time of the phase has passed. Returns what happens to the flows: DRAINED, DROPPED or KEPT of enum
+// time of the phase has passed. Returns the result for the flows: DRAINED, DROPPED or KEPT of enum
 // weir_drain_phase. Returns -ENOENT if there is no removal.
 int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool drained);
 // Gets the removed binds in the service table, of one service or of all services
@@ -283,7 +283,7 @@ bool weir_tables_wait(struct weir_tables *tables);
 // Publishes all marked changes, in the order of layout.h, then reclaims memory. Never waits.
 // Returns the number of selections, service tables and touched ids that were published.
 //
-// While no segment is bound, only decides panic mode and subsets, for the getters below. Before
+// While no segment is bound, only determines panic mode and subsets, for the getters below. Before
 // the first weir_tables_apply, returns 0 and keeps the marks.
 //
 // On -ENOSPC, -EBUSY and -ENOMEM the marks are kept as well. Only rows, which need no memory, are
@@ -298,12 +298,12 @@ int weir_tables_publish(struct weir_tables *tables);
 // Returns 1 if there are further steps, 0 if all selections contain the chosen backends, or
 // -ENOSPC, -EBUSY or -ENOMEM (retry later).
 int weir_tables_build(struct weir_tables *tables);
-// returns whether there may be further steps
+// Returns whether there may be further steps.
 bool weir_tables_is_stale(const struct weir_tables *tables);
 
-// Finds a service whose backups have begun to get new flows, or ceased to, since it was last
-// returned (see weir_service_state.on_backups). Call in a loop until false is returned. Fast if
-// nothing has changed.
+// Finds a service whose backups have started or stopped getting new flows since the service was
+// last returned (see weir_service_state.on_backups). Call in a loop until false is returned. Fast
+// if nothing has changed.
 bool weir_tables_takeover(struct weir_tables *tables, uint16_t *ret_service);
 
 // Work done since the tables were opened.
@@ -346,8 +346,8 @@ uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
 uint32_t weir_tables_service_ids(const struct weir_tables *tables);
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
-// Returns the path MTU of packets forwarded in this way; 0 = the port's MTU. With l2 it does not
-// depend on reports of routers, because there is no router on the path.
+// Returns the path MTU of packets with this forwarding; 0 = the port's MTU. With l2, the path MTU
+// does not depend on reports of routers, because there is no router on the path.
 uint16_t weir_next_hop_mtu(
 	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding);
 // Returns whether tunnel packets sent to this next hop have this outer source.
@@ -409,15 +409,14 @@ struct weir_service_state {
 	// With an eligible backup, panic mode counts the backups instead, and only while they are
 	// used.
 	bool panic;
-	// The backups get new flows, because too few primary backends (those that are not backups)
-	// are eligible: none, or less than backup_below_percent. Also if the service has only
-	// backups.
+	// The backups get new flows, because too few primary backends (not backups) are eligible:
+	// none, or less than backup_below_percent. Also true if the service has only backups.
 	bool on_backups;
 	bool leaving; // no longer configured, but kept until its flows and its removal have ended
 	// Number of live backends, and number of eligible backends: live, ready, healthy, and with
 	// a weight above 0, regardless of panic mode.
 	uint32_t backends, eligible;
-	uint32_t backups, backups_eligible; // how many of them are backups
+	uint32_t backups, backups_eligible; // numbers of backups among `backends` and `eligible`
 	// Number of backends that have a next hop, and that are eligible or allowed by panic mode.
 	uint32_t resolved;
 	uint32_t slots; // slots of all subsets; 0 = the policy does not use slots
@@ -431,8 +430,8 @@ struct weir_service_state {
 	uint8_t policy; // policy in effect, enum weir_policy
 	uint8_t configured_policy;
 	uint8_t runtime_policy; // policy set at run time; WEIR_POLICY_UNSET = none
-	// The settings of the policy; zeroed for a leaving service. They contain the configured
-	// limit of active flows, even if this limit is published in the rows.
+	// The settings of the policy; zeroed for a leaving service. The settings contain the
+	// configured limit of active flows, even if this limit is published in the rows.
 	struct weir_policy_settings settings;
 	uint8_t drain; // enum weir_drain_phase of the service's drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
@@ -517,8 +516,8 @@ struct weir_subset_member {
 // subset: less than weir_subset_state.subsets. ret: must have room for all live backends of the
 // service. Returns the number of elements, -ENOENT or -ENOMEM.
 //
-// In panic mode, a subset gets its share of the service's eligible backends, rounded up. The rest
-// of the subset are backends that are allowed only because of panic mode.
+// In panic mode, a subset gets its share of the service's eligible backends, rounded up. The other
+// places of the subset are filled with backends that are allowed only because of panic mode.
 int weir_tables_subset_members(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_subset_member *ret);
 
