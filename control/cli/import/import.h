@@ -161,7 +161,7 @@ void weir_import_persistence(struct weir_import_service *service,
 	const struct weir_import_place *place, const char *what, uint32_t timeout_s);
 // Set which addresses count as one client of a persistent service. text: a netmask for family 4, a
 // prefix length for family 6. Adds a note if the netmask is not a prefix. what: text of the
-// setting, for notes. Returns false if the text is neither.
+// setting, for notes. Returns false if the text is not a netmask or a prefix length.
 bool weir_import_granularity(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *what, uint8_t family, const char *text);
 // Add a note that the service has no health check: Weir supports none of the checks in the source.

@@ -65,8 +65,8 @@ bool weir_import_granularity(struct weir_import *import, struct weir_import_serv
 }
 
 #define WEIGHT \
-	"if the weight of a server becomes 0, its clients move at once; in IPVS, only with " \
-	"expire_quiescent_template"
+	"if the weight of a server becomes 0, its clients move at once; in IPVS, they move only " \
+	"with expire_quiescent_template"
 
 static void note_differences(struct weir_import *import,
 	const struct weir_import_persistence *persistence, bool hashes) {
@@ -74,14 +74,14 @@ static void note_differences(struct weir_import *import,
 		weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS,
 			persistence->what,
 			"with policy maglev, affinity has no timeout: a server that is added or "
-			"returns gets its share of the clients at once; in IPVS, only after the "
-			"timeout; " WEIGHT);
+			"returns gets its share of the clients at once; in IPVS, it gets the "
+			"clients only after the timeout; " WEIGHT);
 		return;
 	}
 	weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS, persistence->what,
-		"an entry of affinity expires timeout_ms after the beginning of the client's last "
-		"flow or the end of its last TCP connection; in IPVS it does not expire while the "
-		"client has a connection; " WEIGHT);
+		"an affinity entry expires timeout_ms after the beginning of the client's last "
+		"flow or the end of its last TCP connection; in IPVS, an entry does not expire "
+		"while the client has a connection; " WEIGHT);
 	if (persistence->timeout_s > TIMEOUT_MOST_S) {
 		weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS,
 			persistence->what, "above the maximum of Weir; using %u s", TIMEOUT_MOST_S);
@@ -107,8 +107,8 @@ json_t *weir_import_affinity(struct weir_import *import,
 		(json_int_t)timeout_s * 1000);
 }
 
-// The scheduler sh depends on the order, addresses and weights of the servers, and on nothing else
-// of the service.
+// Returns the order, addresses and weights of the servers as text. The scheduler sh depends only on
+// these properties of a service.
 static char *servers_of(const struct weir_import_service *service) {
 	json_t *servers = json_array();
 	const json_t *backend;
@@ -143,9 +143,9 @@ void weir_import_note_same_servers(
 		json_object_set_new(import->hashed, servers, json_integer(service->place.line));
 	} else {
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, service->scheduler,
-			"a client may get another server than from the service in line "
-			"%" JSON_INTEGER_FORMAT ", which has the same servers: if it needs the "
-			"same server, add the binds of this service to that service",
+			"a client may get another server than in the service of line "
+			"%" JSON_INTEGER_FORMAT ", which has the same servers: if clients need the "
+			"same server in both, add the binds of this service to that service",
 			json_integer_value(former));
 	}
 	free(servers);

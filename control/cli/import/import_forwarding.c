@@ -56,7 +56,8 @@ bool weir_import_forwarding_equal(
 		       port_of(backend) == forwarding->gue_port);
 }
 
-// Find the most frequent mode and the most frequent GUE port; of equally frequent ones, the first.
+// Find the most frequent mode and the most frequent GUE port. If several are equally frequent, find
+// the first of them.
 static void find_most(
 	const json_t *backends, uint32_t *per_port, struct weir_import_forwarding *ret) {
 	uint32_t per_mode[WEIR_FORWARDING_COUNT + 1] = {0};

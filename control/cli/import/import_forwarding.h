@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Import of forwarding methods: chooses the forwarding of a service from those of its servers.
+// Import of forwarding methods: chooses the forwarding of a service from the forwarding methods of
+// its servers.
 //
 // Threads: any. Pure.
 #pragma once
 
 #include "import.h"
 
-// Add a note about direct routing or NAT; only one per service and method.
+// Add a note about direct routing or NAT, once per service and method.
 void weir_import_forwarding_note(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_import_forwarding *forwarding);
 
@@ -16,9 +17,9 @@ void weir_import_forwarding_set(json_t *backend, const struct weir_import_forwar
 bool weir_import_forwarding_equal(
 	const json_t *backend, const struct weir_import_forwarding *forwarding);
 
-// Choose the forwarding of the service: that of most of its backends. Afterwards, only backends
-// with another mode have a key "forwarding". Adds a note for each backend with another GUE port,
-// because a service has only one. ret->gue_port: 0 = no backend
+// Choose the forwarding of the service: the most frequent mode and GUE port of its backends.
+// Afterwards, only backends with another mode have a key "forwarding". Adds a note for each backend
+// with another GUE port, because a service has only one GUE port. ret->gue_port: 0 = no backend
 // uses GUE.
 void weir_import_forwarding_choose(struct weir_import *import, struct weir_import_service *service,
 	struct weir_import_forwarding *ret);

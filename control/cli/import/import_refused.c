@@ -5,7 +5,7 @@
 #include <string.h>
 
 // A part that is left out is first replaced by null, and removed only after the last error. Errors
-// name parts by index, and removing a part would change the indexes after it.
+// identify parts by index, and the removal of a part changes the indexes of later parts.
 
 static struct weir_import_place place_of(const json_t *json) {
 	const char *file = json_string_value(json_object_get(json, "file"));

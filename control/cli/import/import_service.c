@@ -28,7 +28,7 @@ struct scheduler {
 #define BOTH "source-destination"
 #define DESTINATION \
 	"also hashes the client address: the clients of a VIP go to different servers, not all " \
-	"to one"
+	"to one server"
 
 static const struct scheduler schedulers[] = {
 	{"rr", "round-robin", NULL, NULL, false},
@@ -308,8 +308,8 @@ void weir_import_checksum(struct weir_import *import, const struct weir_import_p
 			"Weir does not use remote checksum offload: the servers need no change");
 	} else if (strcmp(option, "csum") == 0 && mode == WEIR_FORWARDING_GRE) {
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, what,
-			"Weir sends GRE without checksums, which tunnel devices with a checksum "
-			"drop: remove csum or icsum from the devices of the servers");
+			"Weir sends GRE without checksums, and tunnel devices with a checksum drop "
+			"such packets: remove csum or icsum from the devices of the servers");
 	} else if (strcmp(option, "csum") == 0) {
 		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, what,
 			"Weir sends GUE with UDP checksum 0, which the kernel accepts: the servers "
@@ -347,8 +347,8 @@ static const char *policy_of(
 	if (known->equal && service->weights_differ) {
 		equalize(service);
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, known->name,
-			"all weights except 0 become equal: %s ignores them, but policy %s uses "
-			"them",
+			"all weights except 0 become equal: %s ignores weights, but policy %s uses "
+			"weights",
 			known->name, known->policy);
 	}
 	return known->policy;
@@ -377,8 +377,8 @@ static void choose_backups(struct weir_import_service *service) {
 	}
 }
 
-// Returns the hash_fields of a service, or NULL for the default, which includes ports. Affinity
-// hashes the source itself.
+// Returns the hash_fields of a service, or NULL for the default, which includes ports. With
+// affinity, the default is needed, because affinity hashes the source.
 static const char *hash_fields_of(const struct weir_import_service *service) {
 	const struct scheduler *known = find_scheduler(service->scheduler);
 
@@ -467,8 +467,8 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	}
 }
 
-// Leave out a service: keep only the notes with the reason, and release its addresses for other
-// services.
+// Leave out a service: keep only the notes that give the reason, and release its addresses for
+// other services.
 static void forget(struct weir_import *import, struct weir_import_service *service) {
 	const json_t *key, *note;
 	size_t i;

@@ -448,7 +448,7 @@ static void read_timeouts(struct weir_import *import, const struct rule *rule) {
 	}
 }
 
-// Read a command that adds neither a service nor a server.
+// Read a command that does not add a service or a server.
 static void read_other(struct weir_import *import, const struct rule *rule) {
 	static const char without_effect[] = "CZLlSR"; // commands that have no effect on the import
 	static const char changes[] = "DEde";

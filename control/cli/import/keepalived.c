@@ -30,7 +30,7 @@ static const struct weir_keepalived_rest top[] = {
 	{"static_track_group", VRRP},
 	{"interface_up_down_delays", VRRP},
 	{"linkbeat_interfaces", VRRP},
-	{"net_namespace", "start Weir in the namespace: NetworkNamespacePath= of its units"},
+	{"net_namespace", "start Weir in the namespace: set NetworkNamespacePath= in its units"},
 	{"instance", NULL},
 	{"use_pid_dir", NULL},
 	{"virtual_server_group", NULL}, // read with the virtual servers

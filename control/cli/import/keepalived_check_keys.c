@@ -24,8 +24,8 @@ static bool is_wildcard(char c) {
 	return c == 'x' || c == 'X';
 }
 
-// Adds one byte. wildcards: the bytes may contain "x" for any four bits; the bytes from the first
-// wildcard on are cut off.
+// Adds one byte. wildcards: "x" is allowed as a digit that matches any four bits; the bytes from
+// the first wildcard on are left out.
 static void add_byte(struct hex *hex, char high, char low, bool wildcards) {
 	if ((!isxdigit((unsigned char)high) && !(wildcards && is_wildcard(high))) ||
 		(!isxdigit((unsigned char)low) && !(wildcards && is_wildcard(low)))) {
@@ -41,8 +41,8 @@ static void add_byte(struct hex *hex, char high, char low, bool wildcards) {
 	}
 }
 
-// Reads the words of a statement. In keepalived each word has two digits for each byte, and one for
-// its last byte if their number is odd.
+// Reads the words of a statement. In keepalived each word has two digits for each byte. If the
+// number of digits is odd, the last byte has only one digit.
 static struct hex read_hex(const struct weir_keepalived_statement *statement, bool wildcards) {
 	struct hex hex = {.is_valid = statement->count > 1};
 
@@ -63,7 +63,7 @@ static void read_payload(struct weir_import *import,
 		weir_keepalived_ignored(import, statement, "give hexadecimal digits");
 	} else if (hex.is_long) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST, "payload",
-			"a check sends at most %zu bytes: the rest is cut off", BYTES_MOST);
+			"a check sends at most %zu bytes: further bytes are left out", BYTES_MOST);
 	}
 	if (hex.is_valid && hex.used > 0) {
 		json_object_set_new(check, "send_hex", json_string(hex.digits));

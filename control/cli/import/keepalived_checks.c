@@ -195,7 +195,7 @@ static bool has_port(const struct checker *checker, const struct weir_keepalived
 	return target->service_port != 0 && (!over_udp || target->protocol == IPPROTO_UDP);
 }
 
-// Sets what the checker does without any keys.
+// Sets the keys of the health check that a checker without any keys needs.
 static void begin_check(const struct checker *checker, json_t *check) {
 	if (is_http(checker)) {
 		begin_http(checker, check);
@@ -301,7 +301,8 @@ static void read_checker(struct weir_import *import, const struct checker *check
 
 			(void)weir_keepalived_default(import, &retry, 0, defaults);
 		} else if (strcmp(keyword, "nb_get_retry") == 0) {
-			weir_keepalived_ignored(import, key, "%s takes \"retry\"", checker->name);
+			weir_keepalived_ignored(
+				import, key, "%s has the key \"retry\"", checker->name);
 		} else if (strcmp(keyword, "connect_port") == 0) {
 			read_port(import, key, port);
 		} else if (strcmp(keyword, "host") == 0) { // obsolete block of an SMTP_CHECK

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Definitions of a keepalived.conf. A line "$NAME=value" defines a name. If the line ends with "\",
-// the next line is the next line of the value. "$NAME" or "${NAME}" is replaced with the value.
-// keepalived also has built-in definitions, such as ${_PWD}.
+// the value continues on the next line. "$NAME" or "${NAME}" is replaced with the value. keepalived
+// also has built-in definitions, such as ${_PWD}.
 //
 // Threads: any. Pure.
 #pragma once

@@ -26,7 +26,8 @@ static bool is_checksum(const char *word) {
 	       strcmp(word, "remcsum") == 0;
 }
 
-// Returns NULL, or what keepalived accepts if it ignores the options.
+// Returns NULL if keepalived accepts the options. Otherwise keepalived ignores them, and the result
+// is a text with the options that it accepts.
 static const char *read_options(
 	const struct weir_keepalived_statement *statement, struct tunnel *ret) {
 	for (unsigned int i = 2; i < statement->count; i++) {

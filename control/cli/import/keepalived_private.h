@@ -48,8 +48,8 @@ int weir_keepalived_address(struct weir_import *import,
 // Parse a port; "" and 0 mean every port. Returns false if the text is not a port.
 bool weir_keepalived_port(const char *text, uint16_t *ret);
 
-// Read the forwarding method of a virtual or real server: lb_kind or lvs_method. Leaves *forwarding
-// unchanged if keepalived ignores the statement.
+// Read the forwarding method of a virtual or real server (lb_kind or lvs_method). Leaves
+// *forwarding unchanged if keepalived ignores the statement.
 void weir_keepalived_method(struct weir_import *import,
 	const struct weir_keepalived_statement *statement,
 	struct weir_import_forwarding *forwarding);

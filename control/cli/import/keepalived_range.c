@@ -46,7 +46,7 @@ bool weir_keepalived_port(const char *text, uint16_t *ret) {
 	return true;
 }
 
-// Read the prefix length of "192.0.2.0/28". The range then has all addresses of the prefix.
+// Read the prefix length of "192.0.2.0/28". The range then covers all addresses of the prefix.
 static const char *read_mask(const char *mask, struct weir_keepalived_range *range) {
 	unsigned int most = range->first.family == 6 ? 128 : 32;
 	uint64_t bits;

@@ -23,7 +23,7 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"quorum_down", SCRIPTS},
 	{"sorry_server_inhibit", NULL}, // see inhibit_on_failure
 	{"omega", SCRIPTS},
-	{"alpha", NULL}, // Weir always behaves like this
+	{"alpha", NULL}, // Weir always behaves in this way
 	{"no_alpha", NULL},
 	{"inhibit_on_failure", NULL}, // Weir does the same with on_backend_down "keep", its default
 	{"ip_family", NULL},
@@ -33,7 +33,7 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"persistence_engine",
 		"Weir does not inspect payload: affinity is by client address, not by SIP call"},
 	{"smtp_alert", "Weir sends no mail"},
-	{"sh-fallback", NULL}, // Weir always behaves like this
+	{"sh-fallback", NULL}, // Weir always behaves in this way
 	{"mh-fallback", NULL},
 	{"flag-1", NULL}, // another name for sh-fallback and mh-fallback
 	{"flag-3", NULL}, // no scheduler uses it
@@ -291,7 +291,7 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 }
 
 // Read "sorry_server ADDRESS [PORT]": keepalived uses this server when too few real servers are
-// healthy. It becomes a backup. keepalived does not check it.
+// healthy, and does not check it. In Weir, the server becomes a backup.
 static void read_sorry(struct weir_import *import, struct virtual *virtual) {
 	const struct weir_keepalived_statement *statement = virtual->sorry;
 	struct weir_import_backend backend = {.backup = true,
@@ -370,8 +370,8 @@ static void read_persistence_timeout(struct weir_import *import, struct virtual 
 }
 
 // Read "persistence_granularity NETMASK" (IPv4) or "persistence_granularity BITS" (IPv6). The
-// family is that of the address of the virtual server. A group can have addresses of both families:
-// then a text with a dot is a netmask.
+// family is the family of the address of the virtual server. If the virtual server is a group, it
+// can have addresses of both families: then a text with a dot is a netmask.
 static void read_granularity(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
 	struct weir_import_service *service = &virtual->service;
@@ -427,8 +427,8 @@ static void read_quorum(struct weir_import *import, bool has_sorry,
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
 			weir_keepalived_text(statement, what, sizeof(what)),
 			has_sorry ? "the sorry server becomes a backup, which is used when no "
-				    "server is healthy: for an earlier use, together with the "
-				    "healthy servers, see backup_below_percent"
+				    "server is healthy: to use it earlier, together with the "
+				    "healthy servers, set backup_below_percent"
 				  : "a quorum of Weir is a number of backends, not a sum of "
 				    "weights: set \"quorum\" and \"hysteresis\" of the service");
 	}

@@ -101,7 +101,7 @@ static bool is_include(const char *word) {
 		       (strchr("rmwba", word[bytes]) != NULL && word[bytes + 1] == '\0'));
 }
 
-// Read the files of an include. needed: it is an error if no file matches.
+// Read the files of an include. needed: true = it is an error if no file matches.
 static void include(struct reader *reader, const char *pattern, bool needed) {
 	const struct weir_keepalived_files *files = reader->files;
 	struct weir_import_place place = reader->place;
@@ -153,7 +153,7 @@ static void include(struct reader *reader, const char *pattern, bool needed) {
 
 // --- statements ---------------------------------------------------------------------------
 
-// Close all open blocks: their "}" is missing.
+// Close all open blocks, whose "}" is missing.
 static void close_all(struct reader *reader, const char *where) {
 	for (; reader->depth > 0; reader->depth--) {
 		const struct weir_keepalived_statement *open =
@@ -216,7 +216,8 @@ static void open_block(struct reader *reader) {
 	}
 	if (statement == NULL || statement->block) {
 		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_ADJUST, "{",
-			"keepalived also skips this brace: write the name of the block before it");
+			"keepalived also skips this brace: write the name of the block before the "
+			"brace");
 		return;
 	}
 	if (reader->depth + 1 == DEPTH_MAX) {

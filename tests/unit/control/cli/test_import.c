@@ -472,7 +472,7 @@ TEST(report_groups_notes_by_kind) {
 		strstr(summary, "source:41: missing: fwmark-7: the service is not imported: "),
 		summary);
 	expect_contains(
-		summary, "\nsource:1: differs: -p 301, and 19 more: an entry of affinity expires");
+		summary, "\nsource:1: differs: -p 301, and 19 more: an affinity entry expires");
 	expect_contains(summary, "; lines 3, 5, 7, 9, 11, ...\n");
 	expect_contains(summary, "\n43 notes of 5 kinds: --all prints each note\n");
 	for (int i = 0; i < 6; i++) { // five kinds of notes, and their total

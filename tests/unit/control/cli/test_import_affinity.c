@@ -12,8 +12,7 @@ struct stay { // settings of persistence
 	const char *note; // a note in addition to the notes about the scheduler; NULL = none
 };
 
-#define FORGETS \
-	"an entry of affinity expires timeout_ms after the beginning of the client's last flow"
+#define FORGETS "an affinity entry expires timeout_ms after the beginning of the client's last flow"
 #define HASHES "with policy maglev, affinity has no timeout"
 #define SPREADS \
 	"also hashes the client address: the clients of a VIP go to different servers, not all " \
@@ -226,7 +225,7 @@ TEST(services_with_the_same_servers_choose_independently) {
 			rows[i].first, rows[i].second, rows[i].weight);
 		lab = import(text, false, NULL);
 		assert_int_equal(has_row(lab.import.notes, "why", 4,
-					 "another server than from the service in line 1"),
+					 "another server than in the service of line 1"),
 			rows[i].noted);
 		assert_false(has_row(lab.import.notes, "why", 1, "another server"));
 		done(&lab);

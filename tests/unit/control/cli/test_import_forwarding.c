@@ -45,9 +45,8 @@ struct method {
 #define UDP_SUM \
 	"Weir sends GUE with UDP checksum 0, which the kernel accepts: the servers need no change"
 #define GRE_SUM \
-	"Weir sends GRE without checksums, which tunnel devices with a checksum drop: remove " \
-	"csum " \
-	"or icsum from the devices of the servers"
+	"Weir sends GRE without checksums, and tunnel devices with a checksum drop such packets: " \
+	"remove csum or icsum from the devices of the servers"
 #define OFFLOAD "Weir does not use remote checksum offload: the servers need no change"
 
 static const struct method of_keepalived[] = {

@@ -916,7 +916,7 @@ TEST(sorry_server_becomes_a_backup) {
 	expect_note(&lab, 5, "is used only if it passes the health check");
 	done(&lab);
 	lab = import(SORRY("sorry_server 192.0.2.90\n quorum 3", ""), true, NULL);
-	expect_note(&lab, 6, "see backup_below_percent");
+	expect_note(&lab, 6, "set backup_below_percent");
 	done(&lab);
 }
 
