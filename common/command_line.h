@@ -8,10 +8,10 @@
 // Messages have the same form in every program: one line with the error and its remedy, such as
 // `--timeout: "1s" is not a whole number; use 1 to 3600000`.
 //
-// glibc's argp and getopt are not used. With ARGP_NO_ERRS or opterr = 0, neither reports which word
-// was unknown, so messages could not suggest the nearest option. Each program would still need code
-// for values, ranges and lists of words. argp writes --help to a FILE, in a format that depends on
-// the environment (ARGP_HELP_FMT), and musl has no argp.
+// glibc's argp and getopt are not used. With ARGP_NO_ERRS or opterr = 0, they do not report the
+// unknown word, so messages could not suggest the nearest option. Each program would still need
+// code for values, ranges and lists of words. argp writes --help to a FILE, in a format that
+// depends on the environment (ARGP_HELP_FMT), and musl has no argp.
 //
 // Threads: any. Pure: prints nothing, never exits, does not reorder argv, no globals.
 #pragma once

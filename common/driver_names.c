@@ -48,7 +48,7 @@ bool weir_driver_is_known(const char *device) {
 			return true;
 		}
 	}
-	// DPDK accepts each name that begins with the name of a driver, such as "net_tap_a".
+	// DPDK accepts every name that begins with the name of a driver, such as "net_tap_a".
 	for (size_t i = 0; bare != name && i < COUNT(usual); i++) {
 		if (begins_with(bare, usual[i])) {
 			return true;

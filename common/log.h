@@ -2,13 +2,13 @@
 //
 // Log of weir-dataplane, weir-control, weir-agent and weir-metrics: one record per event, as
 //   text     `2026-01-01T00:00:00.000Z info  port wan: up`, a line on a descriptor (stderr)
-//   JSON     `{"time":"...","level":"info","message":"port wan: up","port":"wan"}`, a line as well
+//   JSON     `{"time":"...","level":"info","message":"port wan: up","port":"wan"}`, also a line
 //   journal  a datagram to systemd-journald with MESSAGE=, PRIORITY= and WEIR_PORT=
 // Names and reasons in a message may come from untrusted sources: characters that could forge a
 // record or confuse a terminal are replaced (log_line.h).
 //
 // A record that cannot be written now (a full pipe, a stopped terminal, a slow journald) is dropped
-// and counted. The writing thread must not wait, because it also has other work, such as feeding
+// and counted. The writing thread must not wait, because it also does other work, such as resetting
 // the watchdog. The number of dropped records is logged before the next record that can be written.
 //
 // Threads: any except workers, which make no system calls. Each record is written with one system

@@ -2,10 +2,10 @@
 //
 // Suppresses repeated log lines: after a line was written WEIR_LOG_BURST times within
 // WEIR_LOG_WINDOW_MS, further equal lines are suppressed until the window ends. Then one line
-// reports the number of suppressed lines. A window also ends if another line has a hash that needs
-// the same table entry.
+// reports the number of suppressed lines. A window also ends if another line needs the same table
+// entry, because their hashes collide.
 //
-// Threads: any that may log. A thread holds a lock while it counts a line or writes a summary.
+// Threads: any that may log. Counting a line and writing a summary need a lock.
 #pragma once
 
 #include <stdint.h>

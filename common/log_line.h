@@ -14,8 +14,8 @@
 
 #include "log.h"
 
-// Maximum length of a line. It is not greater than PIPE_BUF, so that a write to a pipe writes the
-// whole line or nothing.
+// Maximum length of a line. The maximum is not greater than PIPE_BUF, so that a write to a pipe
+// writes the whole line or nothing.
 #define WEIR_LOG_LINE_BYTES 4096
 #define WEIR_LOG_DATAGRAM_BYTES 8192
 #define WEIR_LOG_MESSAGE_BYTES 2048

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Look budget: limits the CPU time of repeated scans ("looks"), such as dumps of all sockets, to a
-// share of one CPU. The used CPU time is stored in spent_ns, which decreases at the permitted rate.
-// A scan is permitted while spent_ns is less than burst_ns.
+// share of one CPU. spent_ns increases by the CPU time of each scan, and decreases at the permitted
+// rate. A scan is permitted while spent_ns is less than burst_ns.
 //
 // Threads: one. Uses no clock.
 #pragma once

@@ -21,9 +21,9 @@
 // Create the run directory and its parent directories. gid: the group of the run directory;
 // (gid_t)-1 = the group of this process. user: the user of weir-control; (uid_t)-1 = unknown.
 //
-// An existing directory must belong to root, to the user of this process, or to `user`. It must not
-// be shared with all users like /tmp. If the group or other users can write to it, this permission
-// is removed, and a warning is logged.
+// An existing directory must belong to root, to the user of this process, or to `user`. The
+// directory must not be shared with all users like /tmp. If the group or other users can write to
+// it, this permission is removed, and a warning is logged.
 //
 // Returns 0, or negative errno with one line in why: -EPERM (the directory belongs to another user,
 // or is shared), -ENOTDIR (not a directory), ...
