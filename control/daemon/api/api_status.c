@@ -328,16 +328,23 @@ static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct 
 	return unchecked.backends;
 }
 
+// Returns the configuration of the service with this id. Returns NULL if the id is negative (all
+// services) or WEIR_SERVICE_NONE, or if the service is removed.
+static const struct weir_config_service *config_of(const struct weir_daemon *daemon, int only) {
+	const char *name = only >= 0 && daemon->tables != NULL
+				   ? weir_tables_service_name(daemon->tables, (uint16_t)only)
+				   : NULL;
+
+	return name != NULL ? weir_config_find_service(weir_reload_config(daemon->reload), name)
+			    : NULL;
+}
+
 // Reports that agents are configured, but not probed, because there are no keys. only: id of the
 // service to check; negative = all services.
 static void judge_keys(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	const char *why = weir_probed_agents_keys_problem(daemon->probed_agents);
-	const struct weir_config_service *service = NULL;
+	const struct weir_config_service *service = config_of(daemon, only);
 
-	if (only >= 0) {
-		service = weir_config_find_service(weir_reload_config(daemon->reload),
-			weir_tables_service_name(daemon->tables, (uint16_t)only));
-	}
 	if (why != NULL && !weir_probed_agents_has_keys(daemon->probed_agents) &&
 		(only < 0 || (service != NULL && service->agent.port != 0))) {
 		add(verdict, WEIR_STATUS_WARNING,

@@ -420,3 +420,25 @@ TEST(a_service_that_runs_on_its_backups_is_a_warning) {
 	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
 	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
 }
+
+// With more services than the segment has room for, the last one has no id.
+TEST(status_of_a_service_without_an_id_is_critical) {
+	struct web *web = *state;
+	char services[32768];
+	size_t used = 0;
+
+	lab_stop(&web->lab);
+	for (int i = 0; i <= 64; i++) {
+		used += (size_t)snprintf(services + used, sizeof(services) - used,
+			"%s{\"name\": \"s%d\", \"binds\": [{\"address\": \"198.51.100.%d\", "
+			"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 251, "
+			"\"backends\": [{\"name\": \"b\", \"address\": \"10.0.1.11\"}]}",
+			i > 0 ? ", " : "", i, 100 + i);
+	}
+	lab_write_config(&web->lab, services);
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
+	LAB_UNTIL(has_reason(web, "not published"));
+	json_decref(status_of(web, "s64"));
+	assert_true(lab_attached(&web->lab)); // weir-control still runs
+}
