@@ -23,6 +23,7 @@ struct run {
 	struct helper *helper;
 	struct run *next; // in the list of the helper
 	unsigned int handles; // number of handles that are not closed
+	bool has_process; // the handle of the process exists
 	bool timed_out;
 	bool cancelled; // no answer is sent
 	size_t filled; // bytes of output in answer.result.output
@@ -70,7 +71,9 @@ static void on_closed(uv_handle_t *handle) {
 }
 
 static void close_run(struct run *run) {
-	uv_close((uv_handle_t *)&run->process, on_closed);
+	if (run->has_process) {
+		uv_close((uv_handle_t *)&run->process, on_closed);
+	}
 	uv_close((uv_handle_t *)&run->output, on_closed);
 	uv_close((uv_handle_t *)&run->timer, on_closed);
 }
@@ -185,6 +188,8 @@ static int spawn(struct run *run, const struct weir_program_words *words, int ou
 	for (char *const *variable = words->variables; *variable != NULL; variable++) {
 		environment[n++] = *variable;
 	}
+	run->has_process = true; // even if uv_spawn fails
+	run->handles++;
 	return uv_spawn(&run->helper->loop, &run->process, &options);
 }
 
@@ -223,7 +228,7 @@ static void start(struct helper *helper, const struct weir_program_words *words)
 		return;
 	}
 	run->helper = helper;
-	run->handles = 3;
+	run->handles = 2;
 	run->answer.id = request->id;
 	run->next = helper->runs;
 	helper->runs = run;
@@ -245,7 +250,7 @@ static void start(struct helper *helper, const struct weir_program_words *words)
 
 static void cancel(const struct helper *helper, uint64_t id) {
 	for (struct run *run = helper->runs; run != NULL; run = run->next) {
-		if (run->answer.id == id && !uv_is_closing((uv_handle_t *)&run->process)) {
+		if (run->answer.id == id && !uv_is_closing((uv_handle_t *)&run->timer)) {
 			run->cancelled = true;
 			kill(-run->process.pid, SIGKILL);
 		}

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -184,6 +185,24 @@ TEST(result_does_not_wait_for_children) {
 
 	set_up(&lab); // the child holds standard output open
 	assert_string_equal(run(&lab, "sleep 15 & echo done", 12000), "exit status 0: done");
+	tear_down(&lab);
+}
+
+// Without a free descriptor, the helper process answers, and runs programs again later.
+TEST(helper_survives_a_lack_of_descriptors) {
+	struct lab lab;
+	struct rlimit limit, few = {.rlim_cur = 3};
+	int pid;
+
+	set_up(&lab);
+	pid = atoi(run(&lab, "echo $PPID", 5000) + strlen("exit status 0: "));
+	assert_true(pid > 1);
+	assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+	few.rlim_max = limit.rlim_max;
+	assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &few, NULL), 0);
+	assert_string_equal(run(&lab, "exit 0", 5000), "cannot start: Too many open files");
+	assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+	assert_string_equal(run(&lab, "exit 3", 5000), "exit status 3");
 	tear_down(&lab);
 }
 
