@@ -182,6 +182,7 @@ enum weir_config_check {
 	WEIR_CHECK_UDP,
 	WEIR_CHECK_DNS,
 	WEIR_CHECK_PING,
+	WEIR_CHECK_EXEC,
 };
 // How the packets of a check reach the backend. Direct: they are sent to the backend's address.
 // Data path: they are sent to the service's VIP in the backend's forwarding mode, like packets from
@@ -194,6 +195,13 @@ enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS
 struct weir_config_bytes {
 	uint8_t count; // 0 = none
 	uint8_t byte[255];
+};
+
+// The command line of a program.
+#define WEIR_CONFIG_COMMAND_WORDS_MAX 32
+struct weir_config_command {
+	char text[1024]; // the words, each with its NUL; the first is the path of the program
+	uint32_t words; // 0 = no program
 };
 
 struct weir_config_health_check {
@@ -214,6 +222,9 @@ struct weir_config_health_check {
 	uint16_t record; // dns: type of the record, as in messages
 	uint8_t rcode; // dns: expected response code, as in messages
 	struct weir_address address; // dns: address that a record must have; family 0 = none
+	// exec: the program; its arguments can contain {address}, {port}, {service} and {backend}
+	struct weir_config_command command;
+	bool weight_from_exit; // exec: exit statuses from 2 on are weights
 	enum weir_config_method method; // http, https
 	bool tls; // grpc: use TLS
 	bool verify; // https, grpc with tls: verify the certificate
@@ -348,13 +359,6 @@ struct weir_config_service {
 	int line;
 };
 
-// The command line of a program.
-#define WEIR_CONFIG_COMMAND_WORDS_MAX 32
-struct weir_config_command {
-	char text[1024]; // the words, each with its NUL; the first is the path of the program
-	uint32_t words; // 0 = no program
-};
-
 struct weir_config_notify {
 	struct weir_config_command command;
 	uint32_t timeout_ms;
@@ -416,6 +420,19 @@ static inline uint32_t weir_config_command_words(const struct weir_config_comman
 	}
 	words[command->words] = NULL;
 	return command->words;
+}
+
+static inline bool weir_config_command_equal(
+	const struct weir_config_command *a, const struct weir_config_command *b) {
+	const char *words_a[WEIR_CONFIG_COMMAND_WORDS_MAX + 1];
+	const char *words_b[WEIR_CONFIG_COMMAND_WORDS_MAX + 1];
+	const uint32_t count = weir_config_command_words(a, words_a);
+	bool equal = weir_config_command_words(b, words_b) == count;
+
+	for (uint32_t i = 0; equal && i < count; i++) {
+		equal = strcmp(words_a[i], words_b[i]) == 0;
+	}
+	return equal;
 }
 
 // Returns the service with this name, or NULL if there is no such service or if config is NULL.

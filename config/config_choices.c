@@ -36,7 +36,7 @@ const struct weir_json_choice weir_config_udps[] = {
 const struct weir_json_choice weir_config_checks[] = {
 	{"none", WEIR_CHECK_NONE}, {"tcp", WEIR_CHECK_TCP}, {"http", WEIR_CHECK_HTTP},
 	{"https", WEIR_CHECK_HTTPS}, {"grpc", WEIR_CHECK_GRPC}, {"udp", WEIR_CHECK_UDP},
-	{"dns", WEIR_CHECK_DNS}, {"ping", WEIR_CHECK_PING},
+	{"dns", WEIR_CHECK_DNS}, {"ping", WEIR_CHECK_PING}, {"exec", WEIR_CHECK_EXEC},
 	{"agent", WEIR_CHECK_AGENT}, {"agent-check", WEIR_CHECK_AGENT_CHECK}, {0}};
 const struct weir_json_choice weir_config_vias[] = {
 	{"direct", WEIR_VIA_DIRECT}, {"data-path", WEIR_VIA_DATA_PATH}, {0}};

@@ -21,6 +21,8 @@ static const struct {
 } limited_keys[] = {
 	{"via", SERVER_TYPES, "\"tcp\", \"udp\", \"dns\", \"http\", \"https\" or \"grpc\""},
 	{"port", ~TYPE(PING), "\"tcp\", \"udp\" or another type with a port"},
+	{"command", TYPE(EXEC), "\"exec\""},
+	{"weight_from_exit", TYPE(EXEC), "\"exec\""},
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},
 	{"host", HTTP_TYPES | TYPE(GRPC), "\"http\", \"https\" or \"grpc\""},
 	{"method", HTTP_TYPES, "\"http\" or \"https\""},
@@ -212,6 +214,16 @@ static void check_line(struct weir_json_reader *reader, const struct weir_json_p
 	}
 }
 
+// Checks the program of type exec. The type of the key has checked that its path is absolute.
+static void check_program(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	if (weir_json_valid(read, "command") && check->command.words == 0) {
+		weir_json_error_at(reader, place, "command",
+			"is missing; type \"exec\" runs it: add the path of a program and its "
+			"arguments, such as [\"/usr/local/bin/check\", \"{address}\"]");
+	}
+}
+
 static void check_times(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	if (weir_json_valid(read, "interval_ms") && weir_json_valid(read, "timeout_ms") &&
@@ -267,6 +279,9 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 	}
 	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT_CHECK) {
 		check_line(reader, place, check, read);
+	}
+	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_EXEC) {
+		check_program(reader, place, check, read);
 	}
 }
 
@@ -338,7 +353,8 @@ void weir_config_check_service_health(struct weir_json_reader *reader,
 	const struct weir_config_bind *bind;
 
 	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT ||
-		check->type == WEIR_CHECK_PING || check->port != 0 || service->bind_count == 0) {
+		check->type == WEIR_CHECK_PING || check->type == WEIR_CHECK_EXEC ||
+		check->port != 0 || service->bind_count == 0) {
 		return;
 	}
 	bind = weir_config_checked_bind(service);

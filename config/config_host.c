@@ -276,3 +276,63 @@ int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_f
 	}
 	return r;
 }
+
+// Returns why a program cannot run, or NULL if it can or if this is unknown.
+static const char *program_fault(const char *file) {
+	struct stat status;
+
+	if (stat(file, &status) < 0) {
+		return errno == EACCES ? NULL : strerror(errno);
+	}
+	if (!S_ISREG(status.st_mode)) {
+		return "not a regular file";
+	}
+	if ((status.st_mode & 0111) == 0) {
+		return "not executable: chmod +x";
+	}
+	return (status.st_mode & S_IWOTH) != 0 ||
+			       ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
+		       ? "users other than root can change the file: chmod go-w"
+		       : NULL;
+}
+
+static int warn_program(const struct weir_config_command *command, const char *path, int line,
+	struct weir_config_errors *errors) {
+	struct weir_config_error warning = {.line = line};
+	const char *fault = command->words > 0 ? program_fault(command->text) : NULL;
+
+	if (fault == NULL) {
+		return 0;
+	}
+	snprintf(warning.path, sizeof(warning.path), "%s", path);
+	snprintf(warning.reason, sizeof(warning.reason),
+		"%.200s: %s; weir-control would not run it on this host", command->text, fault);
+	return weir_config_add_warning(errors, &warning);
+}
+
+// Returns whether an earlier service has the same program.
+static bool is_repeated_program(const struct weir_config *config, uint32_t service) {
+	for (uint32_t i = 0; i < service; i++) {
+		if (strcmp(config->services[i].health_check.command.text,
+			    config->services[service].health_check.command.text) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+int weir_config_warn_programs(const struct weir_config *config, struct weir_config_errors *errors) {
+	int r = warn_program(&config->notify.command, "notify.command", 0, errors);
+
+	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+		char path[64];
+
+		snprintf(path, sizeof(path), "services[%u].health_check.command", i);
+		if (service->health_check.command.words > 0 && !is_repeated_program(config, i)) {
+			r = warn_program(
+				&service->health_check.command, path, service->line, errors);
+		}
+	}
+	return r;
+}

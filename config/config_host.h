@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Warnings about resources that a configuration needs, but that this host lacks: the CPUs of
-// workers, the CA files of health checks, and the interfaces in the names of devices. Interfaces
-// that Weir creates may be missing.
+// workers, the CA files of health checks, the programs of health checks and of `notify`, and the
+// interfaces in the names of devices. Interfaces that Weir creates may be missing.
 //
 // Threads: any.
 #pragma once
@@ -62,3 +62,8 @@ typedef bool (*weir_config_ca_fault_fn)(const char *file, char *reason, size_t b
 // Return values as for weir_config_warn_interfaces.
 int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_fault_fn fault,
 	struct weir_config_errors *errors);
+
+// Adds a warning for each program that cannot run: its file is missing, not executable, or can be
+// changed by other users than root and its owner. A file that this process may not examine has no
+// warning. Return values as for weir_config_warn_interfaces.
+int weir_config_warn_programs(const struct weir_config *config, struct weir_config_errors *errors);

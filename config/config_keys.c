@@ -32,6 +32,10 @@
 	{.key = name, .type = &weir_json_type_list, FIELD(of, field), \
 	 .offset2 = offsetof(struct of, length), .required = true, .min = least, .max = most, \
 	 .object = &keys, __VA_ARGS__}
+#define COMMAND(of) \
+	{.key = "command", .type = &weir_config_type_command, FIELD(of, command.text), \
+	 .offset2 = offsetof(struct of, command.words), .max = WEIR_CONFIG_COMMAND_WORDS_MAX, \
+	 .fallback = "[]", CONTROL}
 #define OR_NULL .nullable = true, .fallback = "null"
 #define COMMENT {.key = "comment", .type = &weir_json_type_ignored}
 #define ROWS(keys) .key = (keys), .count = sizeof(keys) / sizeof((keys)[0])
@@ -250,6 +254,9 @@ static const struct weir_json_key health_check_keys[] = {
 	CHOICE("record", CHECK, record, weir_config_records, "\"SOA\"", CONTROL),
 	CHOICE("rcode", CHECK, rcode, weir_config_rcodes, "\"NOERROR\"", CONTROL),
 	VALUE("address", weir_config_type_address, CHECK, address, OR_NULL, CONTROL),
+	COMMAND(CHECK),
+	VALUE("weight_from_exit", weir_json_type_boolean, CHECK, weight_from_exit,
+		.fallback = "false", CONTROL),
 	INTEGER("interval_ms", CHECK, interval_ms, 10, 3600000, "1000", UNIT("ms"), CONTROL),
 	INTEGER("timeout_ms", CHECK, timeout_ms, 10, 3600000, "500", UNIT("ms"), CONTROL),
 	INTEGER("retry_interval_ms", CHECK, retry_interval_ms, 0, 3600000, "0", UNIT("ms"), CONTROL),
@@ -431,11 +438,7 @@ static const struct weir_json_object agents_object = {.name = "agents", ROWS(age
 
 #define NOTIFY weir_config_notify
 static const struct weir_json_key notify_keys[] = {
-	{.key = "command", .type = &weir_config_type_command,
-	 .offset = offsetof(struct NOTIFY, command.text),
-	 .bytes = sizeof(((struct NOTIFY *)0)->command.text),
-	 .offset2 = offsetof(struct NOTIFY, command.words),
-	 .max = WEIR_CONFIG_COMMAND_WORDS_MAX, .fallback = "[]", CONTROL},
+	COMMAND(NOTIFY),
 	INTEGER("timeout_ms", NOTIFY, timeout_ms, 100, 600000, "10000", UNIT("ms"), CONTROL),
 	VALUE("backends", weir_json_type_boolean, NOTIFY, backends, .fallback = "true", CONTROL),
 	COMMENT,

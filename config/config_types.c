@@ -297,7 +297,7 @@ static bool read_word(struct weir_json_reader *reader, const struct weir_json_pl
 	if (*used == 0 && value[0] != '/') {
 		weir_json_error(reader, place,
 			"is not an absolute path; begin it with \"/\", such as "
-			"\"/etc/weir/notify\"");
+			"\"/usr/local/bin/NAME\"");
 		return false;
 	}
 	length = strlen(value) + 1;

@@ -138,6 +138,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		(void)weir_config_warn_cpus(config, &found);
 		warn_keys(config, &found);
 		(void)weir_config_warn_ca_files(config, ca_fault, &found);
+		(void)weir_config_warn_programs(config, &found);
 	}
 	errors = weir_config_errors_json(found.error, found.count);
 	warnings = weir_config_errors_json(found.warning, of_file);

@@ -189,11 +189,11 @@ static void judge_without_control(
 
 static json_t *empty_status(void) {
 	return json_pack("{s:s, s:[], s:{s:b, s:n, s:n, s:n}, s:n, s:n, s:n, s:n, s:n, s:n, s:n, "
-			 "s:n, s:n, s:n, s:n, s:n, s:n, s:n}",
+			 "s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n}",
 		"level", "unknown", "reasons", "dataplane", "attached", 0, "pid", "workers",
 		"stalled", "not_published", "services", "backends", "eligible", "unchecked",
-		"untracked", "no_room_for", "not_eligible", "unreachable", "below_quorum", "panic",
-		"on_backups", "drained", "rejecting");
+		"programs", "untracked", "no_room_for", "not_eligible", "unreachable",
+		"below_quorum", "panic", "on_backups", "drained", "rejecting");
 }
 
 // Append the reasons with this level to the text. Returns whether there are any.

@@ -9,7 +9,7 @@
 //   workers --counters, owners of buckets--> steals --requests--> workers
 //   reports, states, workers --> canaries --weights--> tables
 //   workers --flows--> sheds --orders--> agents
-//   states, tables --> quorums --> notify --> programs
+//   states, tables --> quorums --> notify --> programs <-- health
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
 // waits again; all changes of one iteration are published together. Publications take at most a
@@ -140,6 +140,10 @@ int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_
 // Run programs of the configuration with this helper process (programs.h); negative: there is none.
 // Takes ownership of helper. Returns 0 or negative errno (logged).
 int weir_daemon_set_programs(struct weir_daemon *daemon, int helper);
+// Writes why programs of the configuration do not run, or not in time, as one line. only: the
+// programs of this service; NULL = all programs. Returns false if there is no such problem.
+bool weir_daemon_programs_problem(const struct weir_daemon *daemon,
+	const struct weir_config_service *only, char *why, size_t bytes);
 // Run until SIGTERM or SIGINT. Notifies systemd that the service is ready.
 void weir_daemon_run(struct weir_daemon *daemon);
 void weir_daemon_fini(struct weir_daemon *daemon);

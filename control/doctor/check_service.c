@@ -343,6 +343,19 @@ static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const 
 	}
 }
 
+// Reports that programs of the configuration do not run, or that checks wait for them.
+static void report_programs(struct weir_doctor *doctor) {
+	const char *why = text_of(doctor->status, "programs");
+
+	if (why[0] == '\0') {
+		return;
+	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "programs", "%s", why);
+	weir_findings_cure(&doctor->findings, "%s",
+		strstr(why, "restart weir-control") != NULL ? "systemctl restart weir-control"
+							    : "weirctl health show");
+}
+
 void weir_doctor_check_checks(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	const uint32_t first = findings->count;
@@ -351,6 +364,7 @@ void weir_doctor_check_checks(struct weir_doctor *doctor) {
 	const json_t *row;
 	size_t i;
 
+	report_programs(doctor);
 	json_array_foreach (doctor->backends, i, row) {
 		if (json_is_true(get(row, "leaving"))) {
 			continue;

@@ -339,6 +339,19 @@ static const struct weir_config_service *config_of(const struct weir_daemon *dae
 			    : NULL;
 }
 
+// Reports that programs of the configuration do not run, or not in time. Returns a text or null.
+static json_t *judge_programs(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
+	const struct weir_config_service *service = config_of(daemon, only);
+	char why[TEXT_BYTES];
+
+	if ((only >= 0 && service == NULL) ||
+		!weir_daemon_programs_problem(daemon, service, why, sizeof(why))) {
+		return json_null();
+	}
+	add(verdict, WEIR_STATUS_WARNING, "%s", why);
+	return json_string(why);
+}
+
 // Reports that agents are configured, but not probed, because there are no keys. only: id of the
 // service to check; negative = all services.
 static void judge_keys(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
@@ -377,6 +390,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	enum weir_recent_lack lack = WEIR_RECENT_LACK_NONE;
 	uint64_t untracked = 0;
 	uint32_t unchecked = 0;
+	json_t *programs;
 
 	for (uint32_t id = 0; id < ids; id++) {
 		if (only < 0 || (uint32_t)only == id) {
@@ -391,17 +405,18 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		unchecked = judge_checks(daemon, only, &verdict);
 		judge_keys(daemon, only, &verdict);
 	}
-	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:I, s:s?, s:o, s:o, s:o, s:o, "
-			 "s:o, s:o, s:o}",
+	programs = judge_programs(daemon, only, &verdict);
+	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:o, s:I, s:s?, s:o, s:o, s:o, "
+			 "s:o, s:o, s:o, s:o}",
 		"level", level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
 		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
 		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
 		"eligible", (json_int_t)services.eligible, "unchecked", (json_int_t)unchecked,
-		"untracked", (json_int_t)untracked, "no_room_for", lack_name(lack), "not_eligible",
-		services.none_names, "unreachable", services.unreachable_names, "below_quorum",
-		services.below_names, "panic", services.panic_names, "on_backups",
-		services.on_backups_names, "drained", services.drained_names, "rejecting",
-		services.rejecting_names);
+		"programs", programs, "untracked", (json_int_t)untracked, "no_room_for",
+		lack_name(lack), "not_eligible", services.none_names, "unreachable",
+		services.unreachable_names, "below_quorum", services.below_names, "panic",
+		services.panic_names, "on_backups", services.on_backups_names, "drained",
+		services.drained_names, "rejecting", services.rejecting_names);
 }
 
 // Returns the id of the service with this name. Returns WEIR_SERVICE_NONE if the service is

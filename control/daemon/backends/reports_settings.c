@@ -130,6 +130,9 @@ bool weir_reports_have_source(const struct weir_config_service *service, const c
 		return service->agent_check.type != WEIR_CHECK_NONE ||
 		       type == WEIR_CHECK_AGENT_CHECK;
 	}
+	if (strcmp(source, weir_config_check_name(WEIR_CHECK_EXEC)) == 0) {
+		return type == WEIR_CHECK_EXEC && service->health_check.weight_from_exit;
+	}
 	return !is_http(source) || // otherwise the source is weirctl, which can report at any time
 	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);
 }

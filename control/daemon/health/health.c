@@ -38,7 +38,9 @@ static bool is_sound(const struct weir_health_target *target) {
 
 	return check->type == WEIR_CHECK_NONE ||
 	       (check->interval_ms > 0 && check->timeout_ms > 0 && check->rise > 0 &&
-		       check->fall > 0 && (target->port > 0 || check->type == WEIR_CHECK_PING) &&
+		       check->fall > 0 &&
+		       (target->port > 0 || check->type == WEIR_CHECK_PING ||
+			       check->type == WEIR_CHECK_EXEC) &&
 		       (target->address.family == 4 || target->address.family == 6));
 }
 
@@ -286,6 +288,12 @@ uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t bac
 	return check != NULL ? weir_health_check_unchecked_ms(check) : 0;
 }
 
+uint32_t weir_health_programs_late(const struct weir_health *health, uint64_t *ret_ms) {
+	const struct weir_health_checking *checking = &health->checking;
+
+	return weir_health_starts_late(&checking->program_starts, uv_now(checking->loop), ret_ms);
+}
+
 // --- create and free ----------------------------------------------------------------------
 
 int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_report_fn on_report,
@@ -325,6 +333,12 @@ void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn exc
 
 int weir_health_set_ping(struct weir_health *health, struct weir_ping_sockets *sockets) {
 	return weir_health_pings_create(health->checking.loop, sockets, &health->checking.pings);
+}
+
+void weir_health_set_programs(
+	struct weir_health *health, struct weir_programs *programs, weir_health_names_fn names) {
+	health->checking.programs = programs;
+	health->checking.names = names;
 }
 
 void weir_health_free(struct weir_health *health) {

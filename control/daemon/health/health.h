@@ -14,6 +14,10 @@
 // avoid delaying other checks, these checks may use only an eighth of the limit, or half of the
 // limit while no other check waits.
 //
+// Programs of checks of type exec run in another process (programs.h). They are limited separately,
+// to WEIR_HEALTH_PROGRAMS, in the same way. The timeout of a check begins when its program starts,
+// not while it is queued.
+//
 // If the loop is busy with other work (a large table, a long list for weirctl), the timeout of a
 // check is extended: an answer that arrived during this time counts.
 //
@@ -48,13 +52,16 @@
 #include "config.h"
 #include "data_path.h"
 #include "health_durations.h"
+#include "health_exec.h"
 #include "health_probe.h"
 #include "health_state.h"
 #include "layout.h"
 #include "ping_sockets.h"
+#include "programs.h"
 #include "report.h"
 
 #define WEIR_HEALTH_CONCURRENT 2048
+#define WEIR_HEALTH_PROGRAMS 32u // at most WEIR_PROGRAMS_MAX less that of `notify`
 #define WEIR_HEALTH_DETAIL_BYTES 96
 // A backend that is far from use (weir_health_set_far) is checked once in this number of intervals.
 #define WEIR_HEALTH_FAR_INTERVALS 10u
@@ -82,12 +89,19 @@ typedef void (*weir_health_report_fn)(
 typedef bool (*weir_health_excuse_fn)(void *context, uint16_t backend, uint64_t took_ms,
 	uint32_t timeout_ms, char *why, size_t bytes);
 
+// Called before the start of a program, for the names of a backend. The callback must not call this
+// module. The names must stay valid until the next call of a function of this module.
+typedef void (*weir_health_names_fn)(
+	void *context, uint16_t backend, struct weir_health_names *ret);
+
 // What to check. A check of type none is not run, and has no status.
 struct weir_health_target {
 	// Backend id. A backend has at most one target without `alongside`, and one with it.
 	uint16_t backend;
 	uint16_t service; // id of the backend's service, for weir_health_durations
-	uint16_t port; // host order; the service's port if check->port is 0; unused by type ping
+	// host order; the service's port if check->port is 0; unused by type ping; 0 only with the
+	// types ping and exec
+	uint16_t port;
 	struct weir_address address;
 	struct weir_forwarding forwarding; // for checks via the data path
 	// For checks via the data path: the VIPs to connect to, one for each check. Copied.
@@ -136,6 +150,12 @@ int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_
 // Sets the sockets for checks of type ping, and takes ownership of them. Without sockets, such
 // checks have no result. Call at most once. Returns 0 or negative errno.
 int weir_health_set_ping(struct weir_health *health, struct weir_ping_sockets *sockets);
+
+// Sets what runs the programs of checks of type exec: borrowed, until weir_health_free. NULL (the
+// default): such checks have no result. names: gets the context of weir_health_create. Call at most
+// once.
+void weir_health_set_programs(
+	struct weir_health *health, struct weir_programs *programs, weir_health_names_fn names);
 
 // Sets a callback for failed checks, except checks of type agent. The callback gets the context of
 // weir_health_create. NULL (the default) = all failed checks count.
@@ -192,6 +212,10 @@ int weir_health_status(const struct weir_health *health, uint16_t backend, bool 
 // it never had a result. Returns 0 if the backend has no check, or if at least one of the last
 // WEIR_HEALTH_UNCHECKED checks had a result.
 uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend);
+
+// Returns the number of checks of type exec that wait for the end of other programs for longer than
+// their interval. *ret_ms: the longest of these times.
+uint32_t weir_health_programs_late(const struct weir_health *health, uint64_t *ret_ms);
 
 // Returns the durations of the checks that had a result, except checks with `alongside`. The caller
 // sets the names of the services.

@@ -8,6 +8,7 @@
 #include "health_cover.h"
 #include "health_missing.h"
 #include "health_path.h"
+#include "health_reported.h"
 #include "health_run.h"
 
 #define NS_PER_MS 1000000ull
@@ -47,7 +48,7 @@ struct weir_health_check {
 	// After a restart of the server: number of further checks to run after a short interval.
 	uint32_t quick;
 	uint64_t passes, fails;
-	uint8_t word; // enum weir_health_word: last state announced in an answer
+	struct weir_health_reported reported; // in the last report
 	struct weir_agent_check agent_words; // words that the backend's agent-check has received
 	// The connection of a probe via the data path, while the probe runs.
 	struct weir_data_path_flow flow;
@@ -55,6 +56,15 @@ struct weir_health_check {
 };
 
 static void on_due(uv_timer_t *timer);
+
+// Returns the starts with whose limit the check complies. A new check has no parameters yet.
+static struct weir_health_starts *starts_of(const struct weir_health_check *check) {
+	struct weir_health_checking *checking = check->checking;
+
+	return check->params != NULL && check->params->check.type == WEIR_CHECK_EXEC
+		       ? &checking->program_starts
+		       : &checking->starts;
+}
 
 // --- results ------------------------------------------------------------------------------
 
@@ -182,33 +192,13 @@ static void schedule(struct weir_health_check *check) {
 	sleep_until_due(check);
 }
 
-// Updates the announced state. A passing answer without a state withdraws the announced state: the
-// state "ready" is then reported.
-static void apply_word(struct weir_health_check *check, struct weir_report *report) {
-	uint8_t before = check->word;
-
-	check->word = report->word;
-	if (report->word != WEIR_HEALTH_WORD_NONE) {
-		return;
-	}
-	if (!check->passed) {
-		check->word = before;
-	} else if (before != WEIR_HEALTH_WORD_NONE && before != WEIR_HEALTH_WORD_READY) {
-		static const char why[] = "answer has no X-Weir-State header";
-
-		report->word = WEIR_HEALTH_WORD_READY;
-		if (report->why[0] == '\0') { // otherwise, the header has an unknown state
-			weir_report_set_why(report, why, sizeof(why) - 1);
-		}
-	}
-}
-
 // The results of a check that the callbacks report. This struct is a copy, because a callback can
 // configure the checks, which can free this check.
 struct update {
 	bool changed; // the verdict changed
 	enum weir_health_verdict verdict;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
+	bool reports; // the report is not empty, or withdraws a value
 	struct weir_report report;
 };
 
@@ -223,14 +213,13 @@ static void notify(struct weir_health_check *check, const struct update *update)
 			checking->context, check->backend, update->verdict, update->detail);
 	}
 	// The check may have been freed: its memory is valid until the next iteration of the loop.
-	if ((update->report.given != 0 || update->report.word != WEIR_HEALTH_WORD_NONE) &&
-		!uv_is_closing((uv_handle_t *)&check->timer)) {
+	if (update->reports && !uv_is_closing((uv_handle_t *)&check->timer)) {
 		checking->on_report(checking->context, check->backend, &update->report, source);
 	}
 }
 
 void weir_health_check_clear_words(struct weir_health_check *check) {
-	check->word = WEIR_HEALTH_WORD_NONE;
+	check->reported.word = WEIR_HEALTH_WORD_NONE;
 	check->agent_words = (struct weir_agent_check){0};
 }
 
@@ -265,9 +254,8 @@ static void take_result(struct weir_health_check *check, bool passed, uint64_t d
 	}
 	if (report != NULL) {
 		update->report = *report;
-	}
-	if (report != NULL && check->params->check.type != WEIR_CHECK_AGENT_CHECK) {
-		apply_word(check, &update->report);
+		update->reports = weir_health_reported_apply(
+			&check->reported, check->params->check.type, passed, &update->report);
 	}
 }
 
@@ -305,7 +293,7 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 	uint64_t now = uv_hrtime();
 
 	check->run = (struct weir_health_run){0};
-	weir_health_starts_remove(&check->checking->starts, &check->start);
+	weir_health_starts_remove(starts_of(check), &check->start);
 	snprintf(update.detail, sizeof(update.detail), "%s", detail);
 	weir_health_path_end(check->checking->path, &check->flow,
 		(now - check->started_ns) / NS_PER_MS, &check->params->check, &outcome,
@@ -331,20 +319,26 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
 	const struct weir_report *report) {
 	struct weir_health_check *check = context;
-	struct weir_health_checking *checking = check->checking;
+	struct weir_health_starts *starts = starts_of(check); // `finish` can free the check
 
 	finish(check, outcome, detail, report);
-	weir_health_starts_run(&checking->starts);
+	weir_health_starts_run(starts);
 }
 
 // --- starting -----------------------------------------------------------------------------
 
 static int start_probe(struct weir_health_check *check, const struct weir_probe_params *params) {
-	const struct weir_health_run_with with = {.loop = check->checking->loop,
-		.curl = check->checking->curl,
-		.pings = check->checking->pings,
+	const struct weir_health_checking *checking = check->checking;
+	struct weir_health_run_with with = {.loop = checking->loop,
+		.curl = checking->curl,
+		.pings = checking->pings,
+		.programs = checking->programs,
+		.names = {"", ""},
 		.agent_words = &check->agent_words};
 
+	if (params->check->type == WEIR_CHECK_EXEC && checking->names != NULL) {
+		checking->names(checking->context, check->backend, &with.names);
+	}
 	return weir_health_run_start(&check->run, &with, params);
 }
 
@@ -400,7 +394,9 @@ static void on_due(uv_timer_t *timer) {
 	bool is_failing = check->ended_ns != 0 && !check->passed &&
 			  check->verdict == WEIR_HEALTH_VERDICT_FAILING;
 
-	weir_health_starts_add(&check->checking->starts, &check->start, is_failing,
+	check->start.due_ms = uv_now(timer->loop);
+	check->start.interval_ms = check->params->check.interval_ms;
+	weir_health_starts_add(starts_of(check), &check->start, is_failing,
 		weir_health_run_descriptors(&check->params->check));
 }
 
@@ -410,7 +406,7 @@ static void halt(struct weir_health_check *check) {
 	uv_timer_stop(&check->timer);
 	weir_health_run_cancel(&check->run);
 	weir_data_path_close(check->checking->path, &check->flow);
-	weir_health_starts_remove(&check->checking->starts, &check->start);
+	weir_health_starts_remove(starts_of(check), &check->start);
 }
 
 // --- the schedule -------------------------------------------------------------------------
@@ -580,7 +576,8 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 
 void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t *loop) {
 	*checking = (struct weir_health_checking){.loop = loop};
-	weir_health_starts_init(&checking->starts, run);
+	weir_health_starts_init(&checking->starts, WEIR_HEALTH_CONCURRENT, run);
+	weir_health_starts_init(&checking->program_starts, WEIR_HEALTH_PROGRAMS, run);
 	if (uv_random(NULL, NULL, &checking->random, sizeof(checking->random), 0, NULL) < 0 ||
 		checking->random == 0) {
 		checking->random = uv_hrtime() | 1;
@@ -598,7 +595,7 @@ struct weir_health_check *weir_health_check_create(
 	check->backend = target->backend;
 	check->alongside = target->alongside;
 	check->verdict = target->initial;
-	check->word = (uint8_t)target->word;
+	check->reported.word = (uint8_t)target->word;
 	uv_timer_init(checking->loop, &check->timer);
 	check->timer.data = check;
 	return check;

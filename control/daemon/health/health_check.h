@@ -18,15 +18,17 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 	uv_loop_t *loop;
 	struct weir_health_curl *curl;
 	struct weir_health_pings *pings; // NULL = no sockets for ICMP
+	struct weir_programs *programs; // NULL = programs cannot run
 	struct weir_data_path *path; // NULL = no data path
-	struct weir_health_starts starts;
+	struct weir_health_starts starts, program_starts; // program_starts: checks of type exec
 	struct weir_health_durations durations;
 	uint64_t random; // state of the random numbers for jitter, not 0
 	uint32_t covering; // number of checks whose cover.is_open is true
 	weir_health_fn on_health;
 	weir_health_report_fn on_report;
 	weir_health_excuse_fn excuse; // NULL = none
-	void *context; // context of the three callbacks above
+	weir_health_names_fn names; // NULL = backends have no names
+	void *context; // context of the four callbacks above
 	// Called when the verdict on a backend has changed to FAILING, before the other callbacks.
 	// Must discard the states that the backend announced in its answers, for all of its checks.
 	void (*forget)(struct weir_health *health, uint16_t backend);

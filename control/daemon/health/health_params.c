@@ -66,6 +66,8 @@ bool weir_health_params_are_of(
 	return same && a->type == b->type && a->interval_ms == b->interval_ms &&
 	       a->timeout_ms == b->timeout_ms && a->retry_interval_ms == b->retry_interval_ms &&
 	       a->rise == b->rise && a->fall == b->fall && is_same_exchange(a, b) &&
+	       weir_config_command_equal(&a->command, &b->command) &&
+	       a->weight_from_exit == b->weight_from_exit &&
 	       (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
 }
 

@@ -26,6 +26,9 @@ int weir_health_run_start(struct weir_health_run *run, const struct weir_health_
 		return weir_health_dns_start(with->loop, params, &run->datagram);
 	case WEIR_CHECK_PING:
 		return weir_health_ping_start(with->loop, with->pings, params, &run->ping);
+	case WEIR_CHECK_EXEC:
+		return weir_health_exec_start(
+			with->loop, with->programs, &with->names, params, &run->exec);
 	default:
 		return weir_config_expects(params->check)
 			       ? weir_health_exchange_start(with->loop, params, &run->stream)
@@ -42,6 +45,8 @@ void weir_health_run_cancel(struct weir_health_run *run) {
 		weir_health_datagram_cancel(run->datagram);
 	} else if (run->ping != NULL) {
 		weir_health_ping_cancel(run->ping);
+	} else if (run->exec != NULL) {
+		weir_health_exec_cancel(run->exec);
 	}
 	*run = (struct weir_health_run){0};
 }
@@ -52,6 +57,8 @@ unsigned int weir_health_run_descriptors(const struct weir_config_health_check *
 	case WEIR_CHECK_HTTPS:
 	case WEIR_CHECK_GRPC:
 		return WEIR_HEALTH_RELAY_DESCRIPTORS;
+	case WEIR_CHECK_EXEC:
+		return 0; // the helper process opens them
 	default:
 		return 1;
 	}

@@ -9,6 +9,7 @@
 
 #include "agent_check.h"
 #include "health_curl.h"
+#include "health_exec.h"
 #include "health_probe.h"
 
 struct weir_health_run { // zeroed: no probe is running; otherwise one of these is set
@@ -16,12 +17,15 @@ struct weir_health_run { // zeroed: no probe is running; otherwise one of these 
 	struct weir_health_datagram *datagram;
 	struct weir_health_ping *ping;
 	struct weir_health_http *http;
+	struct weir_health_exec *exec;
 };
 
 struct weir_health_run_with { // what probes use in addition to their parameters
 	uv_loop_t *loop;
 	struct weir_health_curl *curl;
 	struct weir_health_pings *pings; // NULL = no sockets for ICMP
+	struct weir_programs *programs; // NULL = programs cannot run
+	struct weir_health_names names; // for type exec
 	struct weir_agent_check *agent_words; // words that the backend's agent-check has received
 };
 

@@ -4,18 +4,18 @@
 #include <stddef.h>
 #include <sys/resource.h>
 
-#include "health.h"
 #include "health_relay.h"
 
-void weir_health_starts_init(
-	struct weir_health_starts *starts, void (*run)(struct weir_health_start *start)) {
-	*starts = (struct weir_health_starts){.run = run};
+void weir_health_starts_init(struct weir_health_starts *starts, unsigned int max,
+	void (*run)(struct weir_health_start *start)) {
+	*starts = (struct weir_health_starts){
+		.run = run, .max = max, .descriptors_max = max * WEIR_HEALTH_RELAY_DESCRIPTORS};
 	STAILQ_INIT(&starts->queue);
 	STAILQ_INIT(&starts->failing_queue);
 }
 
 void weir_health_starts_limit(struct weir_health_starts *starts) {
-	const unsigned int most = WEIR_HEALTH_CONCURRENT * WEIR_HEALTH_RELAY_DESCRIPTORS;
+	const unsigned int most = starts->max * WEIR_HEALTH_RELAY_DESCRIPTORS;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 2 >= most) {
@@ -32,7 +32,7 @@ static struct weir_health_queue *queue_of(struct weir_health_starts *starts, boo
 
 // Returns the queue from which the next probe is started, or NULL if no probe may start now.
 static struct weir_health_queue *next_queue(struct weir_health_starts *starts) {
-	unsigned int max = WEIR_HEALTH_CONCURRENT, failing = starts->running_failing;
+	unsigned int max = starts->max, failing = starts->running_failing;
 	bool waiting = !STAILQ_EMPTY(&starts->failing_queue);
 
 	if (starts->running >= max) {
@@ -51,7 +51,7 @@ static struct weir_health_queue *next_queue(struct weir_health_starts *starts) {
 // of file descriptors is low.
 static void count(struct weir_health_starts *starts, struct weir_health_start *start) {
 	unsigned int max = starts->descriptors_max;
-	unsigned int cost = (start->descriptors * WEIR_HEALTH_CONCURRENT + max - 1) / max;
+	unsigned int cost = (start->descriptors * starts->max + max - 1) / max;
 
 	start->cost = cost > 1 ? cost : 1;
 	starts->running += start->cost;
@@ -88,4 +88,30 @@ void weir_health_starts_remove(struct weir_health_starts *starts, struct weir_he
 		starts->running_failing -= start->is_failing ? start->cost : 0;
 	}
 	start->state = WEIR_HEALTH_START_NONE;
+}
+
+static uint32_t count_late(
+	const struct weir_health_queue *queue, uint64_t now_ms, uint64_t *longest_ms) {
+	const struct weir_health_start *start;
+	uint32_t count = 0;
+
+	STAILQ_FOREACH(start, queue, link) {
+		const uint64_t waited_ms = now_ms - start->due_ms;
+
+		if (waited_ms > start->interval_ms) {
+			*longest_ms = waited_ms > *longest_ms ? waited_ms : *longest_ms;
+			count++;
+		}
+	}
+	return count;
+}
+
+uint32_t weir_health_starts_late(
+	const struct weir_health_starts *starts, uint64_t now_ms, uint64_t *ret_ms) {
+	uint64_t longest_ms = 0;
+	uint32_t count = count_late(&starts->queue, now_ms, &longest_ms) +
+			 count_late(&starts->failing_queue, now_ms, &longest_ms);
+
+	*ret_ms = longest_ms;
+	return count;
 }

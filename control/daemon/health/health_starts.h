@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 enum weir_health_start_state {
@@ -21,7 +22,9 @@ struct weir_health_start { // start of a probe; zeroed = no start requested
 	enum weir_health_start_state state;
 	bool is_failing; // the backend is failing
 	unsigned int descriptors; // number of descriptors that the probe uses
-	unsigned int cost; // while RUNNING: how much of WEIR_HEALTH_CONCURRENT the probe uses
+	unsigned int cost; // while RUNNING: how much of the limit the probe uses
+	uint64_t due_ms; // loop time of the request
+	uint32_t interval_ms; // interval of the check
 };
 
 STAILQ_HEAD(weir_health_queue, weir_health_start);
@@ -31,12 +34,13 @@ struct weir_health_starts {
 	struct weir_health_queue queue, failing_queue;
 	// Sum of the costs of the running probes; `running` includes `running_failing`.
 	unsigned int running, running_failing;
+	unsigned int max; // limit of `running`
 	unsigned int descriptors_max;
 };
 
-// run: starts the probe. It may call weir_health_starts_remove.
-void weir_health_starts_init(
-	struct weir_health_starts *starts, void (*run)(struct weir_health_start *start));
+// max: number of probes in flight. run: starts the probe. It may call weir_health_starts_remove.
+void weir_health_starts_init(struct weir_health_starts *starts, unsigned int max,
+	void (*run)(struct weir_health_start *start));
 // Limits the number of file descriptors that all probes use to half of the process's current limit.
 void weir_health_starts_limit(struct weir_health_starts *starts);
 // Queues a probe, and runs the queued probes that the limit permits. If the limit does not permit
@@ -47,3 +51,8 @@ void weir_health_starts_add(struct weir_health_starts *starts, struct weir_healt
 void weir_health_starts_remove(struct weir_health_starts *starts, struct weir_health_start *start);
 // Run the queued probes that the limit permits.
 void weir_health_starts_run(struct weir_health_starts *starts);
+
+// Returns the number of queued probes that have waited for longer than the interval of their check.
+// *ret_ms: the longest of these times. now_ms: loop time.
+uint32_t weir_health_starts_late(
+	const struct weir_health_starts *starts, uint64_t now_ms, uint64_t *ret_ms);

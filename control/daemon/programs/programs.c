@@ -50,11 +50,18 @@ static void end(struct pending *pending, const struct weir_program_result *resul
 	ended.done(ended.context, result);
 }
 
+const char *weir_programs_problem(const struct weir_programs *programs) {
+	return programs == NULL
+		       ? "the process that runs programs could not start; restart weir-control"
+	       : programs->lost ? "the process that runs programs has exited; restart weir-control"
+				: NULL;
+}
+
 static void lose_all(struct weir_programs *programs) {
-	const struct weir_program_result lost = {.end = WEIR_PROGRAM_LOST,
-		.output = "the process that runs programs has exited; restart weir-control"};
+	struct weir_program_result lost = {.end = WEIR_PROGRAM_LOST};
 
 	programs->lost = true;
+	snprintf(lost.output, sizeof(lost.output), "%s", weir_programs_problem(programs));
 	uv_poll_stop(&programs->poll);
 	weir_log_write(programs->log, WEIR_LOG_ERROR,
 		"programs of the configuration cannot run: %s", lost.output);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Programs: runs programs that the configuration names, such as the program of `notify`. A helper
-// process runs them as a user without privileges, with an empty standard input, few environment
-// variables, and the working directory "/". weir-control starts the helper before it drops its own
-// privileges, and cannot start it again later.
+// Programs: runs programs that the configuration names: that of `notify`, and those of health
+// checks of type exec. A helper process runs them as a user without privileges, with an empty
+// standard input, few environment variables, and the working directory "/". weir-control starts the
+// helper before it drops its own privileges, and cannot start it again later.
 //
 // Threads: only the event loop's thread.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -25,6 +26,9 @@ struct weir_program {
 	const char *const *arguments; // NULL-terminated; the first is the absolute path of the file
 	const char *const *variables; // environment: "NAME=value", NULL-terminated
 	uint32_t timeout_ms; // after this time, the process group of the program is killed
+	// When the program has ended, the rest of its process group is killed. Otherwise processes
+	// that the program leaves behind continue.
+	bool kill_rest;
 };
 
 enum weir_program_end {
@@ -67,6 +71,10 @@ int weir_programs_run(struct weir_programs *programs, const struct weir_program 
 	weir_program_done done, void *context, uint64_t *ret_id);
 // Kill a program; its `done` is not called. Does nothing for a program that has ended.
 void weir_programs_cancel(struct weir_programs *programs, uint64_t id);
+
+// Returns why programs cannot run, as one line, or NULL if they can. programs: NULL = the helper
+// process has not started.
+const char *weir_programs_problem(const struct weir_programs *programs);
 
 // Write the result as one line, such as "exit status 1: no route" or "killed after 500 ms".
 void weir_program_describe(

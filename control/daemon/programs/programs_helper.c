@@ -14,6 +14,10 @@
 
 #include "programs_message.h"
 
+// Maximum number of programs that have not ended. Programs that were cancelled, but cannot be
+// killed, count as well: they may wait for a file system that does not respond.
+#define RUNS_MAX (2 * WEIR_PROGRAMS_MAX)
+
 static const char default_path[] =
 	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -25,6 +29,7 @@ struct run {
 	unsigned int handles; // number of handles that are not closed
 	bool has_process; // the handle of the process exists
 	bool timed_out;
+	bool kill_rest;
 	bool cancelled; // no answer is sent
 	size_t filled; // bytes of output in answer.result.output
 	struct weir_program_answer answer;
@@ -38,6 +43,7 @@ struct helper {
 	uv_poll_t poll;
 	int fd;
 	struct run *runs;
+	unsigned int run_count;
 	struct weir_program_request request;
 };
 
@@ -63,6 +69,7 @@ static void on_closed(uv_handle_t *handle) {
 		link = &(*link)->next;
 	}
 	*link = run->next;
+	run->helper->run_count--;
 	cut_output(&run->answer.result);
 	if (!run->cancelled) {
 		send_answer(run->helper, &run->answer);
@@ -116,6 +123,10 @@ static void on_exit_of_program(uv_process_t *process, int64_t status, int signal
 	} else {
 		result->end = WEIR_PROGRAM_EXITED;
 		result->status = (int)status;
+	}
+	if (run->kill_rest) {
+		// The number of the group is not used again as long as the group has a process.
+		kill(-process->pid, SIGKILL);
 	}
 	read_rest(run);
 	close_run(run);
@@ -210,31 +221,47 @@ static int spawn_with_pipe(struct run *run, const struct weir_program_words *wor
 	return r;
 }
 
+// Returns a run that is in the list of the helper, or NULL with the reason in *ret.
+static struct run *create_run(
+	struct helper *helper, const char *file, struct weir_program_result *ret) {
+	struct run *run = NULL;
+	int r = check_file(file, ret->output, sizeof(ret->output));
+
+	if (r == 0 && helper->run_count >= RUNS_MAX) {
+		snprintf(ret->output, sizeof(ret->output), "%u programs have not ended", RUNS_MAX);
+		r = -EAGAIN;
+	} else if (r == 0) {
+		run = calloc(1, sizeof(*run));
+		r = run == NULL ? -ENOMEM : 0;
+	}
+	ret->status = r;
+	if (run == NULL) {
+		return NULL;
+	}
+	run->helper = helper;
+	run->handles = 2;
+	run->next = helper->runs;
+	helper->runs = run;
+	helper->run_count++;
+	run->process.data = run->output.data = run->timer.data = run;
+	uv_timer_init(&helper->loop, &run->timer);
+	uv_pipe_init(&helper->loop, &run->output, 0);
+	return run;
+}
+
 static void start(struct helper *helper, const struct weir_program_words *words) {
 	const struct weir_program_request *request = &helper->request;
 	struct weir_program_answer refused = {
 		.id = request->id, .result.end = WEIR_PROGRAM_NOT_STARTED};
-	struct run *run;
-	int r = check_file(
-		words->arguments[0], refused.result.output, sizeof(refused.result.output));
+	struct run *run = create_run(helper, words->arguments[0], &refused.result);
+	int r;
 
-	refused.result.status = r;
-	run = r < 0 ? NULL : calloc(1, sizeof(*run));
 	if (run == NULL) {
-		if (r == 0) {
-			refused.result.status = -ENOMEM;
-		}
 		send_answer(helper, &refused);
 		return;
 	}
-	run->helper = helper;
-	run->handles = 2;
 	run->answer.id = request->id;
-	run->next = helper->runs;
-	helper->runs = run;
-	run->process.data = run->output.data = run->timer.data = run;
-	uv_timer_init(&helper->loop, &run->timer);
-	uv_pipe_init(&helper->loop, &run->output, 0);
+	run->kill_rest = request->kill_rest;
 	r = spawn_with_pipe(run, words);
 	if (r < 0) {
 		run->answer.result.end = WEIR_PROGRAM_NOT_STARTED;

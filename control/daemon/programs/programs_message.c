@@ -33,6 +33,7 @@ int weir_program_pack(
 	}
 	ret->id = id;
 	ret->timeout_ms = program->timeout_ms;
+	ret->kill_rest = program->kill_rest;
 	ret->arguments = (uint16_t)arguments;
 	ret->variables = (uint16_t)variables;
 	return (int)(HEAD_BYTES + bytes);

@@ -4,6 +4,7 @@
 // same program file, so the messages are structs.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@
 struct weir_program_request {
 	uint64_t id;
 	uint32_t timeout_ms;
+	bool kill_rest;
 	uint16_t arguments; // number; 0 = kill the program with this id
 	uint16_t variables; // number
 	char text[WEIR_PROGRAM_TEXT_BYTES]; // arguments, then variables, each with its NUL

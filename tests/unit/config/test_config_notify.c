@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests of `notify`, its command, and of the quorum of a service.
+// Tests of `notify`, its command, of the program of a health check, and of the quorum of a service.
 #include "config_lab.h"
 
 #define NOTIFY(keys) CONFIG("\"notify\": {" keys "},", SERVICE("", BIND, BACKEND))
@@ -71,6 +71,29 @@ TEST(long_commands_are_errors) {
 	expect_one_error(text, "notify.command[4]", "the command is too long; use at most 1024");
 	snprintf(text, sizeof(text), NOTIFY("\"command\": [\"%sx\"]"), word);
 	expect_one_error(text, "notify.command[0]", "");
+}
+
+TEST(program_of_a_check_is_a_command) {
+	struct weir_config *config = parse_good(
+		QUORUM("\"health_check\": {\"type\": \"exec\", \"command\": [\"/bin/check\", "
+		       "\"{address}\"], \"weight_from_exit\": true},"));
+	const struct weir_config_health_check *check = &config->services[0].health_check;
+	const char *words[WEIR_CONFIG_COMMAND_WORDS_MAX + 1];
+
+	assert_int_equal(check->type, WEIR_CHECK_EXEC);
+	assert_string_equal(weir_config_check_name(check->type), "exec");
+	assert_int_equal(weir_config_command_words(&check->command, words), 2);
+	assert_string_equal(words[1], "{address}");
+	assert_true(check->weight_from_exit);
+	assert_int_equal(check->timeout_ms, 500);
+	weir_config_free(config);
+}
+
+// A program needs no port: one that covers every port is no error.
+TEST(program_needs_no_port) {
+	weir_config_free(parse_good(CONFIG("",
+		SERVICE("\"health_check\": {\"type\": \"exec\", \"command\": [\"/bin/true\"]},",
+			JSON({"address": "198.51.100.10", "protocol": "udp", "port": 0}), BACKEND))));
 }
 
 TEST(hysteresis_is_less_than_the_quorum) {

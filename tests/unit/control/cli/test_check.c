@@ -2,6 +2,7 @@
 //
 // Arguments of the test: a valid configuration, an invalid configuration, and a file with the
 // errors that are expected for the invalid configuration.
+#include <fcntl.h>
 #include <jansson.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -274,6 +275,58 @@ TEST(ca_file_that_weir_control_would_not_read_is_a_warning) {
 	assert_int_equal(mkfifo(ca, 0644), 0);
 	expect_ca_warning(path, ".pem: not a regular file");
 	unlink(ca);
+	unlink(path);
+}
+
+// The same program of notify and of two checks has a warning for each kind.
+static void expect_program_warning(const char *path, const char *program, const char *expected) {
+	struct outcome outcome;
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fprintf(file,
+		"{\"ports\": [{\"name\": \"a\", \"device\": \"net_null0\"}], \"notify\": "
+		"{\"command\": [\"%s\"]}, \"services\": [",
+		program);
+	for (int i = 0; i < 2; i++) {
+		fprintf(file,
+			"%s\n{\"name\": \"s%d\", \"binds\": [{\"address\": \"198.51.100.1%d\", "
+			"\"protocol\": \"tcp\", \"port\": 443}], \"health_check\": {\"type\": "
+			"\"exec\", \"command\": [\"%s\", \"%d\"]}, \"backends\": [{\"name\": "
+			"\"b\", \"address\": \"10.0.0.1\"}]}",
+			i > 0 ? "," : "", i, i, program, i);
+	}
+	fprintf(file, "]}\n");
+	fclose(file);
+	outcome = RUN("/nonexistent", "config", "check", (char *)path);
+	assert_int_equal(outcome.status, 0);
+	if (expected == NULL) {
+		assert_null(strstr(outcome.out, "would not run it"));
+	} else {
+		expect_contains(outcome.out, expected);
+		expect_contains(outcome.out, " warning: notify.command: ");
+		expect_contains(outcome.out, ":2: warning: services[0].health_check.command: ");
+		assert_null(strstr(outcome.out, "services[1].health_check.command"));
+	}
+	free_outcome(&outcome);
+}
+
+TEST(program_that_this_host_cannot_run_is_a_warning) {
+	char path[] = "/tmp/weir-test-XXXXXX", program[64];
+
+	close(mkstemp(path));
+	snprintf(program, sizeof(program), "%s.sh", path);
+	expect_program_warning(path, "/bin/true", NULL);
+	expect_program_warning(
+		path, "/tmp", "/tmp: not a regular file; weir-control would not run");
+	expect_program_warning(path, program, ".sh: No such file or directory");
+	close(open(program, O_CREAT | O_WRONLY, 0644));
+	expect_program_warning(path, program, ".sh: not executable: chmod +x");
+	assert_int_equal(chmod(program, 0757), 0);
+	expect_program_warning(path, program, "users other than root can change the file");
+	assert_int_equal(chmod(program, 0755), 0);
+	expect_program_warning(path, program, NULL);
+	unlink(program);
 	unlink(path);
 }
 

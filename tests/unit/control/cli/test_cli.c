@@ -542,6 +542,21 @@ TEST(doctor_finds_checks_without_a_result) {
 	server_stop(server);
 }
 
+TEST(doctor_finds_programs_that_do_not_run) {
+	static const struct server_answer answers[] = {
+		{"version", "{\"ok\": true, \"result\": {\"config\": \"/nonexistent\"}}"},
+		{"status", "{\"ok\": true, \"result\": {\"level\": \"warning\", \"programs\": "
+			   "\"programs do not run; restart weir-control\"}}"},
+		{"*", "{\"ok\": true, \"result\": null}"}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "doctor");
+
+	expect_contains(outcome.out, "programs do not run; restart weir-control\n");
+	expect_contains(outcome.out, "$ systemctl restart weir-control\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 // Runs doctor on this machine, with the backends from a simulated daemon.
 TEST(doctor_has_the_usual_durations) {
 	static const struct server_answer answers[] = {

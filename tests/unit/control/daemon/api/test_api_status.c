@@ -4,6 +4,8 @@
 // weir-control detects.
 #include "daemon_web.h"
 
+#include <signal.h>
+
 TEST_GROUP(lab_own_network);
 TEST_EACH(web_start, web_stop);
 
@@ -419,6 +421,54 @@ TEST(a_service_that_runs_on_its_backups_is_a_warning) {
 	json_decref(service);
 	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
 	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+}
+
+#define ANY_PORT \
+	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"gateway_mac\": " \
+	"\"02:00:00:00:00:01\", \"source_ipv4\": \"192.0.2.1\"}], "
+
+// The process that runs programs is a child of weir-control.
+static void kill_programs(const struct web *web) {
+	char command[96];
+	FILE *output;
+	int pid = 0;
+
+	snprintf(command, sizeof(command), "pgrep -P %d -x weir-programs", (int)web->lab.control);
+	output = popen(command, "r");
+	assert_non_null(output);
+	assert_int_equal(fscanf(output, "%d", &pid), 1);
+	pclose(output);
+	assert_true(pid > 1);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+}
+
+TEST(programs_that_do_not_run_are_a_warning) {
+	static const char why[] = "programs of the configuration do not run: the process that runs "
+				  "programs has exited; restart weir-control";
+	struct web *web = *state;
+	json_t *status;
+
+	lab_write(web->lab.config,
+		ANY_PORT "\"notify\": {\"command\": [\"/bin/true\"]}, \"services\": [" WEB_SERVICES
+			 ", " DNS_SERVICE "]}");
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	expect(web, NULL, "ok", "");
+	status = status_of(web, NULL);
+	assert_true(json_is_null(json_object_get(status, "programs")));
+	json_decref(status);
+	kill_programs(web);
+	LAB_UNTIL(is_level(web, "warning"));
+	expect(web, NULL, "warning", why);
+	expect(web, "web", "ok", ""); // it has no program
+	status = status_of(web, NULL);
+	assert_string_equal(json_string_value(json_object_get(status, "programs")), why);
+	json_decref(status);
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	expect(web, NULL, "ok", ""); // the process is not needed
+	lab_stop(&web->lab);
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
 }
 
 // With more services than the segment has room for, the last one has no id.

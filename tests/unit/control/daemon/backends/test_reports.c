@@ -186,6 +186,29 @@ TEST(load_in_orca_headers_ends_when_they_are_not_read) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_STARTING);
 }
 
+// An empty report of the program withdraws its weight, and so does a reload with which exit
+// statuses are not weights.
+TEST(weight_of_a_program_ends) {
+	struct own *own = *state;
+	struct weir_config_health_check *check = &own->config->services[0].health_check;
+	const struct weir_report report = {.given = WEIR_REPORT(WEIGHT), .weight = 50};
+	const struct weir_report nothing = {0};
+
+	check->type = WEIR_CHECK_EXEC;
+	check->weight_from_exit = true;
+	reload(own);
+	weir_reports_take(own->reports, 1, &report, "exec");
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 1).own_weight, 50);
+	weir_reports_take(own->reports, 1, &nothing, "exec");
+	assert_int_equal(lab_state(&own->lab, 1).own_weight, WEIR_WEIGHT_UNSET);
+	weir_reports_take(own->reports, 1, &report, "exec");
+	assert_int_equal(lab_state(&own->lab, 1).own_weight, 50);
+	check->weight_from_exit = false;
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 1).own_weight, WEIR_WEIGHT_UNSET);
+}
+
 // The health check of the service has type agent_check, and the service has no separate
 // agent_check. A reload must keep the reports.
 TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {

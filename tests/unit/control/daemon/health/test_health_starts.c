@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include "health.h"
-#include "health_relay.h"
 #include "health_starts.h"
 #include "test.h"
 
@@ -34,8 +33,7 @@ static int setup(void **state) {
 
 	assert_non_null(lab);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &lab->limit), 0);
-	weir_health_starts_init(&lab->starts, run);
-	lab->starts.descriptors_max = LIMIT * WEIR_HEALTH_RELAY_DESCRIPTORS;
+	weir_health_starts_init(&lab->starts, LIMIT, run);
 	*state = lab;
 	return 0;
 }
@@ -119,6 +117,44 @@ TEST(starts_cost_more_when_descriptors_are_scarce) {
 		weir_health_starts_remove(&lab->starts, &lab->start[i]);
 	}
 	assert_int_equal(lab->starts.running, 0);
+}
+
+TEST(starts_that_wait_for_longer_than_their_interval_are_late) {
+	struct lab *lab = *state;
+	uint64_t ms = 1;
+
+	assert_int_equal(weir_health_starts_late(&lab->starts, 0, &ms), 0);
+	assert_int_equal(ms, 0);
+	for (uint32_t i = 0; i < LIMIT + 3; i++) {
+		lab->start[i].due_ms = 1000 + i - LIMIT / 2;
+		lab->start[i].interval_ms = 500;
+	}
+	add(lab, 0, LIMIT + 1, false);
+	add(lab, LIMIT + 1, LIMIT + 3, true);
+	// the first of three waiting starts is due at 1000 + LIMIT / 2
+	assert_int_equal(weir_health_starts_late(&lab->starts, 1500 + LIMIT / 2, &ms), 0);
+	assert_int_equal(weir_health_starts_late(&lab->starts, 1501 + LIMIT / 2, &ms), 1);
+	assert_int_equal(ms, 501);
+	assert_int_equal(weir_health_starts_late(&lab->starts, 1600 + LIMIT / 2, &ms), 3);
+	assert_int_equal(ms, 600);
+}
+
+TEST(limits_of_two_kinds_of_starts_are_separate) {
+	struct lab *lab = *state;
+	struct weir_health_starts few;
+	struct weir_health_start start[6] = {0};
+
+	weir_health_starts_init(&few, 4, run);
+	add(lab, 0, LIMIT + 2, false);
+	for (uint32_t i = 0; i < 6; i++) {
+		weir_health_starts_add(&few, &start[i], false, 0);
+	}
+	assert_int_equal(start[3].state, WEIR_HEALTH_START_RUNNING);
+	assert_int_equal(start[4].state, WEIR_HEALTH_START_QUEUED);
+	weir_health_starts_remove(&few, &start[0]);
+	weir_health_starts_run(&few);
+	assert_int_equal(start[4].state, WEIR_HEALTH_START_RUNNING);
+	assert_int_equal(start[5].state, WEIR_HEALTH_START_QUEUED);
 }
 
 TEST_EACH(setup, teardown);

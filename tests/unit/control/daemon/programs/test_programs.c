@@ -17,7 +17,7 @@
 #include "test.h"
 
 #define DEADLINE_MS 20000
-#define HELPERS 16
+#define HELPERS 24
 
 struct lab {
 	uv_loop_t loop;
@@ -188,6 +188,42 @@ TEST(result_does_not_wait_for_children) {
 	tear_down(&lab);
 }
 
+// Runs a script that leaves a child behind, which creates a file after 0.5 s.
+static bool rest_continues(struct lab *lab, bool kill_rest) {
+	char script[256], path[128];
+	const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
+	struct outcome outcome = {0};
+	struct stat file;
+	uint64_t id;
+
+	snprintf(path, sizeof(path), "%s/rest", lab->folder);
+	snprintf(script, sizeof(script), "(sleep 0.5; touch %s) & exit 0", path);
+	assert_int_equal(
+		weir_programs_run(lab->programs,
+			&(struct weir_program){
+				.arguments = arguments, .timeout_ms = 5000, .kill_rest = kill_rest},
+			done, &outcome, &id),
+		0);
+	wait_for(lab, &outcome, 1);
+	assert_int_equal(outcome.result.end, WEIR_PROGRAM_EXITED);
+	for (int ms = 0; ms < (kill_rest ? 1000 : DEADLINE_MS); ms += 50) {
+		if (stat(path, &file) == 0) {
+			return true;
+		}
+		usleep(50000);
+	}
+	return false;
+}
+
+TEST(rest_of_the_group_is_killed_if_wanted) {
+	struct lab lab;
+
+	set_up(&lab);
+	assert_false(rest_continues(&lab, true));
+	assert_true(rest_continues(&lab, false));
+	tear_down(&lab);
+}
+
 // Without a free descriptor, the helper process answers, and runs programs again later.
 TEST(helper_survives_a_lack_of_descriptors) {
 	struct lab lab;
@@ -203,6 +239,15 @@ TEST(helper_survives_a_lack_of_descriptors) {
 	assert_string_equal(run(&lab, "exit 0", 5000), "cannot start: Too many open files");
 	assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
 	assert_string_equal(run(&lab, "exit 3", 5000), "exit status 3");
+	tear_down(&lab);
+}
+
+TEST(problem_is_that_there_is_no_helper) {
+	struct lab lab;
+
+	set_up(&lab);
+	assert_null(weir_programs_problem(lab.programs));
+	assert_non_null(strstr(weir_programs_problem(NULL), "could not start"));
 	tear_down(&lab);
 }
 
@@ -305,6 +350,7 @@ TEST(death_of_the_helper_ends_all_runs) {
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	wait_for(&lab, &outcome, 2);
 	assert_int_equal(outcome.result.end, WEIR_PROGRAM_LOST);
+	assert_string_equal(weir_programs_problem(lab.programs), outcome.result.output);
 	assert_int_equal(start(&lab, "exit 0", 1000, &outcome, &id), -EPIPE);
 	tear_down(&lab);
 }
