@@ -143,5 +143,8 @@ bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
 	if (strcmp(checker, "UDP_CHECK") == 0) {
 		return read_udp_key(import, statement, check);
 	}
+	if (strcmp(checker, "MISC_CHECK") == 0) {
+		return weir_keepalived_misc_key(import, statement, check);
+	}
 	return strcmp(checker, "DNS_CHECK") == 0 && read_dns_key(import, statement, check);
 }

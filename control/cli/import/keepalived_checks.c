@@ -21,14 +21,14 @@ static const struct checker {
 	{"SSL_GET", "https", NULL, 1, 3000},
 	{"SMTP_CHECK", "tcp", "the check expects the greeting 220, and sends no HELO", 1, 1000},
 	{"DNS_CHECK", "dns", NULL, 3, UINT32_MAX}, // repeated after the interval
+	{"MISC_CHECK", "exec",
+		"the script runs without privileges, as the user of weir-control --script-user, "
+		"and its file must belong to root",
+		0, 1000},
 	{"UDP_CHECK", "udp", NULL, 1, 1000},
 	{"TCP_CHECK", "tcp", NULL, 1, 1000},
 	{"PING_CHECK", "ping", "a ping does not test the service: use a check of its protocol", 1,
 		1000},
-	{"MISC_CHECK", NULL,
-		"Weir runs no scripts: report the result of the script with weir-agent or an "
-		"agent-check on the server",
-		0, 0},
 	{"FILE_CHECK", NULL,
 		"Weir does not read weights from files: use weirctl weight set and weirctl backend "
 		"drain",
@@ -196,11 +196,18 @@ static bool has_port(const struct checker *checker, const struct weir_keepalived
 }
 
 // Sets the keys of the health check that a checker without any keys needs.
-static void begin_check(const struct checker *checker, json_t *check) {
+static void begin_check(const struct checker *checker,
+	const struct weir_keepalived_statement *statement,
+	const struct weir_keepalived_target *target, json_t *check) {
 	if (is_http(checker)) {
 		begin_http(checker, check);
 	} else if (is_checker(checker, "SMTP_CHECK")) {
 		json_object_set_new(check, "expect", json_string("220"));
+	} else if (is_checker(checker, "MISC_CHECK")) {
+		const char *why;
+
+		json_object_set_new(check, "command",
+			weir_keepalived_command(statement, target->address, &why));
 	} else if (is_checker(checker, "DNS_CHECK")) {
 		json_object_set_new(check, "name", json_string("."));
 		json_object_set_new(check, "record", json_string("SOA"));
@@ -240,7 +247,12 @@ static bool is_used(
 static void set_times(struct weir_import *import, const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_defaults *defaults, const struct checker *checker,
 	json_t *check) {
-	uint32_t interval = defaults->delay_ms, timeout = defaults->timeout_ms;
+	const bool is_misc = is_checker(checker, "MISC_CHECK");
+	const json_t *own = json_object_get(check, "timeout_ms"); // misc_timeout
+	uint32_t interval = defaults->delay_ms;
+	uint32_t timeout = !is_misc      ? defaults->timeout_ms
+			   : own == NULL ? interval
+					 : (uint32_t)json_integer_value(own);
 	uint32_t retries = defaults->has_retries ? defaults->retries : checker->retries;
 	uint32_t retry =
 		defaults->has_retry_delay ? defaults->retry_delay_ms : checker->retry_delay_ms;
@@ -248,7 +260,8 @@ static void set_times(struct weir_import *import, const struct weir_keepalived_s
 	interval = interval < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : interval;
 	timeout = timeout < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : timeout;
 	if (timeout > interval) {
-		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "connect_timeout",
+		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS,
+			is_misc ? "misc_timeout" : "connect_timeout",
 			"the timeout of a check must not exceed its interval: using %u ms instead "
 			"of %u ms",
 			interval, timeout);
@@ -335,13 +348,13 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 		import->failed = true;
 		return NULL;
 	}
-	begin_check(checker, check);
+	begin_check(checker, statement, target, check);
 	read_checker(import, checker, statement, target, check, &port, &defaults);
 	if (is_http(checker) && defaults.host != NULL && json_object_get(check, "host") == NULL) {
 		set_text(import, statement, check, "host", defaults.host);
 	}
 	port = port != 0 ? port : target->service_port;
-	if (is_checker(checker, "PING_CHECK")) {
+	if (is_checker(checker, "PING_CHECK") || is_checker(checker, "MISC_CHECK")) {
 		port = 0; // not used
 	} else if (port != 0 && (port != target->service_port || !has_port(checker, target))) {
 		json_object_set_new(check, "port", json_integer(port));
@@ -359,6 +372,21 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	return check;
 }
 
+// Returns whether Weir can convert the checker. If not, *ret_why is the reason.
+static bool is_supported(const struct checker *checker,
+	const struct weir_keepalived_statement *statement,
+	const struct weir_keepalived_target *target, const char **ret_why) {
+	json_t *command;
+
+	*ret_why = checker->why;
+	if (checker->type == NULL || !is_checker(checker, "MISC_CHECK")) {
+		return checker->type != NULL;
+	}
+	command = weir_keepalived_command(statement, target->address, ret_why);
+	json_decref(command);
+	return command != NULL;
+}
+
 // Choose the most specific checker, such as HTTP rather than TCP, because a service of Weir has one
 // health check. In keepalived, all checkers of a server must pass.
 json_t *weir_keepalived_check(struct weir_import *import,
@@ -367,6 +395,7 @@ json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_target *target, bool *ret_any) {
 	const struct weir_keepalived_statement *best = NULL, *statement;
 	const struct checker *best_checker = NULL;
+	const char *why;
 
 	for (statement = server->children; statement != NULL; statement = statement->next) {
 		const struct checker *checker = find_checker(statement->word[0]);
@@ -380,7 +409,8 @@ json_t *weir_keepalived_check(struct weir_import *import,
 			continue;
 		}
 		*ret_any = true;
-		if (checker->type != NULL && (best == NULL || checker < best_checker)) {
+		if ((best == NULL || checker < best_checker) &&
+			is_supported(checker, statement, target, &why)) {
 			best = statement;
 			best_checker = checker;
 		}
@@ -393,9 +423,10 @@ json_t *weir_keepalived_check(struct weir_import *import,
 		}
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, checker->name,
 			"%s",
-			checker->type == NULL ? checker->why
-					      : "a service has only one health check: using "
-						"another checker of this server");
+			!is_supported(checker, statement, target, &why)
+				? why
+				: "a service has only one health check: using another checker of "
+				  "this server");
 	}
 	return best != NULL ? make_check(import, best_checker, best, defaults, target) : NULL;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Declarations for the readers of keepalived's statements. keepalived_servers.c reads virtual and
-// real servers, keepalived_checks.c reads checkers, and keepalived.c reads everything else. All of
-// them use keepalived_words.c and keepalived_range.c.
+// real servers, keepalived_checks.c and keepalived_misc.c read checkers, and keepalived.c reads
+// everything else. All of them use keepalived_words.c and keepalived_range.c.
 //
 // If a statement is invalid, keepalived usually logs an error and continues: it uses a default, or
 // skips the server. The readers do as keepalived does, and add a note.
@@ -92,6 +92,14 @@ json_t *weir_keepalived_check(struct weir_import *import,
 bool weir_keepalived_is_checker(const char *keyword);
 // Reads a key that only this checker has into the health check. Returns false for other keys.
 bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
+	const struct weir_keepalived_statement *statement, json_t *check);
+
+// Returns the command of a MISC_CHECK, as an array of words, with {address} for the address of the
+// server. Returns NULL if Weir cannot run it, with the reason in *ret_why.
+json_t *weir_keepalived_command(const struct weir_keepalived_statement *checker,
+	const struct weir_address *server, const char **ret_why);
+// Reads a key that only a MISC_CHECK has into the health check. Returns false for other keys.
+bool weir_keepalived_misc_key(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, json_t *check);
 
 // Read a virtual_server block. groups: the first statement of the file, where the search for

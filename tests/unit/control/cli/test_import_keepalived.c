@@ -179,9 +179,9 @@ TEST(checkers_become_a_health_check) {
 	assert_string_equal(text_in(check, "host"), "vh");
 	expect_note(&lab, 6, "using another checker of this server");
 	done(&lab);
-	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n FILE_CHECK {\n }");
+	lab = with_checker("BFD_CHECK {\n name x\n }\n FILE_CHECK {\n }");
 	assert_null(json_object_get(service(&lab, 0), "health_check"));
-	expect_note(&lab, 6, "Weir runs no scripts");
+	expect_note(&lab, 6, "configure BFD");
 	expect_note(&lab, 9, "does not read weights from files");
 	done(&lab);
 	lab = with_checker("PING_CHECK {\n }");
@@ -223,6 +223,98 @@ TEST(dns_check_becomes_a_dns_check) {
 	assert_string_equal(text_in(check, "record"), "SOA");
 	expect_note(&lab, 7, "unknown type");
 	expect_note(&lab, 8, "give a domain name");
+	done(&lab);
+}
+
+static void expect_words(const json_t *check, const char *const *words) {
+	const json_t *command = json_object_get(check, "command");
+	size_t count = 0;
+
+	for (; words[count] != NULL; count++) {
+		assert_string_equal(
+			json_string_value(json_array_get(command, count)), words[count]);
+	}
+	assert_int_equal(json_array_size(command), count);
+}
+
+TEST(misc_check_becomes_a_program) {
+	static const char *const plain[] = {"/x", NULL};
+	static const char *const words[] = {"/usr/bin/check it", "-H", "{address}",
+		"http://{address}:80/", "10.0.0.10", "a\"b", NULL};
+	struct lab lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n TCP_CHECK {\n }");
+	const json_t *check = json_object_get(service(&lab, 0), "health_check");
+
+	assert_string_equal(text_in(check, "type"), "exec");
+	expect_words(check, plain);
+	assert_int_equal(number_in(check, "interval_ms"), 2500);
+	assert_int_equal(number_in(check, "timeout_ms"), 2500); // the interval
+	assert_int_equal(number_in(check, "fall"), 4);
+	assert_null(json_object_get(check, "weight_from_exit"));
+	assert_null(json_object_get(check, "port"));
+	expect_note(&lab, 6, "as the user of weir-control --script-user");
+	expect_note(&lab, 9, "using another checker of this server");
+	done(&lab);
+	lab = with_checker("MISC_CHECK {\n misc_path \"'/usr/bin/check it' -H 10.0.0.1 "
+			   "http://10.0.0.1:80/ 10.0.0.10 a\\\\\\\"b\"\n misc_timeout 2\n "
+			   "misc_dynamic\n user nagios\n retry 1\n }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	expect_words(check, words);
+	assert_int_equal(number_in(check, "timeout_ms"), 2000);
+	assert_int_equal(number_in(check, "fall"), 2);
+	assert_true(json_is_true(json_object_get(check, "weight_from_exit")));
+	expect_note(&lab, 10, "all programs run as the user of");
+	done(&lab);
+	lab = with_checker("MISC_CHECK {\n misc_path /x y\n misc_timeout 9\n }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	expect_words(check, plain);
+	assert_int_equal(number_in(check, "timeout_ms"), 2500);
+	expect_note(&lab, 7, "quote it with its arguments");
+	expect_note(&lab, 6, "using 2500 ms instead");
+	done(&lab);
+}
+
+// The other checker of the server is used if Weir cannot run the script.
+TEST(misc_check_without_a_usable_script_is_left_out) {
+	static const struct {
+		const char *keys, *why;
+	} cases[] = {
+		{"", "it has no script"},
+		{"misc_path \"\"", "it has no script"},
+		{"misc_path check", "absolute path"},
+		{"misc_path \"'/x\"", "a quote is not closed"},
+		{"misc_path \"/x a\\tb\"", "escaped characters"},
+		{"misc_path \"/x 'a\tb'\"", "a control character"},
+		{"misc_path \"/x 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2\"",
+			"at most 32 words"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[256];
+		struct lab lab;
+
+		snprintf(text, sizeof(text), "MISC_CHECK {\n %s\n }\n TCP_CHECK {\n }",
+			cases[i].keys);
+		lab = with_checker(text);
+		assert_string_equal(
+			text_in(json_object_get(service(&lab, 0), "health_check"), "type"), "tcp");
+		expect_note(&lab, 6, cases[i].why);
+		done(&lab);
+	}
+}
+
+// One check of the service serves all servers, because each address becomes the placeholder.
+TEST(misc_checks_of_all_servers_are_one_check) {
+	static const char text[] = "virtual_server 2001:db8::1 80 {\n protocol TCP\n lb_kind TUN\n"
+				   " real_server 2001:db8::11 80 { MISC_CHECK { \n misc_path \"/x "
+				   "2001:db8:0::11\"\n } }\n"
+				   " real_server 2001:db8::12 80 {\n MISC_CHECK {\n misc_path \"/x "
+				   "2001:db8::12\"\n }\n }\n"
+				   "}\n";
+	static const char *const words[] = {"/x", "{address}", NULL};
+	struct lab lab = import(text, true, NULL);
+
+	expect_words(json_object_get(service(&lab, 0), "health_check"), words);
+	assert_int_equal(notes_of_kind(&lab, "differs"), 2); // each runs without privileges
 	done(&lab);
 }
 
@@ -715,7 +807,7 @@ TEST(service_without_its_checks_is_noted_once) {
 	static const char text[] =
 		"virtual_server 192.0.2.1 53 {\n protocol UDP\n lb_kind TUN\n"
 		" real_server 10.0.0.1 53 {\n FILE_CHECK {\n }\n }\n"
-		" real_server 10.0.0.2 53 {\n MISC_CHECK {\n misc_path /x\n }\n }\n}\n"
+		" real_server 10.0.0.2 53 {\n BFD_CHECK {\n name x\n }\n }\n}\n"
 		"virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind TUN\n" REAL "}\n";
 	struct lab lab = import(text, true, NULL);
 
