@@ -2,10 +2,12 @@
 #include "reload.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config_host.h"
@@ -172,6 +174,92 @@ static bool ca_fault(const char *file, char *reason, size_t bytes) {
 	return true;
 }
 
+// Returns whether a program is in the configuration in use.
+static bool is_in_use(const struct weir_config *config, const struct weir_config_command *command) {
+	bool found = weir_config_command_equal(&config->notify.command, command);
+
+	for (uint32_t i = 0; !found && i < config->service_count; i++) {
+		found = weir_config_command_equal(
+			&config->services[i].health_check.command, command);
+	}
+	return found;
+}
+
+// line: 0 = path is unknown in the file, and is a part of the reason.
+static int refuse_program(
+	const char *file, const char *path, int line, struct weir_config_errors *errors) {
+	const int r = one_error(errors, -EPERM, "");
+	struct weir_config_error *error = errors->error;
+
+	if (r == -EPERM) {
+		error->line = line;
+		snprintf(error->path, sizeof(error->path), "%s", line > 0 ? path : "");
+		snprintf(error->reason, sizeof(error->reason),
+			"%s%sa new program, which only root may choose: others can change %.80s; "
+			"run \"chown root:root FILE; chmod go-w FILE\", or reload without FILE",
+			line > 0 ? "" : path, line > 0 ? "" : ": ", file);
+	}
+	return r;
+}
+
+// Refuses programs that are not in use yet: users who may reload may not choose programs.
+static int check_programs(const struct weir_reload *reload, struct weir_reload_plan *plan) {
+	const struct weir_config *config = plan->config;
+	int r = 0;
+
+	if (config->notify.command.words > 0 &&
+		!is_in_use(reload->config, &config->notify.command)) {
+		r = refuse_program(plan->file, "notify.command", 0, &plan->errors);
+	}
+	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+		const struct weir_config_command *command = &service->health_check.command;
+		char path[64];
+
+		snprintf(path, sizeof(path), "services[%u].health_check.command", i);
+		if (command->words > 0 && !is_in_use(reload->config, command)) {
+			r = refuse_program(plan->file, path, service->line, &plan->errors);
+		}
+	}
+	return r;
+}
+
+// Returns whether only root, or the user of weir-control, can change a file.
+static bool is_trusted(const struct stat *file) {
+	return (file->st_uid == 0 || file->st_uid == geteuid()) && (file->st_mode & S_IWOTH) == 0 &&
+	       ((file->st_mode & S_IWGRP) == 0 || file->st_gid == 0);
+}
+
+// Reads a file that a client has chosen. *ret_trusted: whether the file may name new programs. It
+// is the file that was read, even if its name is given to another file meanwhile.
+static int read_chosen(struct weir_reload_plan *plan, bool *ret_trusted) {
+	const int fd = open(plan->file, O_PATH | O_CLOEXEC);
+	char path[32];
+	struct stat status;
+	int r;
+
+	*ret_trusted = fd >= 0 && fstat(fd, &status) == 0 && is_trusted(&status);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = weir_config_read_regular(fd >= 0 ? path : plan->file, &plan->config, &plan->errors);
+	if (fd >= 0) {
+		close(fd);
+	}
+	return r;
+}
+
+// Reads the file of a plan: only a regular file, because a reload runs on the loop, and reading a
+// pipe would block the loop.
+static int read_plan(const struct weir_reload *reload, struct weir_reload_plan *plan) {
+	bool trusted;
+	int r;
+
+	if (strcmp(plan->file, reload->file) == 0) {
+		return weir_config_read_regular(plan->file, &plan->config, &plan->errors);
+	}
+	r = read_chosen(plan, &trusted);
+	return r < 0 || trusted ? r : check_programs(reload, plan);
+}
+
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan) {
 	int r;
@@ -181,9 +269,7 @@ int weir_reload_plan(
 	if (plan->file == NULL) {
 		return one_error(&plan->errors, -ENOMEM, "out of memory");
 	}
-	// Read only a regular file: a reload runs on the loop, and reading a pipe would block the
-	// loop.
-	r = weir_config_read_regular(plan->file, &plan->config, &plan->errors);
+	r = read_plan(reload, plan);
 	if (r == 0) {
 		r = check_abilities(reload, plan->config, &plan->errors);
 	}

@@ -125,6 +125,71 @@ TEST(reload_missing_file_is_an_error_with_a_reason) {
 	weir_reload_plan_fini(&plan);
 }
 
+#define NOTIFY(program) \
+	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"notify\": {\"command\": " \
+	"[\"" program "\"]}, \"services\": [" SERVICE("100") "]}"
+#define EXEC(program) \
+	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": " \
+	"[\n{\"name\": " \
+	"\"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"health_check\": {\"type\": \"exec\", \"command\": [\"" program \
+	"\", \"a\"]}, \"backends\": [{\"name\": \"web-1\", \"address\": \"10.0.0.11\"}]}]}"
+
+static void expect_program(struct lab *lab, const char *file, const char *refused) {
+	struct weir_reload_plan plan;
+	int r = weir_reload_plan(lab->reload, file, &plan);
+
+	if (refused == NULL) {
+		assert_int_equal(r, 0);
+	} else {
+		assert_int_equal(r, -EPERM);
+		assert_int_equal(plan.errors.count, 1);
+		assert_non_null(strstr(plan.errors.error[0].reason, refused));
+	}
+	weir_reload_plan_fini(&plan);
+}
+
+// Clients who may reload a file of their own must not choose programs that weir-control runs.
+TEST(reload_of_the_file_of_another_user_names_no_new_program) {
+	static const char *const texts[] = {NOTIFY("/bin/sh"), EXEC("/bin/sh")};
+	struct lab *lab = *state;
+	struct weir_reload_plan plan;
+	char other[80];
+
+	snprintf(other, sizeof(other), "%s.other", lab->file);
+	for (int i = 0; i < 2; i++) {
+		put(other, texts[i]);
+		assert_int_equal(chmod(other, 0644), 0);
+		expect_program(lab, other, NULL);
+		assert_int_equal(chmod(other, 0646), 0);
+		expect_program(lab, other, "a new program, which only root may choose");
+		assert_int_equal(chmod(other, 0644), 0);
+		if (geteuid() == 0) {
+			assert_int_equal(chown(other, 1234, 0), 0);
+			expect_program(lab, other, i == 0 ? "notify.command: a new" : "a new");
+			assert_int_equal(chown(other, 0, 1234), 0);
+			expect_program(lab, other, NULL);
+			assert_int_equal(chmod(other, 0664), 0);
+			expect_program(lab, other, "a new program");
+		}
+		unlink(other);
+	}
+	put(lab->file, EXEC("/bin/sh")); // the file of weir-control is that of root
+	assert_int_equal(chmod(lab->file, 0666), 0);
+	expect_program(lab, lab->file, NULL);
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
+	weir_reload_commit(lab->reload, &plan);
+	weir_reload_plan_fini(&plan);
+	put(other, EXEC("/bin/sh"));
+	assert_int_equal(chmod(other, 0666), 0);
+	expect_program(lab, other, NULL); // in use
+	put(other, EXEC("/bin/bash"));
+	expect_program(lab, other, "a new program");
+	put(other, CONFIG("", "50"));
+	expect_program(lab, other, NULL);
+	unlink(other);
+}
+
 TEST(reload_never_blocks_on_a_pipe) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
