@@ -97,11 +97,13 @@ uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, ui
 }
 
 // Returns the index of the first entry with this tag that has not expired at this tick, or -1.
-static int index_of(const uint64_t *entries, uint64_t tag, uint32_t tick) {
+// *ret_entry: the entry as it was compared; another worker may have replaced or removed it since.
+static int index_of(const uint64_t *entries, uint64_t tag, uint32_t tick, uint64_t *ret_entry) {
 	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
 		const uint64_t entry = load(&entries[i]);
 
 		if (entry >> TAG_SHIFT == tag && is_live(entry, tick)) {
+			*ret_entry = entry;
 			return (int)i;
 		}
 	}
@@ -144,13 +146,14 @@ static uint16_t follow(uint64_t *at, uint64_t after, uint16_t stale, uint64_t be
 // Removes a duplicate: two workers may have inserted entries of the same source at the same time.
 // The first of the two entries in the bucket is kept. Returns the backend of this entry.
 static uint16_t settle(uint64_t *entries, int at, uint64_t entry, uint32_t tick) {
-	const int first = index_of(entries, entry >> TAG_SHIFT, tick);
+	uint64_t kept;
+	const int first = index_of(entries, entry >> TAG_SHIFT, tick, &kept);
 
 	if (first < 0 || first == at) {
 		return backend_of(entry);
 	}
 	(void)replace(&entries[at], entry, 0);
-	return backend_of(load(&entries[first]));
+	return backend_of(kept);
 }
 
 uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_t backend,
@@ -162,12 +165,12 @@ uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_
 	uint64_t *entries = bucket_of(table, hash);
 
 	for (int i = 0; i < TRIES; i++) {
-		int at = index_of(entries, after >> TAG_SHIFT, tick);
 		uint64_t before;
+		int at = index_of(entries, after >> TAG_SHIFT, tick, &before);
 		uint16_t found;
 
 		if (at >= 0) {
-			found = follow(&entries[at], after, stale, load(&entries[at]));
+			found = follow(&entries[at], after, stale, before);
 			if (found != WEIR_AFFINITY_NONE) {
 				return found;
 			}
@@ -186,6 +189,85 @@ uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_
 		}
 	}
 	return WEIR_AFFINITY_NONE;
+}
+
+// --- requests of control --------------------------------------------------------------------
+
+static struct weir_affinity_entry entry_of(uint64_t entry, uint32_t tick) {
+	const uint32_t left = ((uint32_t)(entry >> BACKEND_BITS) - tick) & EXPIRY_MASK;
+
+	return (struct weir_affinity_entry){.backend = backend_of(entry),
+		.proven = (entry & PROVEN) != 0,
+		.left_ms = (uint32_t)(((uint64_t)left << TICK_SHIFT) / 1000000)};
+}
+
+bool weir_affinity_read(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns,
+	struct weir_affinity_entry *ret) {
+	const uint64_t bucket = (hash >> 32) * table->buckets >> 32;
+	const uint32_t tick = tick_of(now_ns);
+	uint64_t entry;
+
+	if (index_of(&table->entries[bucket * WEIR_AFFINITY_WAYS], tag_of(hash), tick, &entry) <
+		0) {
+		return false;
+	}
+	*ret = entry_of(entry, tick);
+	return true;
+}
+
+bool weir_affinity_remove(struct weir_affinity *table, uint64_t hash, uint16_t backend,
+	uint64_t now_ns, struct weir_affinity_entry *ret) {
+	uint64_t *entries = bucket_of(table, hash);
+	const uint32_t tick = tick_of(now_ns);
+	bool removed = false;
+
+	// Workers that enter a source at the same time may leave a second entry for a moment.
+	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
+		uint64_t entry;
+		const int at = index_of(entries, tag_of(hash), tick, &entry);
+
+		if (at < 0 || (backend != WEIR_AFFINITY_NONE && backend_of(entry) != backend)) {
+			break;
+		}
+		if (replace(&entries[at], entry, 0) && !removed) {
+			*ret = entry_of(entry, tick);
+			removed = true;
+		}
+	}
+	return removed;
+}
+
+uint32_t weir_affinity_read_bucket(const struct weir_affinity *table, uint32_t bucket,
+	uint64_t now_ns, struct weir_affinity_entry ret[WEIR_AFFINITY_WAYS]) {
+	const uint64_t *entries = &table->entries[(uint64_t)bucket * WEIR_AFFINITY_WAYS];
+	const uint32_t tick = tick_of(now_ns);
+	uint32_t count = 0;
+
+	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
+		const uint64_t entry = load(&entries[i]);
+
+		if (is_live(entry, tick)) {
+			ret[count++] = entry_of(entry, tick);
+		}
+	}
+	return count;
+}
+
+uint32_t weir_affinity_clear_bucket(struct weir_affinity *table, uint32_t bucket, uint64_t now_ns,
+	bool (*matches)(const void *context, uint16_t backend), const void *context) {
+	uint64_t *entries = &table->entries[(uint64_t)bucket * WEIR_AFFINITY_WAYS];
+	const uint32_t tick = tick_of(now_ns);
+	uint32_t count = 0;
+
+	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
+		const uint64_t entry = load(&entries[i]);
+
+		if (entry != 0 && matches(context, backend_of(entry)) &&
+			replace(&entries[i], entry, 0)) {
+			count += is_live(entry, tick);
+		}
+	}
+	return count;
 }
 
 void weir_affinity_sweep(struct weir_affinity *table, uint64_t now_ns) {

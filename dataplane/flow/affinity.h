@@ -58,6 +58,31 @@ uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, ui
 uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_t backend,
 	uint16_t stale, bool proven, uint32_t timeout_ms, uint64_t now_ns);
 
+// An entry as it was read.
+struct weir_affinity_entry {
+	uint16_t backend;
+	bool proven;
+	uint32_t left_ms; // time until it expires; accurate to 0.6 s
+};
+
+// Reads the entry of a source. Returns false if there is none. [worker]
+bool weir_affinity_read(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns,
+	struct weir_affinity_entry *ret);
+// Removes the entry of a source; *ret is the removed entry. backend: remove it only if it has this
+// backend; WEIR_AFFINITY_NONE = any. Returns false if there is no such entry. Another worker may
+// enter the source again at any time. [worker]
+bool weir_affinity_remove(struct weir_affinity *table, uint64_t hash, uint16_t backend,
+	uint64_t now_ns, struct weir_affinity_entry *ret);
+
+// Reads the entries of a bucket, which is below table->buckets. Returns the number of entries that
+// have not expired, and thus of elements in ret. [worker]
+uint32_t weir_affinity_read_bucket(const struct weir_affinity *table, uint32_t bucket,
+	uint64_t now_ns, struct weir_affinity_entry ret[WEIR_AFFINITY_WAYS]);
+// Removes the entries of a bucket whose backend matches. Entries that change during the call stay.
+// Returns the number of removed entries that had not expired. [worker]
+uint32_t weir_affinity_clear_bucket(struct weir_affinity *table, uint32_t bucket, uint64_t now_ns,
+	bool (*matches)(const void *context, uint16_t backend), const void *context);
+
 // Removes expired entries from some buckets, so that no entry becomes valid again when the time in
 // entries wraps (after 12 days). Call every second or more often, from one worker. [worker]
 void weir_affinity_sweep(struct weir_affinity *table, uint64_t now_ns);

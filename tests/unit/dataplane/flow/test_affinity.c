@@ -145,6 +145,75 @@ TEST(affinity_sweep_removes_expired_entries_only) {
 	weir_affinity_free(table);
 }
 
+// --- requests of control ---
+
+TEST(affinity_reads_and_removes_an_entry) {
+	struct weir_affinity *table = make_table(64);
+	struct weir_affinity_entry entry;
+	const uint64_t hash = source(table, 1);
+
+	assert_false(weir_affinity_read(table, hash, NOW, &entry));
+	enter(table, 1, 5, false);
+	assert_true(weir_affinity_read(table, hash, NOW, &entry));
+	assert_int_equal(entry.backend, 5);
+	assert_false(entry.proven);
+	assert_in_range(entry.left_ms, MINUTE_MS, MINUTE_MS + 600);
+	enter(table, 1, 5, true);
+	assert_true(weir_affinity_read(table, hash, NOW + 40 * SECOND, &entry));
+	assert_true(entry.proven);
+	assert_in_range(entry.left_ms, 20000 - 600, 20000 + 600);
+	assert_false(weir_affinity_read(table, hash, NOW + 62 * SECOND, &entry));
+	assert_false(weir_affinity_remove(table, source(table, 2), NONE, NOW, &entry));
+	assert_false(weir_affinity_remove(table, hash, 4, NOW, &entry));
+	assert_int_equal(find_at(table, 1, NOW), 5);
+	assert_true(weir_affinity_remove(table, hash, 5, NOW, &entry));
+	assert_int_equal(entry.backend, 5);
+	assert_int_equal(find_at(table, 1, NOW), NONE);
+	enter(table, 1, 5, true);
+	assert_true(weir_affinity_remove(table, hash, NONE, NOW, &entry));
+	assert_true(entry.proven);
+	assert_false(weir_affinity_remove(table, hash, NONE, NOW, &entry));
+	weir_affinity_free(table);
+}
+
+static bool is_backend(const void *context, uint16_t backend) {
+	return backend == *(const uint16_t *)context;
+}
+
+TEST(affinity_buckets_have_each_entry_once) {
+	struct weir_affinity *table = make_table(4096);
+	struct weir_affinity_entry entries[WEIR_AFFINITY_WAYS];
+	uint32_t count[3] = {0}, proven = 0, removed = 0;
+	const uint16_t one = 1;
+
+	for (uint64_t n = 0; n < 600; n++) {
+		enter(table, n, (uint16_t)(n % 3), n % 2 == 0);
+	}
+	for (uint32_t bucket = 0; bucket < table->buckets; bucket++) {
+		const uint32_t n = weir_affinity_read_bucket(table, bucket, NOW, entries);
+
+		for (uint32_t i = 0; i < n; i++) {
+			assert_in_range(entries[i].backend, 0, 2);
+			count[entries[i].backend]++;
+			proven += entries[i].proven;
+		}
+		assert_int_equal(
+			weir_affinity_read_bucket(table, bucket, NOW + 62 * SECOND, entries), 0);
+	}
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(count[i], 200);
+	}
+	assert_int_equal(proven, 300);
+	for (uint32_t bucket = 0; bucket < table->buckets; bucket++) {
+		removed += weir_affinity_clear_bucket(table, bucket, NOW, is_backend, &one);
+	}
+	assert_int_equal(removed, 200);
+	for (uint64_t n = 0; n < 600; n++) {
+		assert_int_equal(find_at(table, n, NOW), n % 3 == 1 ? NONE : n % 3);
+	}
+	weir_affinity_free(table);
+}
+
 // --- several workers ---
 
 #define THREADS 4
@@ -200,4 +269,49 @@ TEST(affinity_workers_agree) {
 	assert_in_range(differ, 0, THREADS * SOURCES / 1000);
 	assert_in_range(lost, 0, SOURCES / 200);
 	weir_affinity_free(table);
+}
+
+#define ROUNDS 5000000u
+
+struct clearing {
+	pthread_t thread;
+	struct weir_affinity *table;
+	bool stop;
+};
+
+static bool is_any(const void *context, uint16_t backend) {
+	(void)context;
+	(void)backend;
+	return true;
+}
+
+static void *clear_all(void *arg) {
+	struct clearing *clearing = arg;
+
+	while (!__atomic_load_n(&clearing->stop, __ATOMIC_RELAXED)) {
+		weir_affinity_clear_bucket(clearing->table, 0, NOW, is_any, NULL);
+	}
+	return NULL;
+}
+
+// While one worker removes the entries of a bucket, another one enters two sources. It must not get
+// the backend of the other source, or backend 0, from an entry that was removed or replaced in the
+// meantime.
+TEST(affinity_removal_during_an_entry_gives_no_other_backend) {
+	struct clearing clearing = {.table = make_table(WEIR_AFFINITY_WAYS)};
+	const uint64_t hashes[] = {source(clearing.table, 0), source(clearing.table, 1)};
+	uint32_t wrong = 0;
+
+	assert_int_equal(pthread_create(&clearing.thread, NULL, clear_all, &clearing), 0);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		const uint16_t backend = (uint16_t)(10 + i / 4 % 2);
+		const uint16_t got = weir_affinity_enter(
+			clearing.table, hashes[i / 4 % 2], backend, NONE, false, MINUTE_MS, NOW);
+
+		wrong += got != backend && got != NONE;
+	}
+	__atomic_store_n(&clearing.stop, true, __ATOMIC_RELAXED);
+	pthread_join(clearing.thread, NULL);
+	assert_int_equal(wrong, 0);
+	weir_affinity_free(clearing.table);
 }
