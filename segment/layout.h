@@ -589,7 +589,8 @@ struct weir_mailbox_ring { // [producer]
 	uint8_t message[WEIR_MAILBOX_MESSAGES][WEIR_MESSAGE_BYTES] __attribute__((aligned(64)));
 };
 
-// --- lists of flows, which do not fit into a message, see WEIR_MESSAGE_FLOW_LIST ------------
+// --- lists of flows and of affinity entries, which do not fit into a message ----------------
+// See WEIR_MESSAGE_FLOW_LIST and WEIR_MESSAGE_SOURCE_WALK.
 
 #define WEIR_FLOW_PAGES 8u // pages per worker: maximum number of responses at a time
 #define WEIR_FLOW_PAGE_FLOWS 64u
@@ -608,11 +609,21 @@ struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network 
 };
 _Static_assert(sizeof(struct weir_listed_flow) == 48, "segment ABI");
 
-// The worker writes a page before the response, which contains the number of flows on the page.
-// The page does not change until the next request for this page.
+#define WEIR_SOURCE_LINE 8u // affinity entries of a line of their table
+#define WEIR_SOURCE_PAGE 1536u // affinity entries of a page
+
+// The worker writes a page before the response, which contains the number of flows, or of affinity
+// entries, on the page. The page does not change until the next request for this page.
 struct weir_flow_pages { // [worker]
-	struct weir_listed_flow flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS];
+	union {
+		struct weir_listed_flow flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS];
+		// backends of affinity entries, see WEIR_MESSAGE_SOURCE_WALK
+		uint16_t source[WEIR_FLOW_PAGES][WEIR_SOURCE_PAGE];
+	};
 } __attribute__((aligned(64)));
+_Static_assert(sizeof(struct weir_flow_pages) ==
+		       sizeof(struct weir_listed_flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS]),
+	"a page of affinity entries must not be larger than one of flows");
 
 // The part of statistics that one worker writes, in addition to its counters.
 struct weir_worker_box { // [worker]

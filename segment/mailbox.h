@@ -23,6 +23,11 @@ enum weir_message_kind {
 	WEIR_MESSAGE_FLOW_MOVE = 4, // move a waiting flow to another backend
 	WEIR_MESSAGE_FLOW_LIST = 5, // list or end the flows in a range of the table
 	WEIR_MESSAGE_FLOW_DELETE = 6, // look up a flow and end it
+	// Look up the affinity entry of a source, and the backend that its new flows get. All
+	// workers have the same affinity table: any of them can answer this kind and the next two.
+	WEIR_MESSAGE_SOURCE_LOOKUP = 7,
+	WEIR_MESSAGE_SOURCE_DELETE = 8, // look up the affinity entry of a source and remove it
+	WEIR_MESSAGE_SOURCE_WALK = 9, // list or remove affinity entries in a range of the table
 };
 
 // Answers of a worker to WEIR_MESSAGE_FLOW_MOVE. X(NAME, "name", "meaning")
@@ -49,6 +54,15 @@ enum weir_move_answer {
 #define WEIR_WAITING_FLOWS4 5
 #define WEIR_WAITING_FLOWS6 2
 #define WEIR_WAITED_MS 16u
+
+// What the affinity table has about the backend of new flows.
+enum weir_source_entry {
+	WEIR_SOURCE_ENTRY_NONE, // no entry, or the service does not use the table
+	// the dataplane has no affinity table: the Maglev table selects the backend
+	WEIR_SOURCE_ENTRY_NO_TABLE,
+	WEIR_SOURCE_ENTRY_KNOWN, // new flows of the source go to the backend of its entry
+	WEIR_SOURCE_ENTRY_STALE, // the backend of the entry takes no new flows
+};
 
 // A TCP flow that waits for an answer to its SYN. Addresses and ports in network order.
 struct weir_waiting_flow4 {
@@ -85,9 +99,12 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint8_t found; // the flow is in this worker's flow table
 			uint8_t state; // enum weir_flow_state when found
 			uint16_t backend; // backend of the flow when found, else WEIR_BACKEND_NONE
-			uint16_t chosen; // backend that the Maglev table selects now
+			// Backend of the source's entry if `entry` is KNOWN, else the backend that
+			// the Maglev table selects now
+			uint16_t chosen;
 			uint16_t service; // WEIR_SERVICE_NONE: no service has this destination
-			uint16_t reserved;
+			uint8_t entry; // enum weir_source_entry, for a new flow
+			uint8_t reserved;
 			uint32_t slot; // slot of the Maglev table
 			uint32_t idle_ms; // time since the flow's last packet
 			uint64_t hash;
@@ -162,6 +179,48 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint32_t next; // next line to read; above first, except at the table's end
 			uint32_t lines; // number of lines of the table
 		} list;
+		struct { // WEIR_MESSAGE_SOURCE_LOOKUP, WEIR_MESSAGE_SOURCE_DELETE
+			uint8_t address[16]; // an address of the source
+			uint8_t family;
+			// response
+			uint8_t answered; // 1
+			uint8_t found; // the source has an entry
+			uint8_t entry; // enum weir_source_entry; before the entry was removed
+			uint16_t service; // request: id of the service
+			// Response: backend of the entry when found, else WEIR_BACKEND_NONE.
+			// Request of SOURCE_DELETE: remove the entry only if it has this backend;
+			// WEIR_BACKEND_NONE = any.
+			uint16_t backend;
+			uint16_t chosen; // as in `flow`
+			uint8_t proven; // see affinity.h
+			uint8_t reserved;
+			uint32_t left_ms; // time until the entry expires
+			uint32_t slot; // slot of the Maglev table
+			uint32_t reserved1;
+			uint64_t hash;
+		} source;
+		// WEIR_MESSAGE_SOURCE_WALK: lists or removes the affinity entries in the table's
+		// lines from `first` to `last` - 1. The worker reads at most WEIR_LIST_LINES lines.
+		// It writes the backends of the entries to one of its pages: of the proven entries
+		// from the start of the page, of the others from its end; or it removes the
+		// matching entries. Send the request again with `first` = `next` until `next` is
+		// `lines` or `last`.
+		struct {
+			uint32_t first; // line
+			uint32_t last; // line; a number beyond the table means the end of the table
+			uint16_t backend; // removal: WEIR_BACKEND_NONE = all backends
+			uint16_t service; // removal: WEIR_SERVICE_NONE = all services
+			uint8_t page; // index of the page, below WEIR_FLOW_PAGES
+			uint8_t remove; // 1: remove the entries instead of writing them to the page
+			// response
+			uint8_t answered; // 1
+			uint8_t reserved;
+			uint32_t proven; // number of proven entries on the page
+			uint32_t others; // number of other entries on the page, or of removed
+					 // entries
+			uint32_t next; // next line to read; above first, except at the table's end
+			uint32_t lines; // number of lines of the table; 0 = no table
+		} walk;
 		uint8_t bytes[WEIR_MESSAGE_BYTES - 16];
 	};
 };

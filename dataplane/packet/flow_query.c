@@ -7,6 +7,7 @@
 #include "flow_life.h"
 #include "flow_list.h"
 #include "source.h"
+#include "source_query.h"
 #include "steal_flow.h"
 
 // Returns the key in the request, and writes the hash of the key to the response.
@@ -34,6 +35,7 @@ static weir_flow_ref look_up(
 	message->flow.state = 0;
 	message->flow.idle_ms = 0;
 	message->flow.slot = 0;
+	message->flow.entry = WEIR_SOURCE_ENTRY_NONE;
 	message->flow.backend = WEIR_BACKEND_NONE;
 	message->flow.chosen = WEIR_BACKEND_NONE;
 	message->flow.service = WEIR_SERVICE_NONE;
@@ -61,8 +63,8 @@ static weir_flow_ref look_up(
 		message->flow.hash =
 			weir_burst_choice_hash(pipeline, view, &key, message->flow.hash);
 		pipeline->now_ns = now_ns;
-		message->flow.chosen = weir_source_fallback(
-			pipeline, view, message->flow.service, message->flow.hash);
+		message->flow.chosen = weir_source_fallback(pipeline, view, message->flow.service,
+			message->flow.hash, &message->flow.entry);
 		if (view->table.slot_count > 0) {
 			message->flow.slot =
 				weir_selection_slot(message->flow.hash, view->table.slot_count);
@@ -98,6 +100,13 @@ void weir_flow_query_respond(
 		break;
 	case WEIR_MESSAGE_FLOW_DELETE:
 		end(pipeline, message, now_ns);
+		break;
+	case WEIR_MESSAGE_SOURCE_LOOKUP:
+	case WEIR_MESSAGE_SOURCE_DELETE:
+		weir_source_look_up(pipeline, message, now_ns);
+		break;
+	case WEIR_MESSAGE_SOURCE_WALK:
+		weir_source_walk(pipeline, message, now_ns);
 		break;
 	default:
 		break;

@@ -2,7 +2,8 @@
 //
 // Flow query: responds to requests of control about flows (mailbox.h). The requests are: get the
 // backend that a flow has or would get; list flows, or end listed flows (flow_list.h); list flows
-// that wait for their backend, or move a waiting flow (steal_flow.h).
+// that wait for their backend, or move a waiting flow (steal_flow.h); read or remove entries of the
+// affinity table (source_query.h).
 //
 // Threads: one pipeline per worker; only that worker calls this function.
 #pragma once

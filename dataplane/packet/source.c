@@ -46,12 +46,18 @@ uint16_t weir_source_backend(const struct weir_pipeline *pipeline, uint16_t serv
 }
 
 uint16_t weir_source_fallback(const struct weir_pipeline *pipeline,
-	const struct weir_selection_view *view, uint16_t service, uint64_t source) {
-	uint16_t backend = WEIR_BACKEND_NONE, stale;
+	const struct weir_selection_view *view, uint16_t service, uint64_t source,
+	uint8_t *ret_entry) {
+	uint16_t backend = WEIR_BACKEND_NONE, stale = WEIR_BACKEND_NONE;
 
 	if (weir_source_has_affinity(view)) {
 		backend = weir_source_backend(pipeline, service, source, &stale);
 	}
+	*ret_entry = backend != WEIR_BACKEND_NONE ? WEIR_SOURCE_ENTRY_KNOWN
+		     : stale != WEIR_BACKEND_NONE ? WEIR_SOURCE_ENTRY_STALE
+		     : weir_source_has_affinity(view) && pipeline->affinity == NULL
+			     ? WEIR_SOURCE_ENTRY_NO_TABLE
+			     : WEIR_SOURCE_ENTRY_NONE;
 	return backend != WEIR_BACKEND_NONE ? backend : weir_burst_fallback(pipeline, view, source);
 }
 

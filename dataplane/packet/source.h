@@ -8,6 +8,7 @@
 #pragma once
 
 #include "burst.h"
+#include "mailbox.h"
 
 static inline bool weir_source_has_affinity(const struct weir_selection_view *view) {
 	return (view->table.settings.hash4 & WEIR_HASH_AFFINITY) != 0;
@@ -20,15 +21,19 @@ uint16_t weir_source_backend(const struct weir_pipeline *pipeline, uint16_t serv
 	uint64_t source, uint16_t *ret_stale);
 
 // Returns the backend for packets of flows without an entry: the stored backend of the source,
-// otherwise the backend of the Maglev fallback, or WEIR_BACKEND_NONE. For all services.
+// otherwise the backend of the Maglev fallback, or WEIR_BACKEND_NONE. For all services. *ret_entry:
+// enum weir_source_entry.
 uint16_t weir_source_fallback(const struct weir_pipeline *pipeline,
-	const struct weir_selection_view *view, uint16_t service, uint64_t source);
+	const struct weir_selection_view *view, uint16_t service, uint64_t source,
+	uint8_t *ret_entry);
 
 // Calls weir_source_fallback for the flow of a packet.
 static inline uint16_t weir_source_fallback_of(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, const struct weir_descriptor *d) {
-	return weir_source_fallback(
-		pipeline, view, service, weir_burst_choice_hash(pipeline, view, &d->key, d->hash));
+	uint8_t entry;
+
+	return weir_source_fallback(pipeline, view, service,
+		weir_burst_choice_hash(pipeline, view, &d->key, d->hash), &entry);
 }
 
 // Returns whether a backend is below its limits. Takes a slot of a shared limit for the new flow,

@@ -323,7 +323,15 @@ TEST(affinity_answers_queries_about_unknown_flows) {
 		weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 		assert_int_equal(message.flow.found, 0);
 		assert_int_equal(message.flow.chosen, backend);
+		assert_int_equal(message.flow.entry, WEIR_SOURCE_ENTRY_KNOWN);
+		close_backend(lab, backend, true);
+		weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
+		assert_int_not_equal(message.flow.chosen, backend);
+		assert_int_equal(message.flow.entry, WEIR_SOURCE_ENTRY_STALE);
+		close_backend(lab, backend, false);
 		lab_wait(lab, TIMEOUT_MS + 5000);
+		weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
+		assert_int_equal(message.flow.entry, WEIR_SOURCE_ENTRY_NONE);
 	}
 	close_lab(lab);
 }
