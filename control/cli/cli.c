@@ -52,6 +52,19 @@ static const char *explain_absence(const struct weir_cli *cli, int error, char *
 	return why;
 }
 
+// Prepares for a request that walks tables of the workers, which can take longer than --timeout.
+static void expect_walk(struct weir_cli *cli, const json_t *request) {
+	const char *name = json_string_value(json_object_get(request, "command"));
+	const bool flows = strcmp(name, "flow.clear") == 0;
+	const bool clients = strcmp(name, "affinity.clear") == 0;
+
+	if (flows || clients || strcmp(name, "affinity.show") == 0) {
+		weir_client_set_timeout(cli->client, cli->options->tables_ms);
+	}
+	// The result of a request without an entry in the audit cannot be seen later.
+	cli->walk = flows ? "deleting flows" : clients ? "forgetting clients" : NULL;
+}
+
 static int run_request(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = json_pack("{s:s}", "command", command->request);
 	json_t *result;
@@ -78,10 +91,7 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 		json_decref(request);
 		return WEIR_CLI_UNREACHABLE;
 	}
-	if (strcmp(command->request, "flow.clear") == 0) {
-		cli->walk = "deleting flows";
-		weir_client_set_timeout(cli->client, cli->options->tables_ms);
-	}
+	expect_walk(cli, request);
 	if (command->run != NULL) {
 		r = command->run(cli, command);
 	} else {
@@ -89,7 +99,8 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 		if (r == WEIR_CLI_DONE) {
 			r = show_result(cli, command, result);
 		} else if (r == WEIR_CLI_UNREACHABLE && command->change && !cli->walks_on &&
-			   strcmp(command->request, "config.diff") != 0) {
+			   strcmp(command->request, "config.diff") != 0 &&
+			   strcmp(command->request, "affinity.show") != 0) {
 			fprintf(cli->err,
 				"weirctl: the change may still take effect; see \"weirctl audit "
 				"show\"\n");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "affinity.h"
 #include "canary.h"
 #include "capture.h"
 #include "check.h"
@@ -510,6 +511,22 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "may still move the connection. The counters begin at the start of weir-control.\n",
 	 "weirctl flow steals web", "flow.steals", 0, 1, 0, build_service, weir_show_steals, NULL,
 	 false},
+	{"affinity", "show", "[SERVICE [CLIENT]]",
+	 "show how many clients are remembered by affinity, or the backend of a client",
+	 "Without SERVICE, shows the remembered clients of each service with affinity; with SERVICE, those of\n"
+	 "each backend; with CLIENT, an address or a prefix, the backend that its new flows go to. A client is\n"
+	 "proven if a TCP connection of it was established: floods of forged addresses do not displace it.\n",
+	 "weirctl affinity show web 192.0.2.7", "affinity.show", 0, 2, 0, weir_affinity_build_show,
+	 weir_affinity_show, NULL, true},
+	{"affinity", "clear", "SERVICE[/BACKEND] [CLIENT]",
+	 "forget the backends of clients; existing flows continue",
+	 "Forgets all clients of the service, the clients of one backend, or one client; with BACKEND and\n"
+	 "CLIENT, the client only if it is at this backend. The policy selects a backend for the next flow; to\n"
+	 "keep new flows away from a backend, drain it. A client whose established connection ends before its\n"
+	 "next flow begins is remembered again, at the backend of this connection. Without CLIENT, walks the\n"
+	 "affinity table, and by default waits up to 60 s.\n",
+	 "weirctl affinity clear web/web-1", "affinity.clear", 1, 2, 0, weir_affinity_build_clear,
+	 weir_affinity_show_cleared, NULL, true},
 	{"worker", "show", "", "show workers with load and counters",
 	 "Shows the load, flow buckets and packet counters of each worker. BUCKETS is the number of flow\n"
 	 "buckets of the worker: idle workers take buckets from busy workers. HOTTEST-% is the share of the\n"

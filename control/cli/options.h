@@ -8,7 +8,7 @@
 #include "subset.h"
 
 #define WEIR_CLI_TIMEOUT_MS 5000
-#define WEIR_CLI_TABLES_MS 60000 // default timeout of commands that walk the flow tables
+#define WEIR_CLI_TABLES_MS 60000 // default timeout of commands that walk flow or affinity tables
 
 // Groups of options; each command lists the groups that it accepts.
 enum weir_cli_option {
@@ -83,7 +83,7 @@ struct weir_cli_options { // strings point into argv or the environment
 	bool json, watch, strict, wait, once, all, tcp;
 	bool dry_run; // --dry-run of a canary or a shed
 	int timeout_ms;
-	int tables_ms; // timeout of commands that walk the flow tables
+	int tables_ms; // timeout of commands that walk flow or affinity tables
 	int interval_ms; // --interval of --watch, top or a drain; 0 = not set
 	int for_ms; // --for or --duration of a comparison, capture, trace or shed; 0 = not set
 	int durations; // enum weir_cli_durations

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Affinity: new flows of a client go to its previous backend, also after drains, failures and reloads."""
 import contextlib
+import json
 import subprocess
 
 import clients
@@ -95,3 +96,57 @@ def maglev_keeps_clients_by_hash(lab):
             with contextlib.closing(clients.Udp(lab.client, vip)) as session:
                 names.add(session.ask())
         assert len(names) == 1, names
+
+
+def show(lab, *words):
+    return json.loads(lab.weirctl("affinity", "show", *words, "--json")[1])
+
+
+def count(lab):
+    """Return the number of remembered clients of each backend that has any."""
+    return {row["backend"]: row["clients"] for row in show(lab, "web")["backends"] if row["clients"]}
+
+
+@scenario(short=True, services=[web(affinity={"by": "source"}, **ROUND_ROBIN), echo(affinity={"by": "source"})])
+def affinity_is_shown_and_cleared(lab):
+    """weirctl affinity shows remembered clients; the policy chooses again for a client that it has forgotten"""
+    add_sources(lab)
+    client = "192.0.2.2"
+    with contextlib.closing(clients.KeepAlive(lab.client, VIP4)) as line:
+        first = line.ask()
+        others = {source: serve(lab, source) for source in SOURCES}
+        assert sum(count(lab).values()) == 1 + len(SOURCES), count(lab)
+        shown = show(lab)
+        assert [(s["service"], s["by"], s["clients"], s["proven"]) for s in shown["services"]] == \
+            [("web", "table", 1 + len(SOURCES), 1 + len(SOURCES)), ("echo", "hash", None, None)], shown
+        assert (shown["table"]["used"], shown["table"]["unproven"]) == (1 + len(SOURCES), 0), shown
+        found = show(lab, "web", client)
+        assert found["backend"] == found["remembered"] == first and found["proven"], found
+        assert 290000 < found["left_ms"] <= 301000, found
+        with contextlib.closing(clients.Udp(lab.client, VIP4)) as session:
+            assert show(lab, "echo", client)["backend"] == session.ask()
+        flow = ("flow", "lookup", "tcp", f"{client}:9", f"{VIP4}:80")
+        assert json.loads(lab.weirctl(*flow, "--json")[1])["backend"] == first
+        for _ in range(len(BACKENDS) + 1):  # the turn of the policy may be at the same backend
+            assert lab.weirctl("affinity", "clear", "web", client)[1].startswith("1 client forgotten, of web/")
+            assert show(lab, "web", client)["remembered"] is None
+            now = serve(lab, client)
+            if now != first:
+                break
+        assert now != first, "the policy did not choose again"
+        assert serve(lab, client) == now
+        assert line.ask() == first, "the open connection moved"
+        assert {source: serve(lab, source) for source in SOURCES} == others
+    gone = others[SOURCES[0]]
+    before = count(lab)
+    assert lab.weirctl("affinity", "clear", f"web/{gone}")[1] == \
+        f"{before[gone]} clients forgotten, of web/{gone}\n"
+    assert count(lab) == {name: n for name, n in before.items() if name != gone}
+    assert show(lab, "web", SOURCES[0])["remembered"] is None
+    left = sum(count(lab).values())
+    assert lab.weirctl("affinity", "clear", "web")[1] == f"{left} clients forgotten\n"
+    assert not count(lab)
+    audit = [(e["object"], e["after"]) for e in lab.api("audit.show") if e["command"] == "affinity.clear"]
+    assert audit[0] == (f"web {client}", "1 client forgotten"), audit
+    assert audit[-2:] == [(f"web/{gone}", f"{before[gone]} clients forgotten"),
+                          ("web", f"{left} clients forgotten")], audit

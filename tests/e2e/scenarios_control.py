@@ -228,7 +228,7 @@ def health_lost_and_restored_keeps_flows(lab):
 
 @scenario(short=True, services=[
     web(policy={"name": "weighted-round-robin", "weights": "reported"},
-        subset={"algorithm": "deterministic", "size": 3}), lines()])
+        subset={"algorithm": "deterministic", "size": 3}, affinity={"by": "source"}), lines()])
 def answers_have_the_documented_form(lab):
     """The answer of each command has the keys and types of the documented example (docs/reference/cli.md)"""
     backend = {"service": "web", "backend": "web-1"}
@@ -248,7 +248,8 @@ def answers_have_the_documented_form(lab):
         "weight.set": {**backend, "weight": 50}, "subset.show": {"service": "web"},
         "policy.compare": {"service": "lines", "for_ms": 200}, "service.waste": {"service": "web"},
         "worker.steal": {"stealing": "off"}, "flow.lookup": flow, "flow.delete": flow,
-        "flow.clear": backend}
+        "flow.clear": backend, "affinity.lookup": {"service": "web", "client": "192.0.2.2"},
+        "affinity.clear": {"service": "web"}}
     wait_for("a check of each backend", lambda: all(h["last"] for h in lab.api(
         "health.show", service="web")))
     lab.services[0]["backends"][0]["weight"] = 7

@@ -51,7 +51,8 @@ static const char config_text[] =
 	"   {\"address\": \"2001:db8:2::10\", \"protocol\": \"tcp\", \"port\": 80}],\n"
 	"  \"backends\": [{\"name\": \"b-1\", \"address\": \"10.0.0.11\"},\n"
 	"   {\"name\": \"b-2\", \"address\": \"10.0.0.12\", \"weight\": 50}]},\n"
-	"  {\"name\": \"dns\", \"table_size\": 61, \"binds\": [\n"
+	"  {\"name\": \"dns\", \"table_size\": 61,\n"
+	"   \"policy\": {\"name\": \"round-robin\"}, \"affinity\": {}, \"binds\": [\n"
 	"   {\"address\": \"198.51.100.10\", \"protocol\": \"udp\", \"port\": 0}],\n"
 	"  \"backends\": [{\"name\": \"b-1\", \"address\": \"10.0.0.11\"}]}]}\n";
 
@@ -198,11 +199,31 @@ static bool is_changed(void) {
 
 // --- the workers ------------------------------------------------------------------------------
 
+// Answers a request about a client. The last byte of its address decides what is remembered.
+static void answer_source(struct weir_reader *reader, struct weir_message *message) {
+	__typeof__(message->source) *source = &message->source;
+	const uint8_t last = source->address[source->family == 4 ? 3 : 15];
+
+	REQUIRE(source->family == 4 || source->family == 6);
+	source->answered = 1;
+	source->found = last % 2;
+	source->proven = last / 2 % 2;
+	source->entry = last / 4 % 5;
+	source->backend = source->found ? last % 7 : WEIR_BACKEND_NONE;
+	source->left_ms = last * 1000u;
+	source->chosen = weir_selection_choose(
+		weir_reader_selection(reader, source->service), source->address[0]);
+}
+
 // Answers a request from the published tables, as a worker would. Worker 1 has the flows with odd
 // source ports.
 static void answer(struct weir_reader *reader, uint32_t worker, struct weir_message *message) {
 	__typeof__(message->flow) *flow = &message->flow;
 
+	if (message->kind == WEIR_MESSAGE_SOURCE_LOOKUP) {
+		answer_source(reader, message);
+		return;
+	}
 	REQUIRE(message->kind == WEIR_MESSAGE_FLOW_LOOKUP);
 	REQUIRE(flow->family == 4 || flow->family == 6);
 	flow->hash = flow->source_port * 0x9e3779b97f4a7c15ull;

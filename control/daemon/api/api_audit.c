@@ -117,6 +117,24 @@ static void describe_flow(const struct weir_api_call *call, char *object) {
 		(int)weir_api_integer(call, "destination_port", 0));
 }
 
+// Describes the service, backend or client whose affinity entries a call deletes.
+static void describe_affinity(
+	const struct weir_daemon *daemon, const struct weir_api_call *call, char *object) {
+	const char *service = weir_api_text(call, "service");
+	const char *client = weir_api_text(call, "client");
+	size_t used;
+
+	if (weir_api_text(call, "backend") != NULL) {
+		describe_backend(daemon, call, WEIR_API_AUDIT_AFFINITY, object, NULL);
+	} else {
+		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", service != NULL ? service : "");
+	}
+	used = strlen(object);
+	if (client != NULL) {
+		snprintf(object + used, WEIR_AUDIT_OBJECT_BYTES - used, " %s", client);
+	}
+}
+
 static void describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service");
@@ -158,6 +176,9 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 	case WEIR_API_AUDIT_FLOW:
 		describe_flow(call, object);
 		break;
+	case WEIR_API_AUDIT_AFFINITY:
+		describe_affinity(daemon, call, object);
+		break;
 	case WEIR_API_AUDIT_CAPTURE:
 		weir_api_capture_name(call, object);
 		break;
@@ -176,7 +197,8 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 // functions below.
 static bool is_recorded_by_handler(enum weir_api_audit kind) {
 	return kind == WEIR_API_AUDIT_RELOAD || kind == WEIR_API_AUDIT_FLOW ||
-	       kind == WEIR_API_AUDIT_FLOWS || kind == WEIR_API_AUDIT_CAPTURE;
+	       kind == WEIR_API_AUDIT_FLOWS || kind == WEIR_API_AUDIT_AFFINITY ||
+	       kind == WEIR_API_AUDIT_CAPTURE;
 }
 
 static bool is_change(enum weir_api_audit kind) {
@@ -256,6 +278,15 @@ void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows) {
 	if (pending != NULL) {
 		snprintf(pending->after, sizeof(pending->after), "%llu flow%s deleted",
 			(unsigned long long)flows, flows == 1 ? "" : "s");
+	}
+}
+
+void weir_api_audit_forgotten(struct weir_api_call *call, uint64_t clients) {
+	struct pending *pending = weir_api_ended_context(call);
+
+	if (pending != NULL) {
+		snprintf(pending->after, sizeof(pending->after), "%llu client%s forgotten",
+			(unsigned long long)clients, weir_plural(clients));
 	}
 }
 

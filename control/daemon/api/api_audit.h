@@ -27,6 +27,8 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_FLOW, // deletion of a flow; the handler records the number of deleted flows
 	// deletion of a backend's flows; the handler records the number of deleted flows
 	WEIR_API_AUDIT_FLOWS,
+	// deletion of affinity entries; the handler records their number
+	WEIR_API_AUDIT_AFFINITY,
 	// capture of packets; the handler records its limits, and captures.c records its end
 	WEIR_API_AUDIT_CAPTURE,
 	// The kinds from here on make no lasting change; only refused requests are recorded.
@@ -48,3 +50,6 @@ void weir_api_audit_capture(
 	struct weir_api_call *call, const struct weir_capture_request *request, uint32_t rate);
 // Record the number of deleted flows. Call this function before the deletion is answered.
 void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows);
+// Record the number of deleted affinity entries. Call this function before the deletion is
+// answered.
+void weir_api_audit_forgotten(struct weir_api_call *call, uint64_t clients);

@@ -87,6 +87,17 @@ static json_t *make_capacity(const struct weir_daemon *daemon, uint16_t id) {
 		capacity.cpu[0] != '\0' ? capacity.cpu : NULL);
 }
 
+const char *weir_backend_unusable_reason(const struct weir_backend_state *state) {
+	const bool refusing = state->health == WEIR_HEALTH_REFUSING;
+
+	return state->leaving                     ? "removed"
+	       : state->admin == WEIR_ADMIN_DRAIN ? refusing ? "drained and refusing" : "drained"
+	       : state->admin == WEIR_ADMIN_MAINTENANCE ? "in maintenance"
+	       : refusing                               ? "refusing"
+	       : state->health == WEIR_HEALTH_LAME_DUCK ? "is a lame duck"
+							: NULL;
+}
+
 void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend) {
 	char why[WEIR_HEALTH_DETAIL_BYTES];
 	const uint64_t ms = weir_checks_unchecked_ms(daemon->health, backend, why);

@@ -18,6 +18,8 @@ void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint1
 // Returns null if the backend has no limit, or if each worker has a separate limit.
 json_t *weir_json_counted_flows(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
+// Returns why a backend gets no new flows, or NULL if there is no reason.
+const char *weir_backend_unusable_reason(const struct weir_backend_state *state);
 // Adds to an object: the state of a backend with its age and reason, the reported weights, and the
 // last report.
 void weir_json_condition(

@@ -128,6 +128,14 @@ static const struct command commands[] = {
 	{"flow.delete", CHANGE, WEIR_API_AUDIT_FLOW, weir_api_flow_delete, {FLOW_ARGUMENTS}},
 	{"flow.clear", CHANGE, WEIR_API_AUDIT_FLOWS, weir_api_flow_clear,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
+	// affinity.show requires CHANGE, because it uses CPU time of a worker.
+	{"affinity.show", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_affinity_show,
+		{OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"affinity.lookup", LOOK, WEIR_API_AUDIT_NONE, weir_api_affinity_lookup,
+		{REQUIRED("service", ARGUMENT_TEXT), REQUIRED("client", ARGUMENT_TEXT)}},
+	{"affinity.clear", CHANGE, WEIR_API_AUDIT_AFFINITY, weir_api_affinity_clear,
+		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT),
+			OPTIONAL("client", ARGUMENT_TEXT)}},
 	{"flow.steals", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_steals,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	// These commands require CHANGE, because they show packets of clients, and use CPU time of

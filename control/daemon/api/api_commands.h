@@ -48,6 +48,9 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(flow_delete) \
 	X(flow_clear) \
 	X(flow_steals) \
+	X(affinity_show) \
+	X(affinity_lookup) \
+	X(affinity_clear) \
 	X(capture_start) \
 	X(capture_read) \
 	X(capture_stop) \

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api_affinity.h"
 #include "api_audit.h"
+#include "api_backend.h"
 #include "api_binds.h"
 #include "api_commands.h"
 #include "api_show.h"
@@ -37,6 +39,10 @@ struct verdict { // the combined answers of the workers
 	bool drained; // the bind of the destination is drained or removed: new flows are refused
 	bool removed; // the bind of the destination is no longer configured, but still draining
 	bool by_datagram; // no flow is kept: a backend is selected for each datagram
+	enum weir_api_affinity affinity; // of the service
+	// The backend of a new flow is known before the flow begins: the service uses slots, or the
+	// affinity table has the client.
+	bool decided;
 };
 
 // --- texts --------------------------------------------------------------------------------
@@ -50,18 +56,6 @@ static void append(char *text, const char *format, ...) {
 	va_start(arguments, format);
 	vsnprintf(text + used, WHY_BYTES - used, format, arguments);
 	va_end(arguments);
-}
-
-// Returns why a backend gets no new flows, or NULL if there is no reason.
-static const char *unusable_reason(const struct weir_backend_state *backend) {
-	const bool refusing = backend->health == WEIR_HEALTH_REFUSING;
-
-	return backend->leaving                     ? "removed"
-	       : backend->admin == WEIR_ADMIN_DRAIN ? refusing ? "drained and refusing" : "drained"
-	       : backend->admin == WEIR_ADMIN_MAINTENANCE ? "in maintenance"
-	       : refusing                                 ? "refusing"
-	       : backend->health == WEIR_HEALTH_LAME_DUCK ? "is a lame duck"
-							  : NULL;
 }
 
 // Returns what happens to a flow whose backend gets no new flows. state: enum weir_flow_state of
@@ -85,7 +79,7 @@ static const char *flow_outcome(
 
 static void explain_backend(
 	const struct weir_backend_state *backend, uint8_t state, bool others, char *why) {
-	const char *what = unusable_reason(backend);
+	const char *what = weir_backend_unusable_reason(backend);
 
 	if (what != NULL) {
 		append(why, "; backend %s: %s", what,
@@ -108,47 +102,77 @@ static void explain_missing(const struct weir_lookup_result *result, char *why) 
 	}
 }
 
-static void explain_found(const struct weir_lookup_result *result,
-	const struct weir_backend_state *backend, const struct weir_backend_state *chosen,
-	const struct weir_service_state *service, char *why) {
+static void explain_found(
+	const struct weir_lookup_result *result, const struct verdict *verdict, char *why) {
+	const struct weir_message *response = &result->response;
+
 	append(why, "flow table of worker %u", result->worker);
-	if (backend != NULL) {
-		explain_backend(backend, result->response.flow.state, chosen != NULL, why);
+	if (verdict->has_backend) {
+		explain_backend(&verdict->backend, response->flow.state, verdict->has_chosen, why);
 	}
-	if (chosen != NULL && service->slots > 0 &&
-		result->response.flow.chosen != result->response.flow.backend) {
-		append(why, "; a new flow would go to %s", chosen->name);
+	if (verdict->decided && response->flow.chosen != response->flow.backend) {
+		append(why, "; a new flow would go to %s", verdict->chosen.name);
 	}
 }
 
-// Appends to why which backend a new flow, or a datagram, gets. chosen: NULL if the chosen backend
-// depends on the worker.
-static void explain_choice(const struct weir_lookup_result *result,
-	const struct weir_backend_state *chosen, const struct weir_service_state *service,
-	bool by_datagram, char *why) {
-	bool slots = service->slots > 0, panic = service->panic, last_resort = false;
+// Appends to why what selects the backend of a new flow, or of a datagram.
+static void explain_selection(const struct weir_lookup_result *result,
+	const struct verdict *verdict, const struct weir_service_state *service, char *why) {
+	const uint8_t entry = result->response.flow.entry;
 
-	if (slots) {
-		append(why, "slot %u of %u", result->response.flow.slot, service->table_slots);
-	} else {
-		append(why, "policy %s selects a backend %s",
-			weir_policy_name((enum weir_policy)service->policy),
-			by_datagram ? "for each datagram" : "when the flow begins");
+	if (service->slots > 0) {
+		append(why, "%sslot %u of %u%s",
+			verdict->affinity != WEIR_API_AFFINITY_NONE ? "affinity: " : "",
+			result->response.flow.slot, service->table_slots,
+			verdict->affinity != WEIR_API_AFFINITY_NONE ? " by the client's address"
+								    : "");
+		return;
 	}
-	if (chosen == NULL) {
+	if (verdict->affinity == WEIR_API_AFFINITY_TABLE) {
+		append(why, "affinity: ");
+		if (entry == WEIR_SOURCE_ENTRY_KNOWN) {
+			append(why, "the remembered backend of the client");
+			return;
+		}
+		if (entry == WEIR_SOURCE_ENTRY_NO_TABLE) {
+			append(why, "the hash of the client's address, because "
+				    "flow_table.affinity_sources is 0");
+			return;
+		}
+		append(why, "%s, so ",
+			entry == WEIR_SOURCE_ENTRY_STALE
+				? "the remembered backend of the client takes no new flows"
+				: "no backend of the client is remembered");
+	}
+	append(why, "policy %s selects a backend %s",
+		weir_policy_name((enum weir_policy)service->policy),
+		!verdict->by_datagram                          ? "when the flow begins"
+		: verdict->affinity == WEIR_API_AFFINITY_TABLE ? "for the client's next datagram"
+							       : "for each datagram");
+}
+
+// Appends to why which backend a new flow, or a datagram, gets.
+static void explain_choice(const struct weir_lookup_result *result, const struct verdict *verdict,
+	const struct weir_service_state *service, char *why) {
+	const struct weir_backend_state *chosen = &verdict->chosen;
+	bool panic = service->panic, last_resort = false;
+
+	explain_selection(result, verdict, service, why);
+	if (verdict->by_worker) {
 		append(why,
 			"; each worker has its own subset, and the worker of this flow is not "
 			"known%s",
-			slots ? ""
-			: by_datagram
+			verdict->decided ? ""
+			: verdict->by_datagram
 				? "; chosen_by_worker has the Maglev fallback of ICMP errors"
 				: "; chosen_by_worker has the Maglev fallback of untracked flows");
 	} else {
-		if (slots) {
+		if (service->slots > 0) {
 			append(why, ", weight %u", chosen->effective_weight);
-		} else {
+		} else if (!verdict->decided) {
 			append(why, "; Maglev fallback of %s: %s",
-				by_datagram ? "ICMP errors" : "an untracked flow", chosen->name);
+				verdict->by_datagram ? "ICMP errors" : "an untracked flow",
+				chosen->name);
 		}
 		last_resort = chosen->admin == WEIR_ADMIN_DRAIN ||
 			      chosen->health == WEIR_HEALTH_LAME_DUCK;
@@ -264,8 +288,7 @@ static void explain(const struct weir_tables *tables, const struct weir_lookup_r
 
 	why[0] = '\0';
 	if (response->flow.found) {
-		explain_found(result, verdict->has_backend ? &verdict->backend : NULL,
-			verdict->has_chosen ? &verdict->chosen : NULL, service, why);
+		explain_found(result, verdict, why);
 	}
 	if (verdict->removed) {
 		explain_removal(service, why);
@@ -278,8 +301,7 @@ static void explain(const struct weir_tables *tables, const struct weir_lookup_r
 	} else if (!verdict->has_chosen) {
 		append(why, "service has no usable backend");
 	} else {
-		explain_choice(result, verdict->by_worker ? NULL : &verdict->chosen, service,
-			verdict->by_datagram, why);
+		explain_choice(result, verdict, service, why);
 		if (verdict->by_datagram) {
 			append(why, "; the service has no UDP flows (udp datagram)");
 		}
@@ -298,7 +320,7 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 	ret->drained = weir_bind_is_drained(bind);
 	ret->removed = ret->drained && (bind & WEIR_BIND_REMOVED) != 0;
 	ret->service = ret->drained ? (uint16_t)(bind & ~WEIR_BIND_FLAGS) : response->flow.service;
-	weir_tables_service(tables, ret->service, service);
+	ret->affinity = weir_api_affinity_of(tables, ret->service, service);
 	ret->has_backend = weir_tables_backend(tables, response->flow.backend, &ret->backend) == 0;
 	ret->has_chosen = !ret->drained &&
 			  weir_tables_backend(tables, response->flow.chosen, &ret->chosen) == 0;
@@ -306,6 +328,12 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 			   weir_policy_by_datagram(&service->settings);
 	ret->subsets = !ret->drained && !response->flow.found && service->subsets > 1;
 	ret->by_worker = ret->subsets && !workers_agree(result);
+	ret->decided =
+		ret->has_chosen &&
+		(service->slots > 0 ||
+			(ret->affinity == WEIR_API_AFFINITY_TABLE &&
+				(response->flow.entry == WEIR_SOURCE_ENTRY_KNOWN ||
+					response->flow.entry == WEIR_SOURCE_ENTRY_NO_TABLE)));
 }
 
 // Returns the name of the service that has the destination. If there is none, returns the service
@@ -331,7 +359,7 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 
 	judge(tables, result, &service, &verdict);
 	has_slot = verdict.has_chosen && service.slots > 0;
-	chosen = has_slot && !verdict.by_worker ? &verdict.chosen : NULL;
+	chosen = verdict.decided && !verdict.by_worker ? &verdict.chosen : NULL;
 	goes_to = found ? (verdict.has_backend ? &verdict.backend : NULL) : chosen;
 	explain(tables, result, &verdict, &service, why);
 	if (!found && verdict.has_chosen) {

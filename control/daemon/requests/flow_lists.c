@@ -21,10 +21,10 @@
 #define PASSES_MAX 4u // maximum number of passes of a deletion over the tables
 #define LEFT_OUT_MS 10000u // time for which lists skip a worker that has not responded
 
-struct job { // a list or deletion that is queued or running
+struct job { // a list, deletion or count that is queued or running
 	struct job *next;
-	struct weir_message request;
-	bool all; // the job is for all workers
+	struct weir_message request; // WEIR_MESSAGE_FLOW_LIST or WEIR_MESSAGE_SOURCE_WALK
+	bool all; // the job is for all workers; false for a walk over the affinity table
 	uint64_t workers; // bitmap of the job's workers; workers that did not respond are removed
 	uint32_t line; // first line of the next round
 	uint32_t lines; // number of lines of the longest table, according to the responses
@@ -52,6 +52,14 @@ struct weir_flow_lists {
 	struct weir_table_walk walk;
 };
 
+static bool is_of_sources(const struct job *job) {
+	return job->request.kind == WEIR_MESSAGE_SOURCE_WALK;
+}
+
+static bool lists_flows(const struct job *job) {
+	return job->request.kind == WEIR_MESSAGE_FLOW_LIST && job->request.list.end == 0;
+}
+
 static void end_job(struct weir_flow_lists *lists, int error) {
 	struct job *job = lists->first;
 
@@ -61,6 +69,7 @@ static void end_job(struct weir_flow_lists *lists, int error) {
 	lists->walk.workers = 0;
 	job->done(job->context, error, error == 0 ? &job->result : NULL);
 	free(job->result.flows);
+	free(job->result.sources);
 	free(job);
 }
 
@@ -143,6 +152,42 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 	job->lines = message->list.lines > job->lines ? message->list.lines : job->lines;
 }
 
+// Counts the affinity entries on a page. The worker could change the page at any time, so each
+// element is read only once.
+static void count_page(struct job *job, const uint16_t *page, uint32_t proven, uint32_t others) {
+	for (uint32_t i = 0; i < WEIR_SOURCE_PAGE; i++) {
+		const uint16_t backend = __atomic_load_n(&page[i], __ATOMIC_RELAXED);
+
+		if (backend < job->result.source_backends) {
+			job->result.sources[backend].proven += i < proven;
+			job->result.sources[backend].others += i >= WEIR_SOURCE_PAGE - others;
+		}
+	}
+}
+
+static void take_sources(void *context, uint32_t worker, const struct weir_message *message) {
+	struct weir_flow_lists *lists = context;
+	int page = weir_table_walk_take(
+		&lists->walk, worker, message->sequence, message->walk.next, message->walk.lines);
+	const uint32_t proven = message->walk.proven, others = message->walk.others;
+	struct job *job = lists->first;
+
+	lists->left_out_ms[worker] = 0;
+	if (page < 0) {
+		return;
+	}
+	job->lines = message->walk.lines > job->lines ? message->walk.lines : job->lines;
+	job->result.source_entries = (uint64_t)job->lines * WEIR_SOURCE_LINE;
+	if (job->request.walk.remove) {
+		job->result.ended += others < WEIR_LIST_LINES * WEIR_SOURCE_LINE
+					     ? others
+					     : WEIR_LIST_LINES * WEIR_SOURCE_LINE;
+	} else if (proven <= WEIR_SOURCE_PAGE && others <= WEIR_SOURCE_PAGE - proven) {
+		count_page(job, lists->mailboxes->segment->flow_pages[worker].source[page], proven,
+			others);
+	}
+}
+
 // --- requests -----------------------------------------------------------------------------
 
 // Returns whether lists skip a worker, because it did not respond recently. Otherwise a list of
@@ -153,8 +198,20 @@ static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
 }
 
 static uint64_t round_lines(const struct job *job) {
-	return job->request.list.end ? DELETION_LINES
-				     : (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
+	return lists_flows(job) ? (uint64_t)WEIR_FLOW_PAGES * job->range_lines : DELETION_LINES;
+}
+
+// Selects the worker of a walk over the affinity table: the first one that is not skipped.
+static void select_worker(struct weir_flow_lists *lists) {
+	const struct weir_segment *segment = lists->mailboxes->segment;
+	const uint32_t workers = segment != NULL ? segment->workers : 0;
+	uint32_t worker = 0;
+
+	while (worker < workers && is_left_out(lists, worker)) {
+		worker++;
+	}
+	lists->first->workers = worker < workers ? 1ull << worker : 0;
+	lists->first->result.incomplete |= worker == workers;
 }
 
 static void begin_round(struct weir_flow_lists *lists) {
@@ -166,6 +223,9 @@ static void begin_round(struct weir_flow_lists *lists) {
 		.end = UINT32_MAX,
 		.range = job->range_lines};
 
+	if (is_of_sources(job)) {
+		select_worker(lists);
+	}
 	for (uint32_t worker = 0; job->all && worker < WEIR_WORKERS_MAX; worker++) {
 		if (is_left_out(lists, worker)) {
 			job->result.incomplete = true;
@@ -176,7 +236,17 @@ static void begin_round(struct weir_flow_lists *lists) {
 	job->round = 0;
 }
 
-// Continues the current round. Returns whether responses are outstanding.
+// Begins a walk over the affinity table again, because its worker has not responded. The next round
+// selects another worker.
+static void restart_walk(struct job *job) {
+	job->line = 0;
+	if (job->result.sources != NULL) {
+		memset(job->result.sources, 0,
+			job->result.source_backends * sizeof(*job->result.sources));
+	}
+}
+
+// Continues the current round. Returns whether responses are outstanding, or a new round is due.
 static bool step_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	bool busy = weir_table_walk_step(&lists->walk, uv_now(lists->loop));
@@ -187,7 +257,15 @@ static bool step_round(struct weir_flow_lists *lists) {
 		}
 	}
 	job->workers = lists->walk.workers;
-	job->result.incomplete |= lists->walk.silent != 0 || lists->walk.stuck;
+	job->result.incomplete |= lists->walk.stuck;
+	if (lists->walk.silent == 0) {
+		return busy;
+	}
+	if (is_of_sources(job)) {
+		restart_walk(job);
+		return true;
+	}
+	job->result.incomplete = true;
 	return busy;
 }
 
@@ -195,7 +273,7 @@ static bool step_round(struct weir_flow_lists *lists) {
 // a flow to a line that the last pass had already searched. Returns false, and begins none, if the
 // last pass deleted no flow, or if the maximum number of passes is reached.
 static bool begin_pass(struct job *job) {
-	if (!job->request.list.end || job->result.ended == job->ended_before ||
+	if (lists_flows(job) || is_of_sources(job) || job->result.ended == job->ended_before ||
 		++job->passes >= PASSES_MAX) {
 		return false;
 	}
@@ -213,7 +291,7 @@ static bool end_round(struct weir_flow_lists *lists) {
 	job->line = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
 	job->result.more = job->line < job->lines;
 	job->result.next = job->line;
-	if (job->request.list.end) {
+	if (!lists_flows(job)) {
 		// Do not adapt the number of lines: the responses contain no flows.
 	} else if (job->round < ROUND_FEW && job->range_lines < RANGE_LINES_MAX) {
 		job->range_lines *= 2;
@@ -242,7 +320,7 @@ static void work(struct weir_flow_lists *lists) {
 	} else if (end_round(lists)) {
 		end_job(lists, 0);
 	} else if (now_ms - lists->slice_ms >= WEIR_FLOW_LISTS_SLICE_MS) {
-		if (job->request.list.end) {
+		if (!lists_flows(job)) {
 			rotate(lists);
 		} else {
 			end_job(lists, 0);
@@ -259,12 +337,11 @@ static bool step(void *context) {
 	return lists->first != NULL;
 }
 
-int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
-	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context) {
-	const struct weir_segment *segment = lists->mailboxes->segment;
-	struct job *job, **last = &lists->first;
+static int create_job(const struct weir_flow_lists *lists, const struct weir_message *request,
+	weir_flow_list_done done, void *context, struct job **ret) {
+	struct job *job;
 
-	if (segment == NULL) {
+	if (lists->mailboxes->segment == NULL) {
 		return -ENOTCONN;
 	}
 	if (lists->count >= WEIR_FLOW_LISTS_MAX) {
@@ -275,21 +352,16 @@ int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_messa
 		return -ENOMEM;
 	}
 	*job = (struct job){.request = *request,
-		.all = worker == WEIR_FLOW_LISTS_ALL,
-		.line = first,
-		.range_lines = RANGE_LINES,
+		.range_lines = RANGE_LINES_MAX,
 		.done = done,
 		.context = context};
-	job->request.kind = WEIR_MESSAGE_FLOW_LIST;
-	job->workers = job->all ? UINT64_MAX : 1ull << worker;
-	if (request->list.end) {
-		job->range_lines = RANGE_LINES_MAX;
-	}
-	// If each worker has its own table, each worker returns the flows of all requested lines,
-	// so request fewer lines. Workers that share a table each return only some of these flows.
-	if (!request->list.end && job->all && segment->bucketing != WEIR_BUCKETING_YES) {
-		job->range_lines = (RANGE_LINES + segment->workers - 1) / segment->workers;
-	}
+	*ret = job;
+	return 0;
+}
+
+static void enqueue(struct weir_flow_lists *lists, struct job *job) {
+	struct job **last = &lists->first;
+
 	while (*last != NULL) {
 		last = &(*last)->next;
 	}
@@ -297,6 +369,52 @@ int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_messa
 	lists->count++;
 	uv_update_time(lists->loop);
 	weir_mailboxes_wait(lists->mailboxes, WEIR_MESSAGE_FLOW_LIST);
+}
+
+int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
+	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context) {
+	const struct weir_segment *segment = lists->mailboxes->segment;
+	struct job *job;
+	int r = create_job(lists, request, done, context, &job);
+
+	if (r < 0) {
+		return r;
+	}
+	job->request.kind = WEIR_MESSAGE_FLOW_LIST;
+	job->all = worker == WEIR_FLOW_LISTS_ALL;
+	job->workers = job->all ? UINT64_MAX : 1ull << worker;
+	job->line = first;
+	if (!request->list.end) {
+		job->range_lines = RANGE_LINES;
+	}
+	// If each worker has its own table, each worker returns the flows of all requested lines,
+	// so request fewer lines. Workers that share a table each return only some of these flows.
+	if (!request->list.end && job->all && segment->bucketing != WEIR_BUCKETING_YES) {
+		job->range_lines = (RANGE_LINES + segment->workers - 1) / segment->workers;
+	}
+	enqueue(lists, job);
+	return 0;
+}
+
+int weir_flow_lists_start_sources(struct weir_flow_lists *lists, const struct weir_message *request,
+	weir_flow_list_done done, void *context) {
+	struct job *job;
+	int r = create_job(lists, request, done, context, &job);
+
+	if (r < 0) {
+		return r;
+	}
+	job->request.kind = WEIR_MESSAGE_SOURCE_WALK;
+	if (!request->walk.remove) {
+		job->result.source_backends = lists->mailboxes->segment->max_backends;
+		job->result.sources =
+			calloc(job->result.source_backends, sizeof(*job->result.sources));
+		if (job->result.sources == NULL) {
+			free(job);
+			return -ENOMEM;
+		}
+	}
+	enqueue(lists, job);
 	return 0;
 }
 
@@ -312,6 +430,7 @@ int weir_flow_lists_create(
 	lists->loop = loop;
 	lists->mailboxes = lists->walk.mailboxes = mailboxes;
 	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LIST, take, step, lists);
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_SOURCE_WALK, take_sources, NULL, lists);
 	*ret = lists;
 	return 0;
 }

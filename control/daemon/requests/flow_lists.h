@@ -7,8 +7,11 @@
 // A flow can be missed in two cases: its bucket moves to another worker while the workers respond
 // (about 1 ms), or an insertion moves the flow to a line that was already read. A deletion is
 // therefore repeated until a pass deletes no flow, up to a maximum number of passes.
-// Only one list or deletion runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; the others are
-// queued.
+// The affinity table, which all workers share, is counted or cleared in the same way
+// (WEIR_MESSAGE_SOURCE_WALK), but by one worker. If it does not respond, another worker repeats the
+// walk.
+// Only one list, deletion or count runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; the
+// others are queued.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -19,7 +22,7 @@
 
 #include "table_walk.h"
 
-#define WEIR_FLOW_LISTS_MAX 16 // maximum number of queued lists and deletions
+#define WEIR_FLOW_LISTS_MAX 16 // maximum number of queued lists, deletions and counts
 #define WEIR_FLOW_LISTS_PAGE 1024u // a list ends when it has found at least this number of flows
 #define WEIR_FLOW_LISTS_SLICE_MS 50 // a list ends after this time
 #define WEIR_FLOW_LISTS_ALL UINT32_MAX // value for a worker index: all workers
@@ -31,10 +34,18 @@ struct weir_flow_found {
 	uint32_t worker;
 };
 
+// The numbers of affinity entries of a backend.
+struct weir_source_count {
+	uint32_t proven, others;
+};
+
 struct weir_flow_list_result {
-	struct weir_flow_found *flows; // NULL for a deletion
+	struct weir_flow_found *flows; // NULL unless flows were listed
 	uint32_t count; // number of elements of flows[]
-	uint64_t ended;
+	uint64_t ended; // number of deleted flows or affinity entries
+	struct weir_source_count *sources; // by backend; NULL unless affinity entries were counted
+	uint32_t source_backends; // number of elements of sources[]
+	uint64_t source_entries; // entries for which the affinity table has room; 0 = no table
 	uint32_t next; // first line of the next list
 	bool more; // the tables have further lines
 	bool incomplete; // a worker did not respond in time
@@ -42,7 +53,7 @@ struct weir_flow_list_result {
 
 // Called once per request. error: 0, -ENOTCONN (the dataplane has exited) or -ENOMEM. result: valid
 // during the call; NULL on an error. The callback may take ownership of the flows by setting
-// result->flows to NULL.
+// result->flows to NULL, and of the counts by setting result->sources to NULL.
 typedef void (*weir_flow_list_done)(void *context, int error, struct weir_flow_list_result *result);
 
 // Create without requests. mailboxes: borrowed. Returns 0 or -ENOMEM.
@@ -55,6 +66,10 @@ int weir_flow_lists_create(
 // the result is 0.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
+// Counts all affinity entries, or deletes those that match `request`, a WEIR_MESSAGE_SOURCE_WALK.
+// request: copied; this function sets its lines and page. Returns as weir_flow_lists_start.
+int weir_flow_lists_start_sources(struct weir_flow_lists *lists, const struct weir_message *request,
+	weir_flow_list_done done, void *context);
 // Fails all requests, because the dataplane has exited.
 void weir_flow_lists_abandon(struct weir_flow_lists *lists); // NULL is allowed
 // Free everything. Call this function after weir_mailboxes_fini. NULL is allowed.

@@ -33,14 +33,35 @@ static void end_lookup(struct weir_lookups *lookups, struct lookup **link, int e
 
 // --- responses ----------------------------------------------------------------------------
 
-// Returns whether the response `a` is better than the response `than`. A response that has found
-// the flow is better than one that has not. Otherwise a response with a backend is better than one
-// without a backend.
-static bool is_better(const struct weir_message *a, const struct weir_message *than) {
-	if (a->flow.found != than->flow.found) {
-		return a->flow.found != 0;
+static bool is_of_source(const struct lookup *lookup) {
+	return lookup->request.kind == WEIR_MESSAGE_SOURCE_LOOKUP ||
+	       lookup->request.kind == WEIR_MESSAGE_SOURCE_DELETE;
+}
+
+static bool deletes(const struct weir_message *request) {
+	return request->kind == WEIR_MESSAGE_FLOW_DELETE ||
+	       request->kind == WEIR_MESSAGE_SOURCE_DELETE;
+}
+
+static bool has_found(const struct lookup *lookup, const struct weir_message *response) {
+	return (is_of_source(lookup) ? response->source.found : response->flow.found) != 0;
+}
+
+static uint16_t chosen_by(const struct lookup *lookup, const struct weir_message *response) {
+	return is_of_source(lookup) ? response->source.chosen : response->flow.chosen;
+}
+
+// Returns whether a response is better than the best one so far. A response that has found the flow
+// is better than one that has not. Otherwise a response with a backend is better than one without a
+// backend.
+static bool is_better(const struct lookup *lookup, const struct weir_message *response) {
+	const struct weir_message *best = &lookup->result.response;
+
+	if (has_found(lookup, response) != has_found(lookup, best)) {
+		return has_found(lookup, response);
 	}
-	return a->flow.chosen != WEIR_BACKEND_NONE && than->flow.chosen == WEIR_BACKEND_NONE;
+	return chosen_by(lookup, response) != WEIR_BACKEND_NONE &&
+	       chosen_by(lookup, best) == WEIR_BACKEND_NONE;
 }
 
 static void take_response(void *context, uint32_t worker, const struct weir_message *message) {
@@ -52,8 +73,8 @@ static void take_response(void *context, uint32_t worker, const struct weir_mess
 		if (lookup->sequence != message->sequence || worker >= result->workers) {
 			continue;
 		}
-		result->chosen[worker] = message->flow.chosen;
-		if (result->responded == 0 || is_better(message, &result->response)) {
+		result->chosen[worker] = chosen_by(lookup, message);
+		if (result->responded == 0 || is_better(lookup, message)) {
 			result->response = *message;
 			result->worker = worker;
 		}
@@ -74,7 +95,7 @@ static bool step(void *context) {
 		bool responded = result->responded != 0;
 
 		if (result->responded == lookup->requested ||
-			(responded && result->response.flow.found) ||
+			(responded && has_found(lookup, &result->response)) ||
 			uv_now(lookups->loop) >= lookup->deadline_ms) {
 			end_lookup(lookups, link, responded ? 0 : -ETIMEDOUT);
 		} else {
@@ -86,12 +107,29 @@ static bool step(void *context) {
 
 // --- requests -----------------------------------------------------------------------------
 
+// Returns the worker that has reported the latest time.
+static uint32_t liveliest_worker(const struct weir_segment *segment) {
+	uint64_t latest_ns = 0;
+	uint32_t liveliest = 0;
+
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		const uint64_t heartbeat_ns =
+			weir_counter_read(&segment->worker_counters[worker].heartbeat_ns);
+
+		if (heartbeat_ns > latest_ns) {
+			latest_ns = heartbeat_ns;
+			liveliest = worker;
+		}
+	}
+	return liveliest;
+}
+
 int weir_lookups_start(struct weir_lookups *lookups, const struct weir_message *request,
 	weir_lookup_done done, void *context) {
 	const struct weir_segment *segment = lookups->mailboxes->segment;
-	const uint32_t most =
-		request->kind == WEIR_MESSAGE_FLOW_DELETE ? WEIR_LOOKUPS_MAX : WEIR_LOOKUPS_OPEN;
+	const uint32_t most = deletes(request) ? WEIR_LOOKUPS_MAX : WEIR_LOOKUPS_OPEN;
 	struct lookup *lookup;
+	uint64_t workers = UINT64_MAX; // bitmap
 
 	if (segment == NULL) {
 		return -ENOTCONN;
@@ -111,8 +149,12 @@ int weir_lookups_start(struct weir_lookups *lookups, const struct weir_message *
 	lookup->deadline_ms = uv_now(lookups->loop) + WEIR_LOOKUP_MS;
 	lookup->result.workers = segment->workers;
 	lookup->request.sequence = lookup->sequence;
+	if (request->kind == WEIR_MESSAGE_SOURCE_DELETE) {
+		workers = 1ull << liveliest_worker(segment);
+	}
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		if (weir_mailboxes_send(lookups->mailboxes, worker, &lookup->request)) {
+		if ((workers >> worker & 1) != 0 &&
+			weir_mailboxes_send(lookups->mailboxes, worker, &lookup->request)) {
 			lookup->requested |= 1ull << worker;
 		}
 	}
@@ -136,6 +178,10 @@ int weir_lookups_create(
 	lookups->mailboxes = mailboxes;
 	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LOOKUP, take_response, step, lookups);
 	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_DELETE, take_response, NULL, lookups);
+	weir_mailboxes_subscribe(
+		mailboxes, WEIR_MESSAGE_SOURCE_LOOKUP, take_response, NULL, lookups);
+	weir_mailboxes_subscribe(
+		mailboxes, WEIR_MESSAGE_SOURCE_DELETE, take_response, NULL, lookups);
 	*ret = lookups;
 	return 0;
 }

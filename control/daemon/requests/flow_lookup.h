@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lookup: looks up the backend of a flow. Sends a request to all workers through the mailboxes
-// of the segment, and collects the responses. A worker that does not respond within WEIR_LOOKUP_MS
-// is left out. A request can also delete the flow if a worker finds it.
+// Flow lookup: looks up the backend of a flow, or of new flows of a client (affinity). Sends a
+// request to all workers through the mailboxes of the segment, and collects the responses. A worker
+// that does not respond within WEIR_LOOKUP_MS is left out. A request can also delete the flow if a
+// worker finds it. A request to delete an affinity entry goes to one worker only: a second worker
+// would delete an entry that the client gets in the meantime.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -16,7 +18,7 @@
 #define WEIR_LOOKUP_MS 200
 // Maximum number of lookups in progress. A mailbox always has room for this number of requests.
 #define WEIR_LOOKUPS_MAX 32
-// A new lookup that deletes no flow is refused if this number of lookups is in progress.
+// A new lookup that deletes nothing is refused if this number of lookups is in progress.
 #define WEIR_LOOKUPS_OPEN 24
 
 struct weir_lookups;
@@ -25,8 +27,8 @@ struct weir_lookup_result {
 	uint32_t workers; // number of workers
 	uint64_t responded; // bitmap by worker
 	uint32_t worker; // worker that has sent the best response
-	// The best response: one that has found the flow; if there is none, one that has a backend
-	// for the flow; otherwise any response.
+	// The best response: one that has found the flow or entry; if there is none, one that has a
+	// backend for the flow; otherwise any response.
 	struct weir_message response;
 	// Backend that each worker would choose for the flow; only for workers that have responded.
 	uint16_t chosen[WEIR_WORKERS_MAX];
@@ -46,7 +48,7 @@ int weir_lookups_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret);
 // Sends a lookup to all workers of the segment to which the mailboxes are bound. The mailboxes must
 // stay bound to this segment until `done` is called, or until weir_lookups_abandon. request:
-// WEIR_MESSAGE_FLOW_LOOKUP, or WEIR_MESSAGE_FLOW_DELETE if the segment has flow pages; copied.
+// WEIR_MESSAGE_FLOW_LOOKUP, FLOW_DELETE, SOURCE_LOOKUP or SOURCE_DELETE; copied.
 // Returns 0, -ENOTCONN (no dataplane), -EBUSY (too many lookups in progress) or -ENOMEM; `done` is
 // called only if the result is 0.
 int weir_lookups_start(struct weir_lookups *lookups, const struct weir_message *request,

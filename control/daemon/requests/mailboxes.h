@@ -13,7 +13,7 @@
 #include "mailbox.h"
 #include "segment.h"
 
-#define WEIR_MAILBOXES_KINDS 8u // number of kinds; each kind is below this number
+#define WEIR_MAILBOXES_KINDS 10u // number of kinds; each kind is below this number
 
 // Called for each response of a worker. Only the kind of the response has been validated. The
 // callback may send messages.

@@ -6,7 +6,11 @@ static uint32_t least(uint32_t a, uint32_t b) {
 }
 
 static uint32_t ranges(const struct weir_table_walk *walk) {
-	return walk->request.kind == WEIR_MESSAGE_FLOW_LIST && walk->request.list.end == 0
+	const struct weir_message *request = &walk->request;
+
+	return (request->kind == WEIR_MESSAGE_FLOW_LIST && request->list.end == 0) ||
+			       (request->kind == WEIR_MESSAGE_SOURCE_WALK &&
+				       request->walk.remove == 0)
 		       ? WEIR_FLOW_PAGES
 		       : WEIR_TABLE_WALK_RANGES;
 }
@@ -75,6 +79,10 @@ static void send_request(struct weir_table_walk *walk, uint32_t worker, uint32_t
 		message.list.first = of->range[i].next;
 		message.list.last = of->range[i].last;
 		message.list.page = (uint8_t)(i % WEIR_FLOW_PAGES); // a deletion writes no page
+	} else if (message.kind == WEIR_MESSAGE_SOURCE_WALK) {
+		message.walk.first = of->range[i].next;
+		message.walk.last = of->range[i].last;
+		message.walk.page = (uint8_t)(i % WEIR_FLOW_PAGES);
 	} else {
 		message.waiting.first = of->range[i].next;
 		message.waiting.last = of->range[i].last;

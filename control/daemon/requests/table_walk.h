@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Table walk: requests all lines of the workers' flow tables, with WEIR_MESSAGE_FLOW_LIST or
-// WEIR_MESSAGE_FLOW_WAITING (mailbox.h). Each worker gets several requests at a time, one per range
-// of lines, and answers one request between two bursts. A worker that does not respond for
-// WEIR_TABLE_WALK_MS is left out.
+// WEIR_MESSAGE_FLOW_WAITING (mailbox.h), or of the affinity table, with WEIR_MESSAGE_SOURCE_WALK.
+// Each worker gets several requests at a time, one per range of lines, and answers one request
+// between two bursts. A worker that does not respond for WEIR_TABLE_WALK_MS is left out.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once
@@ -13,8 +13,9 @@
 
 #include "mailboxes.h"
 
-// Maximum number of ranges per worker. Each range has one pending request at a time. A list uses
-// only WEIR_FLOW_PAGES ranges, one per page; a deletion uses no pages.
+// Maximum number of ranges per worker. Each range has one pending request at a time. A list, of
+// flows or of affinity entries, uses only WEIR_FLOW_PAGES ranges, one per page; a deletion uses no
+// pages.
 #define WEIR_TABLE_WALK_RANGES 16u
 #define WEIR_TABLE_WALK_MS 1000u
 

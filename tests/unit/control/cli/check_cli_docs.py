@@ -69,6 +69,11 @@ class ControlServer:
         if request["command"].startswith("bind."):
             for key in ("service", "address"):
                 answer["result"][key] = request.get(key)
+        if request["command"] == "affinity.show" and request.get("service"):
+            answer["result"]["services"] = [row for row in answer["result"]["services"]
+                                            if row["service"] == request["service"]]
+        elif request["command"] == "affinity.show":
+            answer["result"]["backends"] = []
         if request["command"] == "canary.show" and request.get("service"):
             answer["result"] = [row for row in answer["result"]
                                 if row["service"] == request["service"]]
@@ -230,6 +235,9 @@ def check_backend_completion(root, problems):
                 ("health history", "dns/d", {"dns/dns-1"}),
                 ("weight set", "b", {"b2"}),
                 ("flow list --backend", "api/", {"api/b1"}),
+                ("affinity show", "", {"web", "api", "dns"}),
+                ("affinity clear", "", {"web", "api", "dns"}),
+                ("affinity clear", "web/", {"web/b1", "web/b2"}),
                 ("canary start", "", {"web", "api", "dns"}),
                 ("canary start dns", "", {"dns-1"}),
                 ("canary start web", "", {"b1", "b2"})):

@@ -40,7 +40,8 @@ TEST(find_returns_the_command_or_the_nearest) {
 		"backend, "
 		"host, "
 		"weight, "
-		"canary, subset, policy, flow, worker, port, stats, top, capture, trace, config, "
+		"canary, subset, policy, flow, affinity, worker, port, stats, top, capture, trace, "
+		"config, "
 		"audit, "
 		"import, health, status, doctor, version");
 	assert_null(weir_cli_command_find("flow", "cuont", why, sizeof(why)));

@@ -104,6 +104,15 @@ void lab_dataplane_hang(struct lab_dataplane *dataplane, bool hang);
 // Returns whether every worker has loaded all publications, and does no full scan.
 bool lab_dataplane_caught_up(struct lab_dataplane *dataplane);
 
+// --- affinity ---
+
+// Sets the number of entries of the affinity table, a multiple of 8; initially 0 = no table.
+// Forgets all clients.
+void lab_dataplane_affinity(struct lab_dataplane *dataplane, uint32_t entries);
+// Remembers a backend of a service for an IPv4 client.
+void lab_dataplane_remember(struct lab_dataplane *dataplane, const char *client, uint16_t service,
+	uint16_t backend, bool proven);
+
 // --- buckets ---
 
 // What workers do with valid requests for buckets.

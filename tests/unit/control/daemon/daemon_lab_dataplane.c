@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon_lab.h"
+#include "daemon_lab_affinity.h"
 #include "flow_state.h"
 #include "handover.h"
 #include "hash.h"
@@ -48,6 +49,7 @@ struct lab_dataplane {
 	uint16_t probe_port; // 0 = no lookup
 	uint64_t probes, misses;
 	uint32_t load[WEIR_BUCKETS]; // load in thousandths of a worker's time
+	struct lab_affinity affinity;
 	enum lab_steals steals;
 	uint32_t requests[WEIR_WORKERS_MAX]; // number of requests for buckets of each worker
 };
@@ -105,6 +107,50 @@ static uint64_t hash_of(const struct lab_dataplane *dataplane, const uint8_t *so
 		dataplane->segment->header->hash_seed);
 }
 
+// Returns whether a backend takes new flows, as a worker does.
+static bool is_usable(const struct worker *worker, uint16_t backend) {
+	return (worker->row_flags[backend] & (WEIR_BACKEND_PRESENT | WEIR_BACKEND_CLOSED)) ==
+	       WEIR_BACKEND_PRESENT;
+}
+
+static void answer_source(
+	struct lab_dataplane *dataplane, uint32_t worker, struct weir_message *message) {
+	struct lab_affinity *affinity = &dataplane->affinity;
+	uint16_t chosen = WEIR_BACKEND_NONE;
+	bool usable = false;
+
+	if (message->kind != WEIR_MESSAGE_SOURCE_WALK) {
+		const int i = lab_affinity_find(
+			affinity, message->source.service, message->source.address);
+
+		usable =
+			i >= 0 && is_usable(&dataplane->worker[worker], affinity->entry[i].backend);
+		chosen = weir_selection_choose(
+			weir_reader_selection(
+				&dataplane->worker[worker].reader, message->source.service),
+			message->source.address[3]);
+		message->source.slot = 7;
+	}
+	lab_affinity_answer(affinity, dataplane->segment, worker, message, usable, chosen);
+}
+
+// Adds what the affinity table has about the client to the answer to a lookup of its flow.
+static void look_up_entry(
+	struct lab_dataplane *dataplane, uint32_t worker, struct weir_message *message) {
+	const int i = lab_affinity_find(
+		&dataplane->affinity, message->flow.service, message->flow.source);
+
+	message->flow.entry = dataplane->affinity.entries == 0 ? WEIR_SOURCE_ENTRY_NO_TABLE
+							       : WEIR_SOURCE_ENTRY_NONE;
+	if (i >= 0) {
+		const uint16_t backend = dataplane->affinity.entry[i].backend;
+		const bool usable = is_usable(&dataplane->worker[worker], backend);
+
+		message->flow.entry = usable ? WEIR_SOURCE_ENTRY_KNOWN : WEIR_SOURCE_ENTRY_STALE;
+		message->flow.chosen = usable ? backend : message->flow.chosen;
+	}
+}
+
 static void answer(struct lab_dataplane *dataplane, uint32_t worker, struct weir_message *message) {
 	uint64_t hash = hash_of(dataplane, message->flow.source, message->flow.destination,
 		message->flow.source_port, message->flow.destination_port, message->flow.protocol);
@@ -115,6 +161,7 @@ static void answer(struct lab_dataplane *dataplane, uint32_t worker, struct weir
 	message->flow.service = choice.service;
 	message->flow.chosen = choice.backend;
 	message->flow.slot = choice.slot;
+	look_up_entry(dataplane, worker, message);
 	message->flow.found = 0;
 	message->flow.backend = WEIR_BACKEND_NONE;
 	for (uint32_t i = 0; worker == 0 && i < dataplane->flows; i++) {
@@ -241,6 +288,8 @@ static void turn(struct lab_dataplane *dataplane, uint32_t worker) {
 
 		if (message.kind == WEIR_MESSAGE_STEAL) {
 			respond = answer_steal(dataplane, worker, &message);
+		} else if (message.kind >= WEIR_MESSAGE_SOURCE_LOOKUP) {
+			answer_source(dataplane, worker, &message);
 		} else {
 			answer(dataplane, worker, &message);
 		}
@@ -393,6 +442,27 @@ double lab_dataplane_unevenness(struct lab_dataplane *dataplane) {
 		most = load[i] > most ? load[i] : most;
 	}
 	return sum == 0 ? 1 : (double)most * workers / sum;
+}
+
+void lab_dataplane_affinity(struct lab_dataplane *dataplane, uint32_t entries) {
+	pthread_mutex_lock(&dataplane->lock);
+	assert_true(entries <= LAB_AFFINITY_ENTRIES);
+	dataplane->affinity.entries = entries;
+	dataplane->affinity.count = 0;
+	pthread_mutex_unlock(&dataplane->lock);
+}
+
+void lab_dataplane_remember(struct lab_dataplane *dataplane, const char *client, uint16_t service,
+	uint16_t backend, bool proven) {
+	struct lab_affinity *affinity = &dataplane->affinity;
+
+	pthread_mutex_lock(&dataplane->lock);
+	assert_true(affinity->count < affinity->entries);
+	assert_int_equal(inet_pton(AF_INET, client, affinity->entry[affinity->count].client), 1);
+	affinity->entry[affinity->count].service = service;
+	affinity->entry[affinity->count].backend = backend;
+	affinity->entry[affinity->count++].proven = proven;
+	pthread_mutex_unlock(&dataplane->lock);
 }
 
 void lab_dataplane_stop(struct lab_dataplane *dataplane) {

@@ -164,6 +164,8 @@ static const struct row {
 	{"{\"command\":\"capture.start\"}", false},
 	{"{\"command\":\"capture.read\",\"capture\":1}", false},
 	{"{\"command\":\"capture.stop\",\"capture\":1}", false},
+	{"{\"command\":\"affinity.show\"}", false},
+	{"{\"command\":\"affinity.clear\",\"service\":\"web\"}", false},
 };
 
 TEST_GROUP(lab_own_network);

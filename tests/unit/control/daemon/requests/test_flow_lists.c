@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests flow lists over real mailboxes and pages, with workers that answer correctly, not at all,
-// or with random contents.
+// Tests flow lists, and counts of affinity entries, over real mailboxes and pages, with workers
+// that answer correctly, not at all, or with random contents.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,6 +314,176 @@ TEST(lists_of_many_take_turns, setup, teardown) {
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -EBUSY);
 	run_until_answered(own, WEIR_FLOW_LISTS_MAX);
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
+}
+
+// --- affinity entries -----------------------------------------------------------------------
+
+// Answer as if each line had three entries: a proven one of backend 1, and two others, of backend 2
+// and of a backend that does not exist.
+static void answer_sources(struct own *own, uint32_t worker, struct weir_message *message) {
+	uint16_t *page = own->dataplane->flow_pages[worker].source[message->walk.page];
+	const uint32_t last = message->walk.last < LINES ? message->walk.last : LINES;
+	uint32_t line = message->walk.first < last ? message->walk.first : last;
+
+	assert_int_equal(message->kind, WEIR_MESSAGE_SOURCE_WALK);
+	message->walk.answered = 1;
+	message->walk.lines = LINES;
+	message->walk.proven = message->walk.others = 0;
+	for (; line < last; line++) {
+		if (message->walk.remove) {
+			message->walk.others += 3;
+		} else if (message->walk.proven + message->walk.others + 3 <= WEIR_SOURCE_PAGE) {
+			page[message->walk.proven++] = 1;
+			page[WEIR_SOURCE_PAGE - ++message->walk.others] = 2;
+			page[WEIR_SOURCE_PAGE - ++message->walk.others] = UINT16_MAX;
+		} else {
+			break;
+		}
+		own->looked[worker]++;
+	}
+	message->walk.next = line;
+}
+
+static void on_counted(void *context, int error, struct weir_flow_list_result *result) {
+	struct own *own = context;
+
+	own->answers++;
+	own->error = error;
+	own->count = 0;
+	if (result == NULL) {
+		return;
+	}
+	own->incomplete = result->incomplete;
+	own->ended = result->ended;
+	for (uint32_t i = 0; i < result->source_backends && result->sources != NULL; i++) {
+		own->count += result->sources[i].proven + result->sources[i].others;
+	}
+	if (result->source_entries > 0 && result->sources != NULL) {
+		assert_int_equal(result->source_entries, (uint64_t)LINES * WEIR_SOURCE_LINE);
+		assert_int_equal(result->sources[1].proven, LINES);
+		assert_int_equal(result->sources[1].others, 0);
+		assert_int_equal(result->sources[2].proven, 0);
+		assert_int_equal(result->sources[2].others, LINES);
+	}
+}
+
+static int count(struct own *own, bool remove) {
+	const struct weir_message question = {.walk = {.remove = remove}};
+
+	return weir_flow_lists_start_sources(own->lists, &question, on_counted, own);
+}
+
+TEST(sources_are_counted_by_one_worker, setup, teardown) {
+	struct own *own = *state;
+
+	own->how = answer_sources;
+	assert_int_equal(count(own, false), 0);
+	run_until_answered(own, 1);
+	assert_int_equal(own->error, 0);
+	assert_int_equal(own->count, 2 * LINES);
+	assert_false(own->incomplete);
+	assert_int_equal(own->looked[0], LINES);
+	assert_int_equal(own->looked[1], 0);
+	assert_int_equal(own->waiting, WEIR_FLOW_PAGES);
+	assert_int_equal(count(own, true), 0);
+	run_until_answered(own, 2);
+	assert_int_equal(own->ended, 3 * LINES);
+	assert_int_equal(own->looked[0], 2 * LINES); // one pass
+	assert_int_equal(own->waiting, WEIR_TABLE_WALK_RANGES);
+}
+
+// Answer only the first few requests of worker 0.
+static void answer_sources_at_first(
+	struct own *own, uint32_t worker, struct weir_message *message) {
+	answer_sources(own, worker, message);
+	if (worker == 0 && own->looked[0] > 600) {
+		own->hung = 0;
+	}
+}
+
+// Another worker begins again, and the entries that the first worker has listed count once.
+TEST(sources_of_a_stalled_worker_are_counted_by_another, setup, teardown) {
+	struct own *own = *state;
+
+	own->how = answer_sources_at_first;
+	assert_int_equal(count(own, false), 0);
+	run_until_answered(own, 1);
+	assert_int_equal(own->error, 0);
+	assert_true(own->looked[0] > 0);
+	assert_int_equal(own->looked[1], LINES);
+	assert_int_equal(own->count, 2 * LINES);
+	assert_false(own->incomplete);
+}
+
+TEST(sources_without_a_working_worker_are_incomplete, setup, teardown) {
+	struct own *own = *state;
+	const uint64_t began_ns = uv_hrtime();
+
+	assert_int_equal(count(own, false), 0);
+	while (own->answers == 0) {
+		uv_run(&own->loop, UV_RUN_ONCE);
+	}
+	assert_int_equal(own->error, 0);
+	assert_true(own->incomplete);
+	assert_int_equal(own->count, 0);
+	assert_true(uv_hrtime() - began_ns <
+		    (LAB_WORKERS + 1) * (uint64_t)WEIR_TABLE_WALK_MS * 1000000);
+}
+
+static void answer_either(struct own *own, uint32_t worker, struct weir_message *message) {
+	if (message->kind == WEIR_MESSAGE_SOURCE_WALK) {
+		answer_sources(own, worker, message);
+	} else {
+		answer_all(own, worker, message);
+	}
+}
+
+// Counts and lists use the same pages, but not at the same time.
+TEST(counts_and_lists_take_turns, setup, teardown) {
+	struct own *own = *state;
+
+	own->how = answer_either;
+	for (uint32_t i = 0; i < WEIR_FLOW_LISTS_MAX; i++) {
+		assert_int_equal(i % 2 == 0 ? ask(own, 0, WEIR_FLOW_LISTS_ALL, i % 4 == 0)
+					    : count(own, i % 4 == 1),
+			0);
+	}
+	assert_int_equal(count(own, false), -EBUSY);
+	run_until_answered(own, WEIR_FLOW_LISTS_MAX);
+}
+
+static void answer_any_sources(struct own *own, uint32_t worker, struct weir_message *message) {
+	static const uint32_t numbers[] = {0, 1, 8, 300, 1536, 1537, UINT32_MAX - 1, UINT32_MAX};
+	uint8_t *pages = (uint8_t *)&own->dataplane->flow_pages[worker];
+	const uint64_t random = weir_prng_next(&own->prng);
+
+	pages[random % sizeof(struct weir_flow_pages)] = (uint8_t)(random >> 56);
+	message->walk.proven = numbers[random / 8 % 8];
+	message->walk.others = numbers[random / 64 % 8];
+	message->walk.lines = numbers[random / 512 % 8] % 5000;
+	message->walk.next = numbers[random / 4096 % 8];
+}
+
+static void on_any(void *context, int error, struct weir_flow_list_result *result) {
+	struct own *own = context;
+
+	(void)result;
+	own->answers++;
+	own->error = error;
+}
+
+TEST(sources_may_be_anything, setup, teardown) {
+	struct own *own = *state;
+
+	own->how = answer_any_sources;
+	for (uint32_t i = 0; i < 200; i++) {
+		const struct weir_message question = {.walk = {.remove = i % 2}};
+
+		assert_int_equal(
+			weir_flow_lists_start_sources(own->lists, &question, on_any, own), 0);
+		run_until_answered(own, i + 1);
+		assert_int_equal(own->error, 0);
+	}
 }
 
 TEST(lists_end_with_the_dataplane, setup, teardown) {

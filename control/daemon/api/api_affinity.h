@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The affinity of a service (api_affinity_kind.c), for the handlers of affinity.show,
+// affinity.lookup and affinity.clear (api_affinity.c, api_affinity_client.c) and of flow.lookup.
+//
+// Threads: the thread of the loop.
+#pragma once
+
+#include "api_request.h"
+#include "daemon.h"
+
+enum weir_api_affinity {
+	WEIR_API_AFFINITY_NONE,
+	WEIR_API_AFFINITY_HASH, // the hash of the client's address selects the backend
+	WEIR_API_AFFINITY_TABLE, // the affinity table has the backends of clients
+};
+
+// Returns the affinity of a service with its policy in effect. *ret_state: the state of the
+// service; its settings have the prefixes that are clients.
+enum weir_api_affinity weir_api_affinity_of(
+	const struct weir_tables *tables, uint16_t service, struct weir_service_state *ret_state);
+
+// Fails a call because the service has no affinity.
+void weir_api_no_affinity(
+	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
+// Fails a call that would delete entries of a service whose affinity has none.
+void weir_api_affinity_by_hash(
+	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
+
+// The part of affinity.clear with the argument `client`: deletes the entry of this client. With the
+// argument `backend`, only if the entry has this backend.
+void weir_api_affinity_clear_client(struct weir_daemon *daemon, struct weir_api_call *call);

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers about the affinity of one client: affinity.lookup, and affinity.clear with a client.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_affinity.h"
+#include "api_audit.h"
+#include "api_backend.h"
+#include "api_commands.h"
+
+#define WHY_BYTES 480
+#define PREFIX_BYTES (INET6_ADDRSTRLEN + 4)
+
+struct request { // a request in progress
+	struct weir_daemon *daemon;
+	struct weir_api_call *call;
+	uint16_t service;
+	bool deletes;
+	char prefix[PREFIX_BYTES]; // the client, or the prefix that counts as one client
+};
+
+// --- texts ----------------------------------------------------------------------------------
+
+static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void append(char *text, const char *format, ...) {
+	const size_t used = strlen(text);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text + used, WHY_BYTES - used, format, arguments);
+	va_end(arguments);
+}
+
+static void explain_hash(const struct weir_lookup_result *result,
+	const struct weir_service_state *service, enum weir_api_affinity affinity, bool agreed,
+	char *why) {
+	if (affinity == WEIR_API_AFFINITY_TABLE) {
+		append(why, "nothing is remembered, because flow_table.affinity_sources is 0: ");
+	} else {
+		append(why, "nothing is remembered with policy maglev: ");
+	}
+	if (!agreed) {
+		append(why,
+			"the hash of the address selects a backend of the worker's subset, and the "
+			"worker of the next flow is not known");
+		return;
+	}
+	append(why, "the hash of the address selects ");
+	if (service->slots > 0) {
+		append(why, "slot %u of %u", result->response.source.slot, service->table_slots);
+	} else {
+		append(why, "the backend");
+	}
+}
+
+static void explain_entry(const struct weir_tables *tables, const struct weir_message *response,
+	const struct weir_service_state *service, char *why) {
+	struct weir_backend_state backend;
+	const bool exists = weir_tables_backend(tables, response->source.backend, &backend) == 0;
+	const char *reason = exists ? weir_backend_unusable_reason(&backend) : NULL;
+
+	if (response->source.found && response->source.entry == WEIR_SOURCE_ENTRY_KNOWN) {
+		append(why, "remembered");
+		if (exists && backend.limit > 0 &&
+			weir_tables_backend_flows(tables, backend.id) >= backend.limit) {
+			append(why, "; the backend is at max_active_flows: a new flow gets another "
+				    "backend, and the client stays remembered");
+		}
+		return;
+	}
+	if (response->source.found) {
+		append(why, "the remembered backend takes no new flows%s%s; ",
+			reason != NULL ? ": " : "", reason != NULL ? reason : "");
+	} else {
+		append(why, "nothing is remembered; ");
+	}
+	append(why, "policy %s selects a backend when the client's next flow begins",
+		weir_policy_name((enum weir_policy)service->policy));
+}
+
+// --- answers --------------------------------------------------------------------------------
+
+// Returns whether all workers that responded select the same backend.
+static bool workers_agree(const struct weir_lookup_result *result) {
+	for (uint32_t worker = 0; worker < result->workers; worker++) {
+		if (weir_lookup_responded(result, worker) &&
+			result->chosen[worker] != result->response.source.chosen) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static json_t *name_or_null(const struct weir_tables *tables, uint16_t backend) {
+	const char *name = weir_tables_backend_name(tables, backend);
+
+	return name != NULL ? json_string(name) : json_null();
+}
+
+static json_t *address_or_null(const struct weir_tables *tables, uint16_t backend) {
+	struct weir_backend_state state;
+	char address[INET6_ADDRSTRLEN];
+
+	return weir_tables_backend(tables, backend, &state) == 0
+		       ? json_string(weir_address_format(&state.address, address, sizeof(address)))
+		       : json_null();
+}
+
+static void answer(const struct request *request, const struct weir_lookup_result *result) {
+	const struct weir_tables *tables = request->daemon->tables;
+	const struct weir_message *response = &result->response;
+	struct weir_service_state service;
+	const enum weir_api_affinity affinity =
+		weir_api_affinity_of(tables, request->service, &service);
+	const bool by_table = affinity == WEIR_API_AFFINITY_TABLE &&
+			      response->source.entry != WEIR_SOURCE_ENTRY_NO_TABLE;
+	const uint16_t remembered =
+		by_table && response->source.found ? response->source.backend : WEIR_BACKEND_NONE;
+	const bool found = remembered != WEIR_BACKEND_NONE;
+	const bool agreed = workers_agree(result);
+	uint16_t goes_to = WEIR_BACKEND_NONE;
+	char why[WHY_BYTES] = "";
+
+	if (by_table) {
+		explain_entry(tables, response, &service, why);
+		if (found && response->source.entry == WEIR_SOURCE_ENTRY_KNOWN) {
+			goes_to = remembered;
+		}
+	} else {
+		explain_hash(result, &service, affinity, agreed, why);
+		goes_to = agreed ? response->source.chosen : WEIR_BACKEND_NONE;
+	}
+	weir_api_answer(request->call,
+		json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s}", "service",
+			weir_api_text(request->call, "service"), "client", request->prefix, "by",
+			by_table ? "table" : "hash", "backend", name_or_null(tables, goes_to),
+			"address", address_or_null(tables, goes_to), "remembered",
+			name_or_null(tables, remembered), "proven",
+			found ? json_boolean(response->source.proven) : json_null(), "left_ms",
+			found ? json_integer(response->source.left_ms) : json_null(), "why", why));
+}
+
+static void answer_deleted(const struct request *request, const struct weir_lookup_result *result) {
+	const bool found = result->response.source.found != 0;
+	const uint16_t backend = found ? result->response.source.backend : WEIR_BACKEND_NONE;
+
+	weir_api_audit_forgotten(request->call, found);
+	weir_api_answer(request->call,
+		json_pack("{s:i, s:b, s:s, s:o, s:s}", "forgotten", (int)found, "incomplete", 0,
+			"service", weir_api_text(request->call, "service"), "backend",
+			name_or_null(request->daemon->tables, backend), "client", request->prefix));
+}
+
+static void on_done(void *context, int error, const struct weir_lookup_result *result) {
+	struct request *request = context;
+
+	if (error == -ETIMEDOUT) {
+		weir_api_fail(request->call, WEIR_API_TIMEOUT,
+			"no response from any worker within %d ms: weir-dataplane is hung or short "
+			"of CPU time",
+			WEIR_LOOKUP_MS);
+	} else if (error < 0) {
+		weir_api_fail(request->call, WEIR_API_NO_DATAPLANE,
+			"the dataplane exited before it replied");
+	} else if (request->deletes) {
+		answer_deleted(request, result);
+	} else {
+		answer(request, result);
+	}
+	free(request);
+}
+
+// --- requests -------------------------------------------------------------------------------
+
+// Writes the addresses that count as one client with these settings.
+static void write_prefix(const struct weir_policy_settings *settings,
+	const struct weir_address *client, char text[PREFIX_BYTES]) {
+	const unsigned int most = client->family == 4 ? 32 : 128;
+	unsigned int bits =
+		client->family == 4 ? settings->hash4 & WEIR_HASH_BITS : settings->hash6;
+	struct weir_address prefix = *client;
+	size_t used;
+
+	bits = bits < most ? bits : most;
+	for (unsigned int i = bits; i < most; i++) {
+		prefix.bytes[i / 8] &= (uint8_t)~(0x80u >> i % 8);
+	}
+	weir_address_format(&prefix, text, PREFIX_BYTES);
+	used = strlen(text);
+	if (bits < most) {
+		snprintf(text + used, PREFIX_BYTES - used, "/%u", bits);
+	}
+}
+
+// Reads the client. *ret_client: an address of it. On an error, fails the call and returns false.
+static bool read_client(struct weir_api_call *call, const struct weir_policy_settings *settings,
+	struct weir_address *ret_client) {
+	const char *text = weir_api_text(call, "client");
+	unsigned int wanted;
+	uint8_t bits;
+
+	if (!weir_api_parse_prefix(text, ret_client, &bits)) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST,
+			"\"client\" must be an address, or a prefix like 192.0.2.0/24");
+		return false;
+	}
+	wanted = ret_client->family == 4 ? settings->hash4 & WEIR_HASH_BITS : settings->hash6;
+	if (bits < wanted) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"%.100s is more than one client: in service \"%.100s\", the first %u bits "
+			"of an IPv%u address are a client",
+			text, weir_api_text(call, "service"), wanted,
+			(unsigned int)ret_client->family);
+		return false;
+	}
+	return true;
+}
+
+// Reads the argument `backend` of a deletion. On an error, fails the call and returns false.
+static bool read_backend(
+	struct weir_daemon *daemon, struct weir_api_call *call, uint16_t *ret_backend) {
+	int id = WEIR_BACKEND_NONE;
+
+	if (weir_api_text(call, "backend") != NULL) {
+		id = weir_api_find_backend(daemon, call);
+	}
+	*ret_backend = (uint16_t)id;
+	return id >= 0;
+}
+
+static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
+	const struct weir_message *query, const char prefix[PREFIX_BYTES]) {
+	struct request *request = malloc(sizeof(*request));
+	int r = -ENOMEM;
+
+	if (request != NULL) {
+		*request = (struct request){.daemon = daemon,
+			.call = call,
+			.service = query->source.service,
+			.deletes = query->kind == WEIR_MESSAGE_SOURCE_DELETE};
+		memcpy(request->prefix, prefix, PREFIX_BYTES);
+		r = weir_lookups_start(daemon->lookups, query, on_done, request);
+	}
+	if (r == -EBUSY) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"too many lookups are in progress: try again later");
+	} else if (r < 0) {
+		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+	}
+	if (r < 0) {
+		free(request);
+	}
+}
+
+static void query_client(
+	struct weir_daemon *daemon, struct weir_api_call *call, enum weir_message_kind kind) {
+	struct weir_message query = {.kind = kind};
+	struct weir_service_state service;
+	enum weir_api_affinity affinity;
+	struct weir_address client;
+	char prefix[PREFIX_BYTES] = "";
+	int id;
+
+	if (!weir_api_has_dataplane(daemon, call)) {
+		return;
+	}
+	id = weir_api_find_service(daemon, call);
+	if (id < 0) {
+		return;
+	}
+	affinity = weir_api_affinity_of(daemon->tables, (uint16_t)id, &service);
+	if (affinity == WEIR_API_AFFINITY_NONE) {
+		weir_api_no_affinity(daemon, call, (uint16_t)id);
+	} else if (affinity == WEIR_API_AFFINITY_HASH && kind == WEIR_MESSAGE_SOURCE_DELETE) {
+		weir_api_affinity_by_hash(daemon, call, (uint16_t)id);
+	} else if (read_backend(daemon, call, &query.source.backend) &&
+		   read_client(call, &service.settings, &client)) {
+		query.source.service = (uint16_t)id;
+		query.source.family = client.family;
+		memcpy(query.source.address, client.bytes, sizeof(query.source.address));
+		write_prefix(&service.settings, &client, prefix);
+		send_query(daemon, call, &query, prefix);
+	}
+}
+
+void weir_api_affinity_lookup(struct weir_daemon *daemon, struct weir_api_call *call) {
+	query_client(daemon, call, WEIR_MESSAGE_SOURCE_LOOKUP);
+}
+
+void weir_api_affinity_clear_client(struct weir_daemon *daemon, struct weir_api_call *call) {
+	query_client(daemon, call, WEIR_MESSAGE_SOURCE_DELETE);
+}
