@@ -283,7 +283,7 @@ TEST(health_of_refusing_backends_delays_no_others) {
 	passes = sum_of(lab, 0, 100).passes - passes;
 	fails = sum_of(lab, 100, 4000).fails - fails;
 	assert_true(passes * 39 > 2 * fails); // checks per backend: more than twice as many
-	assert_true(status_of(lab, 3999).fails > 1);
+	assert_true(fails > 0);
 }
 
 // 1000 backends are checked each second. About one check is started each millisecond, in the first
