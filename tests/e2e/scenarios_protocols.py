@@ -26,8 +26,11 @@ def last(lab, name):
 def expect(lab, state, **details):
     """Wait until web-1 of each service has this state and detail, while web-2 stays healthy."""
     for name, detail in details.items():
-        wait_for(f"{name}: {state}, {detail}: {last(lab, name)}",
-                 lambda n=name, d=detail: last(lab, n) == (state, d, "healthy"), 10)
+        def look(name=name, detail=detail):
+            now = last(lab, name)
+            assert now == (state, detail, "healthy"), now
+            return True
+        wait_for(f"{name}: {state}, {detail}", look, 10)
 
 
 def start_server(lab, number):
