@@ -11,7 +11,6 @@
 #include "api_commands.h"
 #include "api_order.h"
 #include "api_show.h"
-#include "table_walk.h"
 
 struct request { // a request in progress
 	struct weir_daemon *daemon;
@@ -214,30 +213,13 @@ static void answer_counts(const struct request *request, struct weir_flow_list_r
 	weir_api_answer_rows(request->call, head, "services", &list);
 }
 
-static void fail(struct weir_api_call *call, int error) {
-	if (error == -ENOTCONN) {
-		weir_api_fail(
-			call, WEIR_API_NO_DATAPLANE, "the dataplane exited before it replied");
-	} else if (error == -EBUSY) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"%d lists of flows are in progress: try again later", WEIR_FLOW_LISTS_MAX);
-	} else if (error == -ETIMEDOUT) {
-		weir_api_fail(call, WEIR_API_TIMEOUT,
-			"no response from any worker within %d ms: weir-dataplane is hung or short "
-			"of CPU time",
-			WEIR_TABLE_WALK_MS);
-	} else {
-		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
-	}
-}
-
 static void on_counted(void *context, int error, struct weir_flow_list_result *result) {
 	struct request *request = context;
 
 	if (error < 0) {
-		fail(request->call, error);
+		weir_api_fail_list(request->call, error);
 	} else if (result->incomplete && result->source_entries == 0) {
-		fail(request->call, -ETIMEDOUT);
+		weir_api_fail_list(request->call, -ETIMEDOUT);
 	} else {
 		answer_counts(request, result);
 	}
@@ -249,9 +231,9 @@ static void on_cleared(void *context, int error, struct weir_flow_list_result *r
 	const char *backend = weir_api_text(request->call, "backend");
 
 	if (error < 0) {
-		fail(request->call, error);
+		weir_api_fail_list(request->call, error);
 	} else if (result->incomplete && result->ended == 0) {
-		fail(request->call, -ETIMEDOUT);
+		weir_api_fail_list(request->call, -ETIMEDOUT);
 	} else {
 		weir_api_audit_forgotten(request->call, result->ended);
 		weir_api_answer(request->call,
@@ -276,7 +258,7 @@ static void send_walk(struct weir_daemon *daemon, struct weir_api_call *call, ui
 	}
 	if (r < 0) {
 		free(request);
-		fail(call, r);
+		weir_api_fail_list(call, r);
 	}
 }
 

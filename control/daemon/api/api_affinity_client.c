@@ -247,13 +247,8 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 		memcpy(request->prefix, prefix, PREFIX_BYTES);
 		r = weir_lookups_start(daemon->lookups, query, on_done, request);
 	}
-	if (r == -EBUSY) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"too many lookups are in progress: try again later");
-	} else if (r < 0) {
-		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
-	}
 	if (r < 0) {
+		weir_api_fail_lookup(call, r);
 		free(request);
 	}
 }

@@ -445,13 +445,8 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 		*lookup = (struct lookup){.daemon = daemon, .call = call, .answer = answered};
 		r = weir_lookups_start(daemon->lookups, query, on_done, lookup);
 	}
-	if (r == -EBUSY) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"too many lookups are in progress: try again later");
-	} else if (r < 0) {
-		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
-	}
 	if (r < 0) {
+		weir_api_fail_lookup(call, r);
 		free(lookup);
 	}
 }

@@ -91,25 +91,13 @@ static void answer_list(const struct request *request, struct weir_flow_list_res
 		"flows", &list);
 }
 
-static void fail(struct weir_api_call *call, int error) {
-	if (error == -ENOTCONN) {
-		weir_api_fail(
-			call, WEIR_API_NO_DATAPLANE, "the dataplane exited before it replied");
-	} else if (error == -EBUSY) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"%d lists of flows are in progress: try again later", WEIR_FLOW_LISTS_MAX);
-	} else {
-		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
-	}
-}
-
 static void on_listed(void *context, int error, struct weir_flow_list_result *result) {
 	struct request *request = context;
 
 	if (error == 0) {
 		answer_list(request, result);
 	} else {
-		fail(request->call, error);
+		weir_api_fail_list(request->call, error);
 	}
 	free(request);
 }
@@ -123,7 +111,7 @@ static void on_cleared(void *context, int error, struct weir_flow_list_result *r
 			request->call, json_pack("{s:I, s:b}", "deleted", (json_int_t)result->ended,
 					       "incomplete", (int)result->incomplete));
 	} else {
-		fail(request->call, error);
+		weir_api_fail_list(request->call, error);
 	}
 	free(request);
 }
@@ -142,7 +130,7 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 	}
 	if (r < 0) {
 		free(request);
-		fail(call, r);
+		weir_api_fail_list(call, r);
 	}
 }
 

@@ -8,6 +8,7 @@
 
 #include "daemon.h"
 #include "duration.h"
+#include "table_walk.h"
 
 #define NAMES_BYTES 400
 #define REMOVED_BYTES 256
@@ -235,4 +236,30 @@ void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call
 	daemon->dirty = true;
 	r = weir_daemon_publish(daemon);
 	weir_api_not_published(call, weir_daemon_unpublished(daemon), r < 0);
+}
+
+void weir_api_fail_lookup(struct weir_api_call *call, int error) {
+	if (error == -EBUSY) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"too many lookups are in progress: try again later");
+	} else {
+		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+	}
+}
+
+void weir_api_fail_list(struct weir_api_call *call, int error) {
+	if (error == -ENOTCONN) {
+		weir_api_fail(
+			call, WEIR_API_NO_DATAPLANE, "the dataplane exited before it replied");
+	} else if (error == -EBUSY) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"%d lists of flows are in progress: try again later", WEIR_FLOW_LISTS_MAX);
+	} else if (error == -ETIMEDOUT) {
+		weir_api_fail(call, WEIR_API_TIMEOUT,
+			"no response from any worker within %d ms: weir-dataplane is hung or short "
+			"of CPU time",
+			WEIR_TABLE_WALK_MS);
+	} else {
+		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+	}
 }
