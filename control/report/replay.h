@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Replay windows: store the sequence numbers that were received from each sender. Used by
-// weir-agent; its senders are the balancers that probe it.
+// weir-agent. The senders are the balancers that probe the agent.
 //
 // Each number is accepted at most once. A number above all accepted numbers is accepted.
 // Datagrams can be reordered, so a number less than WEIR_REPLAY_WINDOW below the highest accepted

@@ -3,7 +3,7 @@
 // Report: the load and the state that a backend has reported. All formats (the agent's datagrams,
 // an agent-check line, ORCA, an HTTP response header, weirctl) are converted to this struct.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>
@@ -59,7 +59,7 @@ enum weir_port_reason {
 
 #define WEIR_PORT_WORDS_MOST 12
 
-// State of the application on one port, if it differs from the state of the host.
+// A port on which the state of the application differs from the state of the host.
 struct weir_port_word {
 	uint16_t port; // 1 to 65535
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP

@@ -11,14 +11,14 @@
 #include "tables.h"
 
 // Stages of an id. Each change of stage waits until a grace period of the workers has ended. The
-// steps follow the order of withdrawal in layout.h: services, then the selection, then the
+// stages follow the order of withdrawal in layout.h: services, then the selection, then the
 // backends, then the id itself.
 enum weir_id_stage {
 	WEIR_ID_FREE,
 	WEIR_ID_LIVE,
 	WEIR_ID_LEAVING, // no longer configured, still published
-	// Not in any published selection, but readers of old selections may still choose the id. A
-	// backend keeps its row until its last flow has ended.
+	// The id is in no published selection, but readers of old selections may still choose the
+	// id. A backend keeps its row until its last flow has ended.
 	WEIR_ID_UNCHOSEN,
 	WEIR_ID_CLEARING, // only for backends: the next publication withdraws the row
 	// The row of the backend, or the selection of the service, is withdrawn. The id of a
@@ -38,8 +38,8 @@ enum weir_set_flag {
 // Groups of backends, in order of preference for new flows.
 enum weir_group {
 	WEIR_GROUP_ELIGIBLE, // ready, healthy
-	// Ready, and either healthy but ejected, or REFUSING after it was healthy: its checks may
-	// be wrong.
+	// Ready, and either ejected although healthy, or REFUSING after it was healthy. The health
+	// checks may be wrong.
 	WEIR_GROUP_MAYBE_UP,
 	WEIR_GROUP_LAST_RESORT, // drained, lame duck, or never healthy; not in maintenance
 	WEIR_GROUP_NONE, // gets no flows
@@ -53,7 +53,7 @@ enum weir_tier {
 	WEIR_TIERS,
 };
 
-// Numbers of backends of a service.
+// Numbers of backends of a service, by tier and group.
 struct weir_group_counts {
 	uint32_t in_group[WEIR_TIERS][WEIR_GROUPS]; // leaving backends are in WEIR_GROUP_NONE
 	// Number of primary backends to which backup_below_percent refers: live primary backends,
@@ -77,7 +77,7 @@ enum weir_former_stage {
 	WEIR_FORMER_KNOWN,
 	// The service's backends or weights changed after the flows were counted.
 	WEIR_FORMER_CHANGED,
-	// Changed; workers may use the previous tables until former_mark has passed.
+	// As CHANGED, but workers may still use the previous tables until former_mark has passed.
 	WEIR_FORMER_SETTLING,
 };
 
@@ -100,15 +100,15 @@ struct weir_service_entry {
 	uint32_t error_window_ms; // automatic error window; 0 = not computed yet
 	uint32_t max_active_flows; // limit of active flows, as last configured; 0 = no limit
 	uint32_t auto_mean; // mean of the known automatic weights, as last decided; 0 = none known
-	// Number of subsets of this instance, as last decided: 1, or one for each worker.
+	// Number of subsets of this instance after the last decision: 1, or one for each worker.
 	uint32_t subsets;
-	// Number of members in each group, as last decided. While `counted` is set, the numbers are
-	// also updated when a single backend moves to another group.
+	// Number of members in each group after the last decision. While `counted` is set, the
+	// numbers are also updated when a single backend moves to another group.
 	struct weir_group_counts counts;
 	struct weir_openings open; // as last decided
 	bool noted_on_backups; // as last returned by weir_tables_takeover
-	// Number of members that can get new flows, because of their group or because of panic
-	// mode, and whose next hop is resolved.
+	// Number of members with a resolved next hop that can get new flows, because of their group
+	// or because of panic mode.
 	uint32_t resolved;
 	uint32_t chosen; // number of chosen members
 	uint32_t listed; // members that are candidates of the published selection
@@ -174,7 +174,8 @@ struct weir_backend_entry {
 	uint32_t own_weight;
 	uint32_t max_active_flows; // the backend's own limit, see weir_tables_set_limit; 0 = none
 	struct weir_forwarding forwarding;
-	// Share of the backend in the published selection if it is open, in parts (parts.c).
+	// Share of the backend in the published selection, in parts (parts.c), if the backend is
+	// open.
 	uint64_t parts;
 	uint64_t admin_ms; // time of the last change of admin in this process; 0 = none
 	uint64_t slow_start_ms; // start of the slow start; 0 = not in slow start
@@ -196,8 +197,8 @@ struct weir_backend_entry {
 	bool adopted; // read from a segment, not from a configuration
 	bool weight_auto; // the configured weight is computed from the backend's CPUs
 	bool backup; // enum weir_tier
-	// The backend can get new flows: it is eligible, or panic mode allows it. Its next hop
-	// must also be resolved, unless no such backend of the service has a resolved next hop.
+	// The backend can get new flows: it is eligible, or panic mode allows it. Its next hop must
+	// also be resolved if any such backend of the service has a resolved next hop.
 	bool usable;
 	uint8_t flags; // flags of the row, as decided, without WEIR_BACKEND_AT_LIMIT
 	bool proven; // has been healthy since it was configured; see weir_backend_set_health
@@ -245,7 +246,7 @@ struct weir_state { // always freed or cloned as a whole
 	uint64_t updates; // value of the segment's number of updates before the last publication
 	uint32_t serial; // serial number of the configuration
 	uint32_t waiting; // number of configured services and backends that have no id yet
-	// All ids may differ from the published state, even ids that are not listed as touched.
+	// Any id may differ from the published state, even if it is not listed as touched.
 	bool all_dirty;
 	bool undecided; // some service is undecided
 	bool services_dirty; // the service table may have changed
@@ -279,8 +280,8 @@ void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
 // Add a service or a backend. The *_id_take functions use the id that the caller passes (for
 // adoption); the *_id_add functions use the lowest free id. The new entry is LIVE. Its other
 // members are zero, except that the run-time weight of a backend is unset. Returns the id, or
-// -ENOSPC if there is no such id. Returns -EEXIST if the id or the name is in use: names of
-// services are unique, and names of live backends are unique in their service.
+// -ENOSPC if the id is out of range or no id is free. Returns -EEXIST if the id or the name is in
+// use: names of services are unique, and names of live backends are unique in their service.
 int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name);
 int weir_service_id_add(struct weir_state *state, const char *name);
 int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service, const char *name,
@@ -358,7 +359,7 @@ uint32_t weir_backend_weight(
 // are down. Marks the rows that change. Returns 0 or -ENOMEM; after -ENOMEM the service is still
 // undecided.
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
-// Decides each moved backend separately. If the change also affects other backends, because of
+// Decides for each moved backend separately. If the change also affects other backends, because of
 // panic mode, subsets or slow start, marks the service as undecided instead.
 void weir_eligible_move(struct weir_state *state);
 // Returns whether the backend may be ejected: according to the last decision, another backend could
@@ -423,8 +424,8 @@ bool weir_flows_backend(const struct weir_segment *segment, uint16_t backend, ui
 
 // --- former.c ---
 
-// Call when new flows of a service may get other backends than before, or when the service's binds
-// have changed.
+// Call when new flows of a service may get different backends than before, or when the binds of the
+// service have changed.
 void weir_former_changed(struct weir_state *state, uint16_t service);
 // Call before a selection is stored. The first selection of a service begins the count of its
 // former flows.
@@ -464,7 +465,7 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 
 // Applies a configuration to the state. On an error the caller must discard the state. wait: if
 // true, entries that get no id are left out and counted in `waiting`, provided that the whole
-// configuration fits once the leaving entries have freed their ids.
+// configuration fits after the ids of the leaving entries are freed.
 int weir_state_apply(struct weir_state *state, const struct weir_config *config, bool wait,
 	char *why, size_t why_bytes);
 
@@ -504,7 +505,7 @@ struct weir_tables {
 	uint64_t drain_mark; // mark of the grace period of the last publication that began a drain
 	// Before this time, a restarted dataplane may not have counted all its flows yet.
 	uint64_t recount_ms;
-	// By worker: number of refused tables that were handled already.
+	// By worker: number of refused tables that were already handled.
 	uint64_t refusals[WEIR_WORKERS_MAX];
 	struct weir_kept_vip *kept; // VIPs of removed services
 	uint32_t kept_count;

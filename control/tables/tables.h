@@ -3,13 +3,13 @@
 // Tables: builds and publishes tables from a configuration and the state of its backends. This is
 // the part of weir-control that needs no event loop; weir-pcap and the tests also use it.
 //
-// Ids are stable (design invariant). A service keeps its id as long as its name exists. A backend
-// keeps its id as long as its service has a backend with the same name and address. An id is
-// reused only when no flow refers to it: after a grace period, and when active_flows is 0 for all
-// workers.
+// Ids are stable (design invariant). A service keeps its id while its name exists. A backend keeps
+// its id while its service has a backend with the same name and address. An id is reused only when
+// no flow refers to it: after a grace period, and when active_flows is 0 for all workers.
 //
-// Published tables survive this process: weir_tables_open adopts their identities (S3). After a
-// dataplane restart, weir_tables_rebind publishes the state again, into the new segment (S4).
+// Published tables stay in the segment after this process exits: weir_tables_open reads which ids
+// they use. After a dataplane restart, weir_tables_rebind publishes the state again, into the new
+// segment (S3 and S4, docs/design/architecture.md).
 //
 // Threads: one. No I/O, no clock (time is an argument), no logging.
 #pragma once
@@ -31,7 +31,8 @@ struct weir_backend_state {
 	// = none.
 	uint64_t admin_ms;
 	uint8_t health; // enum weir_health_state
-	// Gets no new flows until the ejection ends, because its connections fail; see outliers.h.
+	// The backend gets no new flows until the ejection ends, because its connections fail; see
+	// outliers.h.
 	bool ejected;
 	// Removed from the configuration, but kept because it still has flows or because its
 	// service is draining.
@@ -83,9 +84,9 @@ struct weir_next_hop {
 bool weir_next_hop_serves(
 	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding);
 
-// Opens tables for a segment, and adopts the contents of the segment. Nothing is published before
-// the first weir_tables_apply. segment NULL: there is no segment yet, see weir_tables_rebind.
-// Returns 0 or -ENOMEM.
+// Opens tables for a segment, and reads the state that an earlier process has stored there. Nothing
+// is published before the first weir_tables_apply. segment NULL: there is no segment yet, see
+// weir_tables_rebind. Returns 0 or -ENOMEM.
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret);
 void weir_tables_free(struct weir_tables *tables); // published tables stay in the segment
 
@@ -93,9 +94,9 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay in t
 // there. segment NULL: unbinds the tables; changes are kept, and the next rebind publishes them.
 // The previous segment must stay mapped until this function returns.
 //
-// If another control process has written to the segment, its contents are adopted as in
-// weir_tables_open, and then the values that were set in this process are set again. Ids may
-// change: look them up again after the call.
+// If another control process has written to the segment, its state is read as in weir_tables_open,
+// and then the values that were set in this process are set again. Ids may change: look them up
+// again after the call.
 //
 // Returns 0 or a negative errno. After -ENOSPC (too many ids) or -ENOMEM, no segment is bound
 // (see weir_tables_segment). After an error of weir_tables_publish, the segment is bound, and the
@@ -129,7 +130,7 @@ typedef bool (*weir_tables_find_hop_fn)(
 // Sets the function with which weir_tables_apply looks up the next hops of unresolved backends.
 // With this function, the first packets of a new service are forwarded. weir_tables_apply does not
 // call `find` while no segment is bound. `find` may call the getters of the tables, which still
-// return the values from before the apply.
+// return the previous values.
 void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn find, void *context);
 
 // Returns the number of configured services and backends without an id; usually 0. *ret_retry: true
@@ -198,8 +199,8 @@ int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, u
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // used until set
 
 // Returns how many binds of a service have this address, or the number of all its binds if
-// address is NULL. The next functions select binds in the same way. Packets to a drained bind that
-// begin a flow are refused; existing flows continue.
+// address is NULL. The next functions select binds in the same way. At a drained bind, packets that
+// begin a flow are refused, and existing flows continue.
 uint32_t weir_tables_select_binds(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Returns how many of the selected binds are drained.
@@ -266,12 +267,12 @@ uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t se
 uint32_t weir_tables_removed_count(
 	const struct weir_tables *tables); // removed binds of all services; fast
 // Returns whether this VIP was removed from a service. True if a removed bind with this VIP is
-// draining, or if this process has removed the service and its flows have not ended. Takes as
-// long as weir_tables_removed_binds.
+// draining, or if this process has removed the service and its flows have not ended. Takes the same
+// time as weir_tables_removed_binds.
 bool weir_tables_has_lost(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
-// Gets the first removed binds of a service, without reading the table. Returns the number of binds
-// in ret.
+// Gets up to WEIR_TABLES_FIRST_REMOVED removed binds of a service, without reading the table.
+// Returns the number of binds in ret.
 #define WEIR_TABLES_FIRST_REMOVED 2u
 uint32_t weir_tables_first_removed(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind ret[WEIR_TABLES_FIRST_REMOVED]);
@@ -290,9 +291,9 @@ bool weir_tables_wait(struct weir_tables *tables);
 // then published, so that workers skip closed backends.
 int weir_tables_publish(struct weir_tables *tables);
 
-// Does one step of rebuilding stale selections: when a backend of a large service changes, first
-// its row is closed or opened, and then the selection is rebuilt in steps. With 10,000 backends,
-// a step takes less than a millisecond; the last step, which publishes the selection, takes a few
+// Does one step of rebuilding stale selections. When a backend of a large service changes, its row
+// is closed or opened first, and then the selection is rebuilt in steps. With 10,000 backends, a
+// step takes less than a millisecond; the last step, which publishes the selection, takes a few
 // milliseconds.
 //
 // Returns 1 if there are further steps, 0 if all selections contain the chosen backends, or
@@ -371,7 +372,7 @@ int weir_tables_service_find(const struct weir_tables *tables, const char *name)
 // Finds a removed service that is draining or still has flows. Returns its id or -ENOENT.
 int weir_tables_service_find_removed(const struct weir_tables *tables, const char *name);
 // Returns the configuration of a service, borrowed until the next weir_tables_apply. Returns NULL
-// if the service is not configured, or waits for an id. Takes constant time.
+// if the service is not configured, or has no id yet. Takes constant time.
 const struct weir_config_service *weir_tables_service_config(
 	const struct weir_tables *tables, const char *name);
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
@@ -391,8 +392,8 @@ const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t 
 // weir_tables_backend.
 uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t id);
 
-// Return the name that an id had for a worker that has adopted the first `updates` changes of the
-// update log. Return NULL if the id has no name or was reused since then.
+// Return the name that an id had after the first `updates` changes of the update log. Return NULL
+// if the id has no name or was reused since then.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates);
 const char *weir_tables_backend_name_at(
@@ -406,8 +407,8 @@ struct weir_service_state {
 	// service are used. If no backend is eligible, backends that are drained or lame duck,
 	// and backends that were never healthy, are used as well.
 	//
-	// With an eligible backup, panic mode counts the backups instead, and only while they are
-	// used.
+	// If a backup is eligible, the percentage is of the backups instead, and the service can
+	// only be in panic mode while the backups are used.
 	bool panic;
 	// The backups get new flows, because too few primary backends (not backups) are eligible:
 	// none, or less than backup_below_percent. Also true if the service has only backups.
@@ -457,7 +458,7 @@ struct weir_former_flows {
 	// changes since the start of the dataplane count. UINT64_MAX = unknown: workers may still
 	// use the previous tables, or an earlier process published the change.
 	uint64_t older;
-	// Flows that began after that change, at a backend that the selection does not choose.
+	// Flows that began after the last change, on a backend that the selection does not choose.
 	uint64_t spilled;
 };
 // Call when a worker has moved a flow to this backend. The selection may choose another backend for
