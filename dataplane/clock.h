@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clock: a worker's time, CLOCK_MONOTONIC nanoseconds from the cycle counter. Reading the clock
-// costs a multiplication. The clock is corrected about every millisecond with clock_gettime. The
-// correction needs no system call if the cycle counter is also the kernel's clock source.
+// Clock: CLOCK_MONOTONIC in nanoseconds, computed from the cycle counter. Reading the clock costs a
+// multiplication. The clock is corrected about every millisecond with clock_gettime. The correction
+// needs no system call if the cycle counter is also the kernel's clock source.
 //
 // Threads: one clock per worker.
 #pragma once

@@ -24,8 +24,8 @@ struct weir_dataplane;
 int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
 	const struct weir_log *log, struct weir_dataplane **ret);
 // Close everything that weir_dataplane_open has opened. frees: also free the flow tables and packet
-// buffers. A process that is about to exit passes false and leaves this memory to the kernel,
-// because DPDK overwrites memory that it frees, which takes seconds.
+// buffers. Pass false if the process is about to exit: the kernel then frees this memory. With
+// true, the call takes seconds, because DPDK overwrites the memory.
 void weir_dataplane_close(struct weir_dataplane *dataplane, bool frees);
 
 int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative errno

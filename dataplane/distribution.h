@@ -21,8 +21,8 @@
 struct weir_distributed_port {
 	bool distributed; // packets are spread by the software distributor, not by the device
 	bool by_queue; // packets are spread by the device, and the RETA can be set
-	// If not by_queue: why flows are not in buckets. UNKNOWN = the device spreads flows, and no
-	// more specific reason is known.
+	// Used if by_queue is false: the reason why flows are not in buckets. UNKNOWN = the device
+	// spreads flows, and no more specific reason is known.
 	enum weir_bucketing why;
 	// Worker that polls the port's first queue; the following workers poll the other queues
 	uint32_t owner;

@@ -35,8 +35,8 @@ int weir_eal_arguments(
 	const struct weir_eal_params *params, char ***ret, char *why, size_t why_bytes);
 void weir_eal_arguments_free(char **arguments); // NULL is allowed
 
-// Start DPDK; the arguments must stay valid as long as DPDK runs. Returns 0 or negative errno with
-// one line in why (DPDK logs the details).
+// Start DPDK; the arguments must stay valid while DPDK runs. Returns 0 or negative errno with one
+// line in why (DPDK logs the details).
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
 // Stops DPDK, and removes the files in DPDK's run-time directory.
 void weir_eal_fini(void);

@@ -23,7 +23,7 @@ struct weir_memory {
 	uint64_t bytes; // bytes of memory for DPDK
 };
 
-// Read the memory of the machine. Returns 0 or negative errno.
+// Get how much free memory the machine has. Returns 0 or negative errno.
 int weir_memory_facts(struct weir_memory_facts *ret);
 
 // Choose huge pages or ordinary pages for the memory that the plan needs. Writes a warning to why

@@ -33,8 +33,9 @@
 //   M4 every move that has begun ends, and then the thief is the owner; a refused request has no
 //      effect
 //
-// Threads: each function is called by the worker of its mover; set-up and weir_moves_free while no
-// worker runs. S1: no lock, no allocation, no log, no system call.
+// Threads: each function is called by the worker of its mover; set-up and weir_moves_free are
+// called while no worker runs. No lock, no allocation, no log, no system call (S1,
+// docs/design/architecture.md).
 #pragma once
 
 #include <stdbool.h>

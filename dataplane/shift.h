@@ -29,8 +29,8 @@
 // tests/models/shift.pml is a model of shifts together with moves of buckets (moves.h): M1 to M4
 // hold in all executions of the model.
 //
-// Threads: [main] and [owner] as marked; for the senders, see distributor.h. S1 for the workers: no
-// lock, no allocation, no log, no system call.
+// Threads: [main] and [owner] as marked; for the senders, see distributor.h. For the workers: no
+// lock, no allocation, no log, no system call (S1, docs/design/architecture.md).
 #pragma once
 
 #include <stdbool.h>
@@ -73,10 +73,10 @@ static inline bool weir_shift_has(const struct weir_shift *shift, uint32_t bucke
 
 enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
 // Requests a shift of the buckets whose masked index is `low` to the queue of the distributor
-// `into`. The owner of `into` must own the buckets. Until then, their packets may arrive at any
-// queue of the port. mask: mask for the index of a bucket. other: the distributors of the port's
-// other queues; others: their number, at most WEIR_SHIFT_OTHERS_MAX. The state must be NOTHING or
-// REFUSED, and becomes HOLDING or REFUSED.
+// `into`. The owner of `into` must own the buckets. Before the shift, their packets may arrive at
+// any queue of the port. mask: mask for the index of a bucket. other: the distributors of the
+// port's other queues; others: their number, at most WEIR_SHIFT_OTHERS_MAX. The state must be
+// NOTHING or REFUSED, and becomes HOLDING or REFUSED.
 void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);
@@ -87,7 +87,7 @@ void weir_shift_drain(struct weir_moves *moves);
 // --- the owner --------------------------------------------------------------------------------
 
 // Hold the packets of buckets that shift to the queue of a distributor. Parameters and result are
-// those of weir_mover_hold.
+// as for weir_mover_hold.
 uint16_t weir_mover_hold_shift(struct weir_mover *mover, const struct weir_distributor *distributor,
 	struct rte_mbuf **pkts, uint16_t n, uint8_t in_port, uint16_t *ret_refused);
 // Do a step of the shift to this worker. Call between bursts, once per iteration. Returns the held

@@ -22,5 +22,5 @@ struct weir_start_watch {
 // address until weir_start_watch_end.
 int weir_start_watch_begin(
 	struct weir_start_watch *watch, int fd, void (*on_readable)(void *context), void *context);
-// End the watch. Afterwards on_readable neither runs nor is called.
+// End the watch. Afterwards on_readable does not run and is not called.
 void weir_start_watch_end(struct weir_start_watch *watch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Watchdog: detects stalled workers, and notifies systemd as long as no worker is stalled.
+// Watchdog: detects stalled workers, and notifies systemd while no worker is stalled.
 //
 // Threads: main.
 #pragma once

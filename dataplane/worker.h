@@ -9,8 +9,9 @@
 // if no work was done.
 //
 // Threads: created by main, then used only by its lcore, until the caller of weir_worker_stop has
-// waited for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need
-// them, and in the pause of idle modes `yield` and `sleep` after an iteration without work.
+// waited for the lcore. No lock, no allocation, no log (S1, docs/design/architecture.md). System
+// calls only in drivers that need them, and in the pause of idle modes `yield` and `sleep` after an
+// iteration without work.
 #pragma once
 
 #include <stdbool.h>
@@ -72,7 +73,7 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 void weir_worker_free(struct weir_worker *worker); // NULL is allowed
 // Add a source. Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
-// In idle mode `sleep`, let packets in this queue of a device wake the worker, which must be the
+// In idle mode `sleep`, make packets in this queue of a device wake the worker, which must be the
 // worker that polls the queue. If the device cannot wake a worker, this worker sleeps as in idle
 // mode `yield`. [set-up]
 void weir_worker_wake_by(

@@ -11,8 +11,8 @@
 // flow, usually a SYN, a second packet of the flow has arrived. A new entry replaces an expired or
 // unproven entry, never a proven entry, so that forged sources cannot displace the sources of TCP
 // clients. Replies of backends do not pass through the balancer, so an attacker who sends two
-// packets with a forged source also makes its entry proven. The table may be full of such entries;
-// then no further sources get entries until entries expire.
+// packets with a forged source also makes the entry of the source proven. The table may be full of
+// such entries; then no further sources get entries until entries expire.
 //
 // Threads: any number of workers, at the same time.
 #pragma once
@@ -74,8 +74,8 @@ bool weir_affinity_read(const struct weir_affinity *table, uint64_t hash, uint64
 bool weir_affinity_remove(struct weir_affinity *table, uint64_t hash, uint16_t backend,
 	uint64_t now_ns, struct weir_affinity_entry *ret);
 
-// Reads the entries of a bucket, which is below table->buckets. Returns the number of entries that
-// have not expired, and thus of elements in ret. [worker]
+// Reads the entries of a bucket, which is below table->buckets. Returns the number of elements in
+// ret, which are the entries that have not expired. [worker]
 uint32_t weir_affinity_read_bucket(const struct weir_affinity *table, uint32_t bucket,
 	uint64_t now_ns, struct weir_affinity_entry ret[WEIR_AFFINITY_WAYS]);
 // Removes the entries of a bucket whose backend matches. Entries that change during the call stay.

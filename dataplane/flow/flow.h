@@ -29,8 +29,8 @@ struct weir_flow_key {
 
 // The reasons why a flow ended.
 enum weir_flow_end {
-	WEIR_FLOW_END_COMPLETED, // a FIN was seen; then the closing timeout passed, or a SYN came
-	// An RST was seen without an earlier FIN; then a timeout passed, or a SYN came.
+	WEIR_FLOW_END_COMPLETED, // a FIN was seen; then the closing timeout passed or a SYN arrived
+	// An RST was seen without an earlier FIN; then a timeout passed, or a SYN arrived.
 	WEIR_FLOW_END_REFUSED,
 	WEIR_FLOW_END_TIMED_OUT, // no packet arrived for the timeout of the flow's state
 	// Replaced by a newer flow, moved, no longer part of a service, or deleted by an operator.

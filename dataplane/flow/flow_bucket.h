@@ -272,7 +272,7 @@ static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uin
 }
 
 // Returns a bucket hash for another part. bucket_hash: the bucket hash of a flow. part: the part in
-// which the flow is to be. All bits that spread flows over the buckets of a part are unchanged.
+// which the flow must be. All bits that spread flows over the buckets of a part are unchanged.
 static inline uint64_t weir_flow_bucket_hash_in_part(
 	const struct weir_flow_secret *secret, uint64_t bucket_hash, uint32_t part) {
 	uint64_t further = part - (uint64_t)weir_flow_part(secret, bucket_hash);

@@ -39,5 +39,5 @@ int weir_flow_destinations_take(
 	struct weir_flow_destinations *destinations, const uint8_t *address);
 
 // Record that a flow whose destination has this number was removed. The number becomes free when no
-// flow uses it any more.
+// flow uses it.
 void weir_flow_destinations_release(struct weir_flow_destinations *destinations, uint16_t number);

@@ -72,8 +72,8 @@ struct weir_flow_table;
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret);
 void weir_flow_table_free(struct weir_flow_table *table);
-// Returns the size in bytes of a table with private memory for `flows` IPv4 flows and, per 100 of
-// them, ipv6_percent IPv6 flows. Docs and start-up messages show this size.
+// Returns the size in bytes of a table with private memory for `flows` IPv4 flows, and ipv6_percent
+// IPv6 flows per 100 IPv4 flows. Docs and start-up messages show this size.
 uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent);
 // Returns the size in bytes of a table that uses shared memory, without this memory. flows,
 // ipv6_percent: the parameters of the shared memory.

@@ -94,7 +94,7 @@ struct weir_pipeline {
 	struct weir_fragment fragment[WEIR_BURST]; // fragments of the burst
 	struct weir_rss_key rss; // RSS key, if by_rss
 	struct weir_affinity *affinity; // shared by all workers, borrowed; NULL = none
-	// While a packet changes the state of its flow: its descriptor
+	// Descriptor of the packet that is changing the state of its flow; NULL = none
 	const struct weir_descriptor *advancing;
 	uint32_t affinity_second; // second of the last sweep of `affinity`
 };
@@ -220,8 +220,8 @@ uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 uint64_t weir_burst_fields_hash(const struct weir_pipeline *pipeline,
 	const struct weir_policy_settings *settings, const struct weir_flow_key *key);
 
-// Returns the hash that chooses a backend for a flow: of the fields that the service hashes
-// (hash4). hash: hash of the key.
+// Returns the hash from which a backend is chosen for a flow. It covers the fields that the service
+// hashes (hash4). hash: hash of the key.
 static inline uint64_t weir_burst_choice_hash(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, const struct weir_flow_key *key, uint64_t hash) {
 	const struct weir_policy_settings *settings = &view->table.settings;
@@ -271,8 +271,8 @@ static __rte_always_inline void weir_burst_prefetch_backend(
 
 // --- verdicts -------------------------------------------------------------------------------
 
-// Copy the verdict of packet i to the array of the caller. Not needed for packets that
-// stage_rewrite forwards by itself, because it copies their verdicts.
+// Copies the verdict of packet i to the array of the caller. Not needed for packets that
+// stage_rewrite forwards, because stage_rewrite copies their verdicts.
 static inline void weir_burst_report(struct weir_burst *b, unsigned int i) {
 	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
 }

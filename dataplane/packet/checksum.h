@@ -5,7 +5,7 @@
 // A sum is the sum of 16-bit words as stored in memory. Ones' complement addition does not depend
 // on the byte order, so a folded and complemented sum can be stored unchanged.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>
@@ -64,8 +64,8 @@ static inline uint16_t weir_checksum_fold20(uint32_t sum) {
 	return (uint16_t)(sum * 0x0001000100010000ull >> 48);
 }
 
-// Constants for a division by 0xffff. They are in memory, because instructions can use them there
-// as operands without a register.
+// Constants for a division by 0xffff. They are in memory, because an instruction can read an
+// operand from memory and then needs no register for it.
 struct weir_checksum_division {
 	uint64_t inverse; // inverse of 0xffff modulo 2^64
 	uint64_t quotient_max; // largest quotient of a number of 64 bits

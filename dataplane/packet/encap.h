@@ -7,7 +7,7 @@
 // worker fills in the fields that depend on the packet:
 //   IPv4: DSCP and ECN, total length, protocol, checksum. checksum_base of the row is the folded
 //         sum of the header's ten 16-bit words in host order; in these words, DSCP, ECN, total
-//         length and checksum are 0, and the protocol is 4 if it is that of the packet. The
+//         length and checksum are 0, and the protocol is 4 if the worker fills it in. The
 //         identification stays 0: with DF set it has no meaning (RFC 6864).
 //         If all flows have the same outer addresses, ECMP and the receive queues of the backend
 //         cannot distinguish flows. Therefore a source prefix can be configured: the low
@@ -19,7 +19,7 @@
 // DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, including its TTL,
 // is left unchanged, so that the load balancer is not visible as a hop.
 //
-// Threads: pure functions on the worker's own packet and its own copy of the row.
+// Threads: only the worker that owns the packet and the copy of the row.
 #pragma once
 
 #include <rte_branch_prediction.h>
@@ -156,7 +156,7 @@ static inline void weir_encap_ipv6(
 }
 
 // Fills in the fields at inner_at and udp_at of a valid row whose inner_at is not 0. inner: the
-// packet; family, hash and ip_bytes: of the packet.
+// packet; family, hash and ip_bytes: properties of the packet.
 static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *head,
 	unsigned int family, uint64_t hash, uint32_t ip_bytes) {
 	weir_store16(inner - head->inner_at, family == 4 ? head->inner4 : head->inner6);

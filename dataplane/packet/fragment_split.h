@@ -6,7 +6,7 @@
 // an MTU below the minimum (RFC 2473, 7.1; RFC 4213, 3.2). Without an outer header (l2), such a
 // packet is not split. Called by fragment_output.c.
 //
-// Threads: pure functions on the worker's own packet; new packets come from its pool.
+// Threads: only the worker that owns the packet. New packets come from the pool of the packet.
 #pragma once
 
 #include <rte_mbuf.h>

@@ -64,8 +64,8 @@ void weir_fragment_table_free(struct weir_fragment_table *table); // NULL is all
 uint64_t weir_fragment_table_bytes(uint32_t entries);
 
 // Find the entry of a datagram by addresses and family of the key, the protocol (IPv4 only), and
-// identification. NULL: the first fragment has not arrived, or the entry has expired. Valid until
-// the next call to weir_fragment_enter.
+// identification. Returns NULL if the first fragment has not arrived, or if the entry has expired.
+// The entry is valid until the next call to weir_fragment_enter.
 struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 // Find or make the entry for a first fragment, with the ports of the key. Makes a new entry if no

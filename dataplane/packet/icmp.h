@@ -3,8 +3,8 @@
 // ICMP and ICMPv6: rewrites a packet in place into an echo reply or an error message, and finds the
 // flow of the packet that an ICMP error quotes. Called by slow_path.c.
 //
-// Threads: a rate limit is used by one worker only. All other functions have no state and work only
-// on the worker's own packet.
+// Threads: a rate limit is used by one worker only. All other functions have no state; only the
+// worker that owns the packet calls them.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -30,17 +30,17 @@ void weir_icmp_limit_take(struct weir_icmp_limit *limit);
 // Finds the flow to which an ICMP error refers. The error quotes a packet from the VIP to a
 // client. *ret is the key of the packets in the other direction: its source is the client.
 // Returns 0. On an error, *ret is unchanged: -EBADMSG (quoted packet malformed or too short),
-// -ENOENT (the quoted packet is neither TCP nor UDP, is a fragment without ports, or was not sent
-// from the destination address of the error).
+// -ENOENT (the quoted packet is not TCP or UDP, is a fragment without ports, or was not sent from
+// the destination address of the error).
 int weir_icmp_error_flow(
 	const struct rte_mbuf *m, const struct weir_descriptor *d, struct weir_flow_key *ret);
 
 // --- replies -------------------------------------------------------------------------------
 
-// Rewrite an echo request into its reply. The reply has swapped addresses, a new TTL, and neither
-// IP options nor extension headers (a Record Route option is ignored). Returns 0, -EBADMSG
-// (checksum wrong; packet untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped;
-// packet untouched).
+// Rewrite an echo request into its reply. The reply has swapped addresses, a new TTL, and no IP
+// options or extension headers (a Record Route option is ignored). Returns 0, -EBADMSG (checksum
+// wrong; packet untouched), -ENOBUFS (no headroom for a VLAN tag that the NIC stripped; packet
+// untouched).
 int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // Rewrite a packet to a VIP into the ICMP message for its sender: "fragmentation needed" (type 3

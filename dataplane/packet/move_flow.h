@@ -32,8 +32,8 @@ void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 // Moves the flow if it has an entry. Returns the new headers, or NULL after setting a verdict.
 const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i);
 
-// Handles packet i, whose backend is down. Returns the headers to push: those of the backend in
-// the verdict, which may be another backend than before. Returns NULL if the packet is not
-// forwarded: the verdict is then a reply with an RST (the flow has ended) or a drop.
+// Handles packet i, whose backend is down. Returns the headers of the backend in the verdict, which
+// may be a different backend than before. Returns NULL if the packet is not forwarded: the verdict
+// is then a reply with an RST (the flow has ended) or a drop.
 const struct weir_outer *weir_move_from_down(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);

@@ -40,8 +40,8 @@ void weir_new_flow_publish_half_open(const struct weir_pipeline *pipeline, uint1
 uint16_t weir_new_flow_choose(
 	struct weir_burst *b, uint16_t service, const struct weir_descriptor *d);
 
-// Packet i has restarted its flow, with the backend in its verdict: redirect later packets of the
-// flow in this burst to this backend. These packets were looked up before the restart, and data
+// Call when packet i has restarted its flow. Redirects later packets of the flow in this burst to
+// the backend in the verdict of packet i. These packets were looked up before the restart, and data
 // after a SYN (RFC 7413) must not go to the old flow's backend.
 void weir_new_flow_redirect(struct weir_burst *b, unsigned int i);
 

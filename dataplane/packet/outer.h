@@ -76,7 +76,7 @@ static inline const uint8_t *weir_outer_header(const struct weir_outer *outer) {
 }
 
 // Write the outer headers in front of the inner packet.
-// prefix: a compile-time constant; whether low bits of the source address depend on the flow.
+// prefix: whether low bits of the source address depend on the flow; a compile-time constant.
 static __rte_always_inline void weir_outer_write4(
 	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer, bool prefix) {
 	const uint8_t *from = &outer->header_bytes;
@@ -168,9 +168,9 @@ static __rte_always_inline void weir_outer_write_other(
 }
 
 // Replaces the Ethernet header of a packet with the backend's headers, and removes the padding of
-// the frame, unless it is needed without an outer IP header. The packet must have a summary and at
-// most inner_max bytes. The result is the same as that of weir_encap_push; a test compares both
-// results.
+// the frame. A frame without an outer IP header is padded again if it is too short. The packet must
+// have a summary and at most inner_max bytes. The result is the same as that of weir_encap_push; a
+// test compares both results.
 static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {
 	uint64_t inner_off = (uint64_t)(s->ip - (const uint8_t *)m->buf_addr);

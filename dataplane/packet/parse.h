@@ -129,7 +129,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the code requires a l
 #define WEIR_PARSE_HEADROOM 80u
 
 // Returns true if the ethertype and the IP header at ip fit the fast path: this family and version,
-// no options, no fragment, TTL above 0, this protocol. Reads 16 bytes at once.
+// no options, no fragment, TTL above 0, this protocol. Reads up to 16 bytes, from the ethertype on.
 static __rte_always_inline bool weir_parse_fast_head(
 	const uint8_t *ip, unsigned int family, uint8_t protocol) {
 #ifdef __SSE2__

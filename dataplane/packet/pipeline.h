@@ -7,8 +7,8 @@
 // selection and insertion for flows that are not found; rewrite (replace the Ethernet header by the
 // backend's headers) or reply. See docs/design/architecture.md, "Packet path".
 //
-// Threads: one pipeline per worker; only that worker calls these functions. S1: no lock, no
-// allocation, no log, no system call, no division.
+// Threads: one pipeline per worker; only that worker calls these functions. No lock, no allocation,
+// no log, no system call (S1, docs/design/architecture.md), and no division.
 //
 // Counting: the pipeline counts every packet that it gets as received, and as exactly one of
 // forwarded, replied, to_kernel or dropped. If the caller cannot deliver a packet,
@@ -63,8 +63,8 @@ uint16_t weir_pipeline_extra(struct weir_pipeline *pipeline, struct rte_mbuf ***
 // its service and backend, and adds it to their drops. verdict: verdict of the packet (FORWARD,
 // REPLY or KERNEL). Call before the next call to weir_pipeline_maintain.
 //
-// Counters of services and backends are visible to readers at once. Therefore a reader can see a
-// packet as forwarded that is counted as dropped a few microseconds later.
+// Counters of services and backends are visible to readers immediately. Therefore a reader may see
+// that a packet is counted as forwarded, and a few microseconds later as dropped.
 void weir_pipeline_undelivered(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason);
 

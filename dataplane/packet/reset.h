@@ -3,7 +3,7 @@
 // Reset: rewrites a received TCP packet in place into a reply to its sender: an RST or a challenge
 // ACK.
 //
-// Threads: pure functions on the worker's own packet.
+// Threads: only the worker that owns the packet.
 #pragma once
 
 #include <rte_mbuf.h>

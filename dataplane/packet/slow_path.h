@@ -9,7 +9,7 @@
 
 #include "burst.h"
 
-// Process the packets in b->others, which are neither valid TCP nor valid UDP.
+// Process the packets in b->others, which are not valid TCP or UDP packets.
 void weir_slow_path_others(struct weir_burst *b);
 
 // Rewrite packet i, which the fast path skipped: makes all checks and sets the packet's verdict,

@@ -41,9 +41,9 @@ static inline uint16_t weir_source_fallback_of(const struct weir_pipeline *pipel
 bool weir_source_admits(struct weir_pipeline *pipeline, uint16_t service, uint16_t backend);
 
 // Stores the chosen backend of a source. Returns the backend to use, which differs from the chosen
-// backend if another worker has chosen for the source at the same time, or if there is no room for
-// the source. Without room, the result is the backend of the Maglev fallback, so that all flows of
-// the source still get the same backend. A backend at its limit is not used.
+// backend if another worker has stored a backend for the source at the same time, or if there is no
+// room for the source. Without room, the result is the backend of the Maglev fallback, so that all
+// flows of the source still get the same backend. A backend at its limit is not used.
 uint16_t weir_source_remember(struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source, uint16_t backend,
 	uint16_t stale);

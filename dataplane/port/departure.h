@@ -8,7 +8,7 @@
 // ring requests the state from the owner of the queue. The owner checks for requests once per
 // iteration, when it empties the ring.
 //
-// Threads: as in transmit.h. S1: no lock, no wait.
+// Threads: as in transmit.h. No lock, no wait (S1, docs/design/architecture.md).
 #pragma once
 
 #include <stdbool.h>

@@ -13,7 +13,7 @@
 // victim requests the switch; the owner switches between two bursts, and from then on puts packets
 // of the bucket into the thief's ring. The owner answers with the total number of packets that it
 // has put into the victim's ring. When the victim has taken this number of packets from its ring,
-// no packet of the bucket is left there.
+// no packet of the bucket is left in this ring.
 //
 // Threads: the owner calls functions marked [owner] and puts packets into rings; worker w takes
 // packets from ring[w]. All other functions are for set-up.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Ring fill: returns the number of packets that wait in a ring between two workers. DPDK's
-// rte_ring_count is not used, because it reads the indexes, which two workers write, without atomic
-// loads.
+// rte_ring_count is not used, because two workers write the indexes, and it reads them without
+// atomic loads.
 //
 // Threads: any; the number may be outdated when the function returns.
 #pragma once
