@@ -59,8 +59,8 @@ struct weir_capability { // initialize to zero
 };
 
 // Returns the utilization to use: the largest of the configured named metrics; without named
-// metrics, the utilization that the application reports; without that, the CPU utilization. A
-// value of 0 or less counts as absent. Returns 0 if all values are absent.
+// metrics, the utilization that the application reports, or, if there is none, the CPU utilization.
+// A value of 0 or less counts as absent. Returns 0 if all values are absent.
 double weir_capability_utilization(const double *named, uint32_t n, double application, double cpu);
 
 // Computes the weight from one report, without smoothing. Returns 0 if the report is refused: it

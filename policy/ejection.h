@@ -8,15 +8,15 @@
 //
 // Source: outlier detection of Envoy and gRFC A50: success rate, failure percentage, consecutive
 // failures, and the duration and number of ejections. One rule is added: a backend is ejected only
-// if its failure rate is higher than that of the other backends together, by at least 0.1 and by at
-// least four standard deviations of the difference. Therefore a flood of forged SYNs ejects no
-// backend: forged SYNs fail equally often on all backends.
+// if its failure rate is higher than the failure rate of all other backends together, by at least
+// 0.1 and by at least four standard deviations of the difference. Therefore a flood of forged SYNs
+// ejects no backend: forged SYNs fail equally often on all backends.
 //
 // ICMP errors can be forged. Therefore they count only if they are about several flows, if they
 // arrive for longer than the backend host needs to restart its decapsulation, and if no connection
 // is established in that time.
 //
-// Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
+// Threads: any; the caller owns all data. No clock (time is an argument), no allocation.
 #pragma once
 
 #include <stdbool.h>

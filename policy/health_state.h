@@ -4,8 +4,8 @@
 // (the verdict), and the state that the backend announces (the word). docs/guide/health.md contains
 // the tables of this header, and a unit test compares them.
 //
-// Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck can still serve, but
-// clients should send no new requests to it.
+// Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck can still serve requests,
+// but clients should send no new requests to it.
 //
 // The administrative state that an operator sets (drain, maintenance) is kept separately, and does
 // not affect this state.

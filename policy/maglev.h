@@ -8,7 +8,7 @@
 // gained the largest weight, it claims one slot. Each backend's number of slots is exact to within
 // one slot.
 //
-// Threads: pure functions; memory is the caller's.
+// Threads: any; the caller owns all memory.
 #pragma once
 
 #include <stdbool.h>

@@ -231,8 +231,8 @@ struct weir_probe {
 struct weir_policy_backend {
 	union {
 		uint64_t end_ns; // fair-share: predicted end of all flows of the backend
-		// least-loaded with different weights: factor of the load. As an end, it is in the
-		// past.
+		// least-loaded with different weights: factor of the load. If it is read as end_ns,
+		// it is a time in the past.
 		uint64_t factor;
 	};
 	uint32_t active; // number of flows that have started and not ended
@@ -405,7 +405,8 @@ struct weir_policy_client {
 enum weir_chosen_how {
 	WEIR_CHOSEN, // a backend chosen by the policy
 	// All searched candidates were at their limit. A choice searches at most
-	// WEIR_POLICY_SEARCH candidates. If there are more, the next choice searches others.
+	// WEIR_POLICY_SEARCH candidates. If there are more candidates, the next choice searches
+	// other candidates.
 	WEIR_CHOSEN_SPILLED, // the least loaded candidate
 	WEIR_CHOSEN_REJECTED, // no backend was chosen
 	WEIR_CHOSEN_NONE, // the table has no candidate

@@ -6,7 +6,7 @@
 // Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014); a number below n is computed by
 // multiply-high, without rejection, so that its bias is less than n / 2^64.
 //
-// Threads: pure functions. The caller owns the state.
+// Threads: any; the caller owns the state.
 #pragma once
 
 #include <stdint.h>

@@ -11,7 +11,7 @@
 // to the signal of the backend (reported_share.h). If the worker has fewer flows at the backend
 // than its share, the difference is added to the load of the backend until the next report. If
 // the worker has more flows than its share, nothing is added. Flows that later start or end on
-// this worker change the load at once.
+// this worker change the load immediately.
 //
 // Threads: as in policy.h. Ticks are advanced by comparisons, without a division, after a pause of
 // any length.

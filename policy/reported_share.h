@@ -24,7 +24,7 @@
 //   false    A report must change with the flows of this instance: if this instance has one more
 //            flow than at the previous report, the reported number should on average also be
 //            higher by one, regardless of other clients. The regression of reported numbers on
-//            own flows measures this. The result is 1 if reports are up to date, and 0 if they
+//            own flows measures this. The result is 1 if reports are current, and 0 if they
 //            are late by an interval or more, or count something else. Reports are used only
 //            while the result is at least WEIR_REPORTED_SHARE_FOLLOWS. If late reports were
 //            used, all new flows would go to backends that were idle earlier. A single report

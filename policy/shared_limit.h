@@ -7,8 +7,8 @@
 //
 // A slot is in use by an established flow, reserved for a handshake, or idle. A worker takes idle
 // slots in slices before it chooses the backend, and gives idle slots back about every millisecond,
-// or at once when it has too many idle slots or the limit was lowered. Therefore most flows begin
-// and end without a write to the shared word, and one worker alone can use the whole limit.
+// or immediately when it has too many idle slots or the limit was lowered. Therefore most flows
+// begin and end without a write to the shared word, and one worker alone can use the whole limit.
 //
 // Some flows have no slot yet when they need one: flows that were spilled, that moved from
 // another worker, that began before the limit was set, or whose reservation has ended. Such flows

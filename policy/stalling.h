@@ -38,7 +38,7 @@
 // backend includes moved flows: otherwise the backend could seem worse than backends to which
 // flows were moved.
 //
-// Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
+// Threads: any; the caller owns all data. No clock (time is an argument), no allocation.
 #pragma once
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 // sample, the estimate is the mean of the previous estimate and the sample. A task that runs for
 // more than twice the average invalidates the average.
 //
-// Threads: pure functions over the caller's data.
+// Threads: any; the caller owns all data.
 #pragma once
 
 struct weir_steal_duration {

@@ -17,8 +17,8 @@
 // doubles with each further refusal.
 //
 // The plan itself does not move tasks. weir_steal_plan_balance() returns requests, which the caller
-// sends to the victims. weir_steal_plan_answer() returns what the answer of a victim means for the
-// task. A task is moved only after its victim has released it.
+// sends to the victims. weir_steal_plan_answer() returns the outcome for the task after the answer
+// of a victim. A task is moved only after its victim has released it.
 //
 // Units: all durations, including the durations in params, must be in the same unit, for example
 // seconds.
@@ -93,7 +93,7 @@ enum weir_steal_answer {
 #undef X
 };
 
-// What follows from the answer to a steal request.
+// The outcomes of a steal request.
 #define WEIR_STEAL_OUTCOMES(X) \
 	X(MOVED, "moved") /*the task belongs to the thief now*/ \
 	X(STAYED, \

@@ -53,8 +53,8 @@ void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_clie
 void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// Makes keys coarser until all fit, if a product of load and factor did not fit into its key. Keys
-// that do not fit are equal until then.
+// Makes keys coarser until all fit, if a product of load and factor did not fit into its key. Until
+// then, keys that do not fit are equal.
 void weir_window_fit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 

@@ -6,7 +6,7 @@
 // The header of a blob is read exactly once, into private memory; only the private copy is checked
 // and used, so that a concurrent change by another process has no effect.
 //
-// Threads: any; pure functions of the segment.
+// Threads: any. The functions only read the segment.
 #pragma once
 
 #include "segment.h"
@@ -37,8 +37,8 @@ static inline uint32_t weir_ref_generation(weir_ref ref) {
 bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
 // Validates the selection of a service that a reference points to, and finds the subset of one
-// worker. Does not check the subsets of other workers. Returns false like weir_blob_services; also
-// if a setting is invalid, or the selection belongs to another service.
+// worker. Does not check the subsets of other workers. Returns false as weir_blob_services does,
+// and also if a setting is invalid or if the selection belongs to another service.
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
 // Returns the number of subsets of the selection that a reference points to; 0 = the reference or

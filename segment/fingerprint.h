@@ -15,7 +15,7 @@
 // Returns the fingerprint of the layout that this program was compiled with. Never 0.
 uint64_t weir_layout_fingerprint(void);
 
-// Returns whether a control process of this version can serve a dataplane with this ABI and
+// Returns whether a control process of this version can work with a dataplane of this ABI and
 // fingerprint. True for this version's layout, and for each previous layout to which this
 // version's layout only adds fields, in space that was reserved and zero. Therefore control can
 // be upgraded while the dataplane and its flows continue; the dataplane can be upgraded at any

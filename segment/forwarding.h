@@ -5,7 +5,7 @@
 // packet, and mark the fields that depend on the packet. Workers read only the resulting backend
 // rows (backend_row.h), so the dataplane has no code for any particular mode.
 //
-// Threads: constant data and pure functions.
+// Threads: any; constant data, no shared state.
 #pragma once
 
 #include <stdbool.h>

@@ -37,7 +37,7 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 int weir_glance_at(
 	pid_t pid, uint64_t now_ns, struct weir_glance *ret, char *why, size_t why_bytes);
 // Read the state of a dataplane from its two memory areas, which are already open. Parameters and
-// return values are those of weir_glance_at.
+// return values are as for weir_glance_at.
 int weir_glance_memories(int statistics_fd, int tables_fd, uint64_t now_ns, struct weir_glance *ret,
 	char *why, size_t why_bytes);
 // Returns whether a process is stopped (SIGSTOP, a debugger) or a zombie. Needs no privilege.

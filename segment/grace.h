@@ -42,7 +42,7 @@ struct weir_grace {
 };
 
 // Initializes the state of control. The first token is chosen so that no worker's current word
-// counts as a report of it.
+// counts as a report of this token.
 static inline struct weir_grace weir_grace_open(const struct weir_segment *segment) {
 	const uint64_t apart = UINT64_C(1)
 			       << 48; // more than the number of tokens that a control process uses

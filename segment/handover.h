@@ -10,9 +10,9 @@
 //
 // A control process connects and receives one message. The message has the segment's descriptors
 // and, for each steered port, the descriptor of the steer program's VIP map. The connection stays
-// open: when one process exits, the other process detects the closed connection (S3, S4). Only
-// one control process can be attached; a second control process is refused, and receives the pid
-// of the attached process.
+// open: when one process exits, the other process detects the closed connection (S3 and S4,
+// docs/design/architecture.md). Only one control process can be attached; a second control process
+// is refused, and receives the pid of the attached process.
 //
 // Threads: one, never a worker. Descriptors are non-blocking; poll them.
 #pragma once
@@ -52,9 +52,9 @@ struct weir_handover_refusals { // connections refused because of H1
 // Listen on the socket, and make control_user its owner. If this process is not root, it cannot
 // change the owner: then the whole group can connect, and H2 does not hold. Each run directory has
 // at most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel releases the lock
-// when the process exits. A socket on which no process listens is replaced, and so is a file of a
-// user other than root, control_user and the dataplane's user. Returns 0, -EADDRINUSE (another
-// dataplane is running), -EEXIST (the file is not a socket), or another negative errno.
+// when the process exits. A socket on which no process listens is replaced. A file of a user other
+// than root, control_user and the dataplane's user is also replaced. Returns 0, -EADDRINUSE
+// (another dataplane is running), -EEXIST (the file is not a socket), or another negative errno.
 int weir_handover_listen(
 	const struct weir_handover_params *params, struct weir_handover_server **ret);
 void weir_handover_server_free(struct weir_handover_server *server); // removes socket and lock

@@ -65,7 +65,7 @@
 // A reference to a published blob. The upper 32 bits contain the lower half of the blob's
 // generation, the lower 32 bits the blob's offset / 64. 0 = nothing published. The generation is
 // unique per publication: equal generations mean the same blob even when memory is reused. A
-// generation has 64 bits and never wraps; the lower half in the reference serves only to check
+// generation has 64 bits and never wraps; the lower half in the reference is used only to check
 // that the reference and the blob belong together.
 typedef uint64_t weir_ref;
 
@@ -181,11 +181,11 @@ enum weir_backend_flag {
 #define WEIR_SOURCE_BITS_MAX 16 // maximum number of variable bits of an IPv4 source prefix: a /16
 
 // The data of one backend for workers, with a prebuilt header that workers copy in front of
-// packets. The worker fills in only the fields that depend on the packet: of an outer IP header
-// length, DSCP/ECN, flow label, IPv4 checksum, the low bits of the source address, and the protocol
-// if it is 4 or 41; and the fields at inner_at and udp_at. Control publishes health and
-// administrative state as selections and as flags; the flags also determine what happens to
-// existing flows.
+// packets. The worker fills in only the fields that depend on the packet. In an outer IP header,
+// these are length, DSCP/ECN, flow label, IPv4 checksum, the low bits of the source address, and
+// the protocol if it is 4 or 41. The fields at inner_at and udp_at also depend on the packet.
+// Control publishes health and administrative state as selections and as flags; the flags also
+// determine what happens to existing flows.
 struct weir_backend_row { // 96 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on

@@ -24,7 +24,8 @@ enum weir_message_kind {
 	WEIR_MESSAGE_FLOW_LIST = 5, // list or end the flows in a range of the table
 	WEIR_MESSAGE_FLOW_DELETE = 6, // look up a flow and end it
 	// Look up the affinity entry of a source, and the backend that its new flows get. All
-	// workers have the same affinity table: any of them can answer this kind and the next two.
+	// workers have the same affinity table: any worker can answer this kind of request and the
+	// next two kinds.
 	WEIR_MESSAGE_SOURCE_LOOKUP = 7,
 	WEIR_MESSAGE_SOURCE_DELETE = 8, // look up the affinity entry of a source and remove it
 	WEIR_MESSAGE_SOURCE_WALK = 9, // list or remove affinity entries in a range of the table
@@ -201,10 +202,10 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 		} source;
 		// WEIR_MESSAGE_SOURCE_WALK: lists or removes the affinity entries in the table's
 		// lines from `first` to `last` - 1. The worker reads at most WEIR_LIST_LINES lines.
-		// It writes the backends of the entries to one of its pages: of the proven entries
-		// from the start of the page, of the others from its end; or it removes the
-		// matching entries. Send the request again with `first` = `next` until `next` is
-		// `lines` or `last`.
+		// The worker either removes the matching entries, or writes the backends of all
+		// entries to one of its pages: backends of proven entries from the start of the
+		// page, other backends from the end of the page. Send the request again with
+		// `first` = `next` until `next` is `lines` or `last`.
 		struct {
 			uint32_t first; // line
 			uint32_t last; // line; a number beyond the table means the end of the table

@@ -7,7 +7,7 @@
 // and compares only the few members with equal upper bits. If identities are not hashes, the sort
 // may have to compare all members.
 //
-// Threads: pure functions of the caller's memory.
+// Threads: any; each sort belongs to one thread.
 #pragma once
 
 #include "selection.h"
@@ -26,6 +26,6 @@ bool weir_member_order_pass(struct weir_member_order *order);
 void weir_member_order_end(struct weir_member_order *order, struct weir_selection_member *ret);
 void weir_member_order_free(struct weir_member_order *order); // NULL is allowed
 
-// Sort n members in place, with all passes at once, by identity, or by weight and then identity if
-// by_weight is true.
+// Sort n members in place, in one call, by identity, or by weight and then identity if by_weight is
+// true.
 void weir_member_order_sort(struct weir_selection_member *members, uint32_t n, bool by_weight);

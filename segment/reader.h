@@ -22,7 +22,7 @@
 // service table, WEIR_READER_STEPS at a time.
 //
 // Threads: one reader per worker, used only by that worker. A view is valid until the worker's next
-// quiescent report (S5).
+// quiescent report (S5 of layout.h).
 #pragma once
 
 #include "grace.h"
@@ -110,8 +110,8 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 void weir_reader_settle(struct weir_reader *reader);
 
 // weir_reader_rows returns the position in the update log up to which a reader has adopted rows.
-// weir_reader_has_rows returns whether another reader has reached this position. If so, it has read
-// the rows of all backends that the first reader has adopted. [worker]
+// weir_reader_has_rows returns whether another reader has reached this position. In this case, the
+// other reader has read the rows of all backends that the first reader has adopted. [worker]
 static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
 	return reader->rows_seen;
 }

@@ -43,7 +43,7 @@ static inline struct weir_selection_params weir_selection_defaults(
 
 // Build a selection. Each subset has its own candidates, its own data for the policy (strides,
 // rounds) and its own Maglev table. For a policy with WEIR_NEEDS_SLOTS, the table is weighted and
-// has params->slots slots. For other policies, the table serves only for the Maglev fallback; it
+// has params->slots slots. For other policies, the table is used only for the Maglev fallback; it
 // is small and ignores weights. A subset without members, or with all weights 0, has no
 // candidates. Members can be in any order: the builder sorts members, so that instances with
 // equal members and weights get equal tables. Returns 0, -EINVAL (a setting or the number of

@@ -6,7 +6,7 @@
 //
 // The allocator's state is private memory of this process, rebuilt by weir_writer_open from the
 // blobs that the roots refer to. Therefore no repair is needed if a control process is killed
-// between any two instructions (S3): a blob is either referenced or free.
+// between any two instructions (S3 of layout.h): a blob is either referenced or free.
 //
 // Threads: one writer per segment, one thread. Only weir_writer_synchronize blocks.
 #pragma once
