@@ -3,7 +3,7 @@
 // Packets: writes the frame that a client would send. Called by measure.c while it does not measure
 // time, and by verify.c for the expected frame.
 //
-// Threads: pure functions once initialised.
+// Threads: any, after initialization.
 #pragma once
 
 #include <stdbool.h>

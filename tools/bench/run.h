@@ -6,7 +6,7 @@
 //            `runs` base runs for comparison: in case syn-flood, base runs have only the steady
 //            flows; with --publications, base runs have no publications.
 //   counted  One more run, in which the CPU counts events, if it has counters for them.
-//   traced   One more run, in which each stage of the pipeline is timed by itself.
+//   traced One more run, in which each stage of the pipeline is timed separately.
 //   checked  Sends the packets of all timed runs through a new table again, and checks each packet.
 //   repeated With --repeats: repeats the timed runs this many times. For each packet, the
 //            pipeline's clock advances by the median cost of a packet, so that a burst does exactly

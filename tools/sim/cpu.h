@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The processor of a simulated backend. Its cores process jobs either one after the other, in the
-// order of their arrival, or all at once (sharing). Times are exact, because there are no time
-// steps.
+// order of their arrival, or all at the same time (sharing). Times are exact, because there are no
+// time steps.
 // Called by the simulation only.
 //
 // Both modes use one clock, `done`. The value of the clock is the work that was done for a job that
@@ -38,7 +38,7 @@ struct weir_sim_cpu { // fields are private
 	uint32_t waiting_first, waiting_count, waiting_room; // room: a power of two
 };
 
-// Initialise a zeroed struct; cores > 0, speed > 0. queue_limit: maximum number of waiting jobs;
+// Initialize a zeroed struct; cores > 0, speed > 0. queue_limit: maximum number of waiting jobs;
 // with sharing, at most queue_limit + cores jobs run.
 void weir_sim_cpu_init(
 	struct weir_sim_cpu *cpu, uint32_t cores, bool sharing, double speed, uint32_t queue_limit);

@@ -261,7 +261,7 @@ void weir_sim_requests_timeout(struct weir_sim *sim);
 // Makes the backend release this request. The request is then at no backend.
 void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
 // Sends a released request to the backend of a slot of its client. The request arrives there at
-// at_ns. The backend may be the former backend of the request.
+// at_ns. The backend may be the previous backend of the request.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns);
 // Rejects a released request, because the policy selects no backend.
 void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);

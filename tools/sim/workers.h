@@ -17,7 +17,7 @@
 #include "result.h"
 #include "scenario.h"
 
-// Runs a scenario with workers; parameters and return values are those of weir_sim_run. The
+// Runs a scenario with workers; parameters and return values are as for weir_sim_run. The
 // guarantees N1 to N3 hold, but N2 only to within about one packet per worker, because the
 // simulation counts fractions of packets.
 int weir_sim_workers_run(const struct weir_sim_scenario *scenario, uint64_t seed,
