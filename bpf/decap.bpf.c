@@ -190,8 +190,8 @@ static __always_inline int parse_gue(struct tunnel *tunnel, void *end) {
 	if (gue->udp.check) {
 		return WEIR_DECAP_UDP_CHECKSUM;
 	}
-	// The draft requires that packets with an unknown version, flag or control message are
-	// dropped.
+	// The GUE draft requires a receiver to drop packets with an unknown version, flag or
+	// control message.
 	if (gue->first || gue->flags ||
 		(gue->protocol != IPPROTO_IPIP && gue->protocol != IPPROTO_IPV6)) {
 		return WEIR_DECAP_GUE_HEADER;
@@ -246,9 +246,9 @@ static __always_inline int parse_between(struct tunnel *tunnel, void *end) {
 }
 
 // Returns true if an IPv4 packet has the outer headers of an accepted mode, and is addressed to
-// this host. Of a fragmented UDP or GRE packet, only the first fragment has the header that
-// identifies a tunnel. Therefore the function returns false for all later fragments: they are
-// passed to the kernel, which cannot reassemble the packet without the first fragment.
+// this host. If a UDP or GRE packet is fragmented, only the first fragment has the header that
+// identifies a tunnel. Therefore the function returns false for all later fragments. They go to the
+// kernel, which cannot reassemble the packet without the first fragment.
 static __always_inline bool is_ipv4_tunnel(const struct iphdr *ip, void *end) {
 	if (ip->protocol != IPPROTO_IPIP && ip->protocol != IPPROTO_IPV6 &&
 		(ip->frag_off & IPV4_OFFSET)) {

@@ -5,9 +5,9 @@
 // other state change costs only two comparisons.
 //
 // The kernel removes a listening socket from its tables before this tracepoint, but adds a
-// listening socket after the tracepoint. Right after a record, a reader therefore no longer finds a
-// removed socket in the tables, but an added socket can still be missing. The reader must read the
-// tables again later.
+// listening socket after the tracepoint. When a reader gets a record, the tables therefore no
+// longer contain a removed socket, but may not yet contain an added socket. The reader must read
+// the tables again later.
 #include "listen.h"
 #include "socket.h"
 
@@ -32,7 +32,7 @@ int weir_listen(__u64 *ctx) { // ctx: the socket, its previous state, its new st
 	if (is_set(port) && is_ours(sk)) {
 		struct weir_listen_event event = {.port = port, .listens = to == LISTEN};
 
-		// An error is ignored: if the ring is full, earlier records have already woken the
+		// Ignore errors: if the ring is full, earlier records have already woken the
 		// reader.
 		bpf_ringbuf_output(&weir_listen_events, &event, sizeof(event), BPF_RB_FORCE_WAKEUP);
 	}

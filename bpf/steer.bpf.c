@@ -66,8 +66,8 @@ static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be1
 	return look_up(key, protocol, port) != NULL;
 }
 
-// Looks up the block of ports that contains a port, or the key that stands for every port. Returns
-// the value in the map, or NULL if neither exists.
+// Looks up the key for all ports, then the key of the port block that contains `port`. Returns the
+// value in the map, or NULL if the map contains neither key.
 static __always_inline weir_vip_value *find_range(
 	struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	const __u32 number = bpf_ntohs(port);

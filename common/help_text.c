@@ -108,7 +108,7 @@ static void add_word_lines(struct text *text, const struct weir_option_word *wor
 }
 
 // Adds a row of the table: a heading, or an option with its help text, which begins at `column`.
-// After the help text follow the option's words, "may be repeated" and the default.
+// The option's words, "may be repeated" and the default follow the help text.
 static void add_option(struct text *text, const struct weir_option *option, size_t column) {
 	bool has_lines = option->words != NULL && option->words[0].help != NULL;
 	char words[WORDS_BYTES], help[1024], name[LABEL_BYTES];

@@ -15,8 +15,8 @@
 // connection.
 //
 // Errors are ignored: close_range(2) may not exist (before Linux 5.9), or a seccomp filter may deny
-// it. When the parent exits, an earlier helper then exits only after this helper has exited. All
-// helpers still exit.
+// it. After an error, an earlier helper can detect the exit of the parent only when this helper has
+// exited.
 static void close_others(int fd) {
 	const unsigned int first = STDERR_FILENO + 1, own = (unsigned int)fd;
 

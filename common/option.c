@@ -130,8 +130,8 @@ static int read_real(const char *text, const struct unit *units, double *ret) {
 	}
 	value = strtod(text, &end);
 	if (end != text + digits) {
-		// Not a number, such as "1.2.3" or ".", or a form that only strtod accepts, such as
-		// "1e3" or "0x10".
+		// The text is not a number, such as "1.2.3" or ".", or has a form that only strtod
+		// accepts, such as "1e3" or "0x10".
 		return -EINVAL;
 	}
 	for (; units->name != NULL; units++) {

@@ -164,8 +164,9 @@ static bool has(const struct list *list, const char *identity) {
 	return find_element(list, &element) != NULL;
 }
 
-// Returns the element of the other list that is this element under another name, or NULL. The two
-// elements have the same index and the same description. Each of the two names is in one list only.
+// If an element was renamed, returns it from the other list, otherwise NULL. An element was renamed
+// if both lists have an element with the same description at this index, and each of the two names
+// is in one list only.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);

@@ -120,7 +120,7 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 	}
 }
 
-// Returns whether a check over TCP sends bytes whose answer has no effect.
+// Returns whether a check over TCP sends bytes but ignores the answer.
 static bool sends_in_vain(const struct weir_config_health_check *check) {
 	const uint8_t *bytes;
 

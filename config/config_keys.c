@@ -6,8 +6,8 @@
 // clang-format off
 #define FIELD(of, field) .offset = offsetof(struct of, field), \
 	.bytes = sizeof(((struct of *)0)->field)
-// Fields of a row: the programs that read the key, and what must happen before a changed value is
-// used. The dataplane reads its keys only at its start.
+// Fields of a row: the programs that read the key, and whether a changed value needs a reload or a
+// restart. The dataplane reads its keys only at its start.
 #define DATAPLANE .read_by = WEIR_CONFIG_DATAPLANE, .needs = WEIR_JSON_NEEDS_RESTART
 #define BOTH .read_by = WEIR_CONFIG_DATAPLANE | WEIR_CONFIG_CONTROL, \
 	.needs = WEIR_JSON_NEEDS_RESTART

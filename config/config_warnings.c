@@ -324,7 +324,8 @@ static void warn_unused_source(struct weir_json_reader *reader, const struct wei
 	}
 }
 
-// Warns about settings of ports that backends with forwarding "l2" do not use, or that prevent it.
+// Warns about settings of ports that have no effect on backends with forwarding "l2", or that
+// prevent this forwarding.
 static void warn_l2(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");
