@@ -46,8 +46,8 @@ static uint32_t find_vip_on_link(const struct ifaddrs *list, const char *interfa
 	return 0;
 }
 
-// Returns whether a VIP is an address of the interface: no setting then prevents replies to ARP
-// requests or neighbour solicitations for the VIP. An IPv4 VIP that is in no subnet of the
+// Returns whether a VIP is an address of the interface. If it is, no setting can prevent replies to
+// ARP requests or neighbour solicitations for the VIP. An IPv4 VIP that is in no subnet of the
 // interface is ignored, because no host on the link sends ARP requests for it.
 static bool is_answered(
 	const struct ifaddrs *list, const char *interface, const struct weir_address *vip) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks what decapsulates on the backend, and whether it accepts the balancers' forwarding modes.
+// Checks which program or tunnel device decapsulates packets on the backend, and which forwarding
+// modes it accepts.
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>

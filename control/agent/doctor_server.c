@@ -150,8 +150,8 @@ static void report_refusal(
 	}
 }
 
-// Report the refused datagrams. probed: a balancer probes this agent. If different keys explain why
-// no balancer probes the agent, datagrams with another key are left out: report_no_balancer() has
+// Report the refused datagrams. probed: a balancer probes this agent. If no balancer probes the
+// agent because the keys differ, datagrams with another key are left out: report_no_balancer() has
 // already reported them.
 static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	const json_t *datagrams = json_object_get(doctor->status, "datagrams");
@@ -168,9 +168,8 @@ static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	}
 }
 
-// Returns whether an agent that used this run directory has crashed. Without root privileges the
-// saved state cannot be read; the function then returns whether the socket of the agent still
-// exists.
+// Returns whether an agent that used this run directory has crashed. Without permission to read the
+// saved state, returns whether the socket of the agent still exists.
 static bool has_died(const char *run_dir) {
 	char path[PATH_MAX];
 	int left = weir_saved_state_is_left(run_dir);

@@ -15,8 +15,8 @@
 #define FIRST_TIMEOUT_MS 1000u
 #define TIMEOUTS_MOST 8
 
-// Returns whether a socket is a full socket, not a request socket. Request sockets have none of
-// these attributes.
+// Returns whether a socket is a full socket, not a request socket. A request socket has none of the
+// attributes that are checked here.
 static bool is_full(const struct inet_diag_msg *socket, size_t bytes) {
 	size_t length;
 
@@ -35,8 +35,8 @@ static uint32_t settled_ms(uint32_t expires_ms) {
 	return timeout_ms > expires_ms ? timeout_ms - expires_ms : 0;
 }
 
-// Callback of type weir_socket_found: stores the state of the flow that this socket means. context:
-// a struct weir_handshake.
+// Callback of type weir_socket_found: derives the state of the flow from its socket. context: the
+// struct weir_handshake in which the state is stored.
 static void judge(void *context, const struct inet_diag_msg *socket, size_t bytes) {
 	struct weir_handshake handshake = {.state = WEIR_HANDSHAKE_OVER};
 

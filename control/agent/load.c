@@ -360,8 +360,8 @@ void weir_load_fill(
 	}
 	fill_sums(load, reported, answer);
 	answer->given &= (wants | WEIR_REPORT(MAX_ACTIVE)) & WEIR_AGENT_GIVEN;
-	// Earlier versions of weir-control reject an answer that has a speed or a CPU model if the
-	// bit GCU is not set in `given`.
+	// If the bit GCU is not set in `given`, earlier versions of weir-control reject an answer
+	// that has a speed or a CPU model.
 	if ((answer->given & WEIR_REPORT(GCU)) == 0) {
 		answer->gcu_milli = 0;
 		answer->cpu_model = 0;

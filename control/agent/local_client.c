@@ -241,14 +241,14 @@ static enum weir_agent_exit run_command(const char *command) {
 	return WEIR_AGENT_REFUSED;
 }
 
-// Warn that new connections may still arrive, because no balancer was notified. *warned: set by the
-// warning that is printed during the drain, so that it is printed only once.
+// Warn that new connections may still arrive, because no balancer was notified. *warned: set to
+// true by the first warning during the drain, so that it is not repeated.
 static void warn_of_balancers(const struct weir_agent_options *options, const json_t *status,
 	enum progress progress, bool *warned) {
 	const json_t *notified = json_object_get(json_object_get(status, "drain"), "notified");
 
 	if (!json_is_false(notified) || progress == CANCELLED) {
-		// true or absent: a balancer was notified, or the agent is too old to report it
+		// true or absent: a balancer was notified, or an older agent does not report it
 		return;
 	}
 	if (progress == DRAINED) {

@@ -155,8 +155,8 @@ int weir_agent_resources_open(const struct weir_agent_options *options, struct w
 	*ret = (struct weir_agent_resources){.datagrams = {.fd = {-1, -1}}};
 	ret->meter_helper = ret->steal_helper = ret->shed_helper = -1;
 	ret->local_fd = ret->saved = ret->capacity_cache = -1;
-	// The helpers start before sockets are opened and keys are read, because helpers inherit
-	// memory, and open sockets on kernels without close_range(2).
+	// Start the helpers before sockets are opened and keys are read. A helper inherits the
+	// memory of this process and, on kernels without close_range(2), its sockets.
 	if (r == 0) {
 		r = start_helper(options, ret, why, why_bytes);
 	}

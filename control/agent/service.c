@@ -30,7 +30,7 @@
 #include "warm_up.h"
 
 #define WHY_BYTES 320
-// the application's report expires after this number of --orca-interval
+// the application's report expires after this number of intervals (--orca-interval)
 #define APPLICATION_INTERVALS 4
 
 struct service {
@@ -373,7 +373,7 @@ static int start_announcement(struct service *service) {
 }
 
 static int start(struct service *service) {
-	// Runs first, so that the first answer contains the states of the ports.
+	// Start the port watch first, so that the first answer contains the states of the ports.
 	int r = start_watch(service);
 
 	weir_capacity_demand_start(service->log, &service->load, service->resources.capacity_cache,

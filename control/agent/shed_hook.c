@@ -13,8 +13,8 @@
 
 // --- the command's input ------------------------------------------------------------------
 
-// Write an address as text. IPv4-mapped addresses, which sockets for both families have, are
-// written as IPv4.
+// Write an address as text. An IPv4-mapped address, which a socket for both families can have, is
+// written as an IPv4 address.
 static void write_address(uint8_t family, const __be32 *address, char text[INET6_ADDRSTRLEN]) {
 	const uint8_t *bytes;
 	uint8_t mapped[WEIR_AGENT_RECIPIENT_BYTES];

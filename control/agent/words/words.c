@@ -222,8 +222,9 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 // --- timer --------------------------------------------------------------------------------
 
-// Apply the waiting state of a service if it may change now, and accept connections again. Returns
-// whether the timer must run again for the service.
+// Handles the timer of a service: ends the pause in which no connections are accepted, and applies
+// the waiting state if the announced state may change now. Returns whether the timer must run again
+// for the service.
 static bool turn(struct weir_word_service *service) {
 	if (service->paused && now_of(service) - service->turn_ms >= WEIR_WORDS_TURN_MS) {
 		service->paused = false;
