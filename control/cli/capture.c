@@ -152,7 +152,7 @@ static int open_special(struct weir_capture_session *capture, const char *name) 
 }
 
 // Open the output file. A regular file is always newly created with mode 0600, so no other user can
-// have opened it before. A named pipe or a device is opened as it is.
+// have opened it before. An existing named pipe or device is opened without creating a file.
 static FILE *open_file(
 	const struct weir_cli *cli, struct weir_capture_session *capture, const char *name) {
 	struct stat status;

@@ -36,8 +36,8 @@ static int show_result(
 	return incomplete ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
 }
 
-// If a weir-control with another --run-dir is running, overwrite the message in why with one that
-// names this directory. Returns why.
+// If a weir-control with another --run-dir is running, overwrite the message in why with a message
+// that names this directory. Returns why.
 static const char *explain_absence(const struct weir_cli *cli, int error, char *why, size_t bytes) {
 	struct weir_processes found;
 	char text[512];
@@ -61,7 +61,7 @@ static void expect_walk(struct weir_cli *cli, const json_t *request) {
 	if (flows || clients || strcmp(name, "affinity.show") == 0) {
 		weir_client_set_timeout(cli->client, cli->options->tables_ms);
 	}
-	// The result of a request without an entry in the audit cannot be seen later.
+	// After a timeout, the audit list shows the results of these two requests.
 	cli->walk = flows ? "deleting flows" : clients ? "forgetting clients" : NULL;
 }
 

@@ -102,8 +102,7 @@ static void print_policies(FILE *out, json_t *policies) {
 
 // --- shares ---------------------------------------------------------------------------------
 
-// Returns the difference between the largest and the smallest share of flows that any two policies
-// give to this backend.
+// Returns the largest minus the smallest share of flows that the policies give to this backend.
 static double range_of(const json_t *row) {
 	double least = 100, most = 0;
 	const char *key;

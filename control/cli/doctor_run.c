@@ -70,8 +70,8 @@ static struct weir_config *read_running(
 	return runs;
 }
 
-// Add services to the running configuration: those of the configuration file or, if the file is not
-// valid, those that weir-control reports. Returns the completed configuration. If out of memory,
+// Add services to the running configuration, from the configuration file or, if the file is not
+// valid, from the reply of weir-control. Returns the completed configuration. If out of memory,
 // releases the configuration and returns NULL.
 static struct weir_config *complete(
 	struct weir_config *runs, const char *file, struct weir_doctor *doctor) {

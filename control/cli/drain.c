@@ -31,8 +31,7 @@ struct wait {
 	int looks;
 	int poll_ms; // time until the next poll
 	// The last reply, if a reload has removed all backends of the host; NULL = the host has
-	// backends. When the last flow of such a host has ended, weir-control no longer reports the
-	// host.
+	// backends. Without backends, weir-control reports the host only while it has flows.
 	json_t *removed;
 };
 
@@ -76,8 +75,8 @@ static const char *waits_for(const json_t *drain) {
 	return what != NULL ? what : "flows";
 }
 
-// Write why a drain continues although no open flows are counted; "" if it waits for flows that are
-// counted. Returns text.
+// Write why a drain continues although no open flows are counted; "" if the drain waits for counted
+// flows. Returns text.
 static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	const json_t *recount = json_object_get(drain, "recount_ms");
 	const json_t *deadline = json_object_get(drain, "left_ms");
@@ -168,8 +167,8 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
-// Returns whether the number of flows also counts flows of other binds of the service, which may be
-// drained or not, or flows of removed binds.
+// Returns whether the number of flows includes flows of other binds of the service (drained or
+// not), or flows of removed binds.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
 		       number(row, "other_removed_binds") + number(row, "removed_services") >
@@ -177,9 +176,9 @@ static bool shares_flows(const json_t *row) {
 }
 
 // Print how many flows were kept or dropped at the deadline. weir-control counted them at the
-// deadline, because the number of open flows falls at once when flows are dropped. what: "kept" or
-// "dropped". If the number is 0, prints nothing unless `what` is the state of the drain. of: names
-// of the backends of a host; NULL for other drains.
+// deadline, because dropped flows are no longer counted as open. what: "kept" or "dropped". If the
+// number is 0, prints nothing unless `what` is the state of the drain. of: names of the backends of
+// a host; NULL for other drains.
 static void show_left(
 	const struct wait *wait, const json_t *row, const char *what, const json_t *of) {
 	const json_t *drain = json_object_get(row, "drain");
@@ -241,8 +240,8 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 // --- waiting --------------------------------------------------------------------------------
 
 // Returns whether some backends of the host, or some binds, are ready: they were set to ready, or
-// added by a reload. If so, prints a message, because a script must not continue as if the whole
-// host or VIP were drained.
+// added by a reload. If so, prints a message, because the host or VIP is only partly drained, and a
+// script must not continue.
 static bool is_partly_ready(const struct wait *wait, const json_t *row) {
 	bool binds = json_object_get(row, "drained_binds") != NULL;
 	json_int_t all = number(row, binds ? "binds" : "backends");
@@ -303,8 +302,8 @@ static bool are_kept(const json_t *row) {
 	return !json_is_integer(kept) || json_integer_value(kept) > 0;
 }
 
-// Returns the time until the next poll. If the deadline comes first, the poll is just after it, so
-// that the end of the drain is printed in time.
+// Returns the time until the next poll. If the deadline comes first, the poll is just after the
+// deadline, so that the end of the drain is printed in time.
 static int next_poll_ms(const json_t *row) {
 	const json_t *left = json_object_get(json_object_get(row, "drain"), "left_ms");
 
@@ -386,8 +385,8 @@ static bool look(struct wait *wait, int *ret) {
 	return over;
 }
 
-// Fill in the name, and the request to poll. begun: reply to the request that started the drain.
-// Returns false if out of memory.
+// Set the name, and the request that each poll sends. begun: reply to the request that started the
+// drain. Returns false if out of memory.
 static bool prepare(struct wait *wait, const json_t *begun) {
 	const char *service = json_string_value(json_object_get(begun, "service"));
 	const char *backend = json_string_value(json_object_get(begun, "backend"));
@@ -501,7 +500,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 
 // --- binds ----------------------------------------------------------------------------------
 
-// Print that the numbers of flows also count flows of other binds, because flows are counted per
+// Print that the numbers of flows include flows of other binds, because flows are counted per
 // service.
 static void show_shared(FILE *out, const json_t *result) {
 	json_int_t others = number(result, "other_binds") + number(result, "other_drained_binds");

@@ -193,9 +193,9 @@ static bool is_placeholder(const char *file) {
 	return empty;
 }
 
-// Set the permissions of the file. As root, if the group of weir-control exists, only root and this
-// group may read the file, because the hash_seed is secret; if it does not exist, every user may
-// read it. Returns 0 or negative errno.
+// Set the permissions of the file. As root, if the group of weir-control exists, allows only root
+// and this group to read the file, because the hash_seed is secret. Without this group, allows
+// every user to read the file. Returns 0 or negative errno.
 static int give(int fd) {
 	char why[128];
 	gid_t gid;

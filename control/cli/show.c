@@ -20,8 +20,8 @@
 #define MORE 16 // bytes for a text like ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Join the elements of an array as text. Elements that do not fit are left out, not truncated,
-// because a truncated address could be mistaken for another address.
+// Join the elements of an array as text. Elements that do not fit are left out instead of
+// truncated, because a truncated address could look like another address.
 static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	const size_t count = json_array_size(array);
 	char piece[CELL];

@@ -70,7 +70,7 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
-// Add a note if health checks have no result: such checks do not change the health state.
+// Add a note if health checks have no result, because the health state then does not change.
 static void add_unchecked(char *notes, size_t *used, const json_t *row) {
 	const json_t *since = json_object_get(row, "unchecked_ms");
 	const char *why = json_string_value(json_object_get(row, "unchecked_why"));
@@ -267,7 +267,7 @@ static void print_report(FILE *out, const json_t *report) {
 	json_decref(shown);
 }
 
-// Replace the weight of a row by text if it is "auto", with its current value.
+// If the weight of a row is "auto", replace it by a text with its current value.
 static void describe_weight(json_t *row) {
 	const json_t *automatic = json_object_get(row, "auto_weight");
 	json_int_t weight = json_integer_value(json_object_get(row, "weight"));
@@ -312,7 +312,7 @@ static void describe_capacity(json_t *row) {
 	json_object_set_new(row, "capacity", json_string(text));
 }
 
-// Add the state of the last shed as one line. Adds nothing if there was none.
+// Add the state of the last shed as one line. Adds nothing if there was no shed.
 static void describe_shed(json_t *row) {
 	const json_t *shed = json_object_get(row, "shed");
 	char text[512];

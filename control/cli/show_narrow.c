@@ -50,8 +50,8 @@ static size_t width_of(const struct fit *fit, uint32_t count) {
 	return width < GAP ? 0 : width - GAP;
 }
 
-// Returns the index of the shown column that is hidden first: the one with the lowest `spare` above
-// 0. Returns count if no shown column may be hidden.
+// Returns the index of the shown column that is hidden first: the column with the lowest `spare`
+// above 0. Returns count if no shown column may be hidden.
 static uint32_t least(
 	const struct fit *fit, const struct weir_show_choice *choices, uint32_t count) {
 	uint32_t best = count;

@@ -46,8 +46,8 @@ static void show_warnings(FILE *out, const json_t *service, const json_t *warnin
 	}
 }
 
-// Returns as text as many binds as fit into a third of the width, but at least one, and the number
-// of the other binds, such as " +3".
+// Returns a text with the binds that fit into a third of the width (at least one bind), and the
+// number of omitted binds, such as " +3".
 static json_t *some_binds(const json_t *binds, uint32_t width) {
 	size_t count = json_array_size(binds), n;
 	char text[512], one[128];

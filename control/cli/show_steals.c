@@ -7,8 +7,7 @@
 
 #define CELL 512 // enough for all reasons with the largest possible counts
 
-// Add the refusals to a row as text: each reason whose count is not 0, such as "running 3, changed
-// 1".
+// Add to a row, as text, the refusal reasons whose count is not 0, such as "running 3, changed 1".
 static void add_refusals(json_t *row) {
 	const json_t *refused = json_object_get(row, "refused");
 	char text[CELL] = "", number[32];
@@ -27,7 +26,7 @@ static void add_refusals(json_t *row) {
 	json_object_set_new(row, "reasons", json_string(text[0] != '\0' ? text : "-"));
 }
 
-// Add the backends whose connections were moved to a row as text, each with the reason: "web-1
+// Add to a row, as text, the backends whose connections were moved, each with the reason: "web-1
 // accept-queue, web-3 half-open".
 static void add_relieved(json_t *row) {
 	char text[CELL] = "";

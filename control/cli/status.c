@@ -11,7 +11,7 @@
 #include "terminal.h"
 
 // Levels of the status. The index of a level is its exit status, as in monitoring plugins. The
-// order is not the severity: "unknown" is not worse than "critical".
+// levels are not ordered by severity: "critical" is worse than "unknown".
 static const struct level {
 	const char *name, *shown;
 } levels[] = {

@@ -208,8 +208,8 @@ static const struct weir_show_choice backend_columns[] = {
 	{{"ERRORS/S", "errors", WEIR_SHOW_NUMBER}, NULL, 5},
 };
 
-// Print all backends, or those that fit on the screen. The columns are chosen for all backends, so
-// that they do not change while scrolling.
+// Print all backends, or the backends that fit on the screen. The columns are chosen for all
+// backends, so that the columns do not change while scrolling.
 static void print_backends(FILE *out, const json_t *view, uint32_t width) {
 	const json_t *all = json_object_get(view, "backends");
 	const json_t *shown = json_object_get(view, "shown");
@@ -480,7 +480,7 @@ static uint32_t put_words(FILE *out, const char *text, uint32_t lines, const cha
 	return n;
 }
 
-// Assign lines to the sections in this order, as many as each needs, and keep BACKEND_LINES for the
+// Assign to each section, in this order, the lines that it needs, but keep BACKEND_LINES for the
 // backends. rows: lines of the screen. Returns the number of remaining lines.
 static uint32_t share_out(struct section *sections, uint32_t count, const uint32_t *order,
 	const json_t *view, uint32_t rows, uint32_t width) {
@@ -513,8 +513,7 @@ static void put_section(FILE *out, const struct section *section, const json_t *
 	put_line(out, rest, strlen(rest), screen->stale ? GREY : "", screen);
 }
 
-// Print the backends that fit. The last line shows how many backends are above and below the shown
-// ones.
+// Print the backends that fit. The last line shows how many backends above and below are not shown.
 static void put_backends(
 	FILE *out, const json_t *view, uint32_t lines, struct weir_top_screen *screen) {
 	json_t *all = json_object_get(view, "backends"), *rows = json_array(), *part;

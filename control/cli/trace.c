@@ -23,7 +23,7 @@ struct trace {
 };
 
 // Request the row of a service or a backend with a show command. Returns NULL if there is no such
-// row, or on an error; the trace then lacks the lines about it.
+// row, or on an error; the trace then lacks the lines about the service or the backend.
 static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(

@@ -21,8 +21,9 @@ void weir_import_persistence(struct weir_import_service *service,
 }
 
 // Convert a netmask into a prefix length. If the netmask is not a prefix, only its leading 1 bits
-// are used: addresses that are one client with the netmask are also one client with this prefix.
-// Without leading 1 bits, all addresses would be one client, so the whole address is used instead.
+// are used: addresses that count as one client with the netmask also count as one client with this
+// prefix. Without leading 1 bits, all addresses would count as one client, so the whole address is
+// used instead.
 static uint8_t prefix_of(struct weir_import *import, const struct weir_import_place *place,
 	const char *what, uint32_t mask) {
 	uint8_t bits = 0;

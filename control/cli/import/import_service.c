@@ -354,7 +354,7 @@ static const char *policy_of(
 	return known->policy;
 }
 
-// The scheduler fo uses the server with the highest weight. The others become backups.
+// The scheduler fo uses the server with the highest weight. The other servers become backups.
 static void choose_backups(struct weir_import_service *service) {
 	json_int_t most = 0;
 	json_t *backend;

@@ -225,7 +225,8 @@ static bool read_words(
 
 static const char service_letters[] = {'t', 'u', SCTP, 'f', '\0'};
 
-// Find the option with the address of the service in a line. Returns 0 after an error.
+// Find the option of a line that has the address of the service. Returns the letter of the option,
+// or 0 after an error.
 static char service_letter(struct weir_import *import, const struct rule *rule) {
 	char found = 0;
 
@@ -267,8 +268,8 @@ static void note_settings(struct weir_import *import, const struct rule *rule) {
 	}
 }
 
-// Read the address of a service, and the persistence of its clients. A service without an address
-// is left out.
+// Read the address and the persistence settings of a service. A service without an address is left
+// out.
 static void take_address(struct weir_import *import, const struct rule *rule, char letter,
 	struct weir_import_service *service) {
 	const char *text = rule->value[(unsigned char)letter];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Keys of single checkers of keepalived: the bytes of a UDP_CHECK, the query of a DNS_CHECK.
+// Keys of two checkers of keepalived: the bytes of a UDP_CHECK, and the query of a DNS_CHECK.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,8 @@ struct hex { // bytes of a statement, in hexadecimal digits
 	char digits[2 * BYTES_MOST + 1];
 	size_t used;
 	bool is_valid;
-	// Further bytes exist, which are not in digits: from the first wildcard on, or because
-	// there are too many.
+	// Some bytes are not in `digits`: the bytes from the first wildcard on, or the bytes that
+	// did not fit.
 	bool has_wildcard, is_long;
 };
 

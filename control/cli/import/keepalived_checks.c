@@ -186,8 +186,8 @@ static bool is_checker(const struct checker *checker, const char *name) {
 	return strcmp(checker->name, name) == 0;
 }
 
-// Returns whether a check without a port uses that of the VIP: checks over UDP use that of a UDP
-// bind only.
+// Returns whether a check without a port can use the port of the VIP. A check over UDP can use only
+// the port of a UDP bind.
 static bool has_port(const struct checker *checker, const struct weir_keepalived_target *target) {
 	const bool over_udp =
 		strcmp(checker->type, "dns") == 0 || strcmp(checker->type, "udp") == 0;
@@ -195,7 +195,7 @@ static bool has_port(const struct checker *checker, const struct weir_keepalived
 	return target->service_port != 0 && (!over_udp || target->protocol == IPPROTO_UDP);
 }
 
-// Sets the keys of the health check that a checker without any keys needs.
+// Sets the keys that a health check needs if its checker has no keys.
 static void begin_check(const struct checker *checker,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_target *target, json_t *check) {

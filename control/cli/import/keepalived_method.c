@@ -27,7 +27,7 @@ static bool is_checksum(const char *word) {
 }
 
 // Returns NULL if keepalived accepts the options. Otherwise keepalived ignores them, and the result
-// is a text with the options that it accepts.
+// is a text with the options that keepalived accepts.
 static const char *read_options(
 	const struct weir_keepalived_statement *statement, struct tunnel *ret) {
 	for (unsigned int i = 2; i < statement->count; i++) {

@@ -62,8 +62,8 @@ static bool is_of_address(char c, uint8_t family) {
 	       (family == 4 ? isdigit((unsigned char)c) : isxdigit((unsigned char)c) || c == ':');
 }
 
-// Appends a word, in which the address of the server is replaced by the placeholder: the service
-// has one check for all servers. Returns whether there is room.
+// Appends a word. Replaces the address of the server by the placeholder, because the service has
+// one check for all servers. Returns whether there is room.
 static bool append(struct command *command, const char *word, const struct weir_address *server) {
 	const size_t room = sizeof(command->text) - command->used;
 	char address[INET6_ADDRSTRLEN], *to = command->text + command->used;

@@ -370,8 +370,8 @@ static void read_persistence_timeout(struct weir_import *import, struct virtual 
 }
 
 // Read "persistence_granularity NETMASK" (IPv4) or "persistence_granularity BITS" (IPv6). The
-// family is the family of the address of the virtual server. If the virtual server is a group, it
-// can have addresses of both families: then a text with a dot is a netmask.
+// address of the virtual server determines the family. A group can have addresses of both families:
+// then a text with a dot is a netmask.
 static void read_granularity(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
 	struct weir_import_service *service = &virtual->service;
