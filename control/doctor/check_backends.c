@@ -27,8 +27,8 @@
 struct vip {
 	const struct weir_address *address;
 	struct weir_address source; // source of requests to the VIP; family 0 = none
-	// The VIP is not probed, because there is no source address for the requests, the VIP is an
-	// address of this host, or this host drops the replies.
+	// The VIP is not probed, because the requests have no source address, the VIP is an address
+	// of this host, or this host drops the replies.
 	bool hidden;
 	bool answered;
 };
@@ -81,7 +81,7 @@ static const struct weir_config_port *find_port(
 	return NULL;
 }
 
-// Returns whether packets of the ports use the routes of the kernel. They do not if a port has a
+// Returns whether packets of the ports use the routes of the kernel. Returns false if a port has a
 // native DPDK driver, or a next hop in the configuration.
 static bool follows_kernel(const struct weir_config *config) {
 	const struct weir_config_port *ports = config->ports;
@@ -111,7 +111,8 @@ static bool is_local(const struct weir_address *vip) {
 // Chooses the inner source address of requests to a VIP; the backend sends its reply directly to
 // this address. If the VIP and the backend have the same address family, the source address of the
 // route to the backend is used. Otherwise, an address of the VIP's family on the interface to the
-// backend is used or, if there is none, the source address of the route to the VIP.
+// backend is used. If the interface has no such address, the source address of the route to the VIP
+// is used.
 static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
 	struct weir_kernel_route back;
 
@@ -415,7 +416,7 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
 }
 
-// Reports a backend that has no fault. If the backend has one VIP, the finding names this VIP,
+// Reports a backend that has no fault. If the backend has one VIP, the finding contains the VIP,
 // otherwise the number of VIPs.
 static void report_ok(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	char text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN], with[80] = "", without[80] = "";

@@ -118,8 +118,8 @@ static void report_substitute(struct weir_doctor *doctor) {
 	}
 }
 
-// Reports that the path of the configuration is unknown. That the default file does not exist is
-// not a fault, because weir-control may use another file.
+// Reports that the path of the configuration is unknown. A missing default file is not a fault,
+// because weir-control may use another file.
 static void report_unknown_path(struct weir_doctor *doctor) {
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "configuration",
 		"its path is unknown while weir-control does not answer, and %s does not exist: "

@@ -107,7 +107,8 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 			"%s isolated, nohz_full", all);
 		return;
 	}
-	// If every CPU has a worker, none can be isolated: the kernel needs a CPU without workers.
+	// If every CPU has a worker, no CPU can be isolated: the kernel needs a CPU without
+	// workers.
 	if (weir_cpus_count(&rest) == 0) {
 		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		return;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reports drained services and VIPs, each with the command that ends the drain. The command depends
-// on whether the service or a VIP was drained; the audit list of weir-control shows which of the
-// two came last.
+// on whether the service or a VIP was drained last, as shown by the audit list of weir-control.
 #include <string.h>
 
 #include "doctor.h"
@@ -71,7 +70,7 @@ static const char *last_vip(const json_t *audit, const json_t *service) {
 			return NULL;
 		}
 		if (strcmp(command, "vip.drain") == 0) {
-			// If the object begins with the name of a service, the address follows it.
+			// The object is the address, or the name of a service and the address.
 			const char *space = strrchr(object, ' ');
 			const char *address = space != NULL ? space + 1 : object;
 

@@ -46,8 +46,8 @@ static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
 }
 
-// Returns how many pages a pool of huge pages must have so that `wanted` pages are free in addition
-// to the pages in use. total, unused: the current pool. The result is never below `total`.
+// Returns the number of pages that a pool of huge pages needs, so that `wanted` pages are free in
+// addition to the pages in use. total, unused: the current pool. The result is never below `total`.
 static uint64_t pages_for(uint64_t wanted, int64_t total, int64_t unused) {
 	const int64_t used = total > unused ? total - unused : 0;
 	const uint64_t pages = (uint64_t)used + wanted;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks what can be checked only on the running machine: weir-control, the clock, offloads, and
-// the VIPs on this host.
+// Checks that are possible only on the running machine: weir-control, the clock, offloads, and the
+// VIPs on this host.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ethtool.h>

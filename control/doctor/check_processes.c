@@ -231,7 +231,7 @@ static void check_contents(
 }
 
 // Checks whether the running weir-control has permission to read a file. If it does not, adds a
-// fault that names the missing permissions. effect: what does not work without the permission, for
+// fault that names the missing permissions. effect: the consequence of the missing permission, for
 // the text of the fault. then: a command to run after the permissions are granted; "" = none. user:
 // gets the user of weir-control.
 static enum weir_readable check_readable(struct weir_doctor *doctor, const char *path,

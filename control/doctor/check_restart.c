@@ -11,7 +11,8 @@
 #include "older_flows.h"
 #include "plural.h"
 
-// Describes in text what a restart costs: ", which breaks up to 21 of 40 open flows"; "" = unknown.
+// Writes to text how many flows a restart breaks: ", which breaks up to 21 of 40 open flows"; "" =
+// unknown.
 static void describe_cost(const struct weir_doctor *doctor, const struct weir_difference *waiting,
 	char *text, size_t n) {
 	const json_t *restart = json_object_get(doctor->waiting, "restart");

@@ -198,8 +198,9 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 }
 
 // Adds the command that ends a lame duck state that a weir-agent reports. If an application
-// announced the state for a port, "weir-agent ready" does not end it. The command uses the name of
-// the service here: in the configuration of the agent, the service usually has the same name.
+// announced the state for a port, "weir-agent ready" does not end it. The command contains the
+// service name of the balancer's configuration, because the agent usually has the same name for the
+// service.
 static void cure_lame_duck(struct weir_findings *findings, const json_t *row) {
 	const json_t *report = get(row, "report"), *port;
 	size_t i;
@@ -304,7 +305,7 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 	}
 }
 
-// Adds the command that fixes the cause why health checks cannot run. why: the cause, as
+// Adds the command that fixes a problem that prevents health checks. why: the problem, as
 // weir-control reports it.
 static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const char *why) {
 	const char *address = text_of(row, "address"), *interface = strstr(why, " on ");

@@ -80,7 +80,8 @@ static bool are_one(const struct weir_finding *a, const struct weir_finding *b) 
 }
 
 // Adds the subjects of merged findings to the text of a finding: as many names as fit, and the
-// number of the remaining subjects. is_other: which of the `count` elements of others are merged.
+// number of the remaining subjects. is_other: true for each of the `count` elements of `others`
+// that is merged.
 static void name_others(struct weir_finding *finding, const struct weir_finding *others,
 	const bool *is_other, uint32_t count) {
 	const size_t room = sizeof(finding->found) - sizeof(", and 4294967295 more");

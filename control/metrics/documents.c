@@ -284,9 +284,9 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 }
 
 // Requests the list of workers from weir-control. Returns NULL if weir-control does not reply, or
-// replies with an error, as it does if weir-dataplane does not run. If weir-control does not reply,
-// stores the error. For a short time, further requests then fail immediately with this error,
-// because waiting for a second timeout would exceed the timeout of a scraper.
+// replies with an error, for example because weir-dataplane does not run. If weir-control does not
+// reply, stores the error. For a short time, further requests then fail immediately with this
+// error, because waiting for a second timeout would exceed the timeout of a scraper.
 static json_t *request_workers(struct weir_documents *documents) {
 	uint64_t began_ms = weir_monotonic_ms();
 	double timestamp = (double)weir_wall_ms() / 1000;

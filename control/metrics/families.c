@@ -25,7 +25,7 @@ struct output {
 
 // --- lines ----------------------------------------------------------------------------------
 
-// Write the labels of a series: those of its row, and then `label` with its value.
+// Write the labels of a series: the labels of its row, then `label` with its value.
 static void write_labels(struct weir_text *text, const struct weir_text *labels, const char *label,
 	const char *value) {
 	if (labels->bytes > 0 || label != NULL) {

@@ -53,7 +53,7 @@ static void remove_from(struct weir_history_samples *ring, uint64_t time_ms) {
 }
 
 // Returns whether it is time to add a sample to the ring. A sample without a reply is added only
-// after two periods, because a sample with a reply can arrive before that.
+// after two periods, because a sample with a reply may arrive in the meantime.
 static bool is_due(const struct weir_history_samples *ring,
 	const struct weir_history_sample *sample, uint64_t period_ms) {
 	uint64_t age_ms =

@@ -20,7 +20,7 @@ static uint32_t report_times(const struct sum *now, const struct sum *before,
 	if (now->count <= before->count || now->us < before->us) {
 		return 0;
 	}
-	// Set both fields or neither: a mean without a count would be taken for one request.
+	// Set both fields or neither: a mean without a count would count as one request.
 	if ((double)requests > weir_report_field_largest(count) ||
 		!weir_report_set(
 			report, mean, (double)(now->us - before->us) / 1e3 / (double)requests)) {

@@ -4,8 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Returns the window of the sender. If the sender has none (*ret_new is then true), returns an
-// unused window, or the window that expired first, or NULL if no window is unused or expired.
+// Returns the window of the sender. If the sender has no window, sets *ret_new to true, and returns
+// an unused window, otherwise the window that expired first, or NULL if no window is unused or
+// expired.
 static struct weir_replay_sender *find(
 	struct weir_replay *replay, uint64_t id, uint64_t now_ms, bool *ret_new) {
 	struct weir_replay_sender *unused = NULL;

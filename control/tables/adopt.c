@@ -5,12 +5,12 @@
 #include "forwarding.h"
 #include "state.h"
 
-// This file reads the contents of a segment. They may have been written by an earlier control
-// process, or by any process that can map the segment. Therefore every value is checked before it
-// is used.
+// This file reads the contents of a segment, which an earlier control process, or any process that
+// can map the segment, may have written. Therefore every value is checked before it is used.
 
-// Copies the next hop and the forwarding from the published row. They are used until this process
-// has resolved the next hop with the kernel's neighbour table, and for removed backends.
+// Copies the next hop and the forwarding from the published row. Removed backends keep these
+// values; other backends use them until this process has resolved the next hop with the kernel's
+// neighbour table.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
 	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;
@@ -41,7 +41,8 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 }
 
 // Copies the published down flags of a backend that was removed together with its service, while
-// the service drains. A backend that was not down does not count as down before the drain ends.
+// the service drains. A backend that was up at its removal is not marked as down before the drain
+// ends.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
 	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;

@@ -16,8 +16,8 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// Sets the forwarding of a backend. The current next hop is used until next_hops.c sets the next
-// hop again, but only if it can be used with the new forwarding.
+// Sets the forwarding of a backend. Keeps the current next hop until next_hops.c sets it again, but
+// only if the new forwarding can use this next hop.
 static void set_forwarding(
 	struct weir_backend_entry *backend, const struct weir_forwarding *forwarding) {
 	backend->forwarding = *forwarding;

@@ -71,7 +71,7 @@ void weir_bind_drains_follow(
 	bool all;
 
 	if (service->drain == WEIR_DRAIN_NONE || service->config == NULL) {
-		// Drained by an earlier process: weir_bind_drains_adopt finds the drained binds.
+		// An earlier process drained the binds: weir_bind_drains_adopt finds them.
 		return;
 	}
 	all = are_all(service); // if all binds are drained, new binds are drained as well

@@ -186,7 +186,7 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 
 // A table with at most this number of slots is built in 0.5 ms or less.
 #define AT_ONCE_SLOTS 8192u
-// Maximum number of such small tables that one publication builds.
+// Maximum number of tables with at most AT_ONCE_SLOTS slots that one publication builds.
 #define AT_ONCE_TABLES 8u
 
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
@@ -310,10 +310,10 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 		.hash_seed = table->hash_seed};
 }
 
-// Adds the removed binds that are draining to the service table: builds the table again. If the
-// heap has no room for them, builds the table without them, so that the removal succeeds. Without
-// such binds, does nothing. Returns 0, -EBUSY or -ENOMEM. On an error, the caller must retry
-// later, and *table may be NULL.
+// Builds the service table again, with the removed binds that are draining. If the heap has no room
+// for these binds, builds the table without them, so that the removal succeeds. Does nothing if no
+// removed bind is draining. Returns 0, -EBUSY or -ENOMEM. On an error, the caller must retry later,
+// and *table may be NULL.
 static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);

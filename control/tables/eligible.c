@@ -176,8 +176,8 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 	}
 }
 
-// Updates whether a backend gets new flows. For this, it must be chosen and must be a candidate of
-// the published selection.
+// Updates whether a backend gets new flows: it must be chosen, and be a candidate of the published
+// selection.
 static void set_in_selection(
 	struct weir_service_entry *service, struct weir_backend_entry *backend) {
 	bool in_selection = backend->listed && backend->chosen;

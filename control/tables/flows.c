@@ -44,11 +44,11 @@ static uint64_t sum_begun(const struct weir_segment *segment) {
 	return buckets;
 }
 
-// Sums the active flows over the workers. Returns false if a bucket may have moved between
-// workers during the summation. The sum may then be without the flows of this bucket, if the
-// counter of the new owner was read before the move and the counter of the old owner after the
-// move. No bucket has moved if the number of moves completed before the summation equals the
-// number of moves begun after it.
+// Sums the active flows over the workers. Returns false if a bucket may have moved between workers
+// during the summation. The sum may then lack the flows of this bucket: the counter of the new
+// owner may have been read before the move, and the counter of the old owner after the move. No
+// bucket has moved if the number of moves completed before the summation equals the number of moves
+// begun after it.
 static bool sum_flows(const struct weir_segment *segment, uint16_t id,
 	uint64_t (*sum)(const struct weir_segment *segment, uint16_t id), uint64_t *ret) {
 	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;

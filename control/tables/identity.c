@@ -13,8 +13,9 @@
 #define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic weight; 0 = unknown
 
 // Bit of removal_until_ns in struct weir_identity_service. The bit is set if the time is the end of
-// the phase DROPPED, in which clients are refused. Bit and time are stored with one store: if this
-// process is killed before it stores `removal`, the next process still finds the phase of the time.
+// the phase DROPPED, in which clients are refused. The bit and the time are written with one store.
+// If this process is killed before it stores `removal`, the next process can still derive the phase
+// from the bit.
 #define REFUSING 1ull
 
 // Bits of `policies` in struct weir_identity_service.

@@ -183,8 +183,8 @@ static void list_add(struct weir_state *state, struct weir_service_entry *owner,
 	owner->first = id + 1;
 }
 
-// Removes a backend from the list of its service. The list is doubly linked, because thousands of
-// backends may be removed at once from a list of thousands.
+// Removes a backend from the list of its service. The list is doubly linked, because one change may
+// remove thousands of backends.
 static void list_remove(struct weir_state *state, struct weir_service_entry *owner, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 

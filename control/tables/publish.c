@@ -5,7 +5,7 @@
 #include "backend_row.h"
 #include "state.h"
 
-// One of the blobs of a batch, which are published together, and its root.
+// A blob and its root. All blobs of a batch are published together.
 struct built {
 	struct weir_root root;
 	struct weir_blob *blob;
@@ -74,7 +74,7 @@ static void advance_services(struct weir_tables *tables, struct weir_state *stat
 static bool advance_backend(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 
-	// Keep the row until the last flow has ended, so that no flow moves (S6).
+	// Keep the row until the last flow has ended, so that no flow moves.
 	if (!has_no_flows(tables->segment, id, weir_flows_backend)) {
 		return false;
 	}
@@ -425,10 +425,10 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	return (int)published;
 }
 
-// Returns whether the row of a backend can be published before the selection. A row that opens
-// the backend can. A row that closes the backend can if the published selection still has enough
-// open backends (weir_build_serves). With several subsets, a closing row cannot, because all
-// backends of one subset could close.
+// Returns whether the row of a backend can be published before the selection. This is always
+// possible if the row opens the backend. If the row closes the backend, the published selection
+// must still have enough open backends (weir_build_serves), and the service must not have several
+// subsets, because all backends of one subset could close.
 static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];

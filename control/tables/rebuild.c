@@ -3,10 +3,10 @@
 // Rebuild: builds a selection in steps after backends became usable or unusable, so that control
 // can do other work between the steps.
 //
-// A change first publishes only the row of the backend. While the old selection is in use,
-// workers skip candidates whose row is closed. If a backend becomes usable again and is still a
-// candidate, its row is opened again. One new selection is then built for many changes. The new
-// selection is equal to a selection that is built at once, so all instances have equal selections.
+// A change first publishes only the row of the backend. While the old selection is in use, workers
+// skip candidates whose row is closed. If a backend becomes usable again and is still a candidate,
+// its row is opened again. One new selection is then built for many changes. The new selection is
+// equal to a selection that is built in one step, so all instances have equal selections.
 //
 // One selection is built at a time, from the backends of the service at the start of the build.
 // If backends change during the build, the selection is built once more. If most of its
@@ -46,8 +46,8 @@ void weir_rebuild_cancel(struct weir_tables *tables) {
 	}
 }
 
-// Returns whether a service's selection must be rebuilt in steps. Returns false if the selection
-// is dirty, because the next publication builds a dirty selection at once, even after a failed
+// Returns whether a service's selection must be rebuilt in steps. Returns false if the selection is
+// dirty, because the next publication builds a dirty selection in one step, even after a failed
 // publication.
 static bool is_stale(const struct weir_service_entry *service) {
 	return service->stale && !service->dirty && service->stage == WEIR_ID_LIVE &&

@@ -5,8 +5,7 @@
 // REMOVED. The removed binds are copied from each table to the next table. Therefore a new control
 // process finds them in the published table. It also finds binds that were removed from the file
 // while no control process was running. The phase and the deadline are stored in the identity
-// record of
-// the service.
+// record of the service.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -34,8 +33,8 @@ static void end(struct weir_state *state, uint16_t id) {
 	weir_state_touch_service(state, id);
 }
 
-// Ends the flows of a removed service or of removed binds. Their clients are refused for the
-// timeout of established flows.
+// Ends the flows of a removed service or of removed binds. Clients are then refused for a time
+// equal to the timeout of established flows.
 static void refuse(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 
@@ -182,7 +181,7 @@ struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	struct weir_service_bind bind;
 
 	while (weir_service_next(published, &cursor, &bind)) {
-		// Collect only TCP binds, because UDP flows of a removed bind end at once.
+		// Collect only TCP binds, because UDP flows of a removed bind end immediately.
 		if (bind.protocol == IPPROTO_TCP && bind.port_first <= bind.port_last &&
 			!add_gaps(&to, &bind)) {
 			to.count = 0;
@@ -290,8 +289,8 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	if (service->stage != WEIR_ID_LIVE) {
 		end_service(state, service);
 	}
-	// Even if no flow is left, refuse clients while clients of binds that were removed
-	// earlier are still refused.
+	// If clients of binds that were removed earlier are still refused, refuse all clients of
+	// removed binds, even if no flow is left.
 	if (drops || (drains && drained && service->removed_ended)) {
 		refuse(state, id);
 	} else {

@@ -2,12 +2,12 @@
 //
 // Subsets: select the backends of a service that this instance uses, or that each of its workers
 // uses. Subsets are chosen from the list of all live backends, usable or not. A failed backend
-// stays in the list, so that only the subsets that contain it change (U3). When it is usable again,
-// it returns to these subsets.
+// stays in the list, so that only the subsets that contain it change (U3 of subset.h). When it is
+// usable again, it returns to these subsets.
 //
 // Backups are divided separately, so that they take no places of primary backends. If an instance
-// uses both, its subset has additional places for backups, in proportion to the usable backends of
-// both kinds.
+// uses backups and primary backends, its subset has additional places for backups, in proportion to
+// the usable backends of both kinds.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,8 +221,8 @@ static bool take(const struct list *list, struct room *room, uint32_t at) {
 }
 
 // Fills one subset with the first backends for which the subset has a place. The next few usable
-// backends are spares. Backends up to the last spare are not marked as far, because they may soon
-// be needed. While backups are not used, a subset has no places for them, only spares.
+// backends are spares. Backends up to the last spare are not marked `far`, because the subset may
+// need them soon. While backups are not used, a subset has no places for them, only spares.
 static void fill_subset(struct weir_state *state, const struct weir_service_entry *service,
 	uint32_t subset, const struct list lists[WEIR_TIERS], enum weir_tier tier) {
 	const struct list *list = &lists[tier];
@@ -330,7 +330,7 @@ bool weir_tables_far_changed(struct weir_tables *tables) {
 }
 
 // Lists the members and the substitutes of a subset. The n-th substitute replaces the n-th unusable
-// member, both in order of preference (U3).
+// member, both in order of preference (U3 of subset.h).
 static uint32_t list_members(
 	const struct list *list, uint32_t size, uint32_t places, struct weir_subset_member *ret) {
 	struct room room = room_of(list, places);

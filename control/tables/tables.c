@@ -17,8 +17,8 @@ static void set_limits(struct weir_state *state, const struct weir_segment *segm
 	state->place.workers = segment->workers;
 }
 
-// Withdraws the selections of unknown services, because they occupy memory. If one of them is
-// invalid, a worker refuses it and never completes a grace period.
+// Withdraws the selections of unknown services, because they occupy memory. In addition, a worker
+// that refuses an invalid selection never completes a grace period.
 static void withdraw_unknown(struct weir_writer *writer, const struct weir_segment *segment,
 	const struct weir_state *state) {
 	for (uint32_t id = 0; id < segment->max_services; id++) {
