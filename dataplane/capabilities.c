@@ -33,7 +33,7 @@ static int drop(bool keep_net_admin) {
 	if (syscall(SYS_capget, &header, data) < 0) {
 		return -errno;
 	}
-	// A capability that the thread does not have cannot be kept.
+	// Keep only a capability that the thread already has: capset cannot add capabilities.
 	for (unsigned int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
 		data[i].permitted &= keep_net_admin && i == CAP_TO_INDEX(CAP_NET_ADMIN)
 					     ? CAP_TO_MASK(CAP_NET_ADMIN)

@@ -371,10 +371,9 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
-// Connects each worker to the next worker by a ring, for offered packets (offer.h): a packet
-// whose flow is not in the flow table of its worker is offered to one worker after the other,
-// until a worker has the flow. The rings are needed only if a NIC spreads flows and flows are not
-// in buckets.
+// Connects each worker to the next worker by a ring, for offered packets (offer.h): a packet whose
+// flow is not in the flow table of its worker is offered to each worker in turn, until a worker has
+// the flow. The rings are needed only if a NIC spreads flows and flows are not in buckets.
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
 	int r = 0;

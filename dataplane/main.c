@@ -149,7 +149,7 @@ static void wait_for_event(const struct context *context) {
 		fds[1 + i] = (struct pollfd){.fd = server[i], .events = POLLIN};
 	}
 	// Do not poll the socket after an error: a connection that cannot be accepted stays
-	// readable, and poll would return at once.
+	// readable, and poll would return immediately.
 	if (context->serve_error != 0) {
 		fds[1].fd = -1;
 	}

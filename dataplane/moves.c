@@ -237,7 +237,7 @@ bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket) {
 	__atomic_store_n(
 		&mover->moves->owner[move->bucket], (uint8_t)mover->worker, __ATOMIC_RELAXED);
 	// Clear `taking` before the state is set: the victim may begin its next move as soon as it
-	// reads the state, and another victim may claim this worker at once.
+	// reads the state, and another victim may claim this worker immediately.
 	__atomic_store_n(&mover->taking, 0, __ATOMIC_RELEASE);
 	set_state(move, WEIR_MOVING_ADOPTED);
 	return true;

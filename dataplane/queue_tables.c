@@ -90,8 +90,8 @@ static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) 
 	}
 }
 
-// Gets the queue to set in entry e of the RETA of port p. Returns false if the entry need not be
-// changed, or its buckets have not had a single owner for long enough.
+// Gets the queue to set in entry e of the RETA of port p. Returns false if no change is needed, or
+// if one worker has not owned all buckets of the entry for long enough.
 static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
 	uint16_t *ret_queue) {
 	const struct weir_queue_table *table = &tables->table[p];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The only exception to S1: a worker in idle mode `yield` or `sleep` yields its CPU after
-// iterations without work, when no packet is waiting.
+// Idle modes `yield` and `sleep`: after iterations without work, when no packet is waiting, the
+// worker yields its CPU. This is the only exception to guarantee S1 (docs/design/architecture.md):
+// workers make no system calls.
 //
 // With `yield` the worker polls at least every tenth of a millisecond. With `sleep` the worker
 // waits in epoll until a queue has a packet, but for at most a millisecond. This limit is needed,

@@ -221,7 +221,8 @@ bool weir_affinity_remove(struct weir_affinity *table, uint64_t hash, uint16_t b
 	const uint32_t tick = tick_of(now_ns);
 	bool removed = false;
 
-	// Workers that enter a source at the same time may leave a second entry for a moment.
+	// If several workers insert a source at the same time, two entries may exist for a short
+	// time.
 	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
 		uint64_t entry;
 		const int at = index_of(entries, tag_of(hash), tick, &entry);

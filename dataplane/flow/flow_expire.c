@@ -151,8 +151,8 @@ static bool family_sweep(
 	}
 	if (family->count == 0 || unlikely(table->owned.parts == 0)) {
 		family->sweep_debt = 0;
-		// There is no flow to check. Flows moved here later are checked when they are
-		// adopted.
+		// There is no flow to check. Flows that move to this table later are checked when
+		// they are adopted.
 		family->recheck = 0;
 		return false;
 	}

@@ -27,8 +27,8 @@ static __rte_always_inline int slot_free(
 	return -1;
 }
 
-// Returns the second of a flow's two buckets, if the flow is in a slot of `bucket`: its secondary
-// bucket if `bucket` is its primary bucket, and vice versa.
+// Returns the other bucket of the flow in a slot of `bucket`: its secondary bucket if `bucket` is
+// its primary bucket, and vice versa.
 static uint32_t other_bucket(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot) {
 	const struct weir_flow_family *family = ipv6 ? &table->family6 : &table->family4;
@@ -52,7 +52,7 @@ static uint32_t other_bucket(
 			table->hash_seed);
 	}
 	// The caller chose the part of the flow, so the part cannot be computed from the key. The
-	// bucket gives the part, because both buckets of a flow are in the same part.
+	// bucket determines the part, because both buckets of a flow are in the same part.
 	if (unlikely(table->given_parts)) {
 		hash = weir_flow_bucket_hash_in_part(
 			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));
@@ -138,8 +138,8 @@ struct spared {
 	int32_t from, below;
 };
 
-// Returns the ages of protected flows: flows that were inserted before the table became crowded,
-// or in the same tick, as long as their second packet may be in flight.
+// Returns the ages of protected flows: flows that were inserted before the table became crowded, or
+// in the same tick, and whose second packet may still be in flight.
 static inline struct spared spared_of(
 	const struct weir_flow_table *table, const struct weir_flow_family *family) {
 	unsigned int shift = table->shift[WEIR_PHASE_SYN_SEEN] - WEIR_FLOW_STAMP_SHIFT;
@@ -175,7 +175,7 @@ static inline ranks higher(ranks a, ranks b) {
 	return (a & first) | (b & ~first);
 }
 
-// Returns the rank of the oldest half-open flow in two buckets that may be evicted, 0 if no flow
+// Returns the rank of the oldest half-open flow that may be evicted from two buckets; 0 = no flow
 // may be evicted.
 static __rte_always_inline uint32_t oldest_half_open(
 	const struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2]) {
@@ -226,9 +226,9 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	return (int)slot;
 }
 
-// Returns the rank of a flow for eviction from a full table (F3). The flow with the highest rank is
-// evicted. The rank depends on the kind of the flow, then on its idle time; 0 = the flow is never
-// evicted.
+// Returns the rank of a flow for eviction from a full table (F3 of flow_table.h). The flow with the
+// highest rank is evicted. The rank depends on the kind of the flow, then on its idle time; 0 = the
+// flow is never evicted.
 static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	static const uint8_t kinds[WEIR_FLOW_PHASES] = {
 		[WEIR_PHASE_ESTABLISHED] = 1,

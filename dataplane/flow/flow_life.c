@@ -3,7 +3,7 @@
 
 #include "probes.h"
 
-// What the table does with a flow when a packet causes an event.
+// The change of a flow when a packet causes an event.
 enum step {
 	STEP_NONE, // ignored (a SYN on an established flow may be forged)
 	STEP_REFRESH, // the phase stays the same, and the time of the last packet is updated
@@ -43,9 +43,9 @@ static const struct transition transitions[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHAS
 		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE), T(CLOSING, COMPLETE),
 		 T(FREE, NONE), T(CLOSING, COMPLETE)},
 	// Many clients send an RST after a FIN; the flow stays completed. A second RST changes
-	// nothing. The RST with which a backend refuses a SYN goes to the client, not through this
-	// table. An RST from the client of a half-open flow does not indicate a fault of the
-	// backend (scanners reply to each SYN ACK with an RST).
+	// nothing. The RST with which a backend refuses a SYN goes directly to the client, so this
+	// table does not process it. An RST from the client of a half-open flow does not indicate a
+	// fault of the backend (scanners reply to each SYN ACK with an RST).
 	[WEIR_FLOW_EVENT_RST] =
 		{T(FREE, NONE), T(ABORTED, ABANDON), T(RESET, COMPLETE), T(CLOSING, REFRESH),
 		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, ABANDON), T(ABORTED, COMPLETE),
@@ -114,7 +114,7 @@ static void report_finished(struct weir_flow_table *table, const struct weir_flo
 		weir_flow_is_unproven(weir_flow_phase_of(*place->word)));
 }
 
-// Returns the outcome of an open flow that ends as `end` without FIN or RST.
+// Returns the outcome of an open flow that ends for the reason `end`, without FIN or RST.
 static enum weir_outcome outcome_of(unsigned int phase, enum weir_flow_end end) {
 	if (end != WEIR_FLOW_END_TIMED_OUT) {
 		return WEIR_OUTCOME_ABANDONED;
@@ -263,7 +263,8 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 		start_store(table, place, start->measured, start->now_ns);
 	} else if (start->event == WEIR_FLOW_EVENT_SYN &&
 		   place->family->half_open >= place->family->half_open_max) {
-		// The limit of half-open flows (F4) also applies to a restarted flow.
+		// The limit of half-open flows (F4 of flow_table.h) also applies to a restarted
+		// flow.
 		begin_as(table, place, WEIR_PHASE_WAITING, start);
 	} else {
 		begin_as(table, place, first_phase(start), start);

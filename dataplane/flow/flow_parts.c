@@ -151,8 +151,8 @@ static uint64_t part_end(const struct weir_flow_table *table) {
 	return table->family4.part_buckets + table->family6.part_buckets;
 }
 
-// In a slot of a bucket, replaces the number of the flow's IPv6 destination in the table with a
-// number in the parcel.
+// Converts the number of the IPv6 destination in a slot of a bucket: from the number in the table
+// to a number in the parcel.
 static void pack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];
@@ -222,9 +222,9 @@ bool weir_flow_release(
 
 // --- adopt ----------------------------------------------------------------------------------
 
-// In a slot of a bucket, replaces the number of the flow's IPv6 destination in the parcel with a
-// number in the table. Returns false if the table has no free number; the caller then evicts the
-// flow.
+// Converts the number of the IPv6 destination in a slot of a bucket: from the number in the parcel
+// to a number in the table. Returns false if the table has no free number; the caller then evicts
+// the flow.
 static bool unpack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];

@@ -302,7 +302,7 @@ static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
 			: weir_fragment_enter(
 				  pipeline->fragments, &key, piece->id, pipeline->now_ns);
 	if (entry != NULL) {
-		// Errors are ignored here: the worker that owns the flow detects them.
+		// Ignore errors: the worker that owns the flow detects them.
 		(void)weir_fragment_cover(entry, &part);
 	}
 	return entry;

@@ -347,7 +347,7 @@ static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, 
 // the fallback also chooses for first packets. The SYN and the ACK of a flow then go to the same
 // backend, even if the entry of the flow is evicted between them.
 //
-// entered: the flow is inserted into the flow table, if that has room; a constant.
+// entered: the flow is inserted into the flow table, if the table has room; a constant.
 //
 // Returns false if no backend can be chosen. The packet was then dropped, and the verdict
 // contains the reason.
@@ -363,7 +363,7 @@ static __rte_always_inline bool choose(struct weir_burst *b, struct weir_descrip
 		chosen = choose_by_source(b, of->service, of->view, of->client, hash, is_first(d),
 			entered ? d->key.family : 0, &known);
 		pipeline->pending.affinity_known += known && is_first(d);
-		// Renew only for a packet that may begin a flow.
+		// Renew the entry only for a packet that may begin a flow.
 		if (known && (is_first(d) || d->event == WEIR_FLOW_EVENT_DATA)) {
 			weir_source_renew(pipeline, of->view, of->service, hash, chosen.id);
 		}
@@ -518,9 +518,9 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-// Choose a backend for a datagram of a service without UDP flows. As no entry is needed, the policy
-// chooses even if the flow table is crowded. In the counters of service and backend, the datagram
-// is a flow that has ended already. Returns false if the datagram was dropped; its verdict is then
+// Choose a backend for a datagram of a service without UDP flows. Because no entry is needed, the
+// policy chooses even if the flow table is crowded. The counters of service and backend count the
+// datagram as a flow that has ended. Returns false if the datagram was dropped; its verdict is then
 // set.
 static __rte_noinline bool choose_for_datagram(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {

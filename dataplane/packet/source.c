@@ -6,8 +6,8 @@
 _Static_assert(WEIR_AFFINITY_NONE == WEIR_BACKEND_NONE,
 	"both tables must use the same value for no backend");
 
-// Returns whether a backend takes new flows of a service. A missing next hop alone does not matter
-// here: control also closes the backend if another backend of the service has a next hop.
+// Returns whether a backend takes new flows of a service. Ignores a missing next hop: control
+// closes the backend if another backend of the service has a next hop.
 static bool takes_flows(const struct weir_pipeline *pipeline, uint16_t service, uint16_t backend) {
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
 	const uint32_t barred = WEIR_BACKEND_CLOSED | WEIR_BACKEND_OUTSIDE;

@@ -13,8 +13,8 @@ static bool is_by_source(const struct weir_policy_settings *settings) {
 	return settings->hash4 != 0 && (settings->hash4 & WEIR_HASH_DESTINATION) == 0;
 }
 
-// Reads the entry of the source, and removes it if the message says so. only: backend of an entry
-// to remove, WEIR_BACKEND_NONE = any.
+// Reads the entry of the source. Removes the entry if the message requests this, and if its backend
+// is `only` or `only` is WEIR_BACKEND_NONE.
 static void take_entry(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint16_t only) {
 	const uint64_t hash = weir_affinity_hash(

@@ -9,10 +9,10 @@ static bool is_free(const struct weir_path *path, uint64_t offset) {
 	return status == RTE_ETH_TX_DESC_DONE || status == RTE_ETH_TX_DESC_UNAVAIL;
 }
 
-// How the drivers are queried: a driver reports the state of the descriptor at an offset from the
-// next descriptor to be filled. This next descriptor is the oldest one, so the newest descriptor
-// has the highest offset. A packet uses at least one descriptor. Therefore the descriptor that is
-// `since` below the highest offset belongs to packet `put` or to a newer packet.
+// A driver reports the state of the descriptor at an offset from the next descriptor to fill. The
+// next descriptor to fill is the oldest descriptor, so the newest descriptor has the highest
+// offset. A packet uses at least one descriptor. Therefore the descriptor that is `since` below the
+// highest offset belongs to packet `put` or to a newer packet.
 //
 // Some drivers deviate, so more descriptors are checked. If n packets wait, mlx5 and bnxt report
 // the first n offsets as full. Intel's drivers check the next descriptor for which the device

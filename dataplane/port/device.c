@@ -75,7 +75,7 @@ static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 
 // Sets the MTU of a net_af_packet device, by setting the MTU of its interface. The driver reports
 // the standard Ethernet frame length as its maximum, so DPDK would reject a larger MTU for the
-// device. But the driver accepts longer frames if they fit its framesz and the interface.
+// device. However, the driver accepts longer frames if they fit its framesz and the interface.
 static int set_packet_socket_mtu(const struct weir_device_plan *plan, struct weir_device *device,
 	char *why, size_t why_bytes) {
 	char value[16] = "2048";
@@ -236,8 +236,8 @@ static void find_interface(const struct weir_device_plan *plan, const struct rte
 
 // --- open and close -----------------------------------------------------------------------
 
-// Writes the reason for which DPDK has not created a device to `why`. Returns `error`. error: the
-// error of DPDK; -EFAULT if DPDK has no driver for the device.
+// Writes to `why` the reason why DPDK has not created a device. Returns `error`. error: the error
+// of DPDK; -EFAULT if DPDK has no driver for the device.
 static int refuse_probe(
 	const struct weir_device_plan *plan, int error, char *why, size_t why_bytes) {
 	const char *name = plan->devargs.name, *text = plan->devargs.text;
