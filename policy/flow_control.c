@@ -82,8 +82,8 @@ void weir_policy_has_room(struct weir_policy_client *client, uint16_t id) {
 	if (count < WEIR_POLICY_ROOM) {
 		client->spill_room[client->spill_room_count++] = id;
 	} else {
-		// The list is full: search all candidates again, which soon finds a backend with
-		// room
+		// The list is full: search all candidates again. The search soon finds a backend
+		// with room.
 		client->spill_full = 0;
 	}
 }

@@ -11,7 +11,7 @@
 
 #define LOAD_MOST (UINT64_C(1) << 47) // keeps products with 16-bit factors below 2^63
 
-// A function of its own, so that equal weights cost only one branch.
+// A separate function, so that equal weights cost only one branch.
 static __attribute__((noinline)) uint32_t weighted_key(
 	struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	uint64_t load = weir_policy_load_over_part(client, backend);

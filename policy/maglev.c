@@ -20,7 +20,7 @@
 // Slots. A claim takes the first free slot of the backend's permutation. All claims together
 // inspect about slots * ln(slots) slots, most of which are taken. If slots were inspected one by
 // one, each claim would end with a mispredicted branch. Therefore many positions of a permutation
-// are inspected at once, without branches, and the free positions are stored. The table stays the
+// are inspected together, without branches, and the free positions are stored. The table stays the
 // same: taken slots are never freed, and a stored position is checked again before it is claimed.
 //
 // When only `left` slots are free, a claim would inspect slots / left slots. Therefore the last
@@ -28,9 +28,9 @@
 // permutation reaches the slot.
 
 #define SWEEP_COST 4u
-// Number of positions inspected at once with few backends: one per bit of a mask
+// Number of positions inspected together with few backends: one per bit of a mask
 #define AHEAD_FEW 32u
-// Number of positions inspected at once with at least MANY backends. The number is small, because
+// Number of positions inspected together with at least MANY backends. The number is small, because
 // other backends soon take the inspected slots.
 #define AHEAD_MANY 8u
 #define MANY 1000u
@@ -156,8 +156,8 @@ static uint32_t schedule_window(struct build *b) {
 
 // --- turns: sweeps ------------------------------------------------------------------------
 
-// Copies the weights to next[]. In next[] the weights are contiguous, so that the compiled code can
-// process four weights at once. In backends[] there are other fields between the weights.
+// Copies the weights to next[]. In next[] the weights are contiguous, so that one vector
+// instruction can process four weights. In backends[] there are other fields between the weights.
 static void sweep_init(struct build *b) {
 	for (uint32_t i = 0; i < b->n; i++) {
 		b->gained[i] = 0;

@@ -92,9 +92,9 @@ static bool find_cursor(struct weir_policy_client *client, const struct weir_pol
 	return false;
 }
 
-// Returns whether the workers' cursors must be spread over the candidates again. If they were set
-// when there were fewer candidates than workers, or at most half as many candidates as now, several
-// workers would choose the same candidates at the same time.
+// Returns whether the workers' cursors must be spread over the candidates again. If the cursors
+// were set when there were fewer candidates than workers, or at most half as many candidates as
+// now, several workers would choose the same candidates at the same time.
 static bool must_spread(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
 	return worker->ranks > 1 && table->count > client->count &&

@@ -110,8 +110,8 @@ static double expected(const struct weir_stalling_backend *backend,
 
 // --- judging --------------------------------------------------------------------------------
 
-// Returns whether the backend has too many half-open flows, and their average time in this state
-// is too long. part: 1 = the normal limit on the number of half-open flows; 0.5 = half of it.
+// Returns whether the backend has too many half-open flows, and their average time in the half-open
+// state is too long. part: 1 = the normal limit on the number of half-open flows; 0.5 = half of it.
 static bool too_many(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected, double part) {
 	double half_open = (double)backend->own;
@@ -120,8 +120,8 @@ static bool too_many(const struct weir_stalling_settings *settings,
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
 }
 
-// Returns whether there are at most as many half-open flows as new flows that arrive within half
-// of after_ms. If there are more, some have been half-open for longer.
+// Returns whether there are at most as many half-open flows as new flows that arrive within half of
+// after_ms. If there are more, some flows have been half-open for longer.
 static bool may_all_be_new(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend) {
 	return (double)backend->own <= backend->rate * settings->after_ms / 2;

@@ -39,7 +39,8 @@ void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory) {
 	struct weir_policy_windows *all = &worker->windows;
 
 	*all = (struct weir_policy_windows){.size = size,
-		// This invalidates all entries that clients allocated in the old memory.
+		// Advancing the head invalidates all entries that clients allocated in the old
+		// memory.
 		.head = all->head + size,
 		.stamps = all->stamps};
 	if (size == 0) {
@@ -63,8 +64,8 @@ int weir_policy_windows_alloc(struct weir_policy_worker *worker) {
 	return 0;
 }
 
-// Allocates the next entries of the ring to a client; they are the entries that were allocated
-// longest ago. room: number of entries, at most the size of the ring.
+// Allocates the next entries of the ring to a client. The next entries are the entries that were
+// allocated longest ago. room: number of entries, at most the size of the ring.
 static void take_room(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint32_t room) {
 	struct weir_policy_windows *all = &worker->windows;

@@ -132,8 +132,8 @@ static int give_socket(const char *path, const struct weir_handover_params *para
 }
 
 // Creates the socket with a temporary name, and renames it to its final name when it has its owner
-// and mode and is listening. Control connects as soon as the final name exists, and must not be
-// refused.
+// and mode and is listening. Control may connect as soon as the final name exists, and the
+// connection must not be refused.
 static int bind_and_listen(
 	int fd, const struct sockaddr_un *address, const struct weir_handover_params *params) {
 	struct sockaddr_un early = {.sun_family = AF_UNIX};
@@ -333,9 +333,9 @@ static void refuse(int fd, int error, pid_t holder) {
 	send_answer(fd, &answer, NULL, 0);
 }
 
-// Returns whether the process at the other end of a connection is allowed to attach (H1), and
-// counts the refusal if it is not. Uses the credentials that the process had when it connected, as
-// reported by the kernel.
+// Returns whether the process at the other end of a connection is allowed to attach (H1 of
+// handover.h), and counts the refusal if it is not. Uses the credentials that the process had when
+// it connected, as reported by the kernel.
 static bool may_attach(struct weir_handover_server *server, int fd, struct ucred *ret_peer) {
 	struct weir_handover_refusals *refusals = &server->refusals;
 	struct ucred peer = {.uid = (uid_t)-1};

@@ -100,11 +100,12 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 // --- adoption -----------------------------------------------------------------------------
 
 // A worker reads a root after the root's log entry. The root can already hold a newer reference
-// than this entry announced. The tables on which the newer reference depends were published
-// before it, but their log entries can come after the processed entry. A worker that has loaded the
-// reference can also read these entries. Therefore a worker adopts a selection only when it has
-// adopted the rows of all entries that it can read, and the service table only when it has also
-// adopted all selections. Otherwise it processes the log first, and then reads the reference again.
+// than this entry announced. The tables on which the newer reference depends were published before
+// this reference, but their log entries can come after the processed entry. A worker that has
+// loaded the reference can also read these log entries. Therefore a worker adopts a selection only
+// when it has adopted the rows of all entries that it can read, and the service table only when it
+// has also adopted all selections. Otherwise it processes the log first, and then reads the
+// reference again.
 
 static bool rows_complete(const struct weir_reader *reader) {
 	return __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE) ==

@@ -243,8 +243,8 @@ static bool same_group(const struct weir_service_bind *a, const struct weir_serv
 	return compare_address(a, b) == 0 && a->protocol == b->protocol;
 }
 
-// Orders binds by address, then by protocol. Binds of one address and protocol are ordered by
-// width, the narrowest first.
+// Orders binds by address, then by protocol, then by the number of ports, the smallest number
+// first.
 static int compare_binds(const void *left, const void *right) {
 	const struct weir_service_bind *a = left;
 	const struct weir_service_bind *b = right;
@@ -293,7 +293,7 @@ static struct weir_bind *add_key(
 	return key;
 }
 
-// Returns the narrowest of the binds [from, to) that covers a port, or NULL.
+// Returns the bind in [from, to) that covers a port and has the fewest ports, or NULL.
 static const struct weir_service_bind *narrowest(
 	const struct builder *b, uint32_t from, uint32_t to, uint32_t port) {
 	for (uint32_t i = from; i < to; i++) {
