@@ -245,7 +245,7 @@ static int serve(struct child *child) {
 			r = publish_one(child);
 			due += interval;
 			// If the process is late, skip the missed publications. Otherwise it would
-			// make them all at once.
+			// make all of them without a pause.
 			if (due + SECOND_NS < weir_monotonic_ns()) {
 				due = weir_monotonic_ns();
 			}

@@ -414,7 +414,7 @@ struct cut {
 
 // Replaces the checksum of an echo request whose data is truncated. Zeros replace the missing data,
 // so the captured checksum does not match, and the pipeline would drop the packet. The new checksum
-// is that of the packet with zeros. The captured checksum is assumed to be correct, like all
+// is correct for the packet with zeros. The captured checksum is assumed to be correct, like all
 // checksums over missing payload.
 static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	uint8_t *ip = frame + cut->d.l3_offset, *icmp = ip + cut->d.l4_offset;

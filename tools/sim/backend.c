@@ -58,8 +58,8 @@ void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_backend *backend = &sim->backend[index];
 	uint64_t next_ns = weir_sim_cpu_next(&backend->cpu);
 
-	// Schedule a new event only if the event that is already scheduled is too late. If that
-	// event is too early, its handler schedules the next event.
+	// Schedule a new event only if the scheduled event is too late. If the scheduled event is
+	// too early, its handler schedules the next event.
 	if (next_ns < backend->cpu_event_ns) {
 		backend->cpu_event_ns = next_ns;
 		weir_sim_schedule(sim, next_ns, WEIR_SIM_EVENT_CPU, index);

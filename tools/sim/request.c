@@ -287,7 +287,7 @@ void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend) {
 }
 
 // Ends all requests that wait or run at a backend that has died. Searches all requests of the
-// simulation, which costs less than a list of requests for each backend, because a backend rarely
+// simulation. This costs less than a list of requests for each backend, because a backend rarely
 // dies.
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t index = 0; index < sim->request_count; index++) {
