@@ -3,9 +3,9 @@
 // Decap: definitions for decap.bpf.c and user space.
 //
 // User space fills weir_decap_addresses with the outer destination addresses of this host. Before
-// loading the program, it sets the constants: which forwarding modes to decapsulate, and whether
-// outer source addresses are checked. If they are checked, it also fills weir_decap_sources with
-// the allowed source addresses.
+// it loads the program, user space sets the constants: the forwarding modes to decapsulate, and
+// whether the program checks outer source addresses. If so, user space also fills
+// weir_decap_sources with the allowed source addresses.
 #pragma once
 
 #include <linux/types.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// For BPF programs: functions that check whether a socket belongs to the service. The service has
-// the TCP sockets in one network namespace, on the ports that user space has set.
+// For BPF programs: functions that check whether a socket belongs to the service. The sockets of
+// the service are the TCP sockets in one network namespace on the ports that user space has set.
 //
 // The kernel structures below declare only the members that the programs use. libbpf finds the
 // offsets of these members in the running kernel.

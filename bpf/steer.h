@@ -39,7 +39,7 @@
 // Used instead of WEIR_STEER_WIDE_RANGE if the map has no room for that many keys.
 #define WEIR_STEER_SHORT_RANGE 16
 #define WEIR_STEER_EVERY_PORT 1u
-// In keys of removed binds: the value of `protocol`, instead of IPPROTO_TCP.
+// The value of `protocol` in the keys of removed binds, instead of IPPROTO_TCP.
 #define WEIR_STEER_LEAVING (0x80 | 6)
 #define WEIR_STEER_BLOCK_MAX 15 // k of the largest block
 #define WEIR_STEER_BLOCK(family, k) ((__u8)((family) | (k) << 4))

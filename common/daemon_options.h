@@ -25,13 +25,13 @@
 extern const struct weir_option_word weir_log_level_words[]; // number: enum weir_log_level
 extern const struct weir_option_word weir_log_format_words[]; // number: enum weir_log_format
 
-// Table row of --log-level, without the field that stores the value, which each program adds.
+// Table row of --log-level. Each program adds the field that stores the value.
 #define WEIR_OPTION_LOG_LEVEL \
 	.name = "log-level", .kind = WEIR_OPTION_WORD, .value = "LEVEL", \
 	.help = "minimum severity of messages to log", .fallback = "info", \
 	.words = weir_log_level_words
 
-// Table row of --log-format, without the field that stores the value, which each program adds.
+// Table row of --log-format. Each program adds the field that stores the value.
 #define WEIR_OPTION_LOG_FORMAT \
 	.name = "log-format", .kind = WEIR_OPTION_WORD, .value = "FORMAT", .help = "log format", \
 	.fallback = "auto", .words = weir_log_format_words

@@ -3,7 +3,7 @@
 // The text of --help, from the table that parses the command line (option.h). Lines have at most 80
 // characters, except usage, examples and option names, which are not wrapped.
 //
-// Threads: any. Pure: writes to the caller's buffer, truncated to its size.
+// Threads: any. Writes only to the caller's buffer; the text is truncated to its size.
 #pragma once
 
 #include "command_line.h"
@@ -16,7 +16,7 @@ struct weir_help {
 	const struct weir_option_word *commands; // with their help texts; NULL = none
 	const char *notes; // below the options, '\n' between paragraphs; NULL = none; wrapped
 	const char *examples; // '\n' between lines
-	// Bits: show the options of these groups, and the options that all commands have.
+	// Bits of the groups whose options are shown, in addition to the options of all commands.
 	uint32_t groups;
 };
 

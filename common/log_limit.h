@@ -3,9 +3,9 @@
 // Suppresses repeated log lines: after a line was written WEIR_LOG_BURST times within
 // WEIR_LOG_WINDOW_MS, further equal lines are suppressed until the window ends. Then one line
 // reports the number of suppressed lines. A window also ends if another line needs the same table
-// entry, because their hashes collide.
+// entry because of a hash collision.
 //
-// Threads: any that may log. Counting a line and writing a summary need a lock.
+// Threads: any thread that may log. Counting a line and writing a summary need a lock.
 #pragma once
 
 #include <stdint.h>
@@ -18,7 +18,7 @@
 struct weir_log_limit;
 
 // Creates a limit and makes it the filter of a log. log must outlive the limit. clock_ms: monotonic
-// milliseconds, NULL for CLOCK_MONOTONIC (tests pass their own). Returns 0 or -ENOMEM.
+// milliseconds, NULL for CLOCK_MONOTONIC (tests pass their own clock). Returns 0 or -ENOMEM.
 int weir_log_limit_create(
 	struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_log_limit **ret);
 // For each suppressed line, log how often it was suppressed. Then remove the filter from the log.

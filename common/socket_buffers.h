@@ -6,10 +6,11 @@
 
 #include <sys/socket.h>
 
-// For a socket that sends to many hosts. A packet counts until the network device has sent it. If
-// the link-layer address of a host is unknown, because the host is down, the kernel keeps packets
-// to it for up to 3 s (ARP, ND). If such packets fill the buffer, packets to other hosts cannot be
-// sent: the default of the kernel has room for about 280 small packets, this size for 40,000.
+// For a socket that sends to many hosts. A packet uses space in the buffer until the network device
+// has sent it. If the link-layer address of a host is unknown, because the host is down, the kernel
+// keeps packets to it for up to 3 s (ARP, ND). If such packets fill the buffer, packets to other
+// hosts cannot be sent: the kernel's default size has room for about 280 small packets; this size
+// has room for 40,000.
 #define WEIR_SEND_BUFFER_BYTES (16 << 20)
 
 // Sets the size of the receive or the send buffer; without CAP_NET_ADMIN, at most net.core.rmem_max

@@ -268,8 +268,8 @@ struct weir_config_backend {
 struct weir_config_outlier_ejection {
 	bool enabled; // default: true if the file has this object
 	uint32_t interval_ms, base_ejection_ms, max_ejection_ms; // default 10000, 30000, 300000
-	// 0..100, default 10: largest share of the backends that may be ejected at once. One
-	// backend may always be ejected, if another backend still gets new flows.
+	// 0..100, default 10: maximum share of the backends that are ejected at the same time. One
+	// backend can be ejected regardless of the share, if another backend still gets new flows.
 	uint32_t max_ejection_percent;
 	uint32_t failure_percent; // 0..100, default 85
 	uint32_t minimum_flows; // default 50
@@ -303,7 +303,7 @@ enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
 struct weir_config_drain {
 	enum weir_config_at_deadline at_deadline; // default keep
 	// How long open TCP connections of a removed bind or service continue; default 60000. With
-	// 0, the connections of a removed service end at once, and the connections of a removed
+	// 0, the connections of a removed service end immediately, and the connections of a removed
 	// bind have no deadline.
 	uint32_t removed_ms;
 };
@@ -317,8 +317,8 @@ enum weir_config_affinity_name { WEIR_AFFINITY_NONE, WEIR_AFFINITY_SOURCE };
 struct weir_config_affinity {
 	enum weir_config_affinity_name name; // default none
 	uint32_t ipv4_prefix, ipv6_prefix; // sources with equal prefixes count as one client
-	// The entry of a client expires this long after its last flow has started or ended. Not
-	// used with maglev.
+	// The entry of a client expires this long after a flow of the client last started or ended.
+	// Not used with maglev.
 	uint32_t timeout_ms;
 };
 
@@ -409,7 +409,8 @@ int weir_config_read_text(const char *file, struct weir_config **ret, char **ret
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is allowed
 
-// Writes pointers to the words of a command, and NULL after the last one. Returns their number.
+// Writes pointers to the words of a command, and NULL after the last word. Returns the number of
+// words.
 static inline uint32_t weir_config_command_words(const struct weir_config_command *command,
 	const char *words[WEIR_CONFIG_COMMAND_WORDS_MAX + 1]) {
 	const char *word = command->text;

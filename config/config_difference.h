@@ -4,7 +4,7 @@
 // made. Changes are in the order of the table of keys. Elements of lists are matched by their
 // identity, such as their name, and are in the order of the file.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include <jansson.h>

@@ -64,6 +64,6 @@ int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_f
 	struct weir_config_errors *errors);
 
 // Adds a warning for each program that cannot run: its file is missing, not executable, or can be
-// changed by other users than root and its owner. A file that this process may not examine has no
-// warning. Return values as for weir_config_warn_interfaces.
+// changed by other users than root and its owner. If this process has no permission to examine a
+// file, no warning is added. Return values as for weir_config_warn_interfaces.
 int weir_config_warn_programs(const struct weir_config *config, struct weir_config_errors *errors);

@@ -17,8 +17,8 @@ extern const struct weir_json_type weir_config_type_seed; // "0x" and up to 16 h
 // uint32_t; offset2: a bool, true for "auto"
 extern const struct weir_json_type weir_config_type_weight;
 extern const struct weir_json_type weir_config_type_number; // a double, min..max
-// Array of words, the first an absolute path: the text of struct weir_config_command, and offset2:
-// its `words`. At least min words.
+// Array of at least min words, of which the first is an absolute path. Stored in the text of struct
+// weir_config_command; offset2: its `words`.
 extern const struct weir_json_type weir_config_type_command;
 extern const struct weir_json_type weir_config_type_cores; // uint16_t[]; offset2: a uint32_t count
 // Text of min..max bytes to send or to expect: printable ASCII, tab, carriage return and line feed;

@@ -31,8 +31,8 @@ struct weir_json_index {
 	uint32_t count;
 };
 
-// Make the index of a text that a JSON parser has accepted. The text must stay valid as long as the
-// index. Returns 0, -EINVAL (invalid JSON, or above 2 GiB), -ENOMEM.
+// Make the index of a text that a JSON parser has accepted. The text must outlive the index.
+// Returns 0, -EINVAL (invalid JSON, or above 2 GiB), -ENOMEM.
 int weir_json_index_init(struct weir_json_index *index, const char *text, size_t bytes);
 void weir_json_index_fini(struct weir_json_index *index);
 

@@ -120,8 +120,8 @@ struct weir_json_object {
 	// differences (NULL: no description). A buffer of WEIR_JSON_IDENTITY_BYTES is large enough.
 	void (*identify)(const void *element, char *text, size_t bytes);
 	void (*describe)(const void *element, char *text, size_t bytes);
-	// If true, a changed order of the elements is a difference. An element whose identity has
-	// changed, but not its description and index, then counts as renamed.
+	// If true, a changed order of the elements is a difference. An element with a changed
+	// identity, but an unchanged description and index, counts as renamed.
 	bool ordered;
 	// Returns whether the file lacks this object. NULL: an absent object gets the defaults.
 	bool (*is_absent)(const void *object);

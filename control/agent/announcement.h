@@ -17,7 +17,7 @@ struct weir_announcement_params {
 	struct weir_log *log;
 	struct weir_balancers *balancers; // must outlive the announcement
 	int saved; // descriptor from weir_saved_state_open, owned by the caller
-	// Sends a notice: the state, to one balancer, without waiting for its next probe.
+	// Sends the state to one balancer, without waiting for the balancer's next probe.
 	void (*notify)(void *context, const struct weir_balancer *balancer);
 	// Counts the connections at the ports of the service; UINT32_MAX = unknown.
 	void (*connections)(void *context, uint32_t *ret_open, uint32_t *ret_half_open);
@@ -57,6 +57,6 @@ void weir_announcement_ready(struct weir_announcement *announcement, const char 
 // states of the ports to the notices (params.notify).
 void weir_announcement_ports(struct weir_announcement *announcement);
 
-// Call this function when the process has been asked to exit. Removes the saved state; later states
-// are not saved.
+// Call this function when the process starts to exit. Removes the saved state; later states are not
+// saved.
 void weir_announcement_is_final(struct weir_announcement *announcement);

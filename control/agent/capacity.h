@@ -34,6 +34,6 @@ void weir_capacity_cpu_read(const char *proc_root, struct weir_capacity_cpu *ret
 // -ERANGE (the result is impossible: the host has no CPU-time clock).
 int weir_capacity_measure(double *ret_gcu);
 
-// Compute the speed in GCU from the CPU times of slices. slice_ns: is sorted by this function.
-// count: number of slices, at least 1. rounds: number of rounds in each slice.
+// Compute the speed in GCU from the CPU times of slices. slice_ns: the times; this function sorts
+// the array. count: number of slices, at least 1. rounds: number of rounds in each slice.
 double weir_capacity_of_slices(uint64_t *slice_ns, size_t count, uint32_t rounds);

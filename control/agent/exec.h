@@ -3,14 +3,14 @@
 // Exec: `weir-agent exec -- COMMAND` runs a server as its child. On SIGTERM it first makes the
 // service a lame duck. The server needs no change for this:
 //
-//   SERVING   the service is ready (with --starting: once the server notifies READY=1)
+//   SERVING   the service is ready (with --starting: after the server has sent READY=1)
 //   DRAINING  after SIGTERM: the service is a lame duck until all balancers have acknowledged
 //             the state and no connection is left, or until --drain-timeout
 //   STOPPING  the signal was sent to the server
 //
-// Other signals, and a second SIGTERM during the drain, are sent to the server at once. weir-agent
-// exec runs as the user of the server. If weir-agent run is not running, the server is started and
-// stopped without announcements. As PID 1, weir-agent exec reaps orphans.
+// Other signals, and a second SIGTERM during the drain, are sent to the server immediately.
+// weir-agent exec runs as the user of the server. If weir-agent run is not running, the server is
+// started and stopped without announcements. As PID 1, weir-agent exec reaps orphans.
 //
 // Threads: one.
 #pragma once

@@ -7,7 +7,7 @@
 // Sums (service times, busy times) are 0 when the agent starts, and grow only while they are
 // requested. Rates and utilization cover the last second. The median covers the last 10 seconds.
 //
-// Busy time: if the application reports its request rate, the CPU time of the service per request;
+// Busy time is the CPU time of the service per request if the application reports its request rate,
 // otherwise the CPU time per ended connection.
 //
 // Threads: one. No logging.
@@ -71,7 +71,7 @@ void weir_load_fini(struct weir_load *load);
 bool weir_load_needs_meter(uint32_t wants);
 bool weir_load_needs_tick(uint32_t wants);
 
-// Returns whether CPU time is requested, but the last attempt to read the CPU time failed.
+// Returns true if CPU time is requested, but the last attempt to read the CPU time failed.
 bool weir_load_lacks_cpu(const struct weir_load *load);
 
 // Use another meter; NULL = none. Call this function before the previous meter is closed.

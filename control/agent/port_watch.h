@@ -5,7 +5,7 @@
 // UDP ports are watched, a check runs every 100 ms. An event only starts a check, so lost or
 // duplicate events do no harm. The watch saves the ports that had a listening socket: if the server
 // has died while the agent was restarted, the agent announces these ports as down. The watch also
-// saves the states that applications have announced (in names: words).
+// saves the states that applications have announced (called words in the code).
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -45,7 +45,7 @@ struct weir_port_watch {
 	bool missing_logged; // the ports without a listening socket were logged
 	uint64_t started_ms;
 	struct weir_look_budget budget;
-	// Number of checks since the last event. The first checks after an event are repeated after
+	// Number of checks since the last event. After an event, checks are repeated with
 	// increasing delays (repeat_ms).
 	uint32_t repeats;
 	uv_poll_t events;

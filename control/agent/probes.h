@@ -51,5 +51,5 @@ int weir_probes_start(
 // Stop. Run the event loop after this call, so that libuv can close the handles.
 void weir_probes_stop(struct weir_probes *probes);
 
-// Send a notice: the state, to one balancer, without waiting for its next probe.
+// Send the state to one balancer, without waiting for the balancer's next probe.
 void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *balancer);

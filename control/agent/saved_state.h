@@ -4,7 +4,7 @@
 // agent has crashed is a lame duck again after the restart of the agent. The file also lists the
 // ports that had a listening socket; after a restart of the agent, such a port is down if it no
 // longer has a listening socket. The file also contains the states that applications have announced
-// (in names: words).
+// (called words in the code).
 //
 // Threads: one.
 #pragma once

@@ -20,7 +20,7 @@ struct weir_service_words {
 
 // Start. Call this function after the watch was started with all ports of the services, and before
 // the first probe is received. Removes saved states of ports that no longer belong to a service.
-// All pointers must stay valid as long as ret. Returns 0 or negative errno.
+// All pointers must outlive ret. Returns 0 or negative errno.
 int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
 	const struct weir_named_services *services, const struct weir_word_listeners *listeners,
 	struct weir_port_watch *watch, struct weir_announcement *announcement,

@@ -58,8 +58,8 @@ enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 // least one token.
 uint32_t weir_shed_orders_allowance(
 	const struct weir_shed_orders *orders, uint64_t clock_ms, uint32_t burst_ms);
-// Count connections that the active order has ended: they use up tokens. ended: at most the
-// allowance.
+// Count connections that the active order has ended. Each connection uses one token. ended: at most
+// the allowance.
 void weir_shed_orders_spend(
 	struct weir_shed_orders *orders, uint32_t ended, uint64_t clock_ms, uint32_t burst_ms);
 // Returns whether the active order is over: its count or its deadline is reached.

@@ -2,11 +2,11 @@
 //
 // Shed pick: decides which connections of a service may be ended, and in which order. A connection
 // is idle if three conditions hold: the server's socket has no unsent, unacknowledged or unread
-// data; no data was sent or received for a time; the server was the last to send. For SOCK_DESTROY,
-// only idle connections are picked. The connections that were idle for the longest time come first,
-// because they are the least likely to be used again. For the hook, all connections are picked. The
-// most recently used connections come first: an application can end a connection gracefully only
-// with the next response on it.
+// data; no data was sent or received for a time; the last data was sent by the server. For
+// SOCK_DESTROY, only idle connections are picked. The connections that were idle for the longest
+// time come first, because they are the least likely to be used again. For the hook, all
+// connections are picked. The most recently used connections come first: an application can end a
+// connection gracefully only with the next response on it.
 //
 // Threads: one. Pure: uses no clock and no socket.
 #pragma once
@@ -19,9 +19,9 @@
 #include "socket_dump.h"
 
 #define WEIR_SHED_PICKED_MOST 16384u // maximum number of candidates that a scan stores
-// Time that an application has to close a connection that was passed to the hook. During this time
-// the connection counts as leaving, so that no other connection is passed in its place. After this
-// time, the connection may be passed to the hook again.
+// Time within which the application can close a connection that was passed to the hook. During this
+// time the connection counts as leaving, so that no other connection is passed in its place. After
+// this time, the connection may be passed to the hook again.
 #define WEIR_SHED_HANDED_MS 300000u
 
 struct weir_shed_connection {
@@ -57,13 +57,13 @@ struct weir_shed_pick { // zeroed = empty
 int weir_shed_pick_init(struct weir_shed_pick *pick);
 void weir_shed_pick_fini(struct weir_shed_pick *pick);
 
-// Call this before a dump of the sockets. Removes the entries of connections that were passed to
-// the hook at least WEIR_SHED_HANDED_MS ago.
+// Call this function before a dump of the sockets. Removes the entries of connections that were
+// passed to the hook at least WEIR_SHED_HANDED_MS ago.
 void weir_shed_pick_begin(struct weir_shed_pick *pick, uint64_t now_ms);
 // Process a socket of a dump. A callback of type weir_socket_take; context: struct weir_shed_pick.
 // The dump must list the ESTABLISHED sockets of all services, with INET_DIAG_INFO; a connection
 // that the dump does not list counts as closed. At most WEIR_SHED_PICKED_MOST candidates are
-// stored: the first ones in the dump. The kernel lists sockets in random order.
+// stored: the first candidates of the dump. The kernel lists sockets in random order.
 void weir_shed_pick_take(void *context, const struct weir_socket *socket);
 // End a scan: sort the candidates, and discard the connections that were passed to the hook and
 // have closed. complete: whether the dump was complete; if not, no connection is discarded.

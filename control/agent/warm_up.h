@@ -16,8 +16,7 @@ struct weir_warm_up { // zeroed = none
 	uv_process_t process;
 };
 
-// Run the command with /bin/sh. log and announcement must stay valid as long as ret. Returns 0 or
-// negative errno.
+// Run the command with /bin/sh. log and announcement must outlive ret. Returns 0 or negative errno.
 int weir_warm_up_start(uv_loop_t *loop, const char *command, struct weir_log *log,
 	struct weir_announcement *announcement, struct weir_warm_up *ret);
 // Send SIGTERM to the command, if it is still running. Run the event loop after this call, so that

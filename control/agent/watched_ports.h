@@ -11,11 +11,11 @@
 // it has had a listening socket for 1 s. Each further death doubles this time, up to 30 s, and each
 // minute without a death halves it.
 //
-// The application of a port may also announce a state (in names: a word). The agent announces the
-// more severe of the watched state and the application's state. When a socket listens again after a
-// time without a listening socket, the process that announced the state must have exited, so its
-// state is dropped. STARTING is dropped earlier, when the last listening socket is closed, because
-// the next process can announce STARTING before its socket listens.
+// The application of a port may also announce a state (called word in the code). The agent
+// announces the more severe of the watched state and the application's state. When a socket listens
+// again after a time without a listening socket, the process that announced the state must have
+// exited, so its state is dropped. STARTING is dropped earlier, when the last listening socket is
+// closed, because the next process can announce STARTING before its socket listens.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl affinity: shows how many clients of services with affinity are remembered, and the
-// backend of a client, and forgets clients.
+// weirctl affinity: shows the number of affinity entries of services, or the entry of a client, and
+// deletes entries.
 #pragma once
 
 #include "command.h"
@@ -14,5 +14,5 @@ int weir_affinity_build_clear(
 
 // Print the reply to affinity.show or affinity.lookup.
 void weir_affinity_show(const struct weir_cli *cli, json_t *result);
-// Print how many clients were forgotten.
+// Print the number of deleted entries.
 void weir_affinity_show_cleared(const struct weir_cli *cli, json_t *result);

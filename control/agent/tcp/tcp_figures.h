@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // TCP figures: statistics of the service's connections (medians, percentiles, sums) from the
-// kernel's tcp_info, for each address family of clients. A scan (in names: a look) lists all
+// kernel's tcp_info, for each address family of clients. A scan (called look in the code) lists all
 // connections once. The kernel counts the segments and bytes of a connection from its start, but
 // the sums need the growth since the previous scan. Therefore the counters of each connection are
 // stored, with its cookie as key; the kernel never reuses a cookie.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // TCP looks: lists the connections at the service's ports once a second while a balancer requests
-// TCP statistics. One such list is a scan (in names: a look). A scan runs in slices, so that the
-// loop is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices use
-// at most 1/WEIR_TCP_SHARE of a CPU. With many connections a scan takes longer than a second, so
-// the reported statistics are older. A scan reads at most WEIR_TCP_LOOK_MOST connections of IPv4,
-// and as many of IPv6. The kernel lists connections in the order of a hash with a random key, so
-// these connections are a random sample.
+// TCP statistics. One such list is a scan (called look in the code). A scan runs in slices, so that
+// the loop is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices
+// use at most 1/WEIR_TCP_SHARE of a CPU. With many connections a scan takes longer than a second,
+// so the reported statistics are older. A scan reads at most WEIR_TCP_LOOK_MOST connections of
+// IPv4, and as many of IPv6. The kernel lists connections in the order of a hash with a random key,
+// so these connections are a random sample.
 //
 // Threads: one, the event loop's.
 #pragma once

@@ -48,7 +48,7 @@ int weir_service_port_parse(const char *text, size_t bytes, struct weir_service_
 int weir_named_services_add(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);
 
-// Set the user who may announce for a service that was added before: USER=NAME. Return values: see
+// Set the user who may announce for an existing service: USER=NAME. Return values: see
 // weir_named_services_add.
 int weir_named_services_allow(
 	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Words: the sockets through which an application announces the state of its service (in names: a
-// word), without root privileges. Each service has a stream socket, RUN_DIR/words/NAME.sock, which
-// belongs to the service's user and has mode 0600. Therefore the kernel permits only connections
-// from this user and from root. The user of each client is checked again. Each connection has one
-// request (word_line.h), which is answered with one line.
+// Words: the sockets through which an application announces the state of its service (called word
+// in the code), without root privileges. Each service has a stream socket, RUN_DIR/words/NAME.sock,
+// which belongs to the service's user and has mode 0600. Therefore the kernel permits only
+// connections from this user and from root. The user of each client is checked again. Each
+// connection has one request (word_line.h), which is answered with one line.
 //
 // A user cannot delay the announcements of other users, or keep the agent busy: each service has a
 // separate queue of connections. At most WEIR_WORDS_ACCEPTED connections of a queue are handled per
@@ -38,8 +38,7 @@ struct weir_word_listeners { // elements are in the order of the services
 	uint32_t count;
 };
 
-// The caller applies announced states to ports; the function pointers point to its functions.
-// index: index of a service.
+// The caller applies announced states to ports, in the functions below. index: index of a service.
 struct weir_words_params { // the pointers must outlive struct weir_words
 	struct weir_log *log;
 	const struct weir_named_services *services;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reads the virtual servers of a keepalived.conf. All other blocks get a note.
+// Reads the virtual servers of a keepalived.conf. Adds a note for each other block.
 //
 // Threads: any. Pure: the caller reads the files.
 #pragma once

@@ -5,7 +5,7 @@
 // everything else. All of them use keepalived_words.c and keepalived_range.c.
 //
 // If a statement is invalid, keepalived usually logs an error and continues: it uses a default, or
-// skips the server. The readers do as keepalived does, and add a note.
+// skips the server. The readers handle the statement in the same way, and add a note.
 #pragma once
 
 #include "keepalived_tree.h"
