@@ -3,7 +3,7 @@
 // Addresses and forwarding modes in the options of weir-agent (options.h). Called only by
 // options.c.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include "option.h"

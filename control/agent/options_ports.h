@@ -2,7 +2,7 @@
 //
 // Ports and services in the options of weir-agent (options.h). Called only by options.c.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include "option.h"

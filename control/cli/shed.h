@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend shed: ends connections of a backend that has more of them than the mean.
+// weirctl backend shed: ends connections of a backend that has more connections than the mean.
 #pragma once
 
 #include "command.h"

@@ -64,7 +64,7 @@ void weir_show_backends(const struct weir_cli *cli, json_t *result);
 // Print backends in a table with the columns that fit. width: columns of the terminal; 0 =
 // unlimited.
 void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width);
-// prints the member "warnings", one per line
+// prints the member "warnings", one warning per line
 void weir_show_warnings(FILE *out, const json_t *result);
 void weir_show_change(const struct weir_cli *cli, json_t *result);
 void weir_show_policy(const struct weir_cli *cli, json_t *result);

@@ -18,7 +18,7 @@ struct weir_show_choice {
 // terminal.
 uint32_t weir_show_width(FILE *out);
 
-// Returns the width of a table in which all columns that may be hidden are hidden.
+// Returns the minimum width of a table, in which only columns with spare 0 are shown.
 uint32_t weir_show_least_width(
 	const json_t *rows, const struct weir_show_choice *choices, uint32_t count);
 

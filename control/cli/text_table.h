@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Text tables: aligned columns, numbers right-aligned, no trailing spaces. A column gets at most 64
-// bytes wide; longer cells do not widen it.
+// Text tables: aligned columns, numbers right-aligned, no trailing spaces. A column is at most 64
+// bytes wide; longer cells do not widen the column.
 //
 // Threads: a table is used by one thread. Cells are copied.
 #pragma once

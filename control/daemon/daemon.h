@@ -140,8 +140,8 @@ int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_
 // Run programs of the configuration with this helper process (programs.h); negative: there is none.
 // Takes ownership of helper. Returns 0 or negative errno (logged).
 int weir_daemon_set_programs(struct weir_daemon *daemon, int helper);
-// Writes why programs of the configuration do not run, or not in time, as one line. only: the
-// programs of this service; NULL = all programs. Returns false if there is no such problem.
+// Writes one line: why programs of the configuration do not run, or run late. only: the programs of
+// this service; NULL = all programs. Returns false if there is no such problem.
 bool weir_daemon_programs_problem(const struct weir_daemon *daemon,
 	const struct weir_config_service *only, char *why, size_t bytes);
 // Run until SIGTERM or SIGINT. Notifies systemd that the service is ready.
@@ -152,7 +152,7 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 
 // Publishes all changes now. Returns 0 or negative errno. -ENOTCONN: the changes will be published
 // when a dataplane is attached. -EAGAIN: the changes will be published when the configuration has
-// been applied. Any other error was logged once, and is retried in every tick.
+// been applied. Any other error was logged once, and each tick tries to publish again.
 int weir_daemon_publish(struct weir_daemon *daemon);
 // Returns why some changes are not published; NULL = all changes are published, or no dataplane is
 // attached.
@@ -170,8 +170,8 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 // negative errno with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
-// Start and stop estimates as the services need them. Call this function when their needs may have
-// changed.
+// Start and stop estimates as the services need them. Call this function when the needs of services
+// may have changed.
 void weir_daemon_update_estimates(struct weir_daemon *daemon);
 // Returns the argument for weir_comparison_begin. A dataplane must be attached.
 struct weir_comparisons *weir_daemon_comparisons(struct weir_daemon *daemon);

@@ -5,7 +5,7 @@
 // that site to this server (DNS rebinding). Therefore the host in a request must be an address,
 // localhost, or a name that the operator has allowed.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 // classes of words, health and administration. If a line contains several words of one class, the
 // last word counts. The format is that of HAProxy 2.6, plus weight:N and weight:N%.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stddef.h>

@@ -4,7 +4,7 @@
 // Datagrams have no room for the name and contain a number instead, which weir-agent and
 // weir-control compute from the name.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdint.h>

@@ -12,7 +12,7 @@
 // A header or body is refused as a whole if a number is infinite, NaN, negative or too large for
 // Weir, if a name is unknown, repeated or empty, or if the syntax is wrong.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stddef.h>

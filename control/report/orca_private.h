@@ -3,7 +3,7 @@
 // Declarations for the readers of the three ORCA formats. The readers read a message field by field
 // into a struct orca.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>

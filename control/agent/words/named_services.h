@@ -5,7 +5,7 @@
 // announce the state of another user's port. The states of all ports fit into one answer to a
 // probe.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>

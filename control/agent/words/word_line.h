@@ -13,7 +13,7 @@
 //   web: lame-duck, balancers 2, pending 1, ports 80 53/udp
 //   error: REASON
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stddef.h>

@@ -3,7 +3,7 @@
 // Import of forwarding methods: chooses the forwarding of a service from the forwarding methods of
 // its servers.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include "import.h"

@@ -3,7 +3,7 @@
 // Leaves out the parts of an import that are invalid in a configuration of Weir, such as a server
 // with a loopback address, or an overlong header.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include "import.h"

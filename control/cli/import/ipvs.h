@@ -3,7 +3,7 @@
 // Reads the output of `ipvsadm -S -n`, and scripts of ipvsadm commands that add services and
 // servers.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
 //
 // Options of ipvsadm for tunnels.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include "import.h"

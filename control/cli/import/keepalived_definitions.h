@@ -4,7 +4,7 @@
 // the value continues on the next line. "$NAME" or "${NAME}" is replaced with the value. keepalived
 // also has built-in definitions, such as ${_PWD}.
 //
-// Threads: any. Pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>

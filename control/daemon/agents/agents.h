@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents: probes the weir-agents of backends with datagrams (agent_message.h), and receives their
-// answers, solicited or not. There is one UDP socket for each address family, regardless of the
-// number of agents.
+// Agents: probes the weir-agents of backends with datagrams (agent_message.h), and receives
+// solicited and unsolicited answers. There is one UDP socket for each address family, regardless of
+// the number of agents.
 //
 // Probes of an agent are spread over its interval; each probe is sent slightly before the interval
 // ends. An agent without active backends is probed at the longer inactive interval once several
@@ -21,8 +21,8 @@
 // accepted if it is authentic, has the id and the flow of the request, and comes from the agent
 // process that the request names. Without such an answer the flow is not moved.
 //
-// A shed order makes an agent end connections. The order is sent again and again until an answer
-// reports that the order is over. An agent that receives an order again only repeats its answer.
+// A shed order makes an agent end connections. The order is sent repeatedly until an answer reports
+// that the order is over. An agent that receives an order again only repeats its answer.
 //
 // Threads: only the event loop's thread. No globals and no logging: events are reported through
 // callbacks. The event loop calls the callbacks; no function of this module calls them directly.
@@ -104,7 +104,7 @@ typedef void (*weir_agents_shed_ended)(void *context, const struct weir_agents_s
 
 // Callbacks of this module. They must not call weir_agents_configure or weir_agents_free.
 struct weir_agents_events {
-	// Called when an answer was accepted, whether or not it was solicited.
+	// Called when a solicited or unsolicited answer was accepted.
 	void (*report)(void *context, uint16_t backend, const struct weir_report *report);
 	// Called when TCP statistics were accepted for a backend that requests them in `wants`.
 	// NULL = TCP statistics are ignored.

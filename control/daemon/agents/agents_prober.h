@@ -62,9 +62,9 @@ void weir_agents_prober_start(struct weir_agents_prober *prober,
 	const struct weir_agents_probe_settings *settings, uint64_t due_ms);
 // Postpone the first probe. Does nothing if the first probe was already sent.
 void weir_agents_prober_delay(struct weir_agents_prober *prober, uint64_t delay_ms);
-// Changes the settings. A shorter interval applies at once. If fields are added to `wants`, a probe
-// requests them soon. Another probe requests them after the time that an agent needs to measure a
-// field.
+// Changes the settings. A shorter interval applies immediately. If fields are added to `wants`, a
+// probe requests them soon. Another probe requests them after the time that an agent needs to
+// measure a field.
 void weir_agents_prober_set(
 	struct weir_agents_prober *prober, const struct weir_agents_probe_settings *settings);
 // Call this function when the agent gets a new backend, which has no report yet. The next call of

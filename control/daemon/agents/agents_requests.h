@@ -16,8 +16,8 @@ struct weir_agents_requests_of { // pointers are borrowed
 	struct weir_agents_sockets *sockets;
 	const struct weir_agent_keys *keys;
 	uint32_t most; // maximum number of requests in flight
-	// A request is sent again after this time. 0 = a request is sent once, and ends at once if
-	// it cannot be sent.
+	// A request is sent again after this time. 0 = a request is sent once, and ends immediately
+	// if it cannot be sent.
 	uint32_t again_ms;
 	// Writes the datagram of the request in a slot.
 	void (*encode)(void *context, uint32_t slot, const struct weir_agent_key *key,

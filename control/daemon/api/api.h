@@ -2,11 +2,11 @@
 //
 // API server: newline-delimited JSON over the control socket (docs/reference/control-api.md). It
 // implements the protocol, not the commands: each request is passed to one handler, which replies
-// at once or later.
+// immediately or later.
 //
 // Threads: the thread of the event loop. Never blocks the loop.
 // Guarantees:
-//   A1 each request line gets one reply, in order, whatever bytes a client sends.
+//   A1 each request line gets one reply, in order, regardless of the bytes that a client sends.
 //   A2 memory per client is limited to one request line and one reply. The long replies to one
 //      user, including unread replies, have a common limit.
 //   A3 a client that does not read its reply within WEIR_API_ANSWER_MS is disconnected. If there
@@ -64,14 +64,14 @@ enum weir_api_code {
 struct weir_api;
 struct weir_api_call; // one unanswered request
 
-// Handles one request, a JSON object: replies at once, or keeps the call and replies later.
+// Handles one request, a JSON object: replies immediately, or keeps the call and replies later.
 typedef void (*weir_api_handler)(void *context, struct weir_api_call *call);
 
 // Start to serve the clients of a bound socket (api_socket.h). Takes ownership of fd, also on
 // failure. handler: is called with each request. Returns 0 or negative errno.
 int weir_api_create(
 	uv_loop_t *loop, int fd, weir_api_handler handler, void *context, struct weir_api **ret);
-// Disconnect all clients and close the socket. Answers to open calls no longer have an effect. The
+// Disconnect all clients and close the socket. Later answers to open calls have no effect. The
 // memory is released in the next iterations of the loop; then closed(context) is called. closed:
 // NULL is allowed.
 void weir_api_close(struct weir_api *api, void (*closed)(void *context));

@@ -16,17 +16,17 @@ enum weir_api_affinity {
 };
 
 // Returns the affinity of a service with its policy in effect. *ret_state: the state of the
-// service; its settings have the prefixes that are clients.
+// service; its settings contain the prefix lengths that define a client.
 enum weir_api_affinity weir_api_affinity_of(
 	const struct weir_tables *tables, uint16_t service, struct weir_service_state *ret_state);
 
 // Fails a call because the service has no affinity.
 void weir_api_no_affinity(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
-// Fails a call that would delete entries of a service whose affinity has none.
+// Fails a call that deletes entries, because the affinity of the service has no entries.
 void weir_api_affinity_by_hash(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
 
 // The part of affinity.clear with the argument `client`: deletes the entry of this client. With the
-// argument `backend`, only if the entry has this backend.
+// argument `backend`, deletes the entry only if it has this backend.
 void weir_api_affinity_clear_client(struct weir_daemon *daemon, struct weir_api_call *call);

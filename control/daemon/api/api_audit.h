@@ -31,7 +31,7 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_AFFINITY,
 	// capture of packets; the handler records its limits, and captures.c records its end
 	WEIR_API_AUDIT_CAPTURE,
-	// The kinds from here on make no lasting change; only refused requests are recorded.
+	// The kinds below make no lasting change; only refused requests are recorded.
 	WEIR_API_AUDIT_BACKEND,
 	WEIR_API_AUDIT_SERVICE,
 	WEIR_API_AUDIT_FILE,

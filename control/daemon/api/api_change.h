@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Functions that the handlers of drains share: those in api_change.c (one backend), api_host.c (all
-// backends of a host) and api_binds.c (binds).
+// Functions that the handlers of drains share: api_change.c (one backend), api_host.c (all backends
+// of a host) and api_binds.c (binds).
 //
 // Threads: the thread of the loop.
 #pragma once

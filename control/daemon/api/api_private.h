@@ -82,8 +82,8 @@ struct weir_api_call {
 	void *ended_context;
 };
 
-// Closes the connection of a client, in whatever state it is. The memory of the client is freed
-// when libuv has closed the handles.
+// Closes the connection of a client in any state. The memory of the client is freed when libuv has
+// closed the handles.
 void weir_api_cut_off(struct weir_api_client *client);
 // Handles the buffered lines of a client until a reply is pending, then waits until the client has
 // read the reply (A2). Each further line waits for the next iteration of the loop, so one client

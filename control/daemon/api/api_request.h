@@ -29,10 +29,10 @@ int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call
 void weir_api_no_backend(
 	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name, bool many);
 // Finds a backend like weir_api_find_backend, but does not fail the call. Returns its id, or a
-// negative number if there is no such backend or several of them.
+// negative number if no backend or several backends have this name.
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
-// Returns whether the tables exist, which is so once a dataplane has been attached. If not, fails
-// the call and returns false.
+// Returns whether the tables exist; they exist after a dataplane was attached. If they do not
+// exist, fails the call and returns false.
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
 // Returns whether a dataplane is attached now. If not, fails the call and returns false.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);

@@ -28,8 +28,8 @@ json_t *weir_json_binds(const struct weir_config_service *service);
 
 // Prepares the rows of service.show. Returns 0 or -ENOMEM.
 int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret);
-// Prepares the rows of backend.show. service: only backends of this service; NULL = all; must live
-// as long as the rows. Returns 0 or -ENOMEM.
+// Prepares the rows of backend.show. service: only backends of this service; NULL = all; must
+// outlive the rows. Returns 0 or -ENOMEM.
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 

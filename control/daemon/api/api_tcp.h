@@ -17,7 +17,7 @@ struct weir_daemon;
 json_t *weir_json_tcp(const struct weir_daemon *daemon, uint16_t backend);
 
 // Names of the columns of TCP rows in metrics.show. There is a row for each backend and each
-// address family of which the backend had connections.
+// address family for which the backend had connections.
 extern const char *const weir_api_tcp_columns[];
 extern const uint32_t weir_api_tcp_column_count;
 // Returns a TCP row; NULL if the backend has no statistics for the address family.

@@ -17,9 +17,9 @@
 // the backend has in states.h. Call after weir_states_configure. Returns 0 or negative errno.
 int weir_checks_configure(struct weir_health *health, const struct weir_states *states,
 	const struct weir_tables *tables, const struct weir_config *config);
-// Sets the intervals of the checks. Backends that are far from use (weir_tables_backend_is_far) are
-// checked less often. tables NULL: no backend is far. Call after each publication. Also call every
-// second, because weir_tables_tick publishes as well.
+// Sets the intervals of the checks. Far backends, which will probably not be used soon
+// (weir_tables_backend_is_far), are checked less often. tables NULL: no backend is far. Call after
+// each publication. Also call every second, because weir_tables_tick publishes as well.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
 // Returns how long the checks of a backend have had no result. ret_why gets the reason. If the

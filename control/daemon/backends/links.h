@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Links: determines whether a missing link explains that a check failed, or that an agent does not
-// answer. While the port to a backend has no link, a failure is no evidence that the backend is
+// answer. While the port to a backend has no link, a failure is not evidence that the backend is
 // down. The same holds for a failure within one timeout after the link is up again, because the
 // next hop must be resolved again. After a link comes up, addresses, routing protocols and taps
 // also need some time. So if the kernel has lost the route to the backend, or the MAC address of
@@ -39,7 +39,7 @@ struct weir_links_of {
 	const struct weir_config *config;
 };
 
-// Reads the links of all ports. Call every 100 ms or so. now_ms: monotonic, as the loop's time.
+// Reads the links of all ports. Call about every 100 ms. now_ms: monotonic, as the loop's time.
 void weir_links_read(struct weir_links *links, struct weir_links_of of, uint64_t now_ms);
 // Reads the link of a port again, or the links of all ports if port is below 0. Does not read a
 // link that was down when it was last read. Call before weir_links_excuse: a link may have failed
@@ -55,7 +55,7 @@ struct weir_links_failure {
 	uint32_t timeout_ms; // timeout of the check
 };
 
-// Returns whether a missing link explains a failure. If so, the failure is no evidence that the
+// Returns whether a missing link explains a failure. If so, the failure is not evidence that the
 // backend is down, and why receives one line.
 bool weir_links_excuse(const struct weir_links *links, const struct weir_links_failure *failure,
 	char *why, size_t bytes);

@@ -2,7 +2,7 @@
 // Port words: the states that are announced for the ports of a host. Determines which of these
 // states concerns a service, from the ports of the service's binds.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stddef.h>

@@ -76,7 +76,8 @@ uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
 // Requests from the agent of a backend the values that are used to judge a canary. A request is
-// valid for some seconds, so call this once a second. Does nothing for a backend without an agent.
+// valid for some seconds, so call this function once a second. Does nothing for a backend without
+// an agent.
 void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
 
 // Call once a second: finds the active backends, and logs agents that become silent or answer

@@ -3,11 +3,10 @@
 // Rejections: finds the backends to which an ICMP error about a tunnel packet (unreachable.h)
 // refers, and passes the error to outliers.h.
 //
-// The error must quote a packet that Weir sends: its outer addresses and protocol are those of
-// packets to a backend, its inner flow is to a bind of the backend's service, and it was not
-// fragmented. Errors about fragments do not count, because clients could cause them with packets of
-// 1,280 bytes: weir-agent decap leaves IPv6 fragments to the kernel, which rejects the whole
-// packet.
+// The error must quote a packet that Weir sends: its outer addresses and protocol match packets to
+// a backend, its inner flow is to a bind of the backend's service, and it was not fragmented.
+// Errors about fragments do not count, because clients could cause them with packets of 1,280
+// bytes: weir-agent decap leaves IPv6 fragments to the kernel, which rejects the whole packet.
 //
 // An error counts for every backend with the host's address and a forwarding mode with the same
 // outer protocol, in any service. A host sends too few ICMP errors to wait for one error per

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports settings: what the configuration of a service determines about the reports of its
-// backends. Also computes this instance's share of a reported limit.
+// Reports settings: derives the handling of backends' reports from the configuration of the
+// service. Also computes this instance's share of a reported limit.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>

@@ -30,7 +30,7 @@ typedef void (*weir_states_changed)(void *context);
 // started again, so earlier checks do not count: the verdict of its checks is no longer PASSING.
 typedef void (*weir_states_recheck)(void *context, uint16_t backend);
 
-// Called when the state of a backend changes. Strings: only during the call.
+// Called when the state of a backend changes. Strings are valid only during the call.
 struct weir_states_transition {
 	uint16_t id;
 	const char *service, *backend;

@@ -3,7 +3,7 @@
 // TCP report: the last TCP statistics of a backend's agent, and the rates over the last 10 to 20
 // seconds, computed from the sums in the statistics.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>

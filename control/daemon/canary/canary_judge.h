@@ -3,8 +3,8 @@
 // Canary judge: decides whether a canary is worse than the other backends, from the counts since
 // the start of a step.
 //
-// Requests: taken from the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary and
-// of the other backends. If none of them sends reports, new flows count as requests. The error
+// Requests are taken from the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary
+// and of the other backends. If none of them sends reports, new flows count as requests. The error
 // rates of new flows are compared in both cases; a flow that stays half-open until its timeout is
 // an error.
 //
@@ -19,7 +19,7 @@
 // latency_ratio. Before the end, the ratio must be above 1.5 times latency_ratio. Each mean needs
 // min_requests requests with a known latency.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>
@@ -44,7 +44,7 @@ enum weir_canary_figures {
 
 // Counts of one side of the comparison.
 struct weir_canary_counts {
-	// Source of the error counts. If there are several sources, this is the one that detects
+	// Source of the error counts. If there are several sources, this is the source that detects
 	// the fewest kinds of errors.
 	enum weir_canary_figures figures;
 	double requests, errors; // errors: how many of the requests failed

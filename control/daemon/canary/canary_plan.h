@@ -3,7 +3,7 @@
 // Canary plan: the steps of a canary, and the weight that gives a backend a share of the new flows
 // of its service.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stddef.h>
@@ -25,8 +25,8 @@ struct weir_canary_plan {
 	// Maximum ratio of the canary's error rate, and of its mean latency, to that of the other
 	// backends.
 	double error_ratio, latency_ratio;
-	// Number of requests in a step that a verdict needs: the canary must have this number, and
-	// all other backends together must have it, too.
+	// Number of requests in a step that a verdict needs, both for the canary and for all other
+	// backends together.
 	double min_requests;
 };
 

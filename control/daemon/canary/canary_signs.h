@@ -27,9 +27,9 @@ struct weir_canary_signs { // sums since the start of a step; zeroed = nothing w
 void weir_canary_add_report(struct weir_canary_counts *counts,
 	const struct weir_reports_status *status, uint64_t passed_ms, uint64_t step_ms);
 // Returns the source of the error counts of both sides: "passive", "agent", "report" or "orca". If
-// there are several sources, returns the one that detects the fewest kinds of errors. NULL =
+// there are several sources, returns the source that detects the fewest kinds of errors. NULL =
 // nothing was counted yet.
 const char *weir_canary_figures(const struct weir_canary_signs *signs);
-// Update the counts of new flows: those of the service, and those of the canary's backend.
+// Update the counts of new flows of the service and of the canary's backend.
 void weir_canary_count_flows(struct weir_canary_signs *signs, const struct weir_segment *segment,
 	uint16_t service, uint16_t backend);

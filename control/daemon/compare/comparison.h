@@ -48,8 +48,8 @@ struct weir_comparison_result { // allocated on the heap; its owner frees it
 	uint64_t began; // number of the service's flows that began during the recording
 	// samples of all services that were lost because the ring of a worker was full
 	uint64_t lost;
-	// Number of flows that are not in the recording: those beyond WEIR_COMPARISON_FLOWS, and
-	// those of backends that were added after the recording had begun.
+	// Number of flows that are not in the recording: flows beyond WEIR_COMPARISON_FLOWS, and
+	// flows of backends that were added after the recording had begun.
 	uint64_t omitted;
 	struct weir_replay_params params;
 	struct weir_comparison_backend *names; // [params.backend_count]
@@ -72,5 +72,5 @@ int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service
 	bool scaled, weir_comparison_done done, void *context);
 // Returns the context of the comparison in progress, or NULL if there is none.
 void *weir_comparison_context(const struct weir_comparisons *comparisons);
-// Abort the comparison that is in progress, if any. why: the reason, which is passed to its `done`.
+// Abort the comparison in progress, if there is one. why: the reason, which is passed to `done`.
 void weir_comparison_abandon(struct weir_comparisons *comparisons, const char *why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replay: computes what another policy would have done with the flows of a service. Assigns
+// Replay: computes how another policy would have distributed the flows of a service. Assigns
 // recorded flows to backends again, with the same code that workers run.
 //
 // A flow keeps its start, its worker and its duration. With `scaled`, the duration of a flow that
@@ -45,7 +45,7 @@ struct weir_replay_params { // all borrowed until weir_replay_free
 	bool scaled;
 };
 
-// Returns whether a policy can be replayed, which is not so if the policy needs data that the
+// Returns whether a policy can be replayed. Returns false if the policy needs data that the
 // recording lacks.
 bool weir_replay_can(enum weir_policy policy);
 

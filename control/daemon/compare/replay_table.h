@@ -3,7 +3,7 @@
 // The table from which a policy chooses backends in a replay. Used only by the files of this
 // folder.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include "flow_replay.h"

@@ -2,7 +2,7 @@
 //
 // Packets of connections via the data path, as the kernel sends them.
 //
-// Threads: any; pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>

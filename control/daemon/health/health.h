@@ -37,8 +37,8 @@
 // FAILING is at least the number of VIPs. If this needs more than `rise` checks, the additional
 // checks follow quickly (health_cover.h).
 //
-// A backend that is far from use (weir_health_set_far) is checked at a longer interval, except
-// while its last check disagrees with the verdict.
+// A backend that will probably not be used soon (weir_health_set_far) is checked at a longer
+// interval, except while its last check disagrees with the verdict.
 //
 // Threads: only the event loop's thread. No globals, no logging: events are reported by callbacks.
 // Callbacks are called from the loop, and from weir_health_agent_result; no other function calls
@@ -63,7 +63,7 @@
 #define WEIR_HEALTH_CONCURRENT 2048
 #define WEIR_HEALTH_PROGRAMS 32u // at most WEIR_PROGRAMS_MAX less that of `notify`
 #define WEIR_HEALTH_DETAIL_BYTES 96
-// A backend that is far from use (weir_health_set_far) is checked once in this number of intervals.
+// A far backend (weir_health_set_far) is checked once in this number of intervals.
 #define WEIR_HEALTH_FAR_INTERVALS 10u
 // Milliseconds between checks after a restart of the server, if no retry interval is configured.
 #define WEIR_HEALTH_QUICK_MS 100u
@@ -151,9 +151,9 @@ int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_
 // checks have no result. Call at most once. Returns 0 or negative errno.
 int weir_health_set_ping(struct weir_health *health, struct weir_ping_sockets *sockets);
 
-// Sets what runs the programs of checks of type exec: borrowed, until weir_health_free. NULL (the
-// default): such checks have no result. names: gets the context of weir_health_create. Call at most
-// once.
+// Sets the module that runs the programs of checks of type exec; borrowed until weir_health_free.
+// NULL (the default): such checks have no result. names: gets the context of weir_health_create.
+// Call at most once.
 void weir_health_set_programs(
 	struct weir_health *health, struct weir_programs *programs, weir_health_names_fn names);
 
@@ -170,19 +170,19 @@ int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
 
 // Sets the next hop of packets to a backend, for checks via the data path. Without a MAC address,
-// checks go on with the previous one on the same interface. Does nothing for a backend that is not
-// checked.
+// checks continue with the previous MAC address on the same interface. Does nothing for a backend
+// that is not checked.
 void weir_health_set_hop(
 	struct weir_health *health, uint16_t backend, const struct weir_data_path_hop *hop);
 
-// Sets whether a backend is far from use. A backend is near (the default) if it is a member of a
-// subset, or among the next candidates for a subset. Does nothing for a backend that is not
-// checked.
+// Sets whether a backend is far, that is, will probably not be used soon. A backend is near (the
+// default) if it is a member of a subset, or among the next candidates for a subset. Does nothing
+// for a backend that is not checked.
 void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far);
 
 // Marks a backend as idle: the backend has no flows, and a cheaper signal than a check shows that
-// the backend is up. Its check then runs about once in interval_ms, as long as the result of the
-// check agrees with the verdict. interval_ms 0: the backend is not idle.
+// the backend is up. Its check then runs about once in interval_ms, while the result of the check
+// agrees with the verdict. interval_ms 0: the backend is not idle.
 void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms);
 
 // Discards the states that a backend has announced in answers to any of its checks. For an
@@ -193,7 +193,7 @@ void weir_health_clear_words(struct weir_health *health, uint16_t backend);
 
 // Call when the server of a backend may have restarted. Resets the counts of consecutive results of
 // the backend's check. A PASSING verdict becomes UNKNOWN, without a callback. The next check runs
-// at once, unless it is of type agent. Further checks follow after the retry interval, or after
+// immediately, unless it is of type agent. Further checks follow after the retry interval, or after
 // WEIR_HEALTH_QUICK_MS if no retry interval is configured, until a check fails or `rise` checks in
 // a row have passed. Does nothing for a backend that is not checked.
 void weir_health_restart(struct weir_health *health, uint16_t backend);

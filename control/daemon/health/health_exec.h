@@ -3,12 +3,12 @@
 // Probes of type exec: run a program of the configuration (programs.h), and pass if its exit status
 // is 0. The program gets the backend in variables, and in the arguments that contain placeholders.
 //
-// With weight_from_exit, exit statuses from 2 on pass as well, and report the weight exit status -
-// 2. The report of exit status 0 is empty: the weight of the configuration applies.
+// With weight_from_exit, exit statuses from 2 on also pass, and report the weight (exit status -
+// 2). The report of exit status 0 is empty: the weight of the configuration applies.
 //
 // Without the helper process that runs programs, and if this host lacks a resource to start the
-// program, the outcome is UNKNOWN. A program that cannot be started for another reason, such as a
-// missing file, has failed.
+// program, the outcome is UNKNOWN. If the program cannot be started for another reason, such as a
+// missing file, the probe fails.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -18,7 +18,7 @@
 #include "health_probe.h"
 #include "programs.h"
 
-// A killed program should have ended after this time.
+// Maximum time that the end of a killed program is expected to take.
 #define WEIR_HEALTH_EXEC_GRACE_MS 1000u
 
 struct weir_health_exec; // a probe

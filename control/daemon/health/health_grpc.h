@@ -3,7 +3,7 @@
 // gRPC health protocol, grpc.health.v1.Health/Check: encodes the request and decodes the answer.
 // libcurl transports both over HTTP/2. Each message is preceded by a flag and a length of 32 bits.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stddef.h>

@@ -7,9 +7,9 @@
 // The busy time of a worker is divided among its buckets in proportion to their packets. A worker
 // that distributes the packets of a port to other workers needs additional time, called its base,
 // which does not decrease when buckets move away from the worker. The base is the worker's busy
-// time minus the time for the packets of its own buckets; the latter is estimated from the time per
-// packet of other workers. Loads and bases are moving averages (steal_duration.h), as shares of one
-// worker's time: 1 = all of it.
+// time minus the time for the packets of its own buckets; this time for packets is estimated from
+// the time per packet of other workers. Loads and bases are moving averages (steal_duration.h), as
+// shares of one worker's time: 1 = all of it.
 //
 // The cost of moving a bucket is also measured, as a moving average of the cycles that both workers
 // need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS ticks without a move, the measured cost

@@ -27,7 +27,7 @@
 #define WEIR_BUCKET_TICK_MS 100
 // minimum load of a worker from which buckets move, as a ratio to the mean load
 #define WEIR_BUCKET_TRIGGER 1.1
-// minimum of the highest load of a worker for any move, as a share of its time
+// buckets move only if the highest load of a worker is at least this share of its time
 #define WEIR_BUCKET_SPARE 0.05
 #define WEIR_BUCKET_MOVES 16u // maximum number of moves requested in a tick
 #define WEIR_BUCKET_REST_S 0.3 // minimum time between two moves of a bucket: three ticks
@@ -48,7 +48,8 @@ int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret);
 void weir_bucket_moves_free(struct weir_bucket_moves *moves); // NULL is allowed
 
-// Runs a tick: measures the loads, and plans requests if stealing is true. now: see above.
+// Runs a tick: measures the loads, and plans requests if stealing is true. now: CLOCK_MONOTONIC in
+// seconds.
 void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_bucket_look *look,
 	bool stealing, double now);
 // Call this function between ticks while requests are pending. Detects the buckets that have

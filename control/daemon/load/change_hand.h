@@ -5,7 +5,7 @@
 // Settings are stored by name, so a service, backend or bind with a new name starts without
 // settings. A weight that a canary keeps is not discarded.
 //
-// Threads: one. Pure.
+// Threads: one. Keeps no state.
 #pragma once
 
 #include "config_difference.h"

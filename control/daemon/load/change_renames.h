@@ -4,7 +4,7 @@
 // unchanged addresses. The manual settings of such a backend are discarded (change_hand.h); for
 // example, a backend that an operator has drained gets new flows again.
 //
-// Threads: one. Pure.
+// Threads: one. Keeps no state.
 #pragma once
 
 #include "change_costs.h"

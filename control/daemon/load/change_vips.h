@@ -4,7 +4,7 @@
 // configuration. If a backend does not have such a VIP yet, its checks fail after the change, and
 // it gets no new flows for any VIP of the service.
 //
-// Threads: one. Pure.
+// Threads: one. Keeps no state.
 #pragma once
 
 #include "config.h"

@@ -3,8 +3,8 @@
 // Recent: counts of about the last minute: the new flows of each backend, the flows of each service
 // that were spilled or rejected at the limit, and the packets that were forwarded without an entry
 // because the flow table, or its share of half-open flows, was full. The counters are sampled every
-// WEIR_RECENT_STEP_S seconds. A sample is taken in WEIR_RECENT_SLICES slices, because sampling all
-// ids at once would block the loop for too long.
+// WEIR_RECENT_STEP_S seconds. A sample is taken in WEIR_RECENT_SLICES slices, because one slice
+// with all ids would block the loop for too long.
 //
 // Threads: one. No clock.
 #pragma once
@@ -48,7 +48,7 @@ void weir_recent_fini(struct weir_recent *recent);
 #define WEIR_RECENT_SLICES 50u
 void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
-// Take the remaining slices of a sample at once.
+// Take the remaining slices of a sample in one call.
 void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
 	uint32_t backends, uint32_t services);
 
@@ -64,8 +64,9 @@ uint64_t weir_recent_limited(
 // flow table since the oldest sample, because there was no room for an entry.
 uint64_t weir_recent_untracked(
 	const struct weir_recent *recent, const struct weir_segment *segment);
-// Returns which part of the flow table was full when these packets were forwarded. The result is
-// derived from the current numbers of flows, because the counter does not distinguish the causes.
+// Returns which part of the flow table was full when the packets of weir_recent_untracked were
+// forwarded. The result is derived from the current numbers of flows, because the counter does not
+// distinguish the causes.
 enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
 	const struct weir_segment *segment, const struct weir_config_flow_table *table);
 // Logs when the flow table, or its share of half-open flows, becomes full (weir_recent_untracked is

@@ -15,8 +15,7 @@
 
 #define HOP_BUCKETS 4096
 
-// A next hop as the kernel has it: an address on a link. Backends behind one gateway share a next
-// hop.
+// A next hop of the kernel: an address on a link. Backends behind one gateway share a next hop.
 struct hop {
 	SLIST_ENTRY(hop) bucket;
 	LIST_HEAD(, entry) entries;
@@ -81,7 +80,7 @@ struct weir_neighbours {
 	struct weir_icmp_sockets path_mtu;
 };
 
-// Compares two addresses by family, then by address. Returns a value like that of memcmp.
+// Compares two addresses by family, then by address. Returns a value like memcmp.
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b);
 
 // Marks an entry: its next hop is determined and reported in this iteration of the loop.

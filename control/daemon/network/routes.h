@@ -24,8 +24,8 @@ struct weir_route { // a route to an address
 	struct weir_address next_hop; // gateway, or the address itself
 	struct weir_address source; // source chosen by the kernel; family 0 = none
 	uint32_t mtu; // MTU of the route itself ("ip route ... mtu"), bytes; 0 = none
-	// The kernel has learnt the route from a redirect or a path MTU, and sends no event when it
-	// expires.
+	// The kernel has learnt the route from a redirect or a path MTU, and sends no event when
+	// the route expires.
 	bool expires;
 };
 

@@ -2,7 +2,7 @@
 //
 // Socket filters for ICMP errors that quote a packet to a backend.
 //
-// Threads: any; pure.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>
@@ -19,10 +19,10 @@ struct weir_tunnel_filter {
 
 // Makes a filter for ICMP messages. head: the first instructions; they may refuse the message, and
 // load the protocol of the quoted packet into register A. The filter then accepts the message if
-// the protocol is `other`, or that of an outer IP header of a forwarding mode. gue: instruction
-// that loads the protocol in a GUE header into A; quoted UDP packets are accepted only if it is an
-// IP protocol. gue NULL: all quoted UDP packets are accepted, because routers may quote only the
-// UDP header.
+// the protocol is `other`, or the protocol of an outer IP header of a forwarding mode. gue:
+// instruction that loads the protocol in a GUE header into A; quoted UDP packets are accepted only
+// if this is an IP protocol. gue NULL: all quoted UDP packets are accepted, because routers may
+// quote only the UDP header.
 void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count, uint8_t other,
 	const struct sock_filter *gue, struct weir_tunnel_filter *ret);
 
@@ -30,5 +30,5 @@ void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count
 int weir_tunnel_filter_open(const struct weir_tunnel_filter *ipv4,
 	const struct weir_tunnel_filter *ipv6, struct weir_icmp_sockets *ret);
 
-// Returns whether a protocol number is one that an outer IP header of a forwarding mode can have.
+// Returns whether the outer IP header of a forwarding mode can have this protocol number.
 bool weir_tunnel_protocol(uint8_t protocol);

@@ -5,8 +5,9 @@
 // socket appears.
 //
 // Threads: the thread of the loop. The link waits for the dataplane's reply in libuv's thread pool,
-// so that a stalled dataplane does not block the loop. Each change of state is logged once: that
-// the dataplane is not running or is starting at level info, any other failure at level error.
+// so that a stalled dataplane does not block the loop. Each change of state is logged once: with
+// level info if the dataplane is not running or is starting, with level error for any other
+// failure.
 #pragma once
 
 #include <uv.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Programs: runs programs that the configuration names: that of `notify`, and those of health
-// checks of type exec. A helper process runs them as a user without privileges, with an empty
-// standard input, few environment variables, and the working directory "/". weir-control starts the
-// helper before it drops its own privileges, and cannot start it again later.
+// Programs: runs the programs in the configuration: the program of `notify`, and the programs of
+// health checks of type exec. A helper process runs them as a user without privileges, with an
+// empty standard input, few environment variables, and the working directory "/". weir-control
+// starts the helper before it drops its own privileges, and cannot start it again later.
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The helper process that runs programs: it receives requests (programs_message.h), starts a
-// process group for each program, kills it after its timeout, and answers with its result. When
-// weir-control has closed the connection, the helper waits for its programs and exits.
+// process group for each program, kills the group after the timeout of the program, and answers
+// with the program's result. When weir-control has closed the connection, the helper waits for its
+// programs and exits.
 //
 // Threads: one process, one thread.
 #pragma once

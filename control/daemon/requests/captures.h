@@ -6,8 +6,8 @@
 // or when the dataplane exits. A capture expires if its client has not read for
 // WEIR_CAPTURES_UNREAD_MS; another capture can then replace it.
 //
-// The names of a packet's service and backend are those at the time when the packet was copied; ""
-// = the id has been reused since then.
+// The names of a packet's service and backend are the names at the time when the packet was copied;
+// "" = the id has been reused since then.
 //
 // Threads: the thread of the loop.
 #pragma once

@@ -8,10 +8,10 @@
 // (about 1 ms), or an insertion moves the flow to a line that was already read. A deletion is
 // therefore repeated until a pass deletes no flow, up to a maximum number of passes.
 // The affinity table, which all workers share, is counted or cleared in the same way
-// (WEIR_MESSAGE_SOURCE_WALK), but by one worker. If it does not respond, another worker repeats the
-// walk.
-// Only one list, deletion or count runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; the
-// others are queued.
+// (WEIR_MESSAGE_SOURCE_WALK), but by one worker. If this worker does not respond, another worker
+// repeats the walk.
+// Only one list, deletion or count runs at a time, for a slice of WEIR_FLOW_LISTS_SLICE_MS; other
+// requests are queued.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -66,8 +66,9 @@ int weir_flow_lists_create(
 // the result is 0.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
-// Counts all affinity entries, or deletes those that match `request`, a WEIR_MESSAGE_SOURCE_WALK.
-// request: copied; this function sets its lines and page. Returns as weir_flow_lists_start.
+// Counts all affinity entries, or deletes the entries that match `request`, a
+// WEIR_MESSAGE_SOURCE_WALK. request: copied; this function sets its lines and page. Return values
+// as for weir_flow_lists_start.
 int weir_flow_lists_start_sources(struct weir_flow_lists *lists, const struct weir_message *request,
 	weir_flow_list_done done, void *context);
 // Fails all requests, because the dataplane has exited.

@@ -4,7 +4,7 @@
 // request to all workers through the mailboxes of the segment, and collects the responses. A worker
 // that does not respond within WEIR_LOOKUP_MS is left out. A request can also delete the flow if a
 // worker finds it. A request to delete an affinity entry goes to one worker only: a second worker
-// would delete an entry that the client gets in the meantime.
+// would delete an entry that was created for the client in the meantime.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -27,8 +27,8 @@ struct weir_lookup_result {
 	uint32_t workers; // number of workers
 	uint64_t responded; // bitmap by worker
 	uint32_t worker; // worker that has sent the best response
-	// The best response: one that has found the flow or entry; if there is none, one that has a
-	// backend for the flow; otherwise any response.
+	// The best response: a response that contains the flow or entry; otherwise a response with
+	// a backend for the flow; otherwise any response.
 	struct weir_message response;
 	// Backend that each worker would choose for the flow; only for workers that have responded.
 	uint16_t chosen[WEIR_WORKERS_MAX];

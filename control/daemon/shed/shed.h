@@ -3,7 +3,7 @@
 // Shed: one shed (sheds.h): its state, its terms, its texts and its orders. Counts the flows of its
 // backend and of the service.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include "agents.h"

@@ -6,7 +6,7 @@
 // itself. The mean is computed with integers and rounded up, so that rounding errors never bring a
 // backend below the mean.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdint.h>

@@ -5,7 +5,7 @@
 // duration counts as WEIR_STEAL_UNKNOWN_S. If a duration is more than twice its estimate, it also
 // counts as unknown, unless the estimate is longer.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdbool.h>
