@@ -36,7 +36,7 @@
 #define WEIR_STEER_VIPS_MAP "weir_vips"
 #define WEIR_STEER_XSKS_MAP "xsks_map"
 #define WEIR_STEER_WIDE_RANGE 1024 // a bind with up to this many ports gets a key for each port
-// Used instead of WEIR_STEER_WIDE_RANGE if the map has no room for that many keys.
+// Used instead of WEIR_STEER_WIDE_RANGE if the keys do not fit into the map.
 #define WEIR_STEER_SHORT_RANGE 16
 #define WEIR_STEER_EVERY_PORT 1u
 // The value of `protocol` in the keys of removed binds, instead of IPPROTO_TCP.

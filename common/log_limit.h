@@ -5,7 +5,7 @@
 // reports the number of suppressed lines. A window also ends if another line needs the same table
 // entry because of a hash collision.
 //
-// Threads: any thread that may log. Counting a line and writing a summary need a lock.
+// Threads: any thread that may log. Counting a line and writing a summary take a lock.
 #pragma once
 
 #include <stdint.h>

@@ -346,8 +346,8 @@ struct weir_config_service {
 	struct weir_config_slow_start slow_start;
 	struct weir_config_steal steal;
 	uint32_t panic_threshold_percent; // 0..100, default 50
-	// The service becomes up with quorum + hysteresis eligible backends, and down with fewer
-	// than quorum - hysteresis.
+	// The service becomes up if at least quorum + hysteresis backends are eligible, and down if
+	// fewer than quorum - hysteresis backends are eligible.
 	uint32_t quorum, hysteresis;
 	// 0..100, default 0: the backups get new flows while less than this share of the primary
 	// backends (without `backup`) is eligible, and while no primary backend is eligible

@@ -26,7 +26,7 @@ struct weir_config_errors { // zeroed at first
 
 void weir_config_errors_fini(struct weir_config_errors *errors);
 
-// Write "FILE:LINE:COL: PATH: reason", a format that editors understand. An unknown line, column or
+// Write "FILE:LINE:COL: PATH: reason", a format that editors can parse. An unknown line, column or
 // path is left out. The text is truncated to the size of the buffer. Returns buffer.
 const char *weir_config_error_format(
 	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes);

@@ -5,7 +5,7 @@
 // simulator, and used by json_reader.c and json_errors.c.
 //
 // Values are numbered in document order: 0 is the root, and the members of a container follow the
-// container. jansson keeps members in document order, too. Therefore a caller can step through the
+// container. jansson also keeps members in document order. Therefore a caller can step through the
 // values of jansson and the nodes of the index together.
 //
 // Threads: any; an index does not change after it is made.

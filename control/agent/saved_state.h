@@ -22,8 +22,8 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log);
 enum weir_health_word weir_saved_state_read(int fd);
 
 // Returns 1 if the last agent that used this run directory is still running or has crashed. Returns
-// 0 if it has exited normally, because it then has saved NONE. Returns a negative errno if the file
-// cannot be read (-ENOENT: no agent has used the directory).
+// 0 if this agent has exited normally, because it has then saved NONE. Returns a negative errno if
+// the file cannot be read (-ENOENT: no agent has used the directory).
 int weir_saved_state_is_left(const char *run_dir);
 
 // Save a state. word: NONE if this process exits normally, so that the next process restores no

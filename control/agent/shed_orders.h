@@ -38,8 +38,8 @@ struct weir_shed_orders { // zeroed = no order
 
 enum weir_shed_verdict {
 	WEIR_SHED_NEW, // carry it out: the order is now the active order
-	// Send the answer in the entry, if its numbers of connections are known. Either the order
-	// has arrived before, or the agent was busy with another order when it arrived.
+	// The order has arrived before, or arrived while another order was in progress. Send the
+	// answer in the entry, if its numbers of connections are known.
 	WEIR_SHED_KNOWN,
 	WEIR_SHED_LATE, // answer LATE; the order is not stored
 	WEIR_SHED_REFUSED, // the order gets no answer; *refusal has the reason

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Watched ports: decides which ports are down, from the number of sockets that listen at each port.
-// Only a port that had a listening socket can be down: the agent cannot see sockets in another
+// Only a port that had a listening socket can be down: the agent cannot find sockets in another
 // network namespace, so a port without a visible socket may have a server.
 //
 // A port is announced as down when its last listening socket is closed and the grace time has

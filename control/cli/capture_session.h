@@ -28,8 +28,8 @@ int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret
 // "interrupt", or the reason in weir-control's reply. Returns NULL if more packets may follow.
 const char *weir_capture_session_ended(struct weir_capture_session *capture);
 
-// Wait until a write of up to 4,096 bytes (PIPE_BUF) to fd would not block, or fd has failed. fd:
-// in blocking mode; -1 = return immediately. Returns false on ^C.
+// Wait until a write of up to 4,096 bytes (PIPE_BUF) to fd can complete without blocking, or fd has
+// failed. fd: in blocking mode; -1 = return immediately. Returns false on ^C.
 bool weir_capture_session_may_write(struct weir_capture_session *capture, int fd);
 // Wait for `ms` milliseconds, or until ^C.
 void weir_capture_session_pause(struct weir_capture_session *capture, int ms);

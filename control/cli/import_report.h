@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Prints the notes and errors of an import as text. By default, prints at most one screen, the most
-// serious notes first: notes that differ only in names and numbers share one line, with their
-// number. With `all`, each note has a separate line, in the order of the source.
+// serious notes first. Notes that differ only in names and numbers share one line, which shows how
+// many notes there are. With `all`, each note has a separate line, in the order of the source.
 #pragma once
 
 #include <stdbool.h>

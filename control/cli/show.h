@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints results of the control API as text: a table for many objects, a record for one. A missing
-// key is shown as "-", because daemons of other versions may send fewer or more keys.
+// Prints results of the control API as text: a table for many objects, a record for one object. A
+// missing key is shown as "-", because daemons of other versions may send fewer or more keys.
 #pragma once
 
 #include "command.h"

@@ -96,10 +96,10 @@ struct weir_doctor {
 	// file, did not answer.
 	bool path_unknown;
 	const struct weir_config *file; // NULL = the file could not be read
-	// The configuration that is running: the configuration file, but with the settings of the
-	// dataplane that weir-dataplane is running with. Without a valid file, only the settings of
-	// the dataplane, and the services if runs_services is set. NULL = unknown. Set by the
-	// caller; weir_doctor_run sets `runs` to NULL if weir-dataplane does not run.
+	// The running configuration: the configuration file, but with the dataplane settings that
+	// weir-dataplane uses now. Without a valid file, it contains only the dataplane settings,
+	// and the services if runs_services is set. NULL = unknown. Set by the caller;
+	// weir_doctor_run sets `runs` to NULL if weir-dataplane does not run.
 	const struct weir_config *runs;
 	bool runs_services; // `runs` contains services, from the file or from weir-control
 	bool candidate; // --config was given, so the values of the file are checked

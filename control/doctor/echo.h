@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Echo: sends ICMP echo requests with DF to a backend, directly and in the forwarding mode that
-// weir-dataplane uses. Which requests get no reply shows what fails: the address of the backend,
-// the decapsulation, the VIP on the backend's loopback interface, or the packet size.
+// weir-dataplane uses. The set of requests without a reply shows the fault: the address of the
+// backend, the decapsulation, the VIP on the backend's loopback interface, or the packet size.
 //
 // Any host can send replies and errors to this host. Therefore a reply or an error is accepted only
 // if it contains the random data of a request.

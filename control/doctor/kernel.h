@@ -30,7 +30,7 @@ int weir_kernel_route(const struct weir_address *destination, struct weir_kernel
 // <linux/neighbour.h>, or negative errno: -ENOENT (no entry), ...
 int weir_kernel_neighbour(const struct weir_address *address, unsigned int index, uint8_t mac[6]);
 
-// Reads the first address of this family on an interface that is not link-local. Returns 0,
+// Reads the first address of this family on an interface, except link-local addresses. Returns 0,
 // -EADDRNOTAVAIL (no such address), or another negative errno. After an error *ret is unchanged.
 int weir_kernel_address(const char *interface, int family, struct weir_address *ret);
 

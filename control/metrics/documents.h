@@ -7,7 +7,7 @@
 // reference to it, so that the document is not freed.
 //
 // Threads: any. If a new document is needed, one thread requests the values from weir-control.
-// Other threads wait for it, at most for the timeout of weir-control.
+// Other threads wait for the document, at most for the timeout of weir-control.
 #pragma once
 
 #include <stdbool.h>

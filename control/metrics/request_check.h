@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Request checks: decide which requests are served. The owner of another web site can let the host
+// Request checks: decide which requests are served. The owner of another web site can make the host
 // name of that site resolve to the address of this server, so that a browser sends requests for
 // that site to this server (DNS rebinding). Therefore the host in a request must be an address,
 // localhost, or a name that the operator has allowed.

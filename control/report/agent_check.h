@@ -6,7 +6,7 @@
 // The line ends at the first CR or LF. It contains words, separated by spaces, tabs and commas; the
 // case of letters is ignored. A word that begins with '#' starts a description. There are two
 // classes of words, health and administration. If a line contains several words of one class, the
-// last word counts. The format is that of HAProxy 2.6, plus weight:N and weight:N%.
+// last word counts. The format is the format of HAProxy 2.6, plus weight:N and weight:N%.
 //
 // Threads: any; no shared state.
 #pragma once

@@ -22,9 +22,9 @@
 // new version.
 //
 // A change of the state of the backend (starting, ready, lame duck, down), or of the state of a
-// port, is announced at once. The agent sends an unsolicited answer to each known balancer, with
-// the challenge of the balancer's newest probe. It repeats this answer until a probe acknowledges
-// its serial. weir-control sends a probe as soon as it receives a new serial.
+// port, is announced immediately. The agent sends an unsolicited answer to each known balancer,
+// with the challenge of the balancer's newest probe. It repeats this answer until a probe
+// acknowledges its serial. weir-control sends a probe as soon as it receives a new serial.
 //
 // An answer contains the announced states of ports (port words) only if the balancer requests them
 // (WEIR_AGENT_PORT_WORDS), because an earlier weir-control rejects an answer with port words. For
@@ -38,7 +38,7 @@
 //
 // A probe, a steal request and a shed order contain their destination address. An agent ignores
 // such a datagram if it contains another address. Otherwise an attacker could send a datagram for
-// another agent to this agent, and pass off this agent's answer as the answer of the other agent.
+// another agent to this agent, and use this agent's answer as the answer of the other agent.
 //
 // A steal request is executed once. If the request is repeated, the agent repeats its first answer.
 // The agent refuses a request whose id was used for another flow. It executes no request after the
@@ -46,12 +46,12 @@
 // no effect. Without an answer, the flow must not be moved.
 //
 // A shed order requests that the agent ends at most `count` connections of a service before a
-// deadline, no faster than a rate, and that at least `keep` connections stay open. An order is
-// executed once: if it is repeated, the agent repeats the answer with the current numbers.
-// Therefore the agent never ends more than `count` connections, even if a datagram is lost or
-// repeated, or if the sender exits.
+// deadline, at a limited rate, and that at least `keep` connections stay open. An order is executed
+// once: if it is repeated, the agent repeats the answer with the current numbers. Therefore the
+// agent never ends more than `count` connections, even if a datagram is lost or repeated, or if the
+// sender exits.
 //
-// Threads: pure functions; call weir_agent_crypto_start() first.
+// Threads: any; no shared state. Call weir_agent_crypto_start() first.
 #pragma once
 
 #include <stdbool.h>
@@ -450,8 +450,8 @@ uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
 
 // Checks and decodes a datagram of any length. Reads only the header until the authentication code
 // is verified. If the datagram is valid, writes *ret and returns WEIR_AGENT_REFUSAL_NONE. Otherwise
-// leaves *ret unchanged and returns the reason, one of those that enum weir_agent_refusal lists
-// before REPLAY. The caller must check sequence numbers (replay.h), challenges and serials.
+// leaves *ret unchanged and returns the reason, which enum weir_agent_refusal lists before REPLAY.
+// The caller must check sequence numbers (replay.h), challenges and serials.
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
@@ -490,9 +490,9 @@ void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
 uint64_t weir_agent_random_number(void);
 
 // Converts an answer to a report. before: the last accepted answer of the backend, or NULL. The
-// mean times in the report are those of the requests between `before` and the answer. They are not
-// set if there was no such request, if `before` is NULL, if another agent process sent `before`, or
-// if `before` is not older than the answer. Returns a bit set of the fields that are left out
-// because their values are impossible.
+// mean times in the report are the means of the requests between `before` and the answer. They are
+// not set if there was no such request, if `before` is NULL, if another agent process sent
+// `before`, or if `before` is not older than the answer. Returns a bit set of the fields that are
+// left out because their values are impossible.
 uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

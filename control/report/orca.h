@@ -23,7 +23,7 @@
 #define WEIR_ORCA_NAMES_MOST 64 // maximum number of named metrics, costs and utilizations
 #define WEIR_ORCA_WHY_BYTES 96 // enough for each error message
 
-// Both functions set those fields of *ret for which they have read a value, and leave all other
+// Both functions set the fields of *ret for which they have read a value, and leave all other
 // fields of *ret unchanged.
 
 // Reads a header line of an HTTP response, with or without its line end. The case of the header

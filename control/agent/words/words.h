@@ -47,8 +47,8 @@ struct weir_words_params { // the pointers must outlive struct weir_words
 	enum weir_health_word (*word)(void *context, uint32_t index);
 	// Returns whether this state is announced for all ports of the service.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
-	// Returns a counter. It increases whenever a port of the service would drop an announcement
-	// of this state, because the process that announced it has exited (watched_ports.h).
+	// Returns how often the sockets of the service's ports have changed in such a way that a
+	// port drops an announcement of this state (watched_ports.h).
 	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set balancers and pending of the reply.

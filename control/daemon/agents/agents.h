@@ -5,7 +5,7 @@
 // the number of agents.
 //
 // Probes of an agent are spread over its interval; each probe is sent slightly before the interval
-// ends. An agent without active backends is probed at the longer inactive interval once several
+// ends. An agent without active backends is probed at the longer inactive interval after several
 // consecutive probes have had the same outcome. Backends with the same address and port share one
 // agent, which is probed once for all of them. A server with several addresses is probed at each
 // address, because each address is a path that can fail. Each address has its own balancer ID.
@@ -16,10 +16,10 @@
 // unsolicited answer is accepted only if its announced state is newer than the last announced
 // state. All other datagrams are refused: they are counted by reason, and change nothing.
 //
-// A steal request asks an agent for permission to move a TCP flow that the backend has possibly not
-// accepted yet. Each request has an id and is sent once. The first answer that arrives in time is
-// accepted if it is authentic, has the id and the flow of the request, and comes from the agent
-// process that the request names. Without such an answer the flow is not moved.
+// A steal request requests permission from an agent to move a TCP flow that the backend has
+// possibly not accepted yet. Each request has an id and is sent once. The first answer that arrives
+// in time is accepted if it is authentic, has the id and the flow of the request, and comes from
+// the agent process that the request names. Without such an answer the flow is not moved.
 //
 // A shed order makes an agent end connections. The order is sent repeatedly until an answer reports
 // that the order is over. An agent that receives an order again only repeats its answer.

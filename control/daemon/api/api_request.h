@@ -34,7 +34,8 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 // Returns whether the tables exist; they exist after a dataplane was attached. If they do not
 // exist, fails the call and returns false.
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call);
-// Returns whether a dataplane is attached now. If not, fails the call and returns false.
+// Returns whether a dataplane is attached now. If no dataplane is attached, fails the call and
+// returns false.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
 
 // Parse "ADDRESS" or "ADDRESS/BITS". An IPv4-mapped address is converted to IPv4. Returns false if

@@ -19,7 +19,7 @@ int weir_checks_configure(struct weir_health *health, const struct weir_states *
 	const struct weir_tables *tables, const struct weir_config *config);
 // Sets the intervals of the checks. Far backends, which will probably not be used soon
 // (weir_tables_backend_is_far), are checked less often. tables NULL: no backend is far. Call after
-// each publication. Also call every second, because weir_tables_tick publishes as well.
+// each publication. Also call every second, because weir_tables_tick also publishes.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
 // Returns how long the checks of a backend have had no result. ret_why gets the reason. If the

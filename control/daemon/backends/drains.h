@@ -31,7 +31,7 @@ struct weir_drains { // zero-initialized
 void weir_drains_fini(struct weir_drains *drains);
 
 // Begins the drains of backends, or changes their deadlines; until_ns 0 = no deadline. If an error
-// is returned, no drain has changed. A removed backend can be drained as well: the drain then waits
+// is returned, no drain has changed. A removed backend can also be drained: the drain then waits
 // for its remaining flows. A drain continues when a reload removes its backend. Returns 0, -ENOENT
 // (a backend does not exist), -ENOMEM.
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,

@@ -2,7 +2,7 @@
 //
 // Links: determines whether a missing link explains that a check failed, or that an agent does not
 // answer. While the port to a backend has no link, a failure is not evidence that the backend is
-// down. The same holds for a failure within one timeout after the link is up again, because the
+// down. A failure within one timeout after the link is up again is not evidence either, because the
 // next hop must be resolved again. After a link comes up, addresses, routing protocols and taps
 // also need some time. So if the kernel has lost the route to the backend, or the MAC address of
 // the gateway, the timeout begins when the kernel has both again.

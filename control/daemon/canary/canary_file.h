@@ -12,8 +12,7 @@
 #include "canary_judge.h"
 #include "config.h"
 
-// States of a canary. X(NAME, "name"). RUNNING must be the first. A paused canary is RUNNING as
-// well.
+// States of a canary. X(NAME, "name"). RUNNING must be the first. A paused canary is also RUNNING.
 #define WEIR_CANARY_STATES(X) \
 	X(RUNNING, "running") \
 	X(PROMOTED, "promoted") \

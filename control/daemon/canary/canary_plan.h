@@ -22,8 +22,8 @@ struct weir_canary_plan {
 	double percent[WEIR_CANARY_STEPS_MOST]; // shares of the service's new flows, ascending
 	uint32_t steps; // number of steps (elements of percent[]), at least 1
 	double every_ms; // length of a step
-	// Maximum ratio of the canary's error rate, and of its mean latency, to that of the other
-	// backends.
+	// Maximum ratio of the canary's error rate, and of its mean latency, to the values of the
+	// other backends.
 	double error_ratio, latency_ratio;
 	// Number of requests in a step that a verdict needs, both for the canary and for all other
 	// backends together.

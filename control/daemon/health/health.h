@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Health: active checks of backends. The verdict of a backend's checks is PASSING once `rise`
-// checks in a row passed, and FAILING once `fall` checks in a row failed. states.h acts on
-// verdicts.
+// Health: active checks of backends. The verdict of a backend's checks is PASSING after `rise`
+// checks in a row have passed, and FAILING after `fall` checks in a row have failed. states.h acts
+// on verdicts.
 //
 // A TCP check connects, and then resets the connection, so that no socket stays in TIME_WAIT. An
 // HTTP check sends one request, follows no redirect, uses no proxy, and closes its connection. The
@@ -27,8 +27,7 @@
 //
 // If a retry interval is configured, a failed check is repeated after this interval, until `fall`
 // checks in a row have failed or a check has passed. After a restart of the server
-// (weir_health_restart), checks are repeated quickly as well, so that the server is soon in use
-// again.
+// (weir_health_restart), checks are also repeated quickly, so that the server is soon in use again.
 //
 // Via the data path, each check connects to one VIP of the target. After a failed check, the next
 // check uses the same VIP again, so `fall` failures in a row belong to one VIP. After any other

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Exchange: a TCP probe that sends bytes (none if the server speaks first), and compares the answer
-// with the expected bytes. An answer counts even if the connection is reset after it. The probe
-// then resets the connection.
+// Exchange: a TCP probe that sends bytes (no bytes if the server sends first), and compares the
+// answer with the expected bytes. An answer counts even if the connection is reset after it. The
+// probe then resets the connection.
 //
 // With match "prefix", the probe fails at the first byte that differs. With "substring", it reads
 // until the end of the connection, WEIR_HEALTH_EXCHANGE_BYTES or the timeout. The answer is not

@@ -4,8 +4,8 @@
 // loads, and tracks the requested moves. The planner (policy/steal_plan.h) selects the moves. Its
 // thresholds are close to the mean load, as in RSS++.
 //
-// Guarantees (the victim of a move is the worker that gives the bucket away, the thief is the
-// worker that gets it):
+// Guarantees (the victim of a move is the worker that loses the bucket, the thief is the worker
+// that gets the bucket):
 //   B1 buckets move only away from workers with more than WEIR_BUCKET_TRIGGER times the mean load,
 //      and only while some worker's load is at least WEIR_BUCKET_SPARE. Therefore no bucket moves
 //      on an idle machine.

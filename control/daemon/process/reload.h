@@ -45,10 +45,10 @@ const char *weir_reload_file_in_use(const struct weir_reload *reload);
 const char *weir_reload_file(const struct weir_reload *reload);
 
 // Read a file and compare it with the configuration in use. file: NULL = the file of
-// weir_reload_file. Another file that users other than root and the user of this process can change
-// must name no program that is not in use yet: clients who may reload may not choose programs. plan
-// is always initialized; release it with weir_reload_plan_fini. Returns 0, or negative errno with
-// errors in plan.
+// weir_reload_file. Another file must not contain a new program if users other than root and the
+// user of this process can change the file. Permission to reload does not include the choice of
+// programs. plan is always initialized; release it with weir_reload_plan_fini. Returns 0, or
+// negative errno with errors in plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
 // Adds the cancelled changes to the plan's difference. These are changes that were waiting for a

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shed: one shed (sheds.h): its state, its terms, its texts and its orders. Counts the flows of its
-// backend and of the service.
+// Shed: the state, terms, texts and orders of one shed (sheds.h). Counts the flows of its backend
+// and of the service.
 //
 // Threads: any; no shared state.
 #pragma once

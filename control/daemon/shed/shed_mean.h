@@ -23,8 +23,8 @@ struct weir_shed_sum { // sums over the backends that get new flows; zeroed = no
 // Counts the flows of a backend that its agent has ended with an RST. With direct server return,
 // the balancer does not receive the RST, so these flows stay in the flow table until they time out,
 // at most one timeout after they were ended. Flows that were ended at about the same time share a
-// bucket, and are counted until the last of them has timed out; the first of them is therefore
-// counted for up to a sixteenth of the timeout too long.
+// bucket, and are counted until the last flow has timed out; the first flow is therefore counted
+// for up to a sixteenth of the timeout too long.
 #define WEIR_SHED_GONE_BUCKETS 17u // 16 for one timeout, and the bucket that is being filled
 struct weir_shed_gone { // zeroed = none
 	struct {
@@ -49,9 +49,9 @@ void weir_shed_sum_add(struct weir_shed_sum *sum, uint64_t flows, uint32_t weigh
 int weir_shed_level(const struct weir_shed_sum *sum, uint64_t flows, uint32_t weight,
 	struct weir_shed_level *ret);
 
-// Raises the mean of `level` to `mean`, the mean at the start of a shed, if it is lower. Clients
-// that do not connect again at once lower the sum of flows, so each ended connection would
-// otherwise lower the mean for the next order.
+// If the mean of `level` is below `mean`, the mean at the start of a shed, sets it to `mean`.
+// Clients that do not connect again immediately lower the sum of flows, so each ended connection
+// would otherwise lower the mean for the next order.
 void weir_shed_level_raise(struct weir_shed_level *level, uint64_t mean);
 
 struct weir_shed_step { // an order of a shed: maximum number of connections to end, and duration

@@ -15,11 +15,11 @@
 //      backends.
 //   D2 the mean is computed again every second; if it is lower than at the start, the mean at the
 //      start is used. No order is for more connections than are above the mean at that time,
-//      whether or not earlier orders without a final answer were executed. The agent ends no
+//      regardless of earlier orders without a final answer. The agent ends no
 //      connection if its own count of connections, which includes the connections of all balancers,
 //      would fall below the mean.
 //   D3 sheds end when this process exits. The deadline of the last order is at most 5 s later.
-//      After the deadline, the agent ends no connection and passes none to its hook.
+//      After the deadline, the agent ends no connection and passes no connection to its hook.
 //
 // Flows that an agent has ended with an RST stay in the flow table, see struct weir_shed_gone. They
 // are subtracted from the flows of the backend until their timeout. This subtracts too much if the

@@ -38,7 +38,7 @@ struct weir_flow_scan {
 	uint32_t after_ms;
 	uint32_t share; // maximum number of flows kept per backend
 	uint32_t kept[WEIR_WAITING_BACKENDS]; // number of kept flows of each backend
-	// Number of flows at the start of flow[] whose due_ms is set: those that were reported
+	// Number of flows at the start of flow[] whose due_ms is set: the flows that were reported
 	// before the last step.
 	uint32_t timed;
 	uint32_t count;

@@ -79,10 +79,10 @@ int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_m
 // allowed.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 
-// Replaces the services by those of this configuration. Unchanged services continue. Changed
-// services keep their counts, their rates and the pauses of their agents, but their requests in
-// flight are abandoned. tables: borrowed until the next call. Returns 0 or -ENOMEM (no connection
-// is moved until the next call).
+// Replaces the services with the services of this configuration. Unchanged services continue.
+// Changed services keep their counts, their rates and the pauses of their agents, but their
+// requests in flight are abandoned. tables: borrowed until the next call. Returns 0 or -ENOMEM (no
+// connection is moved until the next call).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
 // Abandons the requests in flight. Call this function when the dataplane has exited. NULL is
@@ -99,13 +99,13 @@ void weir_flow_steals_clear(struct weir_flow_steals *steals);
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
 // Iterates over the backends from which connections of the n-th service are moved away, as its last
-// round has selected them. Gets the next backend; returns false after the last one. *place: 0 in
-// the first call; the caller must not change it between calls.
+// round has selected them. Gets the next backend; returns false after the last backend. *place: 0
+// in the first call; the caller must not change it between calls.
 bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret);
 // Gets the n-th newest event; n = 0 is the newest. Returns false if there is no such event.
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
 	const struct weir_flow_steals_event **ret);
-// Returns whether connections cannot be moved because weir-dataplane is older than weir-control,
-// and a worker does not support the messages that this needs.
+// Returns true if connections cannot be moved, because weir-dataplane is older than weir-control
+// and a worker does not support the necessary messages.
 bool weir_flow_steals_unsupported(const struct weir_flow_steals *steals);

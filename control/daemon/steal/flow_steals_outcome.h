@@ -56,5 +56,5 @@ const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome);
 // Returns the outcome for the answer of a worker. answer: may have any value, because another
 // process has written it.
 enum weir_flow_steal_outcome weir_flow_steal_of_move(uint8_t answer);
-// Returns the outcome for the answer of an agent. result: one that does not permit a move.
+// Returns the outcome for the answer of an agent. result: a result that does not permit a move.
 enum weir_flow_steal_outcome weir_flow_steal_of_answer(enum weir_agent_steal_result result);

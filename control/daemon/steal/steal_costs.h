@@ -2,8 +2,8 @@
 //
 // Steal costs: input for the planner (policy/steal_plan.h). Estimates how long connections wait at
 // a backend, and how long a move to another backend takes. As in dask.distributed, an unknown
-// duration counts as WEIR_STEAL_UNKNOWN_S. If a duration is more than twice its estimate, it also
-// counts as unknown, unless the estimate is longer.
+// duration counts as WEIR_STEAL_UNKNOWN_S. If a duration is more than twice its estimate, the
+// larger of the estimate and WEIR_STEAL_UNKNOWN_S is used.
 //
 // Threads: any; no shared state.
 #pragma once
