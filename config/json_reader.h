@@ -53,7 +53,7 @@ extern const struct weir_json_type weir_json_type_boolean; // bool
 extern const struct weir_json_type weir_json_type_text; // min..max bytes of printable text; char[]
 extern const struct weir_json_type weir_json_type_choice; // one of .choices; an integer or enum
 extern const struct weir_json_type weir_json_type_struct; // keys of `object`; a struct
-// min..max objects: a pointer to an allocated array; offset2: a uint32_t count
+// list of min..max objects; the field is a pointer to an allocated array, offset2: a uint32_t count
 extern const struct weir_json_type weir_json_type_list;
 extern const struct weir_json_type
 	weir_json_type_ignored; // text for readers and editors; not stored

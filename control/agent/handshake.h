@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 // After this time since a SYN+ACK, a handshake is settled: no ACK of the client is in flight any
-// more. Linux retransmits the SYN+ACK after one second at the earliest. Then the handshake is not
-// settled again until this time has passed.
+// more. Linux retransmits the SYN+ACK after one second at the earliest; then this time begins
+// again.
 #define WEIR_HANDSHAKE_SETTLED_MS 500
 
 struct weir_handshake_flow {

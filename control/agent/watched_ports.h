@@ -54,7 +54,8 @@ struct weir_watched_port {
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint8_t state; // enum weir_port_state
 	uint8_t word; // state that the application has announced; NONE = ready
-	// A check has found a listening socket, or the port had one before the agent started.
+	// A check has found a listening socket, or the port had a listening socket before the agent
+	// started.
 	bool had_listener;
 	uint32_t listeners; // listening sockets at the last check
 	// how often `listeners` has changed from 0 (opened) and to 0 (closed)

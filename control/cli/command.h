@@ -26,8 +26,8 @@ struct weir_cli { // one run of weirctl
 	int count;
 	struct weir_client *client; // NULL for local commands
 	bool unpublished; // weir-control has not published a change of this request yet
-	// What weir-control does in a request that walks the flow tables, such as "deleting flows";
-	// NULL = the request does not walk them.
+	// Description of a request that walks the flow tables, such as "deleting flows"; NULL = the
+	// request does not walk the flow tables.
 	const char *walk;
 	bool walks_on; // the request timed out, and weir-control continues to process it
 	char printed_unpublished[512]; // the reason that was printed last for an unpublished

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Former addresses of a backend whose drain weirctl waits for. A reload may change the address of a
-// backend while connections to the old address are open. backend.show then lists a removed backend
-// with the same name and the old address. Used by drain.c, in its thread.
+// Former addresses of a backend, while weirctl waits for the end of its drain. A reload may change
+// the address of a backend while connections to the old address are open. backend.show then lists a
+// removed backend with the same name and the old address. Used by drain.c, in its thread.
 #pragma once
 
 #include <jansson.h>

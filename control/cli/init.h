@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl config init: writes a first configuration.
+// weirctl config init: writes an initial configuration.
 #pragma once
 
 #include "command.h"

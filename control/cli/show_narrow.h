@@ -22,9 +22,9 @@ uint32_t weir_show_width(FILE *out);
 uint32_t weir_show_least_width(
 	const json_t *rows, const struct weir_show_choice *choices, uint32_t count);
 
-// Print rows like weir_show_table. all: all rows of the list; rows: those to print. The columns are
-// chosen so that every row in `all` fits into width, so they do not change while scrolling. width:
-// 0 = unlimited.
+// Print rows like weir_show_table. all: all rows of the list; rows: the rows to print. The columns
+// are chosen so that every row in `all` fits into width, so they do not change while scrolling.
+// width: 0 = unlimited.
 void weir_show_fitted(FILE *out, const json_t *all, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, const char *nothing,
 	uint32_t width);

@@ -26,7 +26,7 @@ enum weir_echo_kind {
 
 struct weir_echo {
 	enum weir_echo_kind kind;
-	// Addresses of the outer header; in a direct probe, of the only header.
+	// Addresses of the outer header, or of the only header in a direct probe.
 	struct weir_address backend, source;
 	struct weir_address inner, inner_source; // inner header
 	struct weir_forwarding forwarding;

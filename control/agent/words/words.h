@@ -51,7 +51,7 @@ struct weir_words_params { // the pointers must outlive struct weir_words
 	// port drops an announcement of this state (watched_ports.h).
 	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
-	// Set balancers and pending of the reply.
+	// Set the fields `balancers` and `pending` of the reply.
 	void (*count)(void *context, uint32_t index, struct weir_word_reply *reply);
 	void *context;
 };

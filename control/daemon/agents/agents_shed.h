@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents' sheds: the orders to agents to end connections. An order is sent again until an answer
-// reports that the order is over.
+// Agents' sheds: the orders to agents to end connections. An order is sent repeatedly until an
+// answer reports that the order is over.
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -21,8 +21,8 @@ struct weir_drain_sum { // zeroed: no drain
 	// Sum of the open flows that were left when the drains ended, by phase; only for KEPT and
 	// DROPPED. WEIR_FLOWS_UNKNOWN = unknown.
 	uint64_t left[WEIR_DRAIN_DROPPED + 1];
-	// What happens at the deadline to the flows of the drains in progress: enum
-	// weir_config_at_deadline; -1 = it is not the same for all drains.
+	// Action at the deadline for the flows of the drains in progress: enum
+	// weir_config_at_deadline; -1 = not the same action for all drains.
 	int at_deadline;
 };
 

@@ -95,7 +95,8 @@ typedef void (*weir_health_names_fn)(
 
 // What to check. A check of type none is not run, and has no status.
 struct weir_health_target {
-	// Backend id. A backend has at most one target without `alongside`, and one with it.
+	// Backend id. A backend has at most one target without `alongside`, and at most one target
+	// with `alongside`.
 	uint16_t backend;
 	uint16_t service; // id of the backend's service, for weir_health_durations
 	// host order; the service's port if check->port is 0; unused by type ping; 0 only with the

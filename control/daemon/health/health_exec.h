@@ -6,7 +6,7 @@
 // With weight_from_exit, exit statuses from 2 on also pass, and report the weight (exit status -
 // 2). The report of exit status 0 is empty: the weight of the configuration applies.
 //
-// Without the helper process that runs programs, and if this host lacks a resource to start the
+// If there is no helper process to run programs, or if this host lacks a resource to start the
 // program, the outcome is UNKNOWN. If the program cannot be started for another reason, such as a
 // missing file, the probe fails.
 //
@@ -18,7 +18,7 @@
 #include "health_probe.h"
 #include "programs.h"
 
-// Maximum time that the end of a killed program is expected to take.
+// Time to wait for the end of a killed program.
 #define WEIR_HEALTH_EXEC_GRACE_MS 1000u
 
 struct weir_health_exec; // a probe

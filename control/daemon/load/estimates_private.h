@@ -127,7 +127,7 @@ struct weir_moving *weir_estimates_times(struct backend_estimates *backend);
 // Write the signal of a backend: its reported requests in progress (active) and its latency.
 void weir_estimates_write_probe(
 	struct weir_estimates *estimates, uint16_t id, double active, uint64_t now_ns);
-// Clear the probes of a service's backends that are outdated.
+// Clear the outdated probes of a service's backends.
 void weir_estimates_expire_probes(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Returns the error window of a service: the time for which an error counts as an active flow.

@@ -15,9 +15,9 @@
 //      backends.
 //   D2 the mean is computed again every second; if it is lower than at the start, the mean at the
 //      start is used. No order is for more connections than are above the mean at that time,
-//      regardless of earlier orders without a final answer. The agent ends no
-//      connection if its own count of connections, which includes the connections of all balancers,
-//      would fall below the mean.
+//      regardless of earlier orders without a final answer. The agent ends no connection if its
+//      own count of connections, which includes the connections of all balancers, would fall below
+//      the mean.
 //   D3 sheds end when this process exits. The deadline of the last order is at most 5 s later.
 //      After the deadline, the agent ends no connection and passes no connection to its hook.
 //

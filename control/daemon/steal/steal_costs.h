@@ -30,6 +30,6 @@ double weir_steal_service_s(double queue, double service_s, uint32_t longest_ms)
 
 // Returns the expected time, in seconds, until a backend has emptied its accept queue. queue:
 // number of connections in the queue. fill: fill level of the queue, 0 to 1. service_s: result of
-// weir_steal_service_s. The result has a maximum: without it, a very long queue would increase the
+// weir_steal_service_s. The result has a maximum. Otherwise a very long queue would increase the
 // mean so much that backends with long queues count as idle.
 double weir_steal_queue_s(double queue, double fill, double service_s);
