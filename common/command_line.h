@@ -13,7 +13,7 @@
 // code for values, ranges and lists of words. argp writes --help to a FILE, in a format that
 // depends on the environment (ARGP_HELP_FMT), and musl has no argp.
 //
-// Threads: any. Pure: prints nothing, never exits, does not reorder argv, no globals.
+// Threads: any. Prints nothing, never exits, does not reorder argv, no globals.
 #pragma once
 
 #include "option.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Encodes a log record as bytes; used by log.c only. Pure, except that it reads the time of day.
+// Encodes a log record as bytes; used by log.c only. Keeps no state; reads the time of day.
 //
 // The result is one line of text, one JSON object on one line, or one journal datagram. The result
 // has exactly the given fields, regardless of the contents of the message and the fields. Control

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Command line of weir-agent. Pure: prints nothing, never exits.
+// Command line of weir-agent. Prints nothing, never exits.
 #pragma once
 
 #include <stdbool.h>

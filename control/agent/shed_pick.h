@@ -8,7 +8,7 @@
 // connections are picked. The most recently used connections come first: an application can end a
 // connection gracefully only with the next response on it.
 //
-// Threads: one. Pure: uses no clock and no socket.
+// Threads: one. Uses no clock and no socket.
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Parses the command line of weirctl. Options may be in any position; all other arguments are
-// words. Pure: prints nothing.
+// words. Prints nothing.
 #pragma once
 
 #include "command_line.h"

@@ -6,7 +6,7 @@
 // it or because the other load balancer ignores it. Only errors prevent the output of a
 // configuration.
 //
-// Threads: any. Pure: no files, no output. After a failed allocation, `failed` is set.
+// Threads: any. No files, no output. After a failed allocation, `failed` is set.
 #pragma once
 
 #include <jansson.h>

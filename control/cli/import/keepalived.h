@@ -2,7 +2,7 @@
 //
 // Reads the virtual servers of a keepalived.conf. Adds a note for each other block.
 //
-// Threads: any. Pure: the caller reads the files.
+// Threads: any; no shared state. The caller reads the files.
 #pragma once
 
 #include "keepalived_tree.h"

@@ -5,7 +5,7 @@
 // statements, with one exception: if a virtual_server begins inside another block, the "}" of that
 // block is missing.
 //
-// Threads: any. Pure: the caller reads the files.
+// Threads: any; no shared state. The caller reads the files.
 #pragma once
 
 #include <stdbool.h>

@@ -4,11 +4,11 @@
 // recorded flows to backends again, with the same code that workers run.
 //
 // A flow keeps its start, its worker and its duration. With `scaled`, the duration of a flow that
-// gets another backend than in the recording is multiplied by the ratio of the mean durations of
-// both backends. The means are geometric, so that a few long flows do not dominate. The fewer flows
-// a backend has, the closer its mean is to the mean of all flows. The cost of a backend is the mean
-// duration of its flows. Flow hashes are random, and the same for every policy. Not simulated:
-// errors, changes to backends, and flows that are not in the recording.
+// gets a different backend than in the recording is multiplied by the ratio of the mean durations
+// of both backends. The means are geometric, so that a few long flows do not dominate. The fewer
+// flows a backend has, the closer its mean is to the mean of all flows. The cost of a backend is
+// the mean duration of its flows. Flow hashes are random, and the same for every policy. Not
+// simulated: errors, changes to backends, and flows that are not in the recording.
 //
 // Threads: any, but each replay is used by only one thread. No clock, no I/O. Only
 // weir_replay_create allocates memory.

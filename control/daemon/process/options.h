@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Command line of weir-control. Pure: does not print or exit.
+// Command line of weir-control. Does not print or exit.
 #pragma once
 
 #include <stdbool.h>

@@ -134,7 +134,7 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 	uint64_t now_ms, struct steal_planned *planned);
 
 // Call this function if the outcome means that the victim's agent cannot permit steals. Returns
-// whether this must be logged; false if the same outcome was logged recently.
+// whether the outcome must be logged; false if the same outcome was logged recently.
 bool weir_steal_service_is_to_log(struct steal_service *service,
 	const struct steal_planned *planned, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
