@@ -232,6 +232,11 @@ static void find_interface(const struct weir_device_plan *plan, const struct rte
 	snprintf(device->interface, sizeof(device->interface), "%s", name);
 	device->kernel_has_copy = weir_devargs_is(&plan->devargs, "net_af_packet") ||
 				  weir_devargs_is(&plan->devargs, "net_pcap");
+	if (weir_devargs_is(&plan->devargs, "net_af_packet")) {
+		// Otherwise the driver receives what the kernel sends, and each of these frames is
+		// counted as other_mac. An error only has this effect.
+		(void)weir_netdev_ignore_outgoing(ifindex);
+	}
 }
 
 // --- open and close -----------------------------------------------------------------------

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "netdev.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/ethtool.h>
+#include <linux/filter.h>
+#include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -105,4 +109,42 @@ bool weir_netdev_is_up(const char *interface) {
 	struct ifreq ifr = {0};
 
 	return query(interface, SIOCGIFFLAGS, &ifr) == 0 && (ifr.ifr_flags & IFF_UP) != 0;
+}
+
+static bool is_packet_socket_of(int fd, unsigned int ifindex) {
+	struct sockaddr_ll address = {0};
+	socklen_t bytes = sizeof(address);
+
+	return getsockname(fd, (struct sockaddr *)&address, &bytes) == 0 &&
+	       address.sll_family == AF_PACKET && address.sll_ifindex == (int)ifindex;
+}
+
+int weir_netdev_ignore_outgoing(unsigned int ifindex) {
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (__u32)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0), // drop
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), // keep the whole frame
+	};
+	const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	int found = 0, r = 0;
+
+	if (dir == NULL) {
+		return -errno;
+	}
+	while (r == 0 && (entry = readdir(dir)) != NULL) {
+		int fd = atoi(entry->d_name);
+
+		if (!is_packet_socket_of(fd, ifindex)) {
+			continue;
+		}
+		found++;
+		if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0) {
+			r = -errno;
+		}
+	}
+	closedir(dir);
+	return r < 0 ? r : found;
 }

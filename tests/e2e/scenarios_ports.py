@@ -226,6 +226,8 @@ def af_packet_port(lab):
         lab, "net_af_packet0,iface=lb0,framesz=2048,blocksz=4096",
         lambda: lab.lb.ip("link", "set", "lb0", "address", STATIC_MAC))
     requests_and_upload(lab)
+    drops = lab.api("stats.show")["drops"]
+    assert drops.get("other_mac", 0) == 0, drops  # none of the frames that the kernel sends
 
 
 @scenario(start=False, lb_mtu=1500, services=[web()])

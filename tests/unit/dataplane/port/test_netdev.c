@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "netdev.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "device_lab.h"
 #include "test.h"
@@ -64,4 +70,48 @@ TEST(missing_interfaces_are_reported) {
 	assert_false(weir_netdev_is_up("no-such-if"));
 	assert_false(weir_netdev_spreads("no-such-if"));
 	assert_true(weir_netdev_set_mtu("no-such-if", 1500) < 0);
+}
+
+static int packet_socket(const char *interface) {
+	const struct sockaddr_ll address = {.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+		.sll_ifindex = (int)if_nametoindex(interface)};
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	return fd;
+}
+
+// Sends a frame. Returns how many frames of this test the receiver has got.
+static int send_and_count(int sender, int receiver) {
+	static const uint8_t sent[60] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5};
+	uint8_t frame[2048];
+	int count = 0;
+
+	assert_true(send(sender, sent, sizeof(sent), 0) == sizeof(sent));
+	while (recv(receiver, frame, sizeof(frame), MSG_DONTWAIT) > 0) {
+		count += memcmp(frame, sent, 14) == 0;
+	}
+	return count;
+}
+
+TEST(outgoing_frames_are_ignored_by_sockets_of_the_interface) {
+	int watching, here, there;
+
+	device_lab_need_root();
+	SHELL("ip link add nd0 type veth peer name nd1; ip link set nd0 up; ip link set nd1 up");
+	watching = packet_socket("nd0");
+	here = packet_socket("nd0");
+	there = packet_socket("nd1");
+	assert_int_equal(send_and_count(here, watching), 1);
+	assert_int_equal(weir_netdev_ignore_outgoing(if_nametoindex("nd0")), 2);
+	assert_int_equal(send_and_count(here, watching), 0);
+	assert_int_equal(send_and_count(there, watching), 1);
+	assert_int_equal(send_and_count(there, here), 2);
+	close(watching);
+	close(here);
+	assert_int_equal(weir_netdev_ignore_outgoing(if_nametoindex("nd0")), 0);
+	close(there);
+	SHELL("ip link del nd0");
 }
