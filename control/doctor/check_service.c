@@ -117,9 +117,22 @@ void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
 
 // --- services -------------------------------------------------------------------------------
 
+static bool contains(const json_t *names, const json_t *name) {
+	const json_t *each;
+	size_t i;
+
+	json_array_foreach (names, i, each) {
+		if (json_equal(each, name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void weir_doctor_check_services(struct weir_doctor *doctor) {
 	const json_t *none = get(doctor->status, "not_eligible");
 	const json_t *unreachable = get(doctor->status, "unreachable");
+	const json_t *below = get(doctor->status, "below_quorum");
 	const json_t *panic = get(doctor->status, "panic");
 	const json_t *on_backups = get(doctor->status, "on_backups");
 	const json_t *rejecting = get(doctor->status, "rejecting");
@@ -141,7 +154,17 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 			"has no backend with a next hop: packets of the service are dropped");
 		weir_findings_cure(findings, "weirctl backend show %s/", json_string_value(name));
 	}
+	json_array_foreach (below, i, name) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, json_string_value(name),
+			"has fewer eligible backends than its quorum%s",
+			contains(panic, name) ? "; in panic mode, unhealthy backends are used, too"
+					      : "");
+		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
+	}
 	json_array_foreach (panic, i, name) {
+		if (contains(below, name)) {
+			continue;
+		}
 		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
 			"panic mode: too few backends are healthy, so unhealthy backends are used, "
 			"too");
@@ -166,7 +189,9 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 		return;
 	}
 	drained = weir_doctor_report_drained(doctor);
-	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(panic) == 0 &&
+	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(below) +
+				json_array_size(panic) ==
+			0 &&
 		!drained) {
 		weir_findings_add(findings, WEIR_FINDING_OK, "services",
 			"%lld, each with an eligible backend",

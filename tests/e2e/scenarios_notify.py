@@ -6,6 +6,7 @@ import clients
 from lab import VIP4, service
 from netns import wait_for
 from scenario import scenario
+from scenarios_doctor import find
 
 THREE = {f"web-{n}": 100 for n in (1, 2, 3)}
 SCRIPT = """#!/bin/sh
@@ -63,7 +64,14 @@ def notify_reports_quorum_and_backends(lab):
     assert lines(folder)[-1].endswith(": 0 of 3 backends eligible, quorum 2"), lines(folder)
     status = lab.api("status")
     assert status["level"] == "critical", status
-    for number in (1, 2, 3):
+    lab.start_nginx(3)  # 1 of 3: not up yet
+
+    def both():
+        status = lab.api("status")
+        return status["below_quorum"] == status["panic"] == ["web"]
+    wait_for("below the quorum, and in panic mode", both)
+    find(lab, "services", "web", "fault", "fewer eligible backends than its quorum")
+    for number in (1, 2):
         lab.start_nginx(number)
     wait_for("the service is up again", lambda: is_up(lab) is True)
     wait_for("its report", lambda: any(line.startswith("lab service web up from down") for line in lines(folder)))

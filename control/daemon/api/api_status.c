@@ -178,6 +178,23 @@ static uint64_t rejected_flows(
 		       : 0;
 }
 
+// Counts a service that has eligible backends if it is below its quorum, in panic mode, or on its
+// backups.
+static void count_degraded(const struct weir_daemon *daemon, const struct weir_service_state *state,
+	const char *name, struct services *services) {
+	if (weir_quorums_is_up(&daemon->quorums, daemon->tables, state->id) == 0) {
+		services->below++;
+		json_array_append_new(services->below_names, json_string(name));
+	}
+	if (state->panic) {
+		services->panic++;
+		json_array_append_new(services->panic_names, json_string(name));
+	} else if (state->on_backups && state->backups < state->backends) {
+		services->on_backups++;
+		json_array_append_new(services->on_backups_names, json_string(name));
+	}
+}
+
 static void count_service(
 	const struct weir_daemon *daemon, uint16_t id, struct services *services) {
 	const char *name = weir_tables_service_name(daemon->tables, id);
@@ -209,15 +226,8 @@ static void count_service(
 	} else if (state.resolved == 0) {
 		services->unreachable++;
 		json_array_append_new(services->unreachable_names, json_string(name));
-	} else if (weir_quorums_is_up(&daemon->quorums, daemon->tables, id) == 0) {
-		services->below++;
-		json_array_append_new(services->below_names, json_string(name));
-	} else if (state.panic) {
-		services->panic++;
-		json_array_append_new(services->panic_names, json_string(name));
-	} else if (state.on_backups && state.backups < state.backends) {
-		services->on_backups++;
-		json_array_append_new(services->on_backups_names, json_string(name));
+	} else {
+		count_degraded(daemon, &state, name, services);
 	}
 }
 
