@@ -239,11 +239,21 @@ static bool read_choice(struct weir_json_reader *reader, const struct weir_json_
 	return false;
 }
 
+static bool is_choice(const struct weir_json_choice *choices, uint32_t value) {
+	while (choices->name != NULL && choices->value != value) {
+		choices++;
+	}
+	return choices->name != NULL;
+}
+
 static void format_choice(
 	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
 	uint64_t value = weir_json_load(from + key->offset, key->bytes);
 
-	snprintf(text, bytes, "%s", weir_json_choice_name(key->choices, (uint32_t)value));
+	snprintf(text, bytes, "%s",
+		key->nullable && !is_choice(key->choices, (uint32_t)value)
+			? "none"
+			: weir_json_choice_name(key->choices, (uint32_t)value));
 }
 
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value) {

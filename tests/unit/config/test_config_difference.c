@@ -52,6 +52,11 @@ static const struct row rows[] = {
 			", {\"name\": \"web-2\", \"address\": \"10.0.0.99\", \"weight\": 7}") "]}",
 		"change service web backend web-2 address: 10.0.0.12 -> 10.0.0.99\n"
 		"change service web backend web-2 weight: 100 -> 7\n"},
+	{BASE,
+		TOP WEB(BIND, "",
+			ONE ", {\"name\": \"web-2\", \"address\": \"10.0.0.12\", "
+			    "\"forwarding\": \"gre\"}") "]}",
+		"change service web backend web-2 forwarding: none -> gre\n"},
 	{BASE, TOP WEB(BIND6, "", ONE ", " TWO) "]}",
 		"remove service web bind tcp 198.51.100.10:80\n"
 		"add service web bind udp [2001:db8::10]:10-20\n"},
