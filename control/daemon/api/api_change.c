@@ -87,8 +87,10 @@ static json_t *json_warnings(
 static json_t *json_announced_lame_duck(
 	const struct weir_daemon *daemon, uint16_t id, const struct weir_backend_state *state) {
 	struct weir_reports_status status;
+	uint64_t age_ms;
 
-	if (weir_reports_status(daemon->reports, id, &status) < 0 ||
+	if (weir_probed_agents_state(daemon->probed_agents, id, &age_ms) != WEIR_AGENT_ANSWERS ||
+		weir_reports_status(daemon->reports, id, &status) < 0 ||
 		strcmp(status.source, "agent") != 0) {
 		return NULL;
 	}
