@@ -28,7 +28,7 @@
 	X(RESET, "reset", "connections reset by the client (RST)")                                         \
 	X(LOST, "lost", "connections closed because the client no longer answered")                                 \
 	X(UNTIMED, "untimed", "finished connections without a service time: opened before measuring began")    \
-	X(UNTRACKED, "untracked", "connections not counted as opened, because more than --connections are open")
+	X(UNTRACKED, "untracked", "connections not counted as opened: the maximum (--connections) was already open")
 // clang-format on
 
 enum weir_meter_counter {

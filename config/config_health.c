@@ -219,7 +219,8 @@ static void check_program(struct weir_json_reader *reader, const struct weir_jso
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	if (weir_json_valid(read, "command") && check->command.words == 0) {
 		weir_json_error_at(reader, place, "command",
-			"is missing; type \"exec\" runs it: add the path of a program and its "
+			"is missing; type \"exec\" runs this command: add the path of a program "
+			"and its "
 			"arguments, such as [\"/usr/local/bin/check\", \"{address}\"]");
 	}
 }

@@ -17,7 +17,7 @@
 // Held packets are processed while each transmit ring has room for at least this number of packets.
 // This room is left for other packets.
 #define ROOM (WEIR_TX_RING / 4)
-_Static_assert(ROOM >= WEIR_BURST, "the room must be enough for a burst");
+_Static_assert(ROOM >= WEIR_BURST, "a transmit ring must have room for a burst");
 
 static void drop_refused(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {

@@ -28,7 +28,8 @@
 // UINT64_MAX = the backend is closed.
 #define AT_LIMIT (UINT64_C(1) << 63)
 #define LOAD_SHIFT 8
-_Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "an index must fit below the load");
+_Static_assert(
+	WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "an index must fit in the bits below the load");
 
 static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t order) {

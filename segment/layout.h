@@ -428,8 +428,8 @@ struct weir_share_counters { // [worker]
 	uint64_t half_open;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
-_Static_assert(
-	offsetof(struct weir_share_counters, timed_out) == 56, "timed_out must end the first line");
+_Static_assert(offsetof(struct weir_share_counters, timed_out) == 56,
+	"timed_out must end the first cache line");
 
 // Maximum number of DPDK xstats of a device, without the xstats of its queues.
 #define WEIR_PORT_XSTATS 128
@@ -623,7 +623,7 @@ struct weir_flow_pages { // [worker]
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_flow_pages) ==
 		       sizeof(struct weir_listed_flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS]),
-	"a page of affinity entries must not be larger than one of flows");
+	"a page of affinity entries must not be larger than a page of flows");
 
 // The part of statistics that one worker writes, in addition to its counters.
 struct weir_worker_box { // [worker]

@@ -48,7 +48,7 @@ static void names_of(void *context, uint16_t backend, struct weir_health_names *
 		.service = service != NULL ? service : "", .backend = name != NULL ? name : ""};
 }
 
-// Returns whether the configuration has a program. only: NULL = that of any service, or of notify.
+// Returns whether the configuration has a program. only: NULL = all services, and notify.
 static bool has_programs(const struct weir_config *config, const struct weir_config_service *only) {
 	bool found = only == NULL && config->notify.command.words > 0;
 
@@ -79,8 +79,8 @@ bool weir_daemon_programs_problem(const struct weir_daemon *daemon,
 	if (late > 0) {
 		snprintf(why, bytes,
 			"%" PRIu32 " health check%s of type exec wait%s for longer than their "
-			"interval, up to %s, because at most %u programs run at once: use a longer "
-			"interval_ms or a faster program",
+			"interval, up to %s, because at most %u programs run at the same time: use "
+			"a longer interval_ms or a faster program",
 			late, weir_plural(late), late == 1 ? "s" : "",
 			weir_duration_text(ms, length), WEIR_HEALTH_PROGRAMS);
 	}

@@ -106,8 +106,8 @@ const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
 						: NULL;
 }
 
-// Logs a failure if it differs from the last failure. why: publish_why or build_why of the daemon,
-// which gets the new failure.
+// Logs a failure if it differs from the last failure. why: publish_why or build_why of the daemon;
+// set to the new failure.
 static void note_failure(struct weir_daemon *daemon, char why[WEIR_DAEMON_WHY_BYTES], int error) {
 	char now[WEIR_DAEMON_WHY_BYTES];
 

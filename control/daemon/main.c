@@ -90,8 +90,8 @@ struct sockets {
 	struct weir_ping_sockets ping;
 };
 
-// Opens the tunnel for health checks via the data path. If this fails, weir-control continues
-// without the tunnel, unless the configuration needs it; then returns negative errno.
+// Opens the tunnel for health checks via the data path. If this fails and the configuration needs
+// the tunnel, returns negative errno. Otherwise weir-control can run without the tunnel.
 static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_tunnel *tunnel,
 	struct weir_log *log, struct weir_reload *reload) {
 	char why[WHY_BYTES] = "";
@@ -368,7 +368,7 @@ int main(int argc, char **argv) {
 			", so this process runs as %s, which weir-dataplane refuses unless it was "
 			"started with --control-user %s: create the user (useradd --system "
 			"--user-group " WEIR_USER_DEFAULT
-			") and start both again, or set --user here and "
+			") and restart both daemons, or set --user of weir-control and "
 			"--control-user of weir-dataplane",
 			run_as.user, run_as.user);
 	}

@@ -103,7 +103,7 @@ static const struct weir_option rows[] = {
 		.fallback = "5000", .min = 1, .max = 3600000),
 	WEIR_OPTION_ROW(TEXT, "user", "USER",
 		"user to run as; when started as root, the default is the user weir-metrics, or "
-		"nobody if there is no such user",
+		"the user nobody if there is no such user",
 		FIELD(user)),
 	WEIR_OPTION_ROW(TEXT, "group", "GROUP",
 		"group to run as; must have read access to weir-control; default when started "

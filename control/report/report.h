@@ -48,7 +48,7 @@ enum weir_report_field {
 #define WEIR_PORT_REASONS(X) \
 	X(NONE, "") \
 	X(NO_LISTENER, "no listening socket") \
-	X(HELD_DOWN, "held down, the server died too often") \
+	X(HELD_DOWN, "held down: the port was closed too often") \
 	X(APPLICATION, "announced by the application")
 
 enum weir_port_reason {

@@ -255,8 +255,8 @@ static int refuse_probe(
 	}
 	if (weir_driver_is_known(text)) {
 		return refuse(why, why_bytes, error,
-			"device %s: DPDK has no driver for it here; install the package of the "
-			"driver (Debian: librte-net-...)",
+			"device %s: the DPDK driver of this device is not installed; install its "
+			"package (Debian: librte-net-...)",
 			name);
 	}
 	weir_driver_guess(text, guess);

@@ -71,7 +71,7 @@ def a_lost_link_is_not_logged_for_each_of_many_backends(lab):
 
     def counted(state):
         """Returns the total number of backends that the summary lines count."""
-        return sum(int(n) for n in re.findall(rf"next hops of (\d+) more backends? {state}, the last web/web-\d+",
+        return sum(int(n) for n in re.findall(rf"next hops of (\d+) more backends? {state}; last backend: web/web-\d+",
                                               lab.programs["control"].output()))
 
     lab.start_dataplane()
@@ -83,5 +83,5 @@ def a_lost_link_is_not_logged_for_each_of_many_backends(lab):
     wait_for("the count", lambda: counted("unresolved") == 40, 5)
     lines = words("unresolved")
     assert len(lines) == 21, lines
-    assert lines[-1].startswith("warn  next hops of 40 more backends unresolved, the last web/web-"), lines
+    assert lines[-1].startswith("warn  next hops of 40 more backends unresolved; last backend: web/web-"), lines
     assert lines[-1].endswith(": no ARP/ND reply for 10.0.0.1 on lb0"), lines

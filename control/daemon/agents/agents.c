@@ -115,7 +115,7 @@ static void schedule(struct agent *agent) {
 
 // Delays the first probes of new agents by the time that applying the configuration took, because
 // the loop was busy during this time. Without the delay, many probes that should be spread over
-// time would be due at once.
+// time would be due at the same time.
 static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
 	uint64_t busy_ms = now_ms - agents->fresh_ms;
 
@@ -207,8 +207,8 @@ static void plan_fini(struct plan *plan) {
 	free(plan->members);
 }
 
-// Returns the agent at the address and port of a target. Creates the agent, as part of the plan, if
-// neither the current configuration nor the plan has it. Returns NULL if out of memory.
+// Returns the agent at the address and port of a target. If this agent is not yet in the current
+// configuration or in the plan, adds it to the plan. Returns NULL if out of memory.
 static struct agent *agent_of(
 	struct weir_agents *agents, struct plan *plan, const struct weir_agents_target *target) {
 	struct weir_agents planned = {.buckets = plan->buckets, .bucket_mask = plan->mask};

@@ -45,7 +45,7 @@ struct weir_agents_prober {
 	uint64_t sequence; // sequence number of the last probe
 	uint64_t answer_ns; // when the last answer was accepted
 	uint64_t confirmed_ms; // when the last extra probe, which confirms a state, was sent
-	// Token bucket of new states: each accepted state moves this time ahead by WORD_MS.
+	// Token bucket of new states: each accepted state adds WORD_MS to this time.
 	uint64_t words_ms;
 	// serial number of the last state that the agent process with ID last.agent announced
 	uint32_t serial;
@@ -81,9 +81,9 @@ static uint64_t interval_of(const struct weir_agents_prober *prober) {
 
 // Schedules the next probe one interval after the time at which this probe was due, not one
 // interval from now. The probes of all agents therefore stay spread over time, even if this process
-// paused and all probes are due at once. If the next probe is so close that the agent would have
-// less than its timeout to answer this probe, one interval is skipped: the wait for an answer ends
-// when the next probe is sent.
+// paused and all probes are due at the same time. The wait for an answer ends when the next probe
+// is sent. So one interval is skipped if the next probe would leave the agent less than its timeout
+// to answer this probe.
 static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	uint64_t interval = interval_of(prober), most_early = interval / JITTER_SHARE;
 	uint64_t early = next_random(prober->probing) % (most_early + 1);
@@ -105,7 +105,7 @@ static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 static void hasten(struct weir_agents_prober *prober) {
 	uint64_t interval = interval_of(prober), now_ms = read_now_ms();
 
-	// Choose a random time in the interval, because many agents may be rescheduled at once.
+	// Choose a random time in the interval, because many agents may be rescheduled now.
 	if (prober->next_ms > now_ms + interval) {
 		prober->next_ms = now_ms + 1 + next_random(prober->probing) % interval;
 	}
@@ -272,7 +272,7 @@ void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error) {
 
 // --- answers ------------------------------------------------------------------------------
 
-// Returns the index of the probe with this challenge, or -1 if none of the last two probes has it.
+// Returns the index of the probe with this challenge; -1 = not one of the last two probes.
 static int find_probe(const struct weir_agents_prober *prober, const uint8_t *challenge) {
 	for (int i = 0; i < 2; i++) {
 		if (prober->probe[i].state != PROBE_NONE &&
@@ -289,17 +289,16 @@ static bool is_same_process(
 	return prober->has_last && prober->last.agent == answer->agent;
 }
 
-// Returns whether the answer was sent before the last accepted answer. That is so if the newest
-// probe was answered already, and this answer has the challenge of the previous probe or comes from
-// another agent process. i: index of the probe with the challenge of this answer.
+// Returns whether the answer is older than the last accepted answer: the newest probe was answered
+// already, and this answer has the challenge of the previous probe or comes from another agent
+// process. i: index of the probe with the challenge of this answer.
 static bool is_outdated(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	return prober->probe[0].state == PROBE_ANSWERED &&
 	       (i != 0 || !is_same_process(prober, answer));
 }
 
-// Returns whether the rate limit of new states permits another state, and the extra probe that
-// confirms it.
+// Returns whether the rate limit of new states permits another state and its extra probe.
 static bool may_confirm(const struct weir_agents_prober *prober) {
 	return prober->words_ms < read_now_ms() + WORDS_AT_ONCE * WORD_MS;
 }

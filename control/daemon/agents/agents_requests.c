@@ -51,7 +51,7 @@ static void arm(struct weir_agents_requests *requests) {
 	uv_timer_start(&requests->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
 
-// Ends a request that could not be sent, unless requests of this kind are sent again.
+// Ends a request that could not be sent, unless requests of this kind are retried.
 static void take_unsent(const struct weir_agents_requests *requests, struct slot *slot) {
 	if (requests->of.again_ms == 0) {
 		slot->until_ms = 0;

@@ -23,7 +23,7 @@ struct weir_agents_sheds {
 // --- the end of an order ------------------------------------------------------------------
 
 // Returns whether the last answer has the final number of ended connections. The result LATE is not
-// final: an agent gives it if it no longer has the order in its table.
+// final: an agent sends LATE if the order is no longer in its table.
 static bool is_final(const struct weir_agents_shed_result *result) {
 	return result->over && result->result != WEIR_AGENT_SHED_LATE;
 }
@@ -43,8 +43,7 @@ static void on_over(void *context, uint32_t slot) {
 	end(context, slot);
 }
 
-// Returns why an answer is refused, or NONE. slot: slot of the order; negative = there is no such
-// order.
+// Returns why an answer is refused, or NONE. slot: slot of the order; negative = no such order.
 static enum weir_agent_refusal check(const struct weir_agents_sheds *sheds, int slot,
 	const struct weir_agent_shed_answer *answer) {
 	const struct order *order = slot < 0 ? NULL : &sheds->order[slot];
@@ -96,8 +95,8 @@ static struct weir_agent_shed make_message(const struct weir_agents_peer *peer, 
 	struct weir_agent_shed message = {
 		.balancer = peer->balancer,
 		.agent = process,
-		// The deadline at the agent is never later than the deadline here, as in
-		// agents_steal.c.
+		// clock_ms is an earlier value of the agent's clock. So the deadline at the agent
+		// is never later than the deadline in this process.
 		.deadline_ms = clock_ms + order->duration_ms,
 		.recipient_port = peer->port,
 		.count = order->count,

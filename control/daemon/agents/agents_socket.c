@@ -171,7 +171,7 @@ int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family
 	}
 	fd = open_socket(family);
 	if (fd < 0) {
-		// Without IPv6, agents with IPv4 addresses are still probed, and vice versa.
+		// Without this address family, agents of the other family are still probed.
 		return fd == -EAFNOSUPPORT ? 0 : fd;
 	}
 	r = uv_poll_init(sockets->loop, &one->poll, fd);

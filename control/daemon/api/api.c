@@ -112,7 +112,7 @@ static void answer_written(uv_write_t *write, int status) {
 	weir_api_next_request(client);
 }
 
-// Write one reply, `text`, whose ownership the function takes.
+// Writes one reply. Takes ownership of text.
 static void write_text(struct weir_api_client *client, char *text) {
 	uv_buf_t buffers[2];
 
@@ -247,8 +247,8 @@ void weir_api_on_disconnect(
 	}
 }
 
-// Checks the socket itself: weir-control does not read from a client while it handles a call of
-// this client, so it may not have detected yet that the client has disconnected.
+// Checks the socket: weir-control does not read from a client while it handles a call of this
+// client, so libuv does not report a disconnection during this time.
 bool weir_api_is_connected(const struct weir_api_call *call) {
 	struct pollfd connection = {.fd = -1};
 
@@ -331,8 +331,8 @@ static void build_list(struct weir_api *api) {
 	}
 }
 
-// Returns whether this iteration of the loop has time for another request. If it has not, on_turn
-// handles the next request in the next iteration.
+// Returns whether this iteration of the loop has time for another request. If not, on_turn handles
+// the next request in the next iteration.
 static bool is_time_left(struct weir_api *api) {
 	uint64_t now_ns = uv_hrtime();
 

@@ -22,9 +22,8 @@ static bool is_evictable(const struct weir_api_client *client, bool may_change) 
 }
 
 // Closes the connection that has been idle the longest, to make room for a new client (A3).
-// may_change: the new client may make changes. A connection with a pending request is closed only
-// if the new client may make changes and the client of that connection may not (A6). Returns false
-// if no connection may be closed.
+// may_change: the new client may make changes. If so, connections of read-only clients can be
+// closed even with a pending request (A6). Returns false if no connection was closed.
 static bool evict(struct weir_api *api, bool may_change) {
 	struct weir_api_client *oldest = NULL;
 
@@ -86,7 +85,7 @@ static void accept_again(uv_timer_t *timer) {
 }
 
 // Pauses accepting, because memory or descriptors are exhausted. Without the pause, the loop would
-// retry all the time.
+// retry continuously.
 static void accept_later(struct weir_api *api) {
 	uv_poll_stop(&api->listener);
 	uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);

@@ -37,7 +37,7 @@ static json_t *count_or_null(bool known, uint32_t count) {
 	return known ? json_integer(count) : json_null();
 }
 
-// Returns the row of a service, or NULL if it has no affinity. *ret_omitted: whether that is so.
+// Returns the row of a service; NULL = no row, or out of memory. *ret_omitted: true = no row.
 static json_t *json_service(const struct rows *rows, uint16_t id, bool *ret_omitted) {
 	const struct weir_tables *tables = rows->daemon->tables;
 	struct weir_service_state state;
@@ -63,8 +63,8 @@ static json_t *json_service(const struct rows *rows, uint16_t id, bool *ret_omit
 		count_or_null(known, sum->proven));
 }
 
-// Returns the row of a backend, or NULL if there is none. A removed backend has a row if it is
-// still in the tables and has clients.
+// Returns the row of a backend; NULL = no row, or out of memory. *ret_omitted: true = no row. A
+// removed backend has a row if it is still in the tables and has clients.
 static json_t *json_backend(const struct rows *rows, uint16_t id, bool *ret_omitted) {
 	const struct weir_tables *tables = rows->daemon->tables;
 	struct weir_source_count count = {0};
@@ -87,7 +87,7 @@ static json_t *json_backend(const struct rows *rows, uint16_t id, bool *ret_omit
 		(json_int_t)count.proven);
 }
 
-// Produces the rows of the services, and then those of the backends of one service.
+// Produces the rows of the services, then the rows of the backends of one service.
 static int next_row(void *context, json_t **ret) {
 	struct rows *rows = context;
 

@@ -178,7 +178,7 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 
 // --- requests -------------------------------------------------------------------------------
 
-// Writes the addresses that count as one client with these settings.
+// Writes the prefix of all addresses that count as the same client with these settings.
 static void write_prefix(const struct weir_policy_settings *settings,
 	const struct weir_address *client, char text[PREFIX_BYTES]) {
 	const unsigned int most = client->family == 4 ? 32 : 128;
@@ -198,7 +198,7 @@ static void write_prefix(const struct weir_policy_settings *settings,
 	}
 }
 
-// Reads the client. *ret_client: an address of it. On an error, fails the call and returns false.
+// Reads the argument `client`. On an error, fails the call and returns false.
 static bool read_client(struct weir_api_call *call, const struct weir_policy_settings *settings,
 	struct weir_address *ret_client) {
 	const char *text = weir_api_text(call, "client");

@@ -43,8 +43,8 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 	}
 }
 
-// Describes the backend that a call names, and the value of the backend that requests of this kind
-// change. value: NULL = describe only the backend.
+// Describes the backend of a call, and the value that the call changes. kind: determines which
+// value. value: NULL = describe only the backend.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),
@@ -234,8 +234,8 @@ static void record(
 	free(pending);
 }
 
-// Returns the command as in weirctl: bind.drain is vip.drain if the request has an address,
-// otherwise service.drain; bind.ready likewise.
+// Returns the name of the command in weirctl. With an address, bind.drain is vip.drain and
+// bind.ready is vip.ready; otherwise they are service.drain and service.ready.
 static const char *words_of(
 	const struct weir_api_call *call, const char *command, enum weir_api_audit kind) {
 	bool vip = weir_api_text(call, "address") != NULL;

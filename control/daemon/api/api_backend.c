@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The state of a backend for backend.show: its health with the reason, and its last report. Also
-// contains the handler of service.waste, which shows from the reports how unevenly the backends of
-// a service are used.
+// the handler of service.waste, which computes from the reports how unevenly the backends of a
+// service are used.
 #include "api_backend.h"
 
 #include <netinet/in.h>

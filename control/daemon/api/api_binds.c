@@ -32,7 +32,7 @@ struct selected {
 struct summary {
 	uint32_t services, binds;
 	uint32_t drained; // drained binds among the selected binds
-	// Binds of the selected services that are not selected themselves and not drained.
+	// Binds of the selected services that are not selected and not drained.
 	uint32_t others;
 	// Drained binds that are not selected. They share the deadline of their service.
 	uint32_t others_drained;

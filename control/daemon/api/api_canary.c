@@ -99,8 +99,8 @@ static void free_planned(void *context) {
 	free(planned);
 }
 
-// Replays the flows with this weight of the canary. *ret_flows: number of flows that the canary
-// got. Returns 0 or negative errno.
+// Replays the flows with this weight of the canary. *ret_flows: number of flows to the canary.
+// Returns 0 or negative errno.
 static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows) {
 	const struct weir_replay_params params = {.flows = planned->flows,
 		.flow_count = planned->flow_count,
@@ -288,7 +288,7 @@ static void add_progress(json_t *row, const struct weir_canary *canary) {
 	json_object_set_new(row, "others", json_side(canary, &signs->others));
 }
 
-// Returns why a canary is paused or prolonged; "" if it is neither paused nor prolonged.
+// Returns why a canary is paused or prolonged; "" = it is not paused and not prolonged.
 static const char *hindrance(const struct weir_canary *canary, char why[WEIR_CANARY_WHY_BYTES]) {
 	why[0] = '\0';
 	if (canary->paused != NULL) {
@@ -411,8 +411,7 @@ void weir_api_canary_start(struct weir_daemon *daemon, struct weir_api_call *cal
 	}
 }
 
-// Returns the canary state that the argument `outcome` names, or a negative number if it names
-// none.
+// Returns the canary state for the argument `outcome`, or a negative number if it is not valid.
 static int outcome_of(const char *text) {
 	return text == NULL                    ? WEIR_CANARY_STOPPED
 	       : strcmp(text, "promote") == 0  ? WEIR_CANARY_PROMOTED

@@ -25,8 +25,8 @@ static int find_backend(struct weir_daemon *daemon, struct weir_api_call *call) 
 	return weir_api_has_tables(daemon, call) ? weir_api_find_backend(daemon, call) : -1;
 }
 
-// Returns the number of backends of a service that get new flows. name: gets the name of the first
-// of them.
+// Returns the number of backends of a service that get new flows. name: set to the name of the
+// first such backend, if there is one.
 static uint32_t count_used(
 	const struct weir_daemon *daemon, uint16_t service, char name[WEIR_NAME_BYTES]) {
 	struct weir_backend_state state;
@@ -45,8 +45,8 @@ static uint32_t count_used(
 	return n;
 }
 
-// Returns a list of warnings: one if the change leaves the service without an eligible backend, or
-// only with backups. takes_out: the change takes the backend out of service.
+// Returns a list of warnings. It has one warning if the change leaves the service without an
+// eligible backend, or only with backups. takes_out: the change takes the backend out of service.
 static json_t *json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
@@ -81,9 +81,9 @@ static json_t *json_warnings(
 	return json_pack("[s]", text);
 }
 
-// Returns a warning if the backend's agent announces a lame duck state, for the host or for a port,
-// because the agent repeats the announcement in its next report. Otherwise returns NULL. The
-// service of `weir-agent announce` usually has the same name as here.
+// Returns a warning if the last report of the backend's agent announces a lame duck state, for the
+// host or for a port, because the next report announces it again. Otherwise returns NULL. Assumes
+// that the service has the same name in `weir-agent announce`.
 static json_t *json_announced_lame_duck(
 	const struct weir_daemon *daemon, uint16_t id, const struct weir_backend_state *state) {
 	struct weir_reports_status status;

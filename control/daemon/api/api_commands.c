@@ -271,7 +271,7 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 	return true;
 }
 
-// Checks whether the client may use the command. If it may not, fails the call and returns false.
+// Checks whether the client may use the command. If not, fails the call and returns false.
 static bool check_right(const struct command *command, struct weir_api_call *call) {
 	const struct weir_api_peer *peer = weir_api_peer(call);
 

@@ -44,8 +44,8 @@ static json_t *json_left(uint64_t left) {
 	return left == WEIR_FLOWS_UNKNOWN ? json_null() : json_integer((json_int_t)left);
 }
 
-// Returns what drains wait for, besides the deadline: the dataplane, a recount of flows, or the end
-// of flows.
+// Returns what drains wait for, in addition to the deadline: the dataplane, a recount of flows, or
+// the end of flows.
 static const char *waits_for(const struct weir_tables *tables) {
 	return weir_tables_segment(tables) == NULL       ? "dataplane"
 	       : weir_tables_recount_left_ms(tables) > 0 ? "recount"

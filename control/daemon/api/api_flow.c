@@ -115,7 +115,7 @@ static void explain_found(
 	}
 }
 
-// Appends to why what selects the backend of a new flow, or of a datagram.
+// Appends to `why` how the backend of a new flow, or of a datagram, is selected.
 static void explain_selection(const struct weir_lookup_result *result,
 	const struct verdict *verdict, const struct weir_service_state *service, char *why) {
 	const uint8_t entry = result->response.flow.entry;
@@ -151,7 +151,7 @@ static void explain_selection(const struct weir_lookup_result *result,
 							       : "for each datagram");
 }
 
-// Appends to why which backend a new flow, or a datagram, gets.
+// Appends to `why` how the backend of a new flow, or of a datagram, is selected, and its name.
 static void explain_choice(const struct weir_lookup_result *result, const struct verdict *verdict,
 	const struct weir_service_state *service, char *why) {
 	const struct weir_backend_state *chosen = &verdict->chosen;
@@ -164,8 +164,9 @@ static void explain_choice(const struct weir_lookup_result *result, const struct
 			"known%s",
 			verdict->decided ? ""
 			: verdict->by_datagram
-				? "; chosen_by_worker has the Maglev fallback of ICMP errors"
-				: "; chosen_by_worker has the Maglev fallback of untracked flows");
+				? "; chosen_by_worker shows the Maglev fallback of ICMP errors"
+				: "; chosen_by_worker shows the Maglev fallback of untracked "
+				  "flows");
 	} else {
 		if (service->slots > 0) {
 			append(why, ", weight %u", chosen->effective_weight);
@@ -202,7 +203,7 @@ static bool workers_agree(const struct weir_lookup_result *result) {
 	return true;
 }
 
-// Returns whether the flow was not found, and a worker that could have it has not answered.
+// Returns whether the flow was not found, and a worker that could have the flow has not answered.
 static bool is_incomplete(const struct weir_lookup_result *result) {
 	bool silent = false;
 
@@ -265,8 +266,8 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
-// Appends to why that a new flow can get another backend than that of its slot, because backends
-// are at their limits.
+// If new flows met the connection limit of the service in the last minute, appends this to `why`:
+// the next new flow may be dropped, or get a backend other than the backend of its slot.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);
@@ -336,8 +337,8 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 					response->flow.entry == WEIR_SOURCE_ENTRY_NO_TABLE)));
 }
 
-// Returns the name of the service that has the destination. If there is none, returns the service
-// of the flow that was found, or NULL if no flow was found.
+// Returns the name of the service that has the destination. If no service has it, returns the
+// service of the flow that was found, or NULL if no flow was found.
 static const char *service_name(const struct weir_tables *tables,
 	const struct weir_lookup_result *result, const struct verdict *verdict) {
 	const char *name = weir_tables_service_name(tables, verdict->service);

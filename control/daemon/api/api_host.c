@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of hosts: host.show, host.drain, host.ready. A host is the set of all backends with
-// the same address, in all services. A backend that a reload has removed belongs to the host as
-// long as it has flows, so that the drain of a host does not end before these flows have ended.
+// the same address, in all services. A backend that a reload has removed belongs to the host while
+// it has flows, so that the drain of a host does not end before these flows have ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>

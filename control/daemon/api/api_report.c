@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler backend.report, with which a backend, or a script on it, submits a load report.
+// API handler backend.report, which takes a load report from a backend, or from a script for it.
 #include "api_commands.h"
 #include "daemon.h"
 #include "report.h"

@@ -43,8 +43,8 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 	return true;
 }
 
-// Writes what is left of a service that a reload has removed (flows, backends), and the commands
-// that show it; "" if nothing is left. Returns text.
+// Writes how long a removed service is still listed, and the commands that show its flows and
+// backends; "" if it is no longer listed. Returns text.
 static const char *removed_text(
 	const struct weir_daemon *daemon, const char *service, char text[REMOVED_BYTES]) {
 	int id = weir_tables_service_find_removed(daemon->tables, service);
@@ -101,7 +101,7 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 }
 
 // Finds a backend by its name in any service, except removed backends. Returns its id, -ENOENT, or
-// -EEXIST if several services have a backend of this name; `services` then has their names.
+// -EEXIST if several services (written to `services`) have a backend of this name.
 static int search(const struct weir_daemon *daemon, const char *name, char services[NAMES_BYTES]) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	struct weir_backend_state state;

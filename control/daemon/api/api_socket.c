@@ -106,7 +106,7 @@ static int bind_socket(const struct sockaddr_un *address, int *ret_fd) {
 	if (r < 0) {
 		goto close_fd;
 	}
-	// From here on, clients that connect wait until the loop serves them. Earlier connections
+	// After listen(), clients that connect wait until the loop serves them. Earlier connections
 	// are refused.
 	if (listen(fd, WEIR_CONTROL_BACKLOG) < 0) {
 		r = -errno;

@@ -248,7 +248,7 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 }
 
 // Reports that n services cannot serve flows. lost: their names. what: the reason, for example "no
-// eligible backend". This instance should get traffic as long as one service works, so only the
+// eligible backend". This instance should get traffic while at least one service works, so only the
 // loss of all services is critical.
 static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
 	const char *what, struct verdict *verdict) {
@@ -269,9 +269,9 @@ static void judge_lost(const struct services *services, uint32_t n, const json_t
 	}
 }
 
-// Reports drained services. A drain is not a fault: routes to a drained service must stay as long
-// as it has flows. Once all services are drained and their flows have ended, this instance needs no
-// traffic.
+// Reports drained services. A drain is not a fault: routes to a drained service must stay while the
+// service has flows. When all services are drained and their flows have ended, this instance needs
+// no traffic.
 static void judge_drained(const struct services *services, struct verdict *verdict) {
 	char names[TEXT_BYTES / 2];
 
@@ -349,7 +349,7 @@ static const struct weir_config_service *config_of(const struct weir_daemon *dae
 			    : NULL;
 }
 
-// Reports that programs of the configuration do not run, or not in time. Returns a text or null.
+// Reports that programs of the configuration do not run, or run too late. Returns a text or null.
 static json_t *judge_programs(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	const struct weir_config_service *service = config_of(daemon, only);
 	char why[TEXT_BYTES];

@@ -24,7 +24,7 @@ static const char *source_of(
 	return by_host ? announced->word_by : announced->ports_by;
 }
 
-// Passes the worst announced state of a backend to states.h. ended: the port whose state was
+// Passes the worst announced state of a backend to `states`. ended: the port whose state was
 // withdrawn by a report; NULL = none.
 static void pass_on_word(struct weir_announced *announced, struct weir_states *states, uint16_t id,
 	const struct weir_port_word *ended) {

@@ -55,7 +55,7 @@ struct plan { // how the backends of a service are checked
 	uint32_t vip_count;
 };
 
-// Adds the check of a backend. A new check starts with the state that the backend has in states.h.
+// Adds the check of a backend. A new check starts with the backend's verdict in `states`.
 static void add_target(const struct weir_states *states, const struct weir_config_service *service,
 	const struct plan *plan, const struct weir_backend_state *backend,
 	struct weir_health_target *targets, uint32_t *n) {

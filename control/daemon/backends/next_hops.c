@@ -17,7 +17,7 @@ struct owner { // a backend and its address
 };
 
 // Log lines about changes of next hops within one second. If a link is lost, the next hops of all
-// its backends change at once.
+// its backends change together.
 struct lines {
 	uint32_t count; // lines written
 	uint32_t more[2]; // changes that were not logged; index: `resolved` of the next hop
@@ -92,7 +92,7 @@ void weir_next_hops_second(struct weir_next_hops *hops) {
 	for (int resolved = 0; resolved < 2; resolved++) {
 		if (lines->more[resolved] > 0) {
 			weir_log_write(hops->log, resolved ? WEIR_LOG_INFO : WEIR_LOG_WARN,
-				"next hops of %u more backend%s %s, the last %s",
+				"next hops of %u more backend%s %s; last backend: %s",
 				lines->more[resolved], lines->more[resolved] == 1 ? "" : "s",
 				resolved ? "resolved" : "unresolved", lines->last[resolved]);
 		}

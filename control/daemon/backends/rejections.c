@@ -147,8 +147,8 @@ static bool is_bound(
 	return false;
 }
 
-// Returns whether packets to a backend use the tunnel of a report. Forwarding and the inner address
-// family matter, because some hosts decapsulate only one of the modes, or only IPv4 or only IPv6.
+// Returns whether packets to a backend use the tunnel of a report. Compares forwarding and inner
+// address family, because some hosts decapsulate only one mode, or only IPv4 or only IPv6.
 static bool uses_tunnel(const struct owner *owner, const struct weir_unreachable_report *report) {
 	const struct weir_config_service *service = owner->service;
 

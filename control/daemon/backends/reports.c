@@ -212,9 +212,9 @@ static void take_queue(
 	}
 }
 
-// Updates the mean time between the ends of two successive connections. As long as connections wait
-// in the accept queue, this time is measured. Otherwise it is computed from the number of
-// connections that the backend serves at the same time.
+// Updates the mean time between the ends of two successive connections. While connections wait in
+// the accept queue, this time is measured. Otherwise it is computed from the number of connections
+// that the backend serves at the same time.
 static void take_service_time(
 	struct entry *entry, const struct weir_report *report, uint64_t at_ms) {
 	const uint32_t queue = WEIR_REPORT(QUEUE), count = WEIR_REPORT(SERVICE_COUNT);

@@ -275,7 +275,7 @@ static void on_recorded(uv_timer_t *timer) {
 	result->began = weir_sum_service(of->segment, comparison->service).new_flows -
 			comparison->new_flows;
 	if (result->began < comparison->count + result->omitted) {
-		// The samples come from another process, which can be wrong about the ends.
+		// The samples come from another process, so their number can be wrong.
 		result->began = comparison->count + result->omitted;
 	}
 	result->lost = lost_samples(of->segment) - comparison->lost;

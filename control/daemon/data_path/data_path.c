@@ -51,7 +51,7 @@ struct weir_data_path {
 	struct weir_data_path_tunnel tunnel;
 	// Reads packets that the kernel sends by itself: acknowledgements, retransmissions.
 	uv_poll_t poll;
-	uv_prepare_t prepare; // runs before the loop waits: sends packets at once
+	uv_prepare_t prepare; // runs before the loop waits: forwards packets without delay
 	unsigned int open_handles;
 	weir_data_path_lost_fn on_lost;
 	void *context;
@@ -227,8 +227,8 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 	return 0;
 }
 
-// Returns whether backends can possibly reply to an address of this host: the address is neither a
-// loopback address (127.0.0.0/8, ::1) nor an IPv6 link-local address. Other addresses on the
+// Returns whether backends can possibly reply to an address of this host. They cannot reply to
+// loopback addresses (127.0.0.0/8, ::1) and IPv6 link-local addresses. Other addresses on the
 // loopback interface count, because a router can have all its addresses there.
 static bool is_usable(const struct sockaddr *name) {
 	struct weir_address address = {.family = 6};

@@ -6,7 +6,7 @@
 #include <sys/time.h>
 
 int weir_data_path_netlink_open(struct weir_data_path_netlink *kernel) {
-	struct timeval patience = {.tv_sec = 1}; // timeout; the kernel normally answers at once
+	struct timeval patience = {.tv_sec = 1}; // timeout; the kernel normally answers immediately
 	int r;
 
 	kernel->sequence = 0;

@@ -57,7 +57,7 @@ struct weir_health_check {
 
 static void on_due(uv_timer_t *timer);
 
-// Returns the starts with whose limit the check complies. A new check has no parameters yet.
+// Returns the object that limits the starts of the check. A new check has no parameters yet.
 static struct weir_health_starts *starts_of(const struct weir_health_check *check) {
 	struct weir_health_checking *checking = check->checking;
 
@@ -105,8 +105,8 @@ static bool is_settled(const struct weir_health_check *check) {
 
 // Returns whether the next check is a retry. If a retry interval is configured, the next check is a
 // retry if the last check failed and the verdict is not FAILING yet. After a restart of the server,
-// the first checks are retries as well, as long as they pass. The additional checks that cover
-// further VIPs (health_cover.h) are retries, too.
+// the first checks are retries as well, until one fails. The additional checks that cover further
+// VIPs (health_cover.h) are retries, too.
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 

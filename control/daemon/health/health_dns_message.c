@@ -81,7 +81,7 @@ static bool has_question(const struct weir_dns_query *query, const uint8_t *data
 	return true;
 }
 
-// Returns the offset behind the name at `at`, or 0 if the name is malformed.
+// Returns the offset after the name at `at`, or 0 if the name is malformed.
 static size_t skip_name(const uint8_t *data, size_t bytes, size_t at) {
 	while (at < bytes) {
 		const uint8_t length = data[at];

@@ -119,8 +119,8 @@ struct texts { // the values that a program gets
 	const struct weir_health_names *names;
 };
 
-// Returns the value for the placeholder at the start of a text, or NULL if there is none. *ret:
-// bytes of the placeholder.
+// Returns the value for the placeholder at the start of a text, or NULL if the text does not start
+// with one. *ret: bytes of the placeholder.
 static const char *value_of(const char *text, const struct texts *texts, size_t *ret) {
 	const struct {
 		const char *placeholder, *value;
@@ -136,7 +136,7 @@ static const char *value_of(const char *text, const struct texts *texts, size_t 
 	return NULL;
 }
 
-// Appends a word with its NUL to a buffer. expand: replace placeholders. Returns the begin of the
+// Appends a word with its NUL to a buffer. expand: replace placeholders. Returns the start of the
 // word in the buffer, or NULL if the buffer is too small.
 static const char *append(const char *word, bool expand, const struct texts *texts,
 	char buffer[WEIR_PROGRAM_TEXT_BYTES], size_t *used) {

@@ -17,12 +17,12 @@
 // Listen backlog. It is large, so that other processes cannot fill it before libcurl connects.
 #define LISTEN_BACKLOG 4096
 #define ACCEPT_MOST 256u // maximum number of accepted connections per iteration of the loop
-#define SEND_BUFFER_BYTES 8192 // about the maximum number of bytes that libcurl can read at once
+#define SEND_BUFFER_BYTES 8192 // about the maximum number of bytes that libcurl reads in one call
 #define END_MS 1 // time for libcurl to read the last data before the connection is closed
 
 struct direction { // one of the two directions
 	uv_stream_t *from, *to;
-	// Writes the bytes that `to` did not accept at once. Reading pauses until they are written.
+	// Writes bytes that `to` did not accept immediately. Reading pauses meanwhile.
 	uv_write_t write;
 	char buffer[BUFFER_BYTES];
 };

@@ -12,8 +12,8 @@
 #define LEAST_LOAD 1e-5 // a bucket whose load is below this share of a worker's time is never moved
 // Fixed cost of a move, as a share of a worker's time, which is added to the measured cost. The
 // planner tries tasks in the order of (fixed cost + measured cost) / load, rounded to powers of
-// two. The fixed cost makes it try buckets with a high load first even if moving is cheap, which
-// matters because a tick allows only a few moves.
+// two. Because of the fixed cost, it tries buckets with a high load first even if moving is cheap.
+// This matters because a tick allows only a few moves.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
@@ -227,8 +227,8 @@ static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, doubl
 	}
 }
 
-// Marks buckets that have become elephants, and those to report. Reports are rate-limited, because
-// a client can make a bucket an elephant several times per second.
+// Marks buckets that have become elephants, and buckets to report. Reports are rate-limited,
+// because a client can make a bucket an elephant several times per second.
 static void find_elephants(struct weir_bucket_moves *moves, double now) {
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		double load = weir_bucket_loads_of(&moves->loads, i);

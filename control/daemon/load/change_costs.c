@@ -331,9 +331,9 @@ static bool is_maglev(const struct weir_tables *tables, uint16_t service) {
 	       state.policy == WEIR_POLICY_MAGLEV;
 }
 
-// Adds the flows of a backend that lose the backend in a restart even if the selection does not
-// change: flows that began before the last change of the selection, and spilled flows. id: the
-// backend. flows: its open flows.
+// Adds the flows that lose their backend in a restart even if the selection does not change: flows
+// that began before the last change of the selection, and spilled flows. id: the backend. flows:
+// its open flows.
 static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t flows,
 	struct weir_restart_cost *cost) {
 	const struct weir_former_flows former = weir_tables_former_flows(tables, id);
@@ -344,10 +344,10 @@ static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t f
 	cost->lost += older + spilled;
 }
 
-// Returns the sum of the flows of all backends. changed: indexed by service id; whether the
-// selection is different after the restart; NULL = no selection is different. finding: indexed by
-// service id, zeroed; gets the number of flows that reach their backends again after the restart;
-// NULL (out of memory) = all flows count as lost.
+// Returns the sum of the flows of all backends. changed: by service id, whether the selection is
+// different after the restart; NULL = no selection is different. finding: by service id, zeroed by
+// the caller; set to the number of flows that reach their backends again after the restart; NULL
+// (out of memory) = all flows count as lost.
 static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
 	const struct weir_segment *segment, const bool *changed, uint64_t *finding) {
 	const uint32_t ids = weir_tables_backend_ids(tables);

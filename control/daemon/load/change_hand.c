@@ -181,9 +181,8 @@ static void replace_weight(const struct weir_change_hand *hand, struct list *lis
 	}
 }
 
-// Adds that the configured policy replaces a policy set at run time, if it does so: if the
-// configured policy changes, or if the configured settings are not valid for the policy set at run
-// time.
+// Adds a text if the configured policy replaces a policy set at run time: the configured policy
+// changes, or the configured settings are not valid for the policy set at run time.
 static void replace_policy(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_service *service = hand->to;
 	int id = weir_tables_service_find(hand->tables, hand->service);

@@ -321,8 +321,8 @@ void weir_estimates_write(
 #define PROBE_MAX_NS 10000000000ull
 
 // Returns the latency of a backend; 0 = unknown. Before the first completed request of a backend,
-// returns the mean latency of the other backends, so that a new backend gets neither too few nor
-// too many flows.
+// returns the mean latency of the other backends, because a new backend would otherwise get too few
+// or too many flows.
 static uint64_t latency_of(
 	const struct weir_estimates *estimates, const struct backend_estimates *backend) {
 	const struct service_estimates *service = backend->service;

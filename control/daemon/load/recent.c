@@ -207,7 +207,8 @@ void weir_recent_log_untracked(struct weir_recent *recent, const struct weir_seg
 	}
 	if (recent->lack == WEIR_RECENT_LACK_NONE && before != WEIR_RECENT_LACK_NONE) {
 		weir_log_write(log, WEIR_LOG_INFO,
-			"the flow table has room: no packet without an entry for a minute");
+			"the flow table has room: no packet was forwarded without an entry for a "
+			"minute");
 	} else if (recent->lack > before && recent->lack == WEIR_RECENT_LACK_HALF_OPEN) {
 		weir_log_write(log, WEIR_LOG_WARN,
 			"the flow table has no room for half-open flows: packets of new flows are "

@@ -42,9 +42,9 @@ static bool has_costs(const struct whole *whole) {
 	return (weir_policy_needs((enum weir_policy)whole->state.policy) & WEIR_NEEDS_COST) != 0;
 }
 
-// Returns whether shares by cost must first be computed within each subset. This is so if a service
-// has several subsets, because each subset gets about the same number of flows, regardless of the
-// costs of its backends.
+// Returns whether shares by cost must first be computed within each subset. If there are several
+// subsets, each subset gets about the same number of flows, regardless of the costs of its
+// backends.
 static bool targets_by_subset(const struct whole *whole) {
 	return has_costs(whole) && whole->state.subsets > 1;
 }

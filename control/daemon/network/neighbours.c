@@ -163,8 +163,8 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
 
-// Stores the time since which there has been a path to an address. An address behind a gateway has
-// a path when the gateway has replied to ARP or ND. An address on the link of the port needs no
+// Stores the time at which a path to an address became available. An address behind a gateway has a
+// path when the gateway has replied to ARP or ND. An address on the link of the port needs no
 // reply, because its host may be down.
 static void note_way(
 	const struct weir_neighbours *n, struct entry *entry, const struct weir_next_hop *hop) {
@@ -268,7 +268,7 @@ static void look_up_route(struct weir_neighbours *n, struct entry *entry) {
 	}
 }
 
-// Looks up the routes that can expire again. The kernel has learnt these routes from routers,
+// Repeats the lookups of routes that can expire. The kernel learns these routes from routers,
 // mostly through redirects, and sends no event when they expire.
 static void look_up_expiring(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
@@ -521,8 +521,8 @@ static struct entry **make_entries(
 	return entries;
 }
 
-// Replaces the entries by new ones. Entries for the same address keep their state; the entries of
-// removed addresses are freed.
+// Replaces all entries. Entries for the same address keep their state; the entries of removed
+// addresses are freed.
 static void replace_entries(struct weir_neighbours *n, struct entry **entries, uint32_t count) {
 	struct entry **old = n->entries;
 	uint32_t old_count = n->entry_count;

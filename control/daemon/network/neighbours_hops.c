@@ -143,7 +143,7 @@ void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_
 	uint64_t now = uv_now(n->loop);
 
 	if (update->has_mac && (update->state & NUD_STALE) && !(hop->state & NUD_STALE)) {
-		// Spread the probes over time. The kernel learnt the entries at about the same
+		// Spread the probes over time. The kernel created the entries at about the same
 		// time, so all their probes would be due at the same time.
 		hop->probe_ms =
 			now + REFRESH_MS / 2 +

@@ -116,7 +116,7 @@ static bool parse_neighbour(const struct nlmsghdr *message, struct weir_neighbou
 	return has_address;
 }
 
-// Parse RTA_VIA: a gateway whose address family differs from that of the route.
+// Parse RTA_VIA: a gateway of another address family than the route.
 static void parse_via(const struct nlattr *attribute, struct weir_address *ret) {
 	const struct rtvia *via = mnl_attr_get_payload(attribute);
 	uint16_t bytes = mnl_attr_get_payload_len(attribute);
@@ -158,7 +158,7 @@ static void parse_route(const struct nlmsghdr *message, struct weir_route *ret) 
 	const struct rtmsg *route = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
 	uint8_t family = family_of(route->rtm_family);
-	// In IPv6, only routes that the kernel has learnt are clones.
+	// In IPv6, only routes that the kernel learns from ICMP are clones.
 	bool clone = family == 6 && (route->rtm_flags & RTM_F_CLONED) != 0;
 	bool expiring = false;
 
@@ -448,7 +448,7 @@ static int join_groups(struct mnl_socket *socket) {
 }
 
 static int open_sockets(struct weir_routes *routes) {
-	struct timeval patience = {.tv_sec = 1}; // timeout; the kernel normally answers at once
+	struct timeval patience = {.tv_sec = 1}; // timeout; the kernel normally answers immediately
 	int bytes = EVENT_BUFFER_BYTES, r;
 
 	routes->request = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);

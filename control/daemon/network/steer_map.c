@@ -362,7 +362,7 @@ static int delete_unwanted(int fd, const struct entry_set *wanted, const struct 
 }
 
 // Updates the map. The new entries are added before the old entries are deleted, so that no entry
-// is missing at any time; only if the map has no room for both, the old entries are deleted first.
+// is missing at any time. If the map has no room for both, the old entries are deleted first.
 static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
 	bool fits = present->count + count_missing(wanted, present) <= capacity;

@@ -41,8 +41,8 @@ struct weir_dataplane_link {
 	int connection;
 	unsigned int eager; // number of quick retries left
 	uint64_t tried_ms; // loop time of the last attempt
-	// Time since which no attempt has got a reply from the dataplane; 0 = the last attempt got
-	// a reply.
+	// Time of the first attempt without a reply from the dataplane; 0 = the last attempt got a
+	// reply.
 	uint64_t silent_ms;
 	bool waits; // the line "waiting for weir-dataplane" was logged
 	int failed; // the last failure that was logged
@@ -119,8 +119,8 @@ static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	return uv_now(link->loop) - link->silent_ms < WEIR_LINK_STARTING_MS;
 }
 
-// Logs why attaching has failed. That the dataplane is not running or is starting is normal, and is
-// logged at level info. Any other failure is logged as an error.
+// Logs why attaching has failed. A dataplane that is not running, or is still starting, is normal
+// and logged at level info. Any other failure is logged as an error.
 static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
 	bool waits = may_be_starting(link, error) || is_absence(error);
 

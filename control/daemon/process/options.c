@@ -14,7 +14,7 @@ static const struct weir_option rows[] = {
 		.fallback = WEIR_RUN_DIR_DEFAULT, .min = 1, .max = WEIR_RUN_DIR_MAX),
 	WEIR_OPTION_ROW(TEXT, "user", "USER",
 		"user to run as; default when started as root: weir if this user exists, otherwise "
-		"nobody",
+		"the user nobody",
 		FIELD(user)),
 	WEIR_OPTION_ROW(TEXT, "group", "GROUP",
 		"group to run as, whose members have read access with weirctl; default when "
@@ -24,7 +24,7 @@ static const struct weir_option rows[] = {
 		FIELD(admin_group), .fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists"),
 	WEIR_OPTION_ROW(TEXT, "script-user", "USER",
 		"user that runs the programs of the configuration (notify); default when started "
-		"as root: weir-script if this user exists, otherwise nobody",
+		"as root: weir-script if this user exists, otherwise the user nobody",
 		FIELD(script_user)),
 	WEIR_OPTION_ROW(FLAG, "data-path-checks", NULL,
 		"enable health checks via the data path, which use a network device named "

@@ -18,7 +18,7 @@ struct weir_reload {
 	char *file_in_use; // NULL: the same as file
 	bool data_path_checks; // health checks via the data path are possible
 	struct weir_config *config; // configuration in use
-	// Settings of the dataplane in the file that was read last; NULL = they are in use already.
+	// Dataplane settings of the file that was read last; NULL = these settings are in use.
 	struct weir_config *as_read;
 };
 
@@ -185,7 +185,7 @@ static bool is_in_use(const struct weir_config *config, const struct weir_config
 	return found;
 }
 
-// line: 0 = path is unknown in the file, and is a part of the reason.
+// line: 0 = unknown; path is then written into the reason.
 static int refuse_program(
 	const char *file, const char *path, int line, struct weir_config_errors *errors) {
 	const int r = one_error(errors, -EPERM, "");
@@ -195,14 +195,15 @@ static int refuse_program(
 		error->line = line;
 		snprintf(error->path, sizeof(error->path), "%s", line > 0 ? path : "");
 		snprintf(error->reason, sizeof(error->reason),
-			"%s%sa new program, which only root may choose: others can change %.80s; "
+			"%s%sa new program, which only root may choose: other users can change "
+			"%.80s; "
 			"run \"chown root:root FILE; chmod go-w FILE\", or reload without FILE",
 			line > 0 ? "" : path, line > 0 ? "" : ": ", file);
 	}
 	return r;
 }
 
-// Refuses programs that are not in use yet: users who may reload may not choose programs.
+// Refuses programs that are not in use yet: the right to reload does not include choosing programs.
 static int check_programs(const struct weir_reload *reload, struct weir_reload_plan *plan) {
 	const struct weir_config *config = plan->config;
 	int r = 0;
@@ -230,8 +231,8 @@ static bool is_trusted(const struct stat *file) {
 	       ((file->st_mode & S_IWGRP) == 0 || file->st_gid == 0);
 }
 
-// Reads a file that a client has chosen. *ret_trusted: whether the file may name new programs. It
-// is the file that was read, even if its name is given to another file meanwhile.
+// Reads a file that a client has chosen. *ret_trusted: whether the file may contain new programs.
+// It applies to the file that was read, even if the path names another file meanwhile.
 static int read_chosen(struct weir_reload_plan *plan, bool *ret_trusted) {
 	const int fd = open(plan->file, O_PATH | O_CLOEXEC);
 	char path[32];
@@ -352,9 +353,9 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 	plan->file = NULL;
 }
 
-// Replaces the settings of the dataplane in the configuration in use by those with which the
-// dataplane runs (`runs`). If the file has different settings, keeps them in as_read. *ret_waits:
-// whether it has.
+// Replaces the settings of the dataplane in the configuration in use by the settings of the running
+// dataplane, `runs`. If the settings in the file differ, keeps them in as_read. *ret_waits: true =
+// they differ.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;

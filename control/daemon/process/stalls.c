@@ -14,7 +14,7 @@ void weir_stalls_watch(
 	stalls->attached_ns = now_ns;
 }
 
-// Returns the time of the last heartbeat of a worker, but not before the time at which the
+// Returns the time of the last heartbeat of a worker or, if this is later, the time at which the
 // dataplane was attached.
 static uint64_t last_ns(const struct weir_stalls *stalls, uint32_t worker) {
 	uint64_t heartbeat_ns =
@@ -59,8 +59,8 @@ static void log_all(const struct weir_log *log, bool stalled, uint64_t ms) {
 	}
 }
 
-// Logs which workers have stalled and which run again. If this is true for all workers, logs one
-// line for all of them.
+// Logs which workers have stalled and which run again. If all workers have stalled, or all run
+// again, logs one line for all of them.
 static void log_change(const struct weir_stalls *stalls, const struct weir_log *log,
 	const uint64_t before_ns[], uint32_t before, uint64_t now_ns) {
 	const uint32_t workers = stalls->segment->workers;

@@ -125,7 +125,7 @@ static void on_exit_of_program(uv_process_t *process, int64_t status, int signal
 		result->status = (int)status;
 	}
 	if (run->kill_rest) {
-		// The number of the group is not used again as long as the group has a process.
+		// The kernel does not reuse the group id while the group has a process.
 		kill(-process->pid, SIGKILL);
 	}
 	read_rest(run);

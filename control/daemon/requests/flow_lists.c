@@ -45,7 +45,7 @@ struct weir_flow_lists {
 	struct job *first; // the running job
 	uint32_t count;
 	uint64_t slice_ms; // start of the slice of the running job; 0 = not started
-	// Time since which lists skip each worker; 0 = lists do not skip it.
+	// Time at which lists began to skip each worker; 0 = lists do not skip it.
 	uint64_t left_out_ms[WEIR_WORKERS_MAX];
 	// Table walk of the current round of job `first`. Its set of workers is empty between
 	// rounds.
@@ -201,7 +201,7 @@ static uint64_t round_lines(const struct job *job) {
 	return lists_flows(job) ? (uint64_t)WEIR_FLOW_PAGES * job->range_lines : DELETION_LINES;
 }
 
-// Selects the worker of a walk over the affinity table: the first one that is not skipped.
+// Selects the worker of a walk over the affinity table: the first worker that is not skipped.
 static void select_worker(struct weir_flow_lists *lists) {
 	const struct weir_segment *segment = lists->mailboxes->segment;
 	const uint32_t workers = segment != NULL ? segment->workers : 0;
@@ -270,7 +270,7 @@ static bool step_round(struct weir_flow_lists *lists) {
 }
 
 // Begins another pass of a deletion. Another pass is necessary because an insertion may have moved
-// a flow to a line that the last pass had already searched. Returns false, and begins none, if the
+// a flow to a line that the last pass had already searched. Returns false without a new pass if the
 // last pass deleted no flow, or if the maximum number of passes is reached.
 static bool begin_pass(struct job *job) {
 	if (lists_flows(job) || is_of_sources(job) || job->result.ended == job->ended_before ||

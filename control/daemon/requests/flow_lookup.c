@@ -51,9 +51,9 @@ static uint16_t chosen_by(const struct lookup *lookup, const struct weir_message
 	return is_of_source(lookup) ? response->source.chosen : response->flow.chosen;
 }
 
-// Returns whether a response is better than the best one so far. A response that has found the flow
-// is better than one that has not. Otherwise a response with a backend is better than one without a
-// backend.
+// Returns whether a response is better than the best response so far. A response with the flow is
+// better than a response without the flow. Otherwise, a response with a backend is better than a
+// response without a backend.
 static bool is_better(const struct lookup *lookup, const struct weir_message *response) {
 	const struct weir_message *best = &lookup->result.response;
 
@@ -107,7 +107,7 @@ static bool step(void *context) {
 
 // --- requests -----------------------------------------------------------------------------
 
-// Returns the worker that has reported the latest time.
+// Returns the worker with the latest heartbeat.
 static uint32_t liveliest_worker(const struct weir_segment *segment) {
 	uint64_t latest_ns = 0;
 	uint32_t liveliest = 0;

@@ -25,8 +25,8 @@ struct weir_sheds {
 	struct weir_shed *first; // owned
 	uint64_t now_ms; // time of the last call that has a time argument
 	// Sums that were computed in this second. They are stored because a sum needs the counters
-	// of all backends of its service. There is at most one for each running shed, and none when
-	// a shed starts.
+	// of all backends of its service. There is at most one sum for each running shed. When a
+	// shed starts, all sums are discarded.
 	struct service_sum sums[WEIR_AGENTS_SHEDS_MAX];
 	uint32_t sum_count;
 };

@@ -10,15 +10,14 @@
 #include "configured.h"
 
 #define REPORT_FRESH_MS 5000u // minimum of report_most_ms
-// First pause after an agent could not permit steals. Each further pause is twice as long.
+// First pause of an agent that could not permit steals. Each further pause is twice as long.
 #define PAUSE_MS 1000u
 #define PAUSES_MOST 6u
 #define REPEAT_LOG_MS 600000u // time after which a message that was logged before is logged again
 // A backend can be a thief only if the fill level of its accept queue is at most this value.
 #define ROOM_MOST 0.25
 #define GIVEN_MS 1000u // about the time until the next SYN of a client whose connection was moved
-// First pause after the agent of a victim has permitted no move. Each further pause is twice as
-// long.
+// First pause of a victim whose agent has permitted no move. Each further pause is twice as long.
 #define REFUSED_MS 100u
 #define REFUSED_MOST_MS 1000u
 // Maximum number of counters (backends times workers) that are read in each round.
@@ -427,7 +426,7 @@ static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 }
 
 // Returns whether the outcome shows that the agent can permit steals. If the agent was paused
-// because it did not answer, any answer shows this.
+// because it did not answer, any answer shows that it can.
 static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
 	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED ||
 		outcome == WEIR_FLOW_STEAL_LATE) {
@@ -436,8 +435,8 @@ static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_o
 	return is_permitted(outcome);
 }
 
-// Reports the outcome of a request to the plan. A thief pauses only if it was the reason why the
-// connection could not be moved.
+// Reports the outcome of a request to the plan. A thief pauses only if the thief was the reason why
+// the connection could not be moved.
 static void end_in_plan(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	bool moved = outcome == WEIR_FLOW_STEAL_MOVED;

@@ -154,8 +154,8 @@ static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
 							  : WEIR_FLOW_STEALS_AT_ONCE;
 }
 
-// Accepts planned requests, up to the limit of each agent and as long as the thieves have room.
-// share: the limit of an agent. Requests that are not accepted are not planned again in this round.
+// Accepts planned requests, up to the limit of each agent and while the thieves have room. share:
+// the limit of an agent. Requests that are not accepted are not planned again in this round.
 // Returns the number of accepted requests.
 static uint32_t take(struct steal_service *service, const struct waiting *waiting,
 	const struct weir_steal_request *requests, uint32_t n, uint32_t share,

@@ -160,8 +160,8 @@ TEST(failed_opens_name_the_device) {
 	// A driver that is known, but not built into DPDK for this machine.
 	assert_int_equal(open_named(lab, "net_mvpp2,iface=eth0", 1), -EFAULT);
 	assert_string_equal(lab->why,
-		"device net_mvpp2: DPDK has no driver for it here; install the package of the "
-		"driver (Debian: librte-net-...)");
+		"device net_mvpp2: the DPDK driver of this device is not installed; install its "
+		"package (Debian: librte-net-...)");
 	assert_true(open_named(lab, "net_pcap0,rx_pcap=/no/such/file.pcap", 1) < 0);
 	assert_non_null(strstr(lab->why, "net_pcap0"));
 	assert_true(open_named(lab, "0000:7f:1f.7", 1) < 0);
