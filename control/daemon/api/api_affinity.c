@@ -234,6 +234,8 @@ static void on_cleared(void *context, int error, struct weir_flow_list_result *r
 		weir_api_fail_list(request->call, error);
 	} else if (result->incomplete && result->ended == 0) {
 		weir_api_fail_list(request->call, -ETIMEDOUT);
+	} else if (!result->incomplete && result->source_entries == 0) {
+		weir_api_affinity_by_hash(request->daemon, request->call, request->service);
 	} else {
 		weir_api_audit_forgotten(request->call, result->ended);
 		weir_api_answer(request->call,

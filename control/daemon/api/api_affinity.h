@@ -23,7 +23,8 @@ enum weir_api_affinity weir_api_affinity_of(
 // Fails a call because the service has no affinity.
 void weir_api_no_affinity(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
-// Fails a call that deletes entries, because the affinity of the service has no entries.
+// Fails a call that would delete entries of a service whose affinity has none: its policy is
+// maglev, or the dataplane has no affinity table.
 void weir_api_affinity_by_hash(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
 

@@ -168,6 +168,9 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 	} else if (error < 0) {
 		weir_api_fail(request->call, WEIR_API_NO_DATAPLANE,
 			"the dataplane exited before it replied");
+	} else if (request->deletes &&
+		   result->response.source.entry == WEIR_SOURCE_ENTRY_NO_TABLE) {
+		weir_api_affinity_by_hash(request->daemon, request->call, request->service);
 	} else if (request->deletes) {
 		answer_deleted(request, result);
 	} else {

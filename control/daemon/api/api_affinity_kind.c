@@ -25,8 +25,15 @@ void weir_api_no_affinity(
 
 void weir_api_affinity_by_hash(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service) {
+	struct weir_service_state state;
+	const bool is_maglev =
+		weir_api_affinity_of(daemon->tables, service, &state) == WEIR_API_AFFINITY_HASH;
+
 	weir_api_fail(call, WEIR_API_REFUSED,
-		"service \"%.100s\" has the policy maglev: the hash of a client's address selects "
-		"its backend, and nothing is remembered",
-		weir_tables_service_name(daemon->tables, service));
+		"service \"%.100s\" has %s: the hash of a client's address selects its backend, "
+		"and "
+		"nothing is remembered",
+		weir_api_text(call, "service"),
+		is_maglev ? "the policy maglev"
+			  : "no affinity table, because flow_table.affinity_sources is 0");
 }

@@ -330,6 +330,16 @@ TEST(affinity_arguments_are_checked, empty) {
 	}
 }
 
+static void expect_no_table(struct web *web, const char *request) {
+	json_t *answer = lab_ask(&web->lab, "%s", request);
+
+	assert_string_equal(text_of(answer, "code"), "refused");
+	assert_string_equal(text_of(answer, "error"),
+		"service \"web\" has no affinity table, because flow_table.affinity_sources is 0: "
+		"the hash of a client's address selects its backend, and nothing is remembered");
+	json_decref(answer);
+}
+
 TEST(without_an_affinity_table_the_hash_selects) {
 	struct web *web = *state;
 	json_t *result;
@@ -346,9 +356,11 @@ TEST(without_an_affinity_table_the_hash_selects) {
 		"nothing is remembered, because flow_table.affinity_sources is 0: the hash of the "
 		"address selects the backend");
 	json_decref(result);
-	result = clear(web, "\"service\": \"web\"");
-	assert_int_equal(number(result, "forgotten"), 0);
-	json_decref(result);
+	expect_no_table(web, JSON({"command": "affinity.clear", "service": "web"}));
+	expect_no_table(web, JSON({"command": "affinity.clear", "service": "web", "backend": "web-1"}));
+	expect_no_table(
+		web, JSON({"command": "affinity.clear", "service": "web",
+			"client": "192.0.2.1"}));
 }
 
 TEST(affinity_of_hung_workers_is_a_timeout, empty) {
