@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "balancer.h"
 
+#include "affinity.h"
 #include "fuzz.h"
 #include "selection.h"
 #include "service_table.h"
@@ -28,7 +29,8 @@ static void open_segment(struct guarded_segment *memory) {
 	guarded_segment_open(memory, &params);
 }
 
-static struct weir_pipeline *make_pipeline(const struct weir_segment *segment) {
+static struct weir_pipeline *make_pipeline(
+	const struct weir_segment *segment, struct weir_affinity *affinity) {
 	const struct weir_pipeline_params params = {
 		.segment = segment,
 		.flow_table = {.flows = 64,
@@ -44,6 +46,7 @@ static struct weir_pipeline *make_pipeline(const struct weir_segment *segment) {
 		.hash_seed = BALANCER_SEED,
 		.icmp = {.echo = 8, .too_big = 8, .unreachable = 8},
 		.fragments = {.entries = 16, .timeout_ms = 5000},
+		.affinity = affinity,
 	};
 	struct weir_pipeline *pipeline;
 
@@ -54,11 +57,13 @@ static struct weir_pipeline *make_pipeline(const struct weir_segment *segment) {
 void balancer_init(struct balancer *balancer) {
 	*balancer = (struct balancer){.now_ns = BALANCER_NOW};
 	open_segment(&balancer->memory);
-	balancer->pipeline = make_pipeline(balancer->memory.dataplane);
+	REQUIRE(weir_affinity_create(64, 77, SOCKET_ID_ANY, &balancer->affinity) == 0);
+	balancer->pipeline = make_pipeline(balancer->memory.dataplane, balancer->affinity);
 }
 
 void balancer_fini(struct balancer *balancer) {
 	weir_pipeline_free(balancer->pipeline);
+	weir_affinity_free(balancer->affinity);
 	guarded_segment_close(&balancer->memory);
 }
 
@@ -91,6 +96,11 @@ static void publish_selection(
 	struct weir_selection_member members[BALANCER_BACKENDS];
 	struct weir_selection *selection;
 
+	if (service == 1) {
+		params.settings.hash4 = 32 | WEIR_HASH_AFFINITY;
+		params.settings.hash6 = 64;
+		params.affinity_ms = 60000;
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		members[i] = (struct weir_selection_member){
 			.identity = 0x5851f42d4c957f2dull * (ids[i] + 1u),

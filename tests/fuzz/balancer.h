@@ -4,7 +4,7 @@
 // be recreated for every input.
 //
 //   service 0  TCP 80 and 8000..8099 of both VIPs      backends 0 to 3
-//   service 1  UDP, every port, of both VIPs           backends 4 and 5
+//   service 1  UDP, every port, of both VIPs           backends 4 and 5; affinity
 // Backends with even ids have IPv4 addresses, backends with odd ids have IPv6 addresses. Packets
 // to backend 2 get a VLAN tag. Backend 3 has no next hop yet. Backend 6 is in a selection
 // although its row was removed (see enum balancer_tables).
@@ -40,6 +40,7 @@ enum balancer_tables {
 struct balancer {
 	struct guarded_segment memory;
 	struct weir_pipeline *pipeline;
+	struct weir_affinity *affinity;
 	struct weir_backend_row rows[BALANCER_BACKENDS]; // the published rows
 	uint64_t now_ns;
 };

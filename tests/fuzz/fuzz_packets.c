@@ -7,12 +7,14 @@
 //   0x00..0x7f  a burst of (low 3 bits) + 1 frames, received on port (bits 3 and 4) % 3
 //   0x80..0xbf  a backend or a selection changes, depending on the low 6 bits
 //   0xc0..0xdf  the time advances by 100 ms << (low 3 bits)
-//   0xe0..0xff  a request: the next 38 bytes are addresses, ports, family, protocol
+//   0xe0..0xff  a request, whose kind depends on the low 5 bits (requests[]); the next bytes are
+//               the arguments of the request
 //
 // A frame is a byte of flags (enum frame_flag), its length (2 bytes, little endian) and its bytes.
 //
 // Checked: the judge of tests/oracle accepts the verdicts, all sent packets and the counters; both
 // parsers agree; no buffer is lost.
+#include "affinity.h"
 #include "distribute.h"
 #include "flow_query.h"
 #include "fuzz.h"
@@ -147,21 +149,92 @@ static void burst(struct world *world, struct fuzz_input *input, uint8_t step) {
 	rig_free(&world->burst);
 }
 
-static void ask(struct world *world, struct fuzz_input *input) {
-	struct weir_message message = {.sequence = 7, .kind = WEIR_MESSAGE_FLOW_LOOKUP};
+#define ARGUMENTS(part, first_of_response) \
+	offsetof(__typeof__(((struct weir_message *)0)->part), first_of_response)
+
+// Requests that change no flows, because the judge could not predict the changes.
+static const struct {
+	enum weir_message_kind kind;
+	size_t bytes; // of arguments
+} requests[] = {
+	{WEIR_MESSAGE_FLOW_LOOKUP, ARGUMENTS(flow, found)},
+	{WEIR_MESSAGE_SOURCE_LOOKUP, ARGUMENTS(source, chosen)},
+	{WEIR_MESSAGE_SOURCE_DELETE, ARGUMENTS(source, chosen)},
+	{WEIR_MESSAGE_SOURCE_WALK, ARGUMENTS(walk, answered)},
+	{WEIR_MESSAGE_FLOW_LIST, ARGUMENTS(list, end)},
+	{WEIR_MESSAGE_FLOW_WAITING, ARGUMENTS(waiting, answered)},
+};
+
+static bool is_backend(uint16_t id) {
+	return id == WEIR_BACKEND_NONE || id < PLAN_BACKENDS;
+}
+
+static void check_flow(const struct weir_message *message) {
+	REQUIRE(is_backend(message->flow.backend) && is_backend(message->flow.chosen));
+	REQUIRE(message->flow.service == WEIR_SERVICE_NONE ||
+		message->flow.service < PLAN_SERVICES);
+	REQUIRE((message->flow.backend != WEIR_BACKEND_NONE) == (message->flow.found != 0));
+}
+
+static void check_source(const struct weir_message *message) {
+	REQUIRE(message->source.answered == 1);
+	REQUIRE(is_backend(message->source.backend) && is_backend(message->source.chosen));
+	REQUIRE((message->source.backend != WEIR_BACKEND_NONE) == (message->source.found != 0));
+}
+
+static void check_walk(const struct world *world, const struct weir_message *request,
+	const struct weir_message *m) {
+	const uint16_t *page = world->rig.memory.dataplane->flow_pages[0]
+				       .source[request->walk.page % WEIR_FLOW_PAGES];
+	const uint32_t first =
+		request->walk.first < m->walk.lines ? request->walk.first : m->walk.lines;
+
+	REQUIRE(m->walk.answered == 1 && m->walk.lines == RIG_SOURCES / WEIR_SOURCE_LINE);
+	REQUIRE(m->walk.next <= m->walk.lines);
+	REQUIRE(request->walk.last <= first || m->walk.next > first || first == m->walk.lines);
+	if (request->walk.remove) {
+		REQUIRE(m->walk.proven == 0 && m->walk.others <= RIG_SOURCES);
+		return;
+	}
+	REQUIRE(m->walk.proven + m->walk.others <= RIG_SOURCES);
+	for (uint32_t i = 0; i < m->walk.proven; i++) {
+		REQUIRE(page[i] < PLAN_BACKENDS);
+	}
+	for (uint32_t i = 0; i < m->walk.others; i++) {
+		REQUIRE(page[WEIR_SOURCE_PAGE - 1 - i] < PLAN_BACKENDS);
+	}
+}
+
+// The services of the plan have no affinity, so packets enter no sources into the table.
+static void enter_source(struct rig *rig, const struct weir_message *message) {
+	const uint64_t hash = weir_hash_bytes(message->bytes, sizeof(message->bytes), 1);
+
+	weir_affinity_enter(rig->affinity, hash, (uint16_t)(hash % PLAN_BACKENDS),
+		WEIR_AFFINITY_NONE, (hash >> 8 & 1) != 0, 60000, rig->now_ns);
+}
+
+static void ask(struct world *world, struct fuzz_input *input, uint8_t step) {
+	const unsigned int i = (step & 0x1fu) % (sizeof(requests) / sizeof(requests[0]));
+	struct weir_message request = {.sequence = 7, .kind = requests[i].kind}, message;
 	const uint8_t *data;
 	size_t n;
 
-	data = fuzz_take(input, offsetof(__typeof__(message.flow), found), &n);
+	data = fuzz_take(input, requests[i].bytes, &n);
 	if (n > 0) {
-		memcpy(&message.flow, data, n);
+		memcpy(request.bytes, data, n);
 	}
+	enter_source(&world->rig, &request);
+	message = request;
 	weir_flow_query_respond(world->rig.pipeline, &message, world->rig.now_ns);
-	REQUIRE(message.sequence == 7);
-	REQUIRE(message.flow.backend == WEIR_BACKEND_NONE || message.flow.backend < PLAN_BACKENDS);
-	REQUIRE(message.flow.chosen == WEIR_BACKEND_NONE || message.flow.chosen < PLAN_BACKENDS);
-	REQUIRE(message.flow.service == WEIR_SERVICE_NONE || message.flow.service < PLAN_SERVICES);
-	REQUIRE((message.flow.backend != WEIR_BACKEND_NONE) == (message.flow.found != 0));
+	REQUIRE(message.sequence == 7 && message.kind == request.kind);
+	if (request.kind == WEIR_MESSAGE_FLOW_LOOKUP) {
+		check_flow(&message);
+	} else if (request.kind == WEIR_MESSAGE_SOURCE_WALK) {
+		check_walk(world, &request, &message);
+	} else if (request.kind != WEIR_MESSAGE_FLOW_LIST &&
+		   request.kind != WEIR_MESSAGE_FLOW_WAITING) {
+		check_source(&message);
+	}
 }
 
 static struct world *world_of_process(void) {
@@ -209,7 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		} else if (step < 0xe0) {
 			rig_wait(&world->rig, (100ull << (step & 7)) * 1000000);
 		} else {
-			ask(world, &input);
+			ask(world, &input, step);
 		}
 	}
 	rig_fini(&world->rig);

@@ -319,6 +319,8 @@ static void respond(
 	for (int i = 0; i < 4; i++) {
 		if (weir_mailbox_receive(&control->request, &worker->request, &message)) {
 			weir_flow_query_respond(pipeline, &message, now_ns);
+			REQUIRE(message.kind != WEIR_MESSAGE_SOURCE_WALK ||
+				message.walk.proven + message.walk.others <= WEIR_SOURCE_PAGE);
 			weir_mailbox_send(&worker->response, &control->response, &message);
 		}
 	}

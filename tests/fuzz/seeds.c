@@ -200,11 +200,11 @@ static void save_handling(const char *folder) {
 	static const uint8_t flags[] = {0x10, 0x40, 0xc0, 0x20, 0x08, 0x07};
 	struct seed seed, question = {.n = 0};
 	struct frame frame;
+	char name[32];
 
 	for (unsigned int f = 0; f < sizeof(flags); f++) {
 		// the two largest frames are in only one seed
 		unsigned int n = flags[f] == 0x08 ? 6 : 4;
-		char name[32];
 
 		seed.n = 0;
 		put8(&seed, n - 1);
@@ -233,6 +233,20 @@ static void save_handling(const char *folder) {
 	put8(&question, 4);
 	put8(&question, 6);
 	save(&question, folder, "packets", "question");
+	for (uint8_t step = 0xe1; step < 0xe6; step++) { // the other kinds of requests
+		for (unsigned int i = 0; i < 3; i++) {
+			seed.n = 0;
+			put_tcp(&seed, 4, 1025, SYN);
+			put8(&seed, step);
+			memset(seed.bytes + seed.n, i == 0 ? 0 : 0xff, 42);
+			if (i == 2) {
+				memset(seed.bytes + seed.n, 0, 4); // from the first line
+			}
+			seed.n += 42;
+			snprintf(name, sizeof(name), "request-%02x-%u", step, i);
+			save(&seed, folder, "packets", name);
+		}
+	}
 }
 
 // --- segment: the pieces of fuzz_segment.c ----------------------------------------------------
@@ -336,6 +350,37 @@ static void save_request(const char *folder, const char *name, const struct weir
 	save(&seed, folder, "segment", name);
 }
 
+static void save_source_requests(const char *folder) {
+	static const struct {
+		const char *name;
+		enum weir_message_kind kind;
+	} kinds[] = {
+		{"source-lookup", WEIR_MESSAGE_SOURCE_LOOKUP},
+		{"source-delete", WEIR_MESSAGE_SOURCE_DELETE},
+		{"source-walk", WEIR_MESSAGE_SOURCE_WALK},
+	};
+
+	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct weir_message message = {.kind = kinds[i].kind};
+		char name[32];
+
+		save_request(folder, kinds[i].name, &message);
+		memset(message.bytes, 0xff, sizeof(message.bytes));
+		snprintf(name, sizeof(name), "%s-ones", kinds[i].name);
+		save_request(folder, name, &message);
+		if (kinds[i].kind == WEIR_MESSAGE_SOURCE_WALK) {
+			message.walk.first = 0;
+			message.walk.remove = 0;
+		} else {
+			message.source.service = 1;
+			message.source.family = 4;
+			memcpy(message.source.address, frame_client4, 4);
+		}
+		snprintf(name, sizeof(name), "%s-client", kinds[i].name);
+		save_request(folder, name, &message);
+	}
+}
+
 static void save_requests(const char *folder) {
 	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_WAITING};
 
@@ -347,6 +392,16 @@ static void save_requests(const char *folder) {
 	message.waiting.idle_ms = UINT32_MAX;
 	memset(message.waiting.backend, 0xff, sizeof(message.waiting.backend));
 	save_request(folder, "waiting-backwards", &message);
+	message = (struct weir_message){.kind = WEIR_MESSAGE_FLOW_LIST};
+	message.list.last = UINT32_MAX;
+	message.list.backend = WEIR_BACKEND_NONE;
+	message.list.service = WEIR_SERVICE_NONE;
+	message.list.states = UINT8_MAX;
+	save_request(folder, "list-all", &message);
+	message.list.page = UINT8_MAX;
+	message.list.family = 9;
+	message.list.client_bits = UINT8_MAX;
+	save_request(folder, "list-bits", &message);
 	message = (struct weir_message){.kind = WEIR_MESSAGE_FLOW_MOVE};
 	message.move.family = 4;
 	message.move.deadline_ns = UINT64_MAX;
@@ -356,6 +411,7 @@ static void save_requests(const char *folder) {
 	save_request(folder, "move-ones", &message);
 	message.move.family = 6;
 	save_request(folder, "move-ones-6", &message);
+	save_source_requests(folder);
 }
 
 // Save an input in which the services drain, and all binds of the table have this value. count:

@@ -130,9 +130,10 @@ static void open_segment(struct guarded_segment *memory, const struct plan *plan
 }
 
 static struct weir_pipeline *make_pipeline(
-	const struct weir_segment *segment, const struct plan *plan, uint64_t secret) {
+	const struct rig *rig, const struct plan *plan, uint64_t secret) {
 	struct weir_pipeline_params params = {
-		.segment = segment,
+		.segment = rig->memory.dataplane,
+		.affinity = rig->affinity,
 		.flow_table = {.flows = plan->flows,
 			.ipv6_percent = 100,
 			.half_open_percent = plan->half_open_percent,
@@ -160,7 +161,8 @@ void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secr
 	open_segment(&rig->memory, plan);
 	// the worker generates all its random numbers from the epoch
 	rig->memory.dataplane->epoch = secret | 1;
-	rig->pipeline = make_pipeline(rig->memory.dataplane, plan, secret);
+	REQUIRE(weir_affinity_create(RIG_SOURCES, secret, SOCKET_ID_ANY, &rig->affinity) == 0);
+	rig->pipeline = make_pipeline(rig, plan, secret);
 	REQUIRE(weir_packet_capture_create(rig->pipeline, SOCKET_ID_ANY, &rig->capture) == 0);
 	for (uint16_t id = 0; id < PLAN_BACKENDS; id++) {
 		publish_backend(rig, plan, id);
@@ -176,6 +178,7 @@ void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secr
 void rig_fini(struct rig *rig) {
 	weir_packet_capture_free(rig->capture);
 	weir_pipeline_free(rig->pipeline);
+	weir_affinity_free(rig->affinity);
 	guarded_segment_close(&rig->memory);
 	buffer_check_leaks();
 }

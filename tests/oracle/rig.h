@@ -7,13 +7,17 @@
 // Threads: one.
 #pragma once
 
+#include "affinity.h"
 #include "guarded_segment.h"
 #include "judge.h"
 #include "packet_capture.h"
 #include "pipeline.h"
 
+#define RIG_SOURCES 64 // entries of the affinity table
+
 struct rig {
 	struct guarded_segment memory;
+	struct weir_affinity *affinity;
 	struct weir_pipeline *pipeline;
 	struct weir_packet_capture *capture;
 	uint64_t captured; // number of the capture order of the burst

@@ -19,6 +19,10 @@ static inline void segment_moved(
 	MOVE(statistics, worker_counters);
 	MOVE(statistics, worker_boxes);
 	MOVE(statistics, port_counters);
+	MOVE(statistics, bucket_packets);
+	MOVE(statistics, bucket_owners);
+	MOVE(statistics, steal_counters);
+	MOVE(statistics, flow_pages);
 	MOVE(statistics, capture_rings);
 	MOVE(statistics, limit_words);
 	MOVE(statistics, service_counters);
