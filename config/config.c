@@ -217,6 +217,8 @@ void weir_config_free(struct weir_config *config) {
 }
 
 const char *weir_config_policy_misfit(
-	const struct weir_config_policy *settings, enum weir_policy name) {
-	return weir_config_unfit_key(&weir_config_policy_keys, settings, name);
+	const struct weir_config_service *service, enum weir_policy name) {
+	return service->hash_fields != WEIR_HASH_FIELDS_TUPLE && name != WEIR_POLICY_MAGLEV
+		       ? "hash_fields"
+		       : weir_config_unfit_key(&weir_config_policy_keys, &service->policy, name);
 }

@@ -493,7 +493,7 @@ const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down wh
 const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadline);
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
 
-// Returns a key that the file sets in `settings`, but that the policy `name` does not use. Returns
-// NULL if there is no such key: then these settings are valid for the policy `name`.
+// Returns a key of the service or of its policy that the file sets, but that the policy `name` does
+// not use. Returns NULL if there is no such key: then the settings are valid for the policy `name`.
 const char *weir_config_policy_misfit(
-	const struct weir_config_policy *settings, enum weir_policy name);
+	const struct weir_config_service *service, enum weir_policy name);

@@ -100,7 +100,7 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 	bool changed = service->configured_policy != config->name;
 	bool misfit = service->runtime_policy != WEIR_POLICY_UNSET &&
 		      weir_config_policy_misfit(
-			      config, (enum weir_policy)service->runtime_policy) != NULL;
+			      service->config, (enum weir_policy)service->runtime_policy) != NULL;
 
 	if (changed || misfit) {
 		service->configured_policy = (uint8_t)config->name;
@@ -160,7 +160,7 @@ int weir_tables_set_policy(struct weir_tables *tables, uint16_t id, uint8_t poli
 		return -ENOENT;
 	}
 	if (policy != WEIR_POLICY_UNSET &&
-		(policy >= WEIR_POLICY_COUNT || weir_config_policy_misfit(&service->config->policy,
+		(policy >= WEIR_POLICY_COUNT || weir_config_policy_misfit(service->config,
 							(enum weir_policy)policy) != NULL)) {
 		return -EINVAL;
 	}

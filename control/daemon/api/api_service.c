@@ -380,7 +380,7 @@ static int wanted_policy(struct weir_api_call *call, const struct weir_config_se
 		weir_api_fail(call, WEIR_API_BAD_REQUEST, "no such policy: \"%.100s\"", name);
 		return policy;
 	}
-	misfit = weir_config_policy_misfit(&config->policy, (enum weir_policy)policy);
+	misfit = weir_config_policy_misfit(config, (enum weir_policy)policy);
 	if (misfit != NULL) {
 		weir_api_fail(call, WEIR_API_REFUSED,
 			"policy \"%s\" does not support \"%s\", which is configured for service "

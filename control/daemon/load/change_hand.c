@@ -192,8 +192,8 @@ static void replace_policy(const struct weir_change_hand *hand, struct list *lis
 		weir_tables_service(hand->tables, (uint16_t)id, &state) < 0 ||
 		state.runtime_policy == WEIR_POLICY_UNSET ||
 		(service->policy.name == (enum weir_policy)state.configured_policy &&
-			weir_config_policy_misfit(&service->policy,
-				(enum weir_policy)state.runtime_policy) == NULL)) {
+			weir_config_policy_misfit(
+				service, (enum weir_policy)state.runtime_policy) == NULL)) {
 		return;
 	}
 	append(list, "replaces the policy set by hand: %s -> %s",

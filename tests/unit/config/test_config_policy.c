@@ -149,7 +149,7 @@ TEST(setting_of_another_policy_is_named) {
 
 		for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 			const char *misfit = weir_config_policy_misfit(
-				&config->services[0].policy, (enum weir_policy)policy);
+				&config->services[0], (enum weir_policy)policy);
 
 			if (cases[i].misfit[policy] == NULL) {
 				assert_null(misfit);
@@ -159,6 +159,22 @@ TEST(setting_of_another_policy_is_named) {
 		}
 		weir_config_free(config);
 	}
+}
+
+TEST(hash_fields_are_a_misfit_of_other_policies) {
+	struct weir_config *config = parse_good(ONE("\"hash_fields\": \"source\","));
+
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		const char *misfit =
+			weir_config_policy_misfit(&config->services[0], (enum weir_policy)policy);
+
+		if (policy == WEIR_POLICY_MAGLEV) {
+			assert_null(misfit);
+		} else {
+			assert_string_equal(misfit, "hash_fields");
+		}
+	}
+	weir_config_free(config);
 }
 
 TEST(names_of_settings) {

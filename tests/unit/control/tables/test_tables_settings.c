@@ -651,6 +651,24 @@ TEST(affinity_and_hash_fields_are_published) {
 	lab_config_free(config);
 }
 
+TEST(hash_fields_replace_a_policy_that_does_not_use_them) {
+	struct weir_config *config = lab_config(1, 3), *next = lab_config_copy(config);
+	struct lab lab;
+
+	next->services[0].hash_fields = WEIR_HASH_FIELDS_SOURCE;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	assert_int_equal(weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_RANDOM), 0);
+	lab_publish(&lab);
+	assert_int_equal(published(&lab, 0).settings.policy, WEIR_POLICY_RANDOM);
+	lab_apply(&lab, next);
+	assert_int_equal(published(&lab, 0).settings.policy, WEIR_POLICY_MAGLEV);
+	assert_int_equal(weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_RANDOM), -EINVAL);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
+}
+
 // The flag is published in addition to the rounds, and its change alone is published.
 TEST(udp_by_datagram_is_published) {
 	struct weir_config *config = lab_config(1, 3);
