@@ -5,7 +5,7 @@ import json
 import subprocess
 
 import clients
-from lab import BACKENDS, VIP4, VIP6, echo, web
+from lab import BACKENDS, VIP4, VIP6, backend_address, echo, web
 from netns import wait_for
 from scenario import scenario
 
@@ -96,6 +96,31 @@ def maglev_keeps_clients_by_hash(lab):
             with contextlib.closing(clients.Udp(lab.client, vip)) as session:
                 names.add(session.ask())
         assert len(names) == 1, names
+
+
+def with_backups():
+    """The service web with affinity, whose last two backends are backups."""
+    return web(backends=[{"name": name, "address": backend_address(name.rpartition("-")[2]),
+                          "backup": name in BACKENDS[2:]} for name in BACKENDS], affinity={"by": "source"}, **ROUND_ROBIN)
+
+
+@scenario(services=[with_backups()])
+def clients_leave_backups(lab):
+    """Clients go to backups with their next flow when these take over, and back when primary backends return"""
+    add_sources(lab)
+    assert set(places(lab).values()) == set(BACKENDS[:2])
+    for name in BACKENDS[:2]:
+        lab.weirctl("backend", "drain", f"web/{name}", check=False)
+    lab.wait_published()
+    at_backups = places(lab)
+    assert set(at_backups.values()) == set(BACKENDS[2:]), at_backups
+    assert places(lab) == at_backups, "a client moved"
+    for name in BACKENDS[:2]:
+        lab.weirctl("backend", "ready", f"web/{name}")
+    lab.wait_published()
+    why = show(lab, "web", SOURCES[0])["why"]
+    assert why.startswith("the remembered backend takes no new flows: a backup, and enough other backends"), why
+    assert set(places(lab).values()) == set(BACKENDS[:2])
 
 
 def show(lab, *words):

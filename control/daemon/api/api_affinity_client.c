@@ -59,11 +59,24 @@ static void explain_hash(const struct weir_lookup_result *result,
 	}
 }
 
+// Returns why a backend takes no new flows, or NULL.
+static const char *reason_of(const struct weir_backend_state *backend) {
+	const char *reason = weir_backend_unusable_reason(backend);
+
+	return reason != NULL                            ? reason
+	       : backend->effective_weight == 0          ? "weight 0"
+	       : backend->ejected                        ? "ejected"
+	       : backend->health == WEIR_HEALTH_STARTING ? "starting"
+	       : backend->backup && !backend->in_selection
+		       ? "a backup, and enough other backends are eligible"
+		       : NULL;
+}
+
 static void explain_entry(const struct weir_tables *tables, const struct weir_message *response,
 	const struct weir_service_state *service, char *why) {
 	struct weir_backend_state backend;
 	const bool exists = weir_tables_backend(tables, response->source.backend, &backend) == 0;
-	const char *reason = exists ? weir_backend_unusable_reason(&backend) : NULL;
+	const char *reason = exists ? reason_of(&backend) : NULL;
 
 	if (response->source.found && response->source.entry == WEIR_SOURCE_ENTRY_KNOWN) {
 		append(why, "remembered");

@@ -216,6 +216,26 @@ TEST(affinity_lookup_of_a_drained_backend_names_the_reason, empty) {
 	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
 }
 
+TEST(affinity_lookup_of_a_backend_of_weight_0_names_the_reason, empty) {
+	struct web *web = *state;
+	json_t *result;
+
+	remember(web, "192.0.2.1", "web", "web-2", false);
+	json_decref(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "web-2",
+			"weight": 0})));
+	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
+	result = look_up(web, "web", "192.0.2.1");
+	assert_string_equal(text_of(result, "why"),
+		"the remembered backend takes no new flows: weight 0; policy round-robin selects "
+		"a backend when the client's next flow begins");
+	json_decref(result);
+	json_decref(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "web-2",
+			"weight": null})));
+	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
+}
+
 TEST(affinity_lookup_names_the_prefix_that_is_a_client, empty) {
 	struct web *web = *state;
 	json_t *answer, *result = look_up(web, "net", "192.0.2.77");
