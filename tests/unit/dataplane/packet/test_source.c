@@ -440,13 +440,22 @@ TEST(affinity_outlasts_a_change_of_the_policy) {
 	close_lab(lab);
 }
 
-// With another prefix length, addresses are grouped into other clients. Open connections stay at
-// their backends.
+static uint16_t client6(struct lab *lab, uint8_t n, uint16_t port, uint8_t flags) {
+	const uint8_t source[16] = {0x20, 1, 0xd, 0xb8, 0, 3, [15] = n};
+
+	return send_from(lab, source, 6, port, flags);
+}
+
+// With another prefix length, addresses are grouped into other clients, but not those of the other
+// family. Open connections stay at their backends.
 TEST(affinity_outlasts_no_change_of_a_prefix) {
 	struct weir_selection_params params = affine(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = open_lab(&params);
-	uint16_t first[CLIENTS + 1], network;
+	uint16_t first[CLIENTS + 1], first6[CLIENTS + 1], network;
 
+	for (uint8_t n = 1; n <= CLIENTS; n++) {
+		first6[n] = client6(lab, n, 1000, SYN);
+	}
 	for (uint8_t n = 1; n <= CLIENTS; n++) {
 		first[n] = client(lab, n, 1000, SYN);
 		client(lab, n, 1000, ACK);
@@ -457,6 +466,7 @@ TEST(affinity_outlasts_no_change_of_a_prefix) {
 	for (uint8_t n = 1; n <= CLIENTS; n++) {
 		assert_int_equal(client(lab, n, 1001, SYN), network);
 		assert_int_equal(client(lab, n, 1000, ACK), first[n]);
+		assert_int_equal(client6(lab, n, 1001, SYN), first6[n]);
 	}
 	close_lab(lab);
 }
