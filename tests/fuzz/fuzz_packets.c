@@ -205,7 +205,7 @@ static void check_walk(const struct world *world, const struct weir_message *req
 	}
 }
 
-// The services of the plan have no affinity, so packets enter no sources into the table.
+// Fills the table with sources that send no packets.
 static void enter_source(struct rig *rig, const struct weir_message *message) {
 	const uint64_t hash = weir_hash_bytes(message->bytes, sizeof(message->bytes), 1);
 

@@ -114,6 +114,15 @@ static void draw_services(struct plan *plan, struct random *random) {
 	}
 }
 
+static void draw_affinity(struct plan *plan, struct random *random) {
+	for (uint16_t i = 0; i < PLAN_SERVICES; i++) {
+		struct plan_service *service = &plan->services[i];
+
+		service->affine = service->policy != WEIR_POLICY_MAGLEV && service->limit == 0 &&
+				  chance(random, 25);
+	}
+}
+
 void plan_draw(struct plan *plan, struct random *random) {
 	static const uint32_t rates[] = {0, 10, 1000, 100000, 1000000};
 
@@ -139,6 +148,7 @@ void plan_draw(struct plan *plan, struct random *random) {
 	plan->timeout_ms[WEIR_FLOW_ESTABLISHED] = 10000 + random_below(random, 10000);
 	plan->timeout_ms[WEIR_FLOW_CLOSING] = 3000 + random_below(random, 2000);
 	plan->timeout_ms[WEIR_FLOW_UDP] = 5000 + random_below(random, 5000);
+	draw_affinity(plan, random);
 }
 
 // --- changes ------------------------------------------------------------------------------------

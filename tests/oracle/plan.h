@@ -2,8 +2,8 @@
 //
 // Plan: the configuration of a balancer, as plain data. The rig publishes the plan, the oracle
 // uses it for predictions. Plans are generated at random from a seed, so that all settings vary:
-// policies, closed ports, limits, path MTUs, forwarding modes, and what happens to the flows of a
-// backend that is down.
+// policies, affinity, closed ports, limits, path MTUs, forwarding modes, and what happens to the
+// flows of a backend that is down.
 #pragma once
 
 #include "backend_row.h"
@@ -45,6 +45,7 @@ struct plan_service {
 	uint8_t down; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET or 0
 	struct weir_forwarding forwarding; // a backend can have another mode
 	uint32_t limit; // max_active_flows with `reject`; 0 = none
+	bool affine; // new flows of a client go to the backend of its earlier flows
 	bool by_datagram; // a backend is chosen for each UDP datagram; the service has no UDP flows
 	uint16_t members[PLAN_PER_SERVICE];
 	uint32_t member_count;

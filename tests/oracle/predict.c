@@ -128,11 +128,15 @@ static bool is_closed(const struct plan *plan, int backend) {
 
 // Returns the backend of the flow's slot. If this backend is closed, returns the backend of the
 // next slot whose backend is not closed. If all backends are closed, returns the backend of the
-// flow's slot.
-static int fallback(const struct plan *plan, int service, uint64_t hash) {
+// flow's slot. With affinity, returns trial->guess.
+static int fallback(const struct trial *trial, int service) {
+	const struct plan *plan = trial->plan;
 	const struct plan_service *s = &plan->services[service < 0 ? 0 : service];
-	uint32_t slot = (uint32_t)((hash >> 32) * s->slot_count >> 32);
+	uint32_t slot = (uint32_t)((trial->seen->hash >> 32) * s->slot_count >> 32);
 
+	if (service >= 0 && s->affine) {
+		return trial->guess;
+	}
 	if (service < 0 || s->slot_count == 0) {
 		return NOBODY;
 	}
@@ -211,10 +215,8 @@ static bool is_tracked(const struct trial *trial, const struct next *next) {
 
 static void closed_port(struct trial *trial, const struct next *former);
 
-// Predicts the result if next->backend was removed.
-static void from_gone(struct trial *trial, const struct next *next) {
-	int service = plan_service_of(trial->plan, &trial->seen->view.key);
-	int backend = fallback(trial->plan, service, trial->seen->hash);
+// Predicts the result if next->backend was removed, and the client's packets go to this backend.
+static void from_gone_to(struct trial *trial, const struct next *next, int service, int backend) {
 	struct next moved = *next;
 
 	if (service < 0) {
@@ -244,6 +246,24 @@ static void from_gone(struct trial *trial, const struct next *next) {
 	deliver(trial, &moved);
 }
 
+// Predicts the result if next->backend was removed. Another packet of the burst may have entered
+// the client into the affinity table in the meantime.
+static void from_gone(struct trial *trial, const struct next *next) {
+	const int service = plan_service_of(trial->plan, &trial->seen->view.key);
+
+	from_gone_to(trial, next, service, fallback(trial, service));
+	if (service < 0 || !trial->plan->services[service].affine) {
+		return;
+	}
+	for (int k = 0; k < PLAN_PER_SERVICE; k++) {
+		const int backend = service * PLAN_PER_SERVICE + k;
+
+		if (backend != trial->guess && usable(trial->plan, backend)) {
+			from_gone_to(trial, next, service, backend);
+		}
+	}
+}
+
 // Finds all backends that the policy can choose and that are not closed; with Maglev, at most
 // one. Returns the number of these backends.
 static uint32_t chosen(
@@ -256,7 +276,7 @@ static uint32_t chosen(
 		return 0;
 	}
 	if (s->policy == WEIR_POLICY_MAGLEV && s->slot_count > 0) {
-		ret[0] = fallback(trial->plan, service, trial->seen->hash);
+		ret[0] = fallback(trial, service);
 		return is_closed(trial->plan, ret[0]) ? 0 : 1;
 	}
 	for (uint32_t i = 0; i < s->member_count; i++) {
@@ -275,6 +295,9 @@ static uint32_t chosen(
 		}
 	}
 	*ret_refused = *ret_refused && open > 0;
+	if (s->affine && usable(trial->plan, trial->guess) && n < PLAN_PER_SERVICE) {
+		ret[n++] = trial->guess; // it may not be a member any more
+	}
 	return n;
 }
 
@@ -313,7 +336,7 @@ static void choose_another(struct trial *trial, const struct next *next, uint32_
 	bool stays = n == 0 || refused || trial->plan->crowded;
 
 	if (trial->plan->crowded && service >= 0) { // moved flows can also use the fallback
-		ids[n++] = fallback(trial->plan, service, trial->seen->hash);
+		ids[n++] = fallback(trial, service);
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (usable(trial->plan, ids[i])) {
@@ -373,7 +396,7 @@ static void from_down(struct trial *trial, const struct next *next) {
 		reset(trial, next);
 		return;
 	}
-	other = fallback(trial->plan, service, trial->seen->hash);
+	other = fallback(trial, service);
 	if ((state & WEIR_BACKEND_REHASH) != 0 && tracked && usable(trial->plan, other)) {
 		deliver(trial,
 			&(struct next){
@@ -424,7 +447,7 @@ static void challenge(struct trial *trial, const struct next *next) {
 	int service = plan_service_of(trial->plan, &seen->view.key);
 	bool may_challenge = next->states != FLOW_CHALLENGED && !is_from_vip(trial) &&
 			     (seen->frame.bytes[6] & 1) == 0 &&
-			     usable(trial->plan, fallback(trial->plan, service, seen->hash)) &&
+			     usable(trial->plan, fallback(trial, service)) &&
 			     view_l4_sum_good(&seen->frame, &seen->view) &&
 			     seen->headroom >= (seen->tag != 0 ? 4 : 0);
 	bool before = trial->matched;
@@ -446,7 +469,9 @@ static void challenge(struct trial *trial, const struct next *next) {
 	rewrite(trial, next);
 	if (may_challenge && trial->certain && !before && trial->limit == LIMIT_NONE &&
 		// with a limit, the other backend may be full
-		trial->plan->services[service].limit == 0) {
+		trial->plan->services[service].limit == 0 &&
+		// with affinity, the backend may be usable only as a guess
+		!trial->plan->services[service].affine) {
 		// Only the rate limit can have prevented the challenge
 		trial->limit = LIMIT_CHALLENGE;
 	}
@@ -529,7 +554,7 @@ static void begin(struct trial *trial, const struct next *former, bool restart) 
 		dropped(trial, REASON(SOURCE_ADDRESS), NOBODY, former);
 		return;
 	}
-	other = fallback(trial->plan, service, trial->seen->hash);
+	other = fallback(trial, service);
 	if (other == NOBODY) {
 		dropped(trial, REASON(NO_BACKEND), NOBODY, former);
 		return;
@@ -567,7 +592,7 @@ static void begin(struct trial *trial, const struct next *former, bool restart) 
 
 // --- packets ----------------------------------------------------------------------------------
 
-void predict_flow(struct trial *trial, uint32_t state, int backend) {
+static void predict_flow_once(struct trial *trial, uint32_t state, int backend) {
 	const struct view *view = &trial->seen->view;
 	struct next next = {.states = state, .backend = backend, .choice = WEIR_CHOICE_FLOW};
 	const struct plan_backend *row;
@@ -602,7 +627,7 @@ void predict_flow(struct trial *trial, uint32_t state, int backend) {
 	}
 }
 
-void predict_error(struct trial *trial, uint32_t state, int backend) {
+static void predict_error_once(struct trial *trial, uint32_t state, int backend) {
 	struct next next = {.states = state, .backend = backend, .choice = WEIR_CHOICE_FLOW};
 	const struct view *view = &trial->seen->view;
 	int service = plan_service_of(trial->plan, &view->key);
@@ -616,7 +641,7 @@ void predict_error(struct trial *trial, uint32_t state, int backend) {
 		dropped(trial, REASON(ICMP_UNMATCHED), NOBODY, &next);
 		return;
 	}
-	next.backend = fallback(trial->plan, service, trial->seen->hash);
+	next.backend = fallback(trial, service);
 	next.choice = WEIR_CHOICE_UNTRACKED;
 	if (next.backend == NOBODY) {
 		dropped(trial, REASON(NO_BACKEND), NOBODY, &next);
@@ -625,8 +650,42 @@ void predict_error(struct trial *trial, uint32_t state, int backend) {
 	}
 }
 
+static void predict_later_once(struct trial *trial, uint32_t choice, int backend) {
+	rewrite(trial,
+		&(struct next){
+			.states = FLOW_ABSENT, .backend = backend, .choice = (uint8_t)choice});
+}
+
+// Repeats a prediction for each backend that the affinity entry of the client, or its slot, may
+// have. argument: state or choice.
+static void predict_guesses(struct trial *trial, uint32_t argument, int backend,
+	void (*predict)(struct trial *trial, uint32_t argument, int backend)) {
+	const int service = plan_service_of(trial->plan, &trial->seen->view.key);
+
+	trial->guess = NOBODY;
+	if (service < 0 || !trial->plan->services[service].affine) {
+		predict(trial, argument, backend);
+		return;
+	}
+	if (trial->plan->services[service].slot_count == 0) {
+		predict(trial, argument, backend);
+	}
+	for (int k = 0; k < PLAN_PER_SERVICE; k++) {
+		trial->guess = service * PLAN_PER_SERVICE + k;
+		predict(trial, argument, backend);
+	}
+}
+
+void predict_flow(struct trial *trial, uint32_t state, int backend) {
+	predict_guesses(trial, state, backend, predict_flow_once);
+}
+
+void predict_error(struct trial *trial, uint32_t state, int backend) {
+	predict_guesses(trial, state, backend, predict_error_once);
+}
+
 void predict_later(struct trial *trial, int backend, uint8_t choice) {
-	rewrite(trial, &(struct next){.states = FLOW_ABSENT, .backend = backend, .choice = choice});
+	predict_guesses(trial, choice, backend, predict_later_once);
 }
 
 void predict_drop(struct trial *trial, uint64_t reasons) {

@@ -59,6 +59,9 @@ struct trial {
 	bool relaxed; // the flow has several packets in the burst, in unknown order
 	bool certain; // the flow is in one state, at one backend, and has no other packet in the
 		      // burst
+	// Assumed backend of new flows of the client, or of its slot, if the service has affinity.
+	// The prediction is repeated for each possible backend.
+	int guess;
 	// Results from the outcomes that agree with the verdict.
 	bool matched, refreshed, kept;
 	uint32_t states; // states after the packet

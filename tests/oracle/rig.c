@@ -61,6 +61,11 @@ static void publish_selection(struct rig *rig, struct plan *plan, uint16_t servi
 	params.settings.max_active_flows = s->limit;
 	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	params.settings.rounds |= s->by_datagram ? WEIR_UDP_DATAGRAM : 0;
+	if (s->affine) {
+		params.settings.hash4 = 24 | WEIR_HASH_AFFINITY;
+		params.settings.hash6 = 64;
+		params.affinity_ms = 10000;
+	}
 	for (uint32_t i = 0; i < s->member_count; i++) {
 		members[i] = (struct weir_selection_member){
 			.identity = 0x5851f42d4c957f2dull * (s->members[i] + 1u),
